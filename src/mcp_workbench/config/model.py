@@ -1,0 +1,100 @@
+"""The configuration as frozen values: what the rest of the program reads.
+
+A `Config` is complete and checked: paths are absolute, variables are expanded, disabled
+servers are gone. It knows nothing of files, tokens or positions. Structs that may hold a
+secret show only their names in `repr`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+ToolMode = Literal["proxy", "dynamic"]
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
+    """How a local server is started: an argument vector, never a shell line."""
+
+    command: str
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = {}
+    cwd: Path | None = None
+    inherit_env: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return "Launch(...)"
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a remote server is reached."""
+
+    url: str
+    headers: Mapping[str, str] = {}
+    transport: Literal["http", "sse"] = "http"
+
+    def __repr__(self) -> str:
+        return "Endpoint(...)"
+
+
+class MissingVariable(msgspec.Struct, frozen=True):
+    """A `${VAR}` that is not set: it fails its own server, nothing else."""
+
+    variable: str
+    path: str
+    """Where it stands, e.g. `toolboxes.production.mcpServers.database.env.API_KEY`."""
+    line: int
+    column: int
+
+
+class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry of `mcpServers`."""
+
+    name: str
+    toolbox: str
+    target: Launch | Endpoint
+    tool_filters: tuple[str, ...] = ()
+    """Empty: every tool."""
+    missing: tuple[MissingVariable, ...] = ()
+    secrets: frozenset[str] = frozenset()
+    """Values that must never be shown: `env`, `headers` and everything that `${VAR}` brought in."""
+
+    def __repr__(self) -> str:
+        return f"ServerConfig({self.toolbox!r}, {self.name!r})"
+
+
+class ToolboxConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """A named group of servers, in the order of the file."""
+
+    name: str
+    description: str
+    servers: Mapping[str, ServerConfig]
+
+
+class ConfigWarning(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that `check` mentions and that stops nothing."""
+
+    path: str
+    message: str
+    line: int
+    column: int
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole file."""
+
+    source: Path
+    toolboxes: Mapping[str, ToolboxConfig]
+    tool_mode: ToolMode = "proxy"
+    strict: bool = False
+    open_timeout_seconds: float | None = None
+    """`openTimeout`; None: the default of `limits.py`."""
+    warnings: tuple[ConfigWarning, ...] = ()
+
+    def servers(self) -> Iterator[ServerConfig]:
+        """Every server of every toolbox, in the order of the file."""
+        for toolbox in self.toolboxes.values():
+            yield from toolbox.servers.values()

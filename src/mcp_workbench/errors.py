@@ -1,0 +1,314 @@
+"""Every failure that the workbench can name.
+
+    WorkbenchError                 code, hint, retryable
+    ├── ConfigError                the file is wrong; carries file, line, column and path
+    ├── RequestError               the request is wrong; nothing was started or contacted
+    │   ├── InvalidToolIdentifier
+    │   ├── InvalidParameters
+    │   ├── ToolboxNotFound
+    │   ├── ServerNotFound
+    │   ├── ToolNotFound
+    │   └── UnknownToolName        a tools/call of a name that is neither meta-tool nor registered
+    ├── ConnectFailed              a server can't be started or reached; wraps a Fault
+    ├── ToolboxFailed              every server of a toolbox failed
+    ├── CallFailed                 a server failed during a call; wraps a Fault
+    └── Fault                      what happened on one connection, without knowing whose it is
+        ├── SpawnFailed            the command can't be run
+        ├── StartupTimeout         no answer to the opening of the connection
+        ├── StillStarting          the open deadline passed first; it goes on starting
+        ├── NegotiationFailed      it answered, but not as an MCP server that we can talk to
+        ├── ListTimeout            no answer to tools/list
+        ├── ListTooLarge           the list does not end within the caps
+        ├── VariableMissing        a ${VAR} of its configuration is not set
+        ├── TransportUnavailable   this build can't reach it
+        ├── ServerExited           it ended while we needed it
+        ├── ProtocolViolation      it sent something that is no MCP
+        ├── MessageTooLarge        it sent a message over the cap
+        ├── CallTimeout            no answer within the idle or the hard deadline
+        ├── ServerRefused          it answered with a JSON-RPC error
+        ├── InputUnavailable       it asked for input that its client can't give
+        ├── Overloaded             too many calls wait for it
+        └── ShuttingDown           the workbench is closing
+
+`str(error)` is what is wrong, `error.hint` what to do next (one line, or empty), `error.code` is
+stable and stands in docs/errors.md. One place turns these into wire results
+(`surfaces/results.py`), one into terminal text (`cli/terminal.py`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from mcp_workbench.shown import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from mcp_workbench.identity import ToolIdentifier
+
+
+class WorkbenchError(Exception):
+    """Anything that the workbench reports as its own."""
+
+    code: ClassVar[str] = "internal"
+    retryable: ClassVar[bool] = False
+    hint: str = ""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        if hint:
+            self.hint = hint
+
+    @property
+    def where(self) -> dict[str, str]:
+        """The parts of the identifier that are known: toolbox, server, tool."""
+        return {}
+
+    @property
+    def wire_code(self) -> str:
+        """The code that programs see; a wrapper shows the code of what it wraps."""
+        return self.code
+
+
+class ConfigError(WorkbenchError):
+    """The configuration can't be used. One message, with the place; exit status 2."""
+
+    code = "config_invalid"
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        file: Path | str | None = None,
+        line: int | None = None,
+        column: int | None = None,
+        path: str = "",
+        hint: str = "",
+    ) -> None:
+        place = str(file) if file is not None else ""
+        if line is not None and column is not None:
+            place += f":{line}:{column}"
+        super().__init__(": ".join(part for part in (place, path, problem) if part), hint=hint)
+        self.problem = problem
+        self.file = file
+        self.line = line
+        self.column = column
+        self.path = path
+
+
+class RequestError(WorkbenchError):
+    """The request is wrong, and nothing was started or contacted."""
+
+    code = "invalid_request"
+
+
+class InvalidToolIdentifier(RequestError, ValueError):
+    """`tool` is not an object with three non-empty strings."""
+
+    code = "invalid_tool_identifier"
+
+    def __init__(self, problem: str, *, hint: str = "") -> None:
+        super().__init__(f"Invalid tool identifier: {problem}", hint=hint)
+
+
+class InvalidParameters(RequestError):
+    """A meta-tool got arguments that it does not take."""
+
+    code = "invalid_parameters"
+
+    def __init__(self, problem: str, *, hint: str = "") -> None:
+        super().__init__(f"Invalid parameters: {problem}", hint=hint)
+
+
+class ToolboxNotFound(RequestError):
+    code = "toolbox_not_found"
+
+    def __init__(self, toolbox: str, *, hint: str = "") -> None:
+        super().__init__(f"Toolbox '{shown(toolbox)}' not found", hint=hint)
+        self.toolbox = toolbox
+
+    @property
+    def where(self) -> dict[str, str]:
+        return {"toolbox": self.toolbox}
+
+
+class ServerNotFound(RequestError):
+    code = "server_not_found"
+
+    def __init__(self, toolbox: str, server: str, *, hint: str = "") -> None:
+        super().__init__(f"Server '{shown(server)}' not found in toolbox '{shown(toolbox)}'", hint=hint)
+        self.toolbox = toolbox
+        self.server = server
+
+    @property
+    def where(self) -> dict[str, str]:
+        return {"toolbox": self.toolbox, "server": self.server}
+
+
+class ToolNotFound(RequestError):
+    code = "tool_not_found"
+
+    def __init__(self, identifier: ToolIdentifier, *, hint: str = "") -> None:
+        toolbox, server, tool = (shown(part) for part in identifier.parts())
+        super().__init__(f"Tool '{tool}' not found in server '{server}' (toolbox '{toolbox}')", hint=hint)
+        self.identifier = identifier
+
+    @property
+    def where(self) -> dict[str, str]:
+        return self.identifier.params()
+
+
+class UnknownToolName(RequestError):
+    """`tools/call` named something that this surface does not offer."""
+
+    code = "unknown_tool_name"
+
+
+class Fault(WorkbenchError):
+    """What happened on one connection. It does not know whose connection it is."""
+
+    code = "fault"
+    retryable = True
+
+
+class SpawnFailed(Fault):
+    code = "spawn_failed"
+    retryable = False
+
+
+class StartupTimeout(Fault):
+    code = "startup_timeout"
+
+
+class StillStarting(Fault):
+    code = "still_starting"
+    hint = "Open the toolbox again to add it."
+
+
+class NegotiationFailed(Fault):
+    code = "negotiation_failed"
+    retryable = False
+
+
+class ListTimeout(Fault):
+    code = "list_timeout"
+
+
+class ListTooLarge(Fault):
+    code = "list_too_large"
+    retryable = False
+
+
+class VariableMissing(Fault):
+    code = "variable_missing"
+    retryable = False
+
+
+class TransportUnavailable(Fault):
+    code = "transport_unavailable"
+    retryable = False
+
+
+class ServerExited(Fault):
+    code = "server_exited"
+
+
+class ProtocolViolation(Fault):
+    code = "protocol_violation"
+
+
+class MessageTooLarge(Fault):
+    code = "message_too_large"
+    retryable = False
+
+
+class CallTimeout(Fault):
+    code = "call_timeout"
+
+
+class ServerRefused(Fault):
+    """A JSON-RPC error from the server."""
+
+    code = "server_refused"
+    retryable = False
+
+    def __init__(self, message: str, *, rpc_code: int = 0, data: bytes = b"", hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.rpc_code = rpc_code
+        self.data = data
+
+
+class InputUnavailable(Fault):
+    code = "input_unavailable"
+    retryable = False
+
+
+class Overloaded(Fault):
+    code = "overloaded"
+    hint = "Try again in a few seconds, with fewer calls at once."
+
+
+class ShuttingDown(Fault):
+    code = "shutting_down"
+
+
+class ConnectFailed(WorkbenchError):
+    """A server can't be started or reached."""
+
+    code = "connect_failed"
+
+    def __init__(self, toolbox: str, server: str, fault: Fault) -> None:
+        super().__init__(
+            f"Failed to connect to server '{shown(server)}' in toolbox '{shown(toolbox)}': {fault}", hint=fault.hint
+        )
+        self.toolbox = toolbox
+        self.server = server
+        self.fault = fault
+
+    @property
+    def where(self) -> dict[str, str]:
+        return {"toolbox": self.toolbox, "server": self.server}
+
+    @property
+    def wire_code(self) -> str:
+        return self.fault.code
+
+
+class ToolboxFailed(WorkbenchError):
+    """Every server of a toolbox failed."""
+
+    code = "toolbox_failed"
+    retryable = True
+
+    def __init__(self, toolbox: str, failures: Sequence[ConnectFailed]) -> None:
+        lines = [f"Toolbox '{shown(toolbox)}' could not be opened"]
+        lines += [f"- {shown(failure.server)}: {failure.fault}" for failure in failures]
+        hints = [failure.fault.hint for failure in failures if failure.fault.hint]
+        super().__init__("\n".join(lines), hint=hints[0] if hints else "")
+        self.toolbox = toolbox
+        self.failures = tuple(failures)
+
+    @property
+    def where(self) -> dict[str, str]:
+        return {"toolbox": self.toolbox}
+
+
+class CallFailed(WorkbenchError):
+    """A server failed during a call."""
+
+    code = "call_failed"
+
+    def __init__(self, identifier: ToolIdentifier, fault: Fault) -> None:
+        toolbox, server, tool = (shown(part) for part in identifier.parts())
+        super().__init__(f"Tool '{tool}' in server '{server}' (toolbox '{toolbox}') failed: {fault}", hint=fault.hint)
+        self.identifier = identifier
+        self.fault = fault
+
+    @property
+    def where(self) -> dict[str, str]:
+        return self.identifier.params()
+
+    @property
+    def wire_code(self) -> str:
+        return self.fault.code

@@ -1,0 +1,162 @@
+"""A tool's identity: three strings, compared byte for byte, never joined and never taken apart.
+
+`ToolIdentifier` is the only way that code, logs, errors and the wire name a tool. Where the
+protocol leaves room for one string only (dynamic mode), `joined_name` makes it and a `NameTable`
+resolves it: by looking it up, so it is exact for any characters in any part.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NotRequired, TypedDict, cast
+
+import msgspec
+
+from mcp_workbench.errors import InvalidToolIdentifier
+from mcp_workbench.limits import DEFAULTS
+
+SEPARATOR = "__"
+EXPECTED = "expected an object with toolbox, server and tool"
+
+_ILLEGAL = re.compile(r"[^A-Za-z0-9_.-]")
+_HASH_LENGTH = 8
+_LOOKS_HASHED = re.compile(r"_[0-9a-f]{8}\Z")
+_FORM = re.compile(r".+__.+__.+", re.DOTALL)
+
+
+class ToolInfo(TypedDict):
+    """One entry of an `open_toolbox` answer: an MCP Tool plus where it is from."""
+
+    toolbox_name: str
+    source_server: str
+    name: str
+    inputSchema: dict[str, Any]
+    title: NotRequired[str]
+    description: NotRequired[str]
+    outputSchema: NotRequired[dict[str, Any]]
+    annotations: NotRequired[dict[str, Any]]
+    icons: NotRequired[list[dict[str, Any]]]
+    _meta: NotRequired[dict[str, Any]]
+
+
+class ToolIdentifier(msgspec.Struct, frozen=True, order=True, forbid_unknown_fields=True):
+    """Which tool: of which server, in which toolbox.
+
+    >>> ToolIdentifier("dev", "filesystem", "read_file").params()
+    {'toolbox': 'dev', 'server': 'filesystem', 'tool': 'read_file'}
+    """
+
+    toolbox: str
+    server: str
+    tool: str
+
+    def __post_init__(self) -> None:
+        if (
+            type(self.toolbox) is str
+            and type(self.server) is str
+            and type(self.tool) is str
+            and self.toolbox
+            and self.server
+            and self.tool
+        ):
+            return
+        for name, value in zip(self.__struct_fields__, self.parts(), strict=True):
+            check_part(name, value)
+
+    @classmethod
+    def of(cls, info: ToolInfo) -> ToolIdentifier:
+        """The identifier of an `open_toolbox` entry."""
+        entry = cast("Mapping[str, Any]", info)
+        return cls(entry.get("toolbox_name"), entry.get("source_server"), entry.get("name"))  # pyright: ignore[reportArgumentType] -- checked in __post_init__
+
+    def params(self) -> dict[str, str]:
+        """Ready to be the `tool` of a `use_tool` call."""
+        return {"toolbox": self.toolbox, "server": self.server, "tool": self.tool}
+
+    def parts(self) -> tuple[str, str, str]:
+        """Toolbox, server and tool, in this order."""
+        return (self.toolbox, self.server, self.tool)
+
+
+def check_part(name: str, value: object) -> None:
+    """Raise with the wire's text unless `value` can be the part `name` of an identifier."""
+    if value is None:
+        raise InvalidToolIdentifier(f"{name} is missing")
+    if not isinstance(value, str):
+        raise InvalidToolIdentifier(f"{name} must be a string")
+    if not value:
+        raise InvalidToolIdentifier(f"{name} cannot be empty")
+
+
+def joined_name(identifier: ToolIdentifier) -> str:
+    """The one string name of a tool, for protocols that know no other.
+
+    It depends on the identifier alone and is injective: where the plain form could be the name
+    of another tool, or would be refused, a hash of the three parts follows. A plain form that
+    looks hashed already is hashed too, so no server can choose the name of another one's tool.
+    """
+    plain = SEPARATOR.join(identifier.parts())
+    legal = _ILLEGAL.sub("_", plain)
+    clean = _is_clean(identifier.toolbox) and _is_clean(identifier.server)
+    fits = legal == plain and len(plain) <= DEFAULTS.joined_name_length
+    if clean and fits and not _LOOKS_HASHED.search(plain):
+        return plain
+    return f"{legal[: DEFAULTS.joined_name_length - _HASH_LENGTH - 1]}_{_hash(identifier)}"
+
+
+def _is_clean(part: str) -> bool:
+    """Whether the first separator after `part` is certainly the one that ends it."""
+    return SEPARATOR not in part and not part.startswith("_") and not part.endswith("_")
+
+
+def _hash(identifier: ToolIdentifier) -> str:
+    import hashlib  # noqa: PLC0415 -- only unusual names need it, every start would pay for it
+
+    return hashlib.sha256(ascii(identifier.parts()).encode()).hexdigest()[:_HASH_LENGTH]
+
+
+def has_joined_form(name: str) -> bool:
+    """Whether `name` could be a joined name. A yes or a no; nothing is extracted."""
+    return _FORM.fullmatch(name) is not None
+
+
+def historical_names(identifier: ToolIdentifier) -> tuple[str, str, str]:
+    """The names that this tool had before 0.4.0, in 0.4.0 and since 0.5.0."""
+    toolbox, server, tool = identifier.parts()
+    return (
+        f"{server}_{tool}",
+        f"{toolbox}{SEPARATOR}{server}_{tool}",
+        f"{toolbox}{SEPARATOR}{server}{SEPARATOR}{tool}",
+    )
+
+
+def tools_once_named(name: str, known: Iterable[ToolIdentifier]) -> list[ToolIdentifier]:
+    """The known tools that had `name` in any historical format, found by comparing."""
+    return [identifier for identifier in known if name in historical_names(identifier)]
+
+
+class NameTable:
+    """Joined names and the tools that they stand for.
+
+    A name is resolved by looking it up; what was never registered resolves to None.
+    """
+
+    def __init__(self) -> None:
+        self._tools: dict[str, ToolIdentifier] = {}
+
+    def register(self, identifier: ToolIdentifier) -> str | None:
+        """Its name; None if another tool holds that name (a forged hash), which keeps it."""
+        name = joined_name(identifier)
+        holder = self._tools.setdefault(name, identifier)
+        return name if holder == identifier else None
+
+    def resolve(self, name: str) -> ToolIdentifier | None:
+        """The tool that was registered under `name`."""
+        return self._tools.get(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tools)
+
+    def __len__(self) -> int:
+        return len(self._tools)

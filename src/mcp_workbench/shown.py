@@ -1,0 +1,31 @@
+"""How text that we do not trust is shown to people and models: one line, nothing invisible.
+
+Control characters, format characters (zero-width, right-to-left marks), line and paragraph
+separators, lone surrogates and private-use characters appear as escapes. Ordinary text of any
+script is left alone.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+from mcp_workbench.limits import DEFAULTS
+
+_HIDDEN = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
+
+
+def shown(text: str, length: int = DEFAULTS.name_shown_length) -> str:
+    """`text` with everything invisible escaped, cut after `length` characters."""
+    cut = text if len(text) <= length else text[:length] + "…"
+    if cut.isascii() and cut.isprintable():
+        return cut
+    return "".join(_escaped(character) for character in cut)
+
+
+def _escaped(character: str) -> str:
+    if unicodedata.category(character) not in _HIDDEN:
+        return character
+    code = ord(character)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
