@@ -62,6 +62,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Unread output towards one peer before requests to it wait: one largest message."""
     read_chunk_bytes: int = 256 * 1024
     """One read from a pipe: four times the default pipe size of Linux."""
+    repair_bytes: int = 1024 * 1024
+    """The longest message in which broken surrogate pairs are repaired: 50 ms of regex at worst."""
     noise_lines: int = 1_000
     """Lines that are no messages, since the last good one: banners pass, a broken server is closed."""
     noise_bytes: int = 1024 * 1024
@@ -82,6 +84,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How often a process group that must be empty is looked at; no event tells it."""
     sweep_seconds: float = 1.0
     """The guardian's search for daemonised descendants; a scan takes milliseconds."""
+    obituary_seconds: float = 0.5
+    """After a server's output ended, how long its exit status and last words are waited for:
+    calls on it fail within a second."""
     stderr_ring_bytes: int = 64 * 1024
     """The last of a server's stderr, kept for error messages."""
     stderr_tail_bytes: int = 2048

@@ -1,0 +1,1 @@
+"""Connections to servers: processes, negotiation, one owner task each."""

@@ -1,0 +1,1 @@
+"""What a person can try without a server of their own: five small MCP servers and a guided tour."""

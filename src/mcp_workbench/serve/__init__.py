@@ -1,0 +1,1 @@
+"""The workbench as an MCP server: sessions of clients, in either era, on any front."""

@@ -1,0 +1,70 @@
+"""One tool as its server defined it: raw JSON, read no further than its name."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, cast
+
+import msgspec
+from msgspec import Raw
+
+from mcp_workbench.limits import Limits
+
+
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_NAME = re.compile(rb'"name"\s*:\s*("(?:[^"\\]|\\.)*")')
+_NAME_SCAN_BYTES = 4096
+_BRACKETS = bytes.maketrans(b"[]", b"{}")
+_NO_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
+
+
+class _Head(msgspec.Struct):
+    name: str
+
+
+class Definition(msgspec.Struct, frozen=True):
+    """A tool's name and its whole definition, as compact JSON with the server's own digits."""
+
+    name: str
+    raw: Raw
+
+    @classmethod
+    def read(cls, raw: Raw) -> Definition | None:
+        """None where it has no usable name."""
+        try:
+            name = msgspec.json.decode(raw, type=_Head).name
+        except (msgspec.DecodeError, RecursionError):
+            return None
+        return cls(name, Raw(msgspec.json.format(raw, indent=-1))) if name else None
+
+    def annotations(self) -> dict[str, Any]:
+        """The tool's `annotations`, {} where it has none that are an object."""
+        value: Any = msgspec.json.decode(self.raw).get("annotations")
+        return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def oversize(raw: Raw, limits: Limits) -> str | None:
+    """Why a definition is too much for any reader; None if it is not."""
+    view = bytes(raw)
+    if len(view) > limits.schema_bytes:
+        return f"its definition has {len(view)} bytes (at most {limits.schema_bytes})"
+    if view.count(b"{") + view.count(b"[") > limits.schema_depth and _is_deeper(view, limits.schema_depth):
+        return f"its definition is nested deeper than {limits.schema_depth}"
+    return None
+
+
+def name_of(raw: Raw) -> str:
+    """The name in a definition that is too large or too deep to be read whole, if it is near its start."""
+    match = _NAME.search(bytes(raw)[:_NAME_SCAN_BYTES])
+    try:
+        return msgspec.json.decode(match[1], type=str) if match else ""
+    except msgspec.DecodeError:
+        return ""
+
+
+def _is_deeper(text: bytes, depth: int) -> bool:
+    """Whether a JSON text is nested deeper than `depth`: each pass takes the innermost pairs away."""
+    brackets = _STRING.sub(b"", text).translate(_BRACKETS, _NO_BRACKET)
+    for _ in range(depth):
+        brackets = brackets.replace(b"{}", b"")
+    return bool(brackets)

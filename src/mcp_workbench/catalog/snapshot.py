@@ -1,0 +1,97 @@
+"""What is known of the tools, as immutable values: one `ServerTools` per listing, never changed.
+
+A new listing replaces the old one whole, so whoever holds one sees a consistent list. Routing
+walks toolbox → server → tool by field. It knows nothing of connections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+from msgspec import Raw
+
+from mcp_workbench.catalog.definition import Definition, name_of, oversize
+from mcp_workbench.catalog.filters import ToolFilter
+from mcp_workbench.identity import ToolIdentifier
+from mcp_workbench.limits import Limits
+
+
+class Withheld(msgspec.Struct, frozen=True):
+    """A tool that its server lists and that is not offered, for a reason of its own."""
+
+    name: str
+    reason: str
+
+
+class ServerTools(msgspec.Struct, frozen=True, kw_only=True):
+    """One listing of one server."""
+
+    tools: Mapping[str, Definition]
+    """Offered tools by their own name, in the server's order."""
+    withheld: tuple[Withheld, ...] = ()
+    unmatched_filters: tuple[str, ...] = ()
+
+
+def take_listing(definitions: Sequence[Raw], patterns: Iterable[str], limits: Limits) -> ServerTools:
+    """Choose from what a server listed: filters first, then what can't be offered is withheld."""
+    withheld: list[Withheld] = []
+    read: list[Definition] = []
+    for raw in definitions:
+        if (problem := oversize(raw, limits)) is not None:
+            withheld.append(Withheld(name_of(raw), problem))
+        elif (definition := Definition.read(raw)) is None:
+            withheld.append(Withheld("", "it has no name"))
+        else:
+            read.append(definition)
+    tool_filter = ToolFilter(patterns)
+    allowed = [definition for definition in read if tool_filter.allows(definition)]
+    duplicates = _duplicates(allowed)
+    withheld += [Withheld(name, "its server lists this name more than once") for name in duplicates]
+    return ServerTools(
+        tools={tool.name: tool for tool in allowed if tool.name not in duplicates},
+        withheld=tuple(withheld),
+        unmatched_filters=tuple(tool_filter.unmatched(read)),
+    )
+
+
+def _duplicates(tools: Iterable[Definition]) -> dict[str, None]:
+    """Names that occur twice, in order. Keeping one would give it the other's reputation."""
+    seen: set[str] = set()
+    twice: dict[str, None] = {}
+    for tool in tools:
+        if tool.name in seen:
+            twice[tool.name] = None
+        seen.add(tool.name)
+    return twice
+
+
+class Catalog:
+    """The newest listing of every server that has listed."""
+
+    def __init__(self, toolboxes: Mapping[str, Iterable[str]]) -> None:
+        self._listings: dict[str, dict[str, ServerTools | None]] = {
+            toolbox: dict.fromkeys(servers) for toolbox, servers in toolboxes.items()
+        }
+
+    def put(self, toolbox: str, server: str, listing: ServerTools) -> bool:
+        """Replace a server's listing; whether that changed anything."""
+        changed = self._listings[toolbox][server] != listing
+        self._listings[toolbox][server] = listing
+        return changed
+
+    def listing(self, toolbox: str, server: str) -> ServerTools | None:
+        """None where the server has not listed yet."""
+        return self._listings[toolbox][server]
+
+    def tool(self, identifier: ToolIdentifier) -> Definition | None:
+        """The walk by field that routes a call; None where the tool is not known or not offered."""
+        listing = self._listings[identifier.toolbox][identifier.server]
+        return listing.tools.get(identifier.tool) if listing is not None else None
+
+    def known(self) -> Iterator[ToolIdentifier]:
+        """Every tool of every listing, in order."""
+        for toolbox, servers in self._listings.items():
+            for server, listing in servers.items():
+                for name in listing.tools if listing is not None else ():
+                    yield ToolIdentifier(toolbox, server, name)

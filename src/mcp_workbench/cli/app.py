@@ -1,0 +1,45 @@
+"""The commands as the toolkit sees them: built from the options that are declared as data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import click
+
+from mcp_workbench import __version__
+from mcp_workbench.cli import check, demo, options, schema, serve
+
+Run = Callable[[Mapping[str, str]], int]
+
+
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Start with: mcp-workbench demo. Documentation: README.md and docs/.",
+)
+@click.version_option(__version__, prog_name="mcp-workbench", message="%(prog)s %(version)s")
+def app() -> None:
+    """One MCP server in front of many: servers grouped into toolboxes, started when they are needed."""
+
+
+def _command(name: str, text: str, run: Run, declared: Sequence[options.Option] = ()) -> None:
+    def callback(**given: Any) -> None:
+        chosen = {key: "true" if value is True else value for key, value in given.items() if value}
+        raise SystemExit(run(chosen))
+
+    parameters: list[click.Parameter] = [_parameter(option) for option in declared]
+    app.add_command(click.Command(name, callback=callback, params=parameters, help=text))
+
+
+def _parameter(option: options.Option) -> click.Option:
+    if not option.metavar:
+        return click.Option([option.name], is_flag=True, help=option.help)
+    if option.choices:
+        return click.Option([option.name], type=click.Choice(option.choices), help=option.help)
+    return click.Option([option.name], metavar=option.metavar, help=option.help)
+
+
+_command("serve", serve.HELP, serve.run, options.SERVE)
+_command("check", check.HELP, check.run, options.CHECK)
+_command("schema", schema.HELP, schema.run)
+_command("demo", demo.HELP, demo.run)

@@ -1,0 +1,63 @@
+"""The options of every command, declared once, as data.
+
+`serve` is started by programs, thousands of times, and must not pay for a command line toolkit: it
+reads its options with `read_plain`. The other commands, and every help text, are built from the same
+data by the toolkit (`cli/app.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from mcp_workbench.observe import LEVELS
+
+
+class Option(NamedTuple):
+    """One option: a flag if it has no `metavar`."""
+
+    name: str
+    help: str
+    metavar: str = ""
+    choices: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Its name as a Python identifier."""
+        return self.name.lstrip("-").replace("-", "_")
+
+
+CONFIG = Option(
+    "--config",
+    "The configuration file. Default: $WORKBENCH_CONFIG, else workbench-config.json in the user's "
+    "configuration folder.",
+    "FILE",
+)
+LOG_LEVEL = Option("--log-level", "How much is logged to stderr. Default: $WORKBENCH_LOG, else info.", "LEVEL", LEVELS)
+STRICT = Option("--strict", "Refuse to start when a ${VAR} of the configuration is not set.")
+JSON = Option("--json", "Print JSON, for programs.")
+
+SERVE = (CONFIG, LOG_LEVEL, STRICT)
+CHECK = (CONFIG, STRICT, JSON)
+
+
+class NotPlain(Exception):
+    """The arguments need the toolkit: a help text, or an error to explain."""
+
+
+def read_plain(arguments: Sequence[str], options: Sequence[Option]) -> dict[str, str]:
+    """The options that were given, by key; a flag has the value `true`. Raises `NotPlain`."""
+    known = {option.name: option for option in options}
+    given: dict[str, str] = {}
+    rest = iter(arguments)
+    for argument in rest:
+        name, equals, value = argument.partition("=")
+        option = known.get(name)
+        if option is None or bool(equals) > bool(option.metavar):
+            raise NotPlain(argument)
+        if option.metavar and not equals:
+            value = next(rest, "")
+        if option.metavar and (not value or (option.choices and value not in option.choices)):
+            raise NotPlain(argument)
+        given[option.key] = value if option.metavar else "true"
+    return given

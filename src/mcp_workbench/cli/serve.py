@@ -1,0 +1,36 @@
+"""`mcp-workbench serve`: the workbench on stdin and stdout, for a host to start."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from mcp_workbench import observe
+from mcp_workbench.cli.terminal import report
+from mcp_workbench.config.load import load_config
+from mcp_workbench.config.locate import find_config
+from mcp_workbench.errors import ConfigError
+
+HELP = """Serve the toolboxes of a configuration to an MCP host on stdin and stdout.
+
+This is what a host starts; it is also what 'mcp-workbench' without a command does when its input is
+not a terminal. Nothing else is started before the host needs it."""
+
+
+def run(options: Mapping[str, str]) -> int:
+    """The exit status."""
+    level = options.get("log_level") or os.environ.get("WORKBENCH_LOG") or "info"
+    try:
+        if level not in observe.LEVELS:
+            raise ConfigError(f"WORKBENCH_LOG must be one of {', '.join(observe.LEVELS)}")
+        observe.log.set_level(level)
+        path = find_config(options.get("config"), os.environ, terminal=False)
+        config = load_config(path, strict=True if "strict" in options else None)
+    except ConfigError as error:
+        return report(error)
+    for server in config.servers():
+        for missing in server.missing:
+            observe.warning("a variable is not set", variable=missing.variable, path=missing.path)
+    from mcp_workbench.serve.stdio import serve  # noqa: PLC0415 -- a wrong configuration is told without it
+
+    return serve(config)

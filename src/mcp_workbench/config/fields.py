@@ -1,0 +1,176 @@
+"""Typed access to the values of a parsed file, with the place of each.
+
+Guarantees: every value that leaves here has the type that `keys.py` declares for it, and every
+failure is a `ConfigError` with file, line, column, path and a hint, which repeats no value. It does
+not know what a server or a toolbox is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from mcp_workbench.config.jsonc import Array, Node, Object, Scalar, kind_of
+from mcp_workbench.config.keys import Key, did_you_mean
+from mcp_workbench.config.model import ConfigWarning
+from mcp_workbench.config.source import Source, extend_path
+from mcp_workbench.shown import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from mcp_workbench.errors import ConfigError
+
+
+class Place(NamedTuple):
+    """A value of the file and where it stands; `key_start` is where its key does."""
+
+    source: Source
+    node: Node
+    path: str
+    key_start: int
+
+    def __repr__(self) -> str:
+        return f"Place({self.path!r})"
+
+    def error(self, problem: str, hint: str = "") -> ConfigError:
+        """What is wrong with the value."""
+        return self.source.error(self.node.start, problem, path=self.path, hint=hint)
+
+    def key_error(self, problem: str, hint: str = "") -> ConfigError:
+        """What is wrong with its key."""
+        return self.source.error(self.key_start, problem, path=self.path, hint=hint)
+
+    def warning(self, message: str) -> ConfigWarning:
+        line, column = self.source.position(self.key_start)
+        return ConfigWarning(path=self.path, message=message, line=line, column=column)
+
+    def members(self) -> dict[str, Place]:
+        """The members of an object by name."""
+        if not isinstance(self.node, Object):
+            raise self.error(f"must be an object, not {kind_of(self.node)}")
+        return {
+            member.name: Place(self.source, member.value, extend_path(self.path, member.name), member.key.start)
+            for member in self.node.members
+        }
+
+    def items(self) -> list[Place]:
+        """The items of a list."""
+        if not isinstance(self.node, Array):
+            raise self.error(f"must be a list, not {kind_of(self.node)}", self._list_hint())
+        return [
+            Place(self.source, item, extend_path(self.path, index), item.start)
+            for index, item in enumerate(self.node.items)
+        ]
+
+    def _list_hint(self) -> str:
+        lone = isinstance(self.node, Scalar) and isinstance(self.node.value, str)
+        return "Put it in square brackets." if lone else ""
+
+
+def read_string(place: Place) -> str:
+    node = place.node
+    if isinstance(node, Scalar) and isinstance(node.value, str):
+        return node.value
+    quotable = isinstance(node, Scalar) and node.value is not None
+    raise place.error(f"must be a string, not {kind_of(node)}", "Put it in double quotes." if quotable else "")
+
+
+def read_text(place: Place) -> str:
+    text = read_string(place)
+    if not text.strip():
+        raise place.error("cannot be empty")
+    return text
+
+
+def read_boolean(place: Place) -> bool:
+    if isinstance(place.node, Scalar) and isinstance(place.node.value, bool):
+        return place.node.value
+    text = isinstance(place.node, Scalar) and isinstance(place.node.value, str)
+    hint = "Write true or false without quotes." if text else ""
+    raise place.error(f"must be true or false, not {kind_of(place.node)}", hint)
+
+
+def read_number(place: Place) -> float:
+    value = place.node.value if isinstance(place.node, Scalar) else None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    hint = "Write it without quotes." if isinstance(value, str) else ""
+    raise place.error(f"must be a number, not {kind_of(place.node)}", hint)
+
+
+def read_strings(place: Place) -> tuple[str, ...]:
+    return tuple(read_string(item) for item in place.items())
+
+
+def read_names(place: Place) -> tuple[str, ...]:
+    return tuple(read_text(item) for item in place.items())
+
+
+def read_map(place: Place) -> dict[str, str]:
+    return {name: read_string(member) for name, member in place.members().items()}
+
+
+def read_objects(place: Place) -> dict[str, Place]:
+    members = place.members()
+    if not members:
+        raise place.error("cannot be empty", "Add an entry to it.")
+    for member in members.values():
+        member.members()
+    return members
+
+
+def _accept(place: Place) -> None:
+    """Any value will do."""
+    del place
+
+
+_READERS = {
+    "text": read_text,
+    "boolean": read_boolean,
+    "number": read_number,
+    "strings": read_strings,
+    "names": read_names,
+    "map": read_map,
+    "object": read_objects,
+    "any": _accept,
+}
+
+
+def check_value(place: Place, key: Key) -> None:
+    """Raise unless the value is what `key` declares."""
+    value = _READERS[key.kind](place)
+    if key.choices and value not in key.choices:
+        allowed = ", ".join(f"'{choice}'" for choice in key.choices)
+        raise place.error(f"must be one of {allowed}", did_you_mean(str(value), key.choices))
+    if key.filled and not value:
+        raise place.error("cannot be an empty list", "Leave it out for all tools.")
+    _check_bounds(place, key, value)
+
+
+def _check_bounds(place: Place, key: Key, value: object) -> None:
+    if not isinstance(value, float):
+        return
+    if key.above is not None and value <= key.above:
+        raise place.error(f"must be more than {key.above:g}")
+    if key.at_most is not None and value > key.at_most:
+        raise place.error(f"must be at most {key.at_most:g}")
+
+
+def read_members(place: Place, keys: Iterable[Key], also: Mapping[str, str] | None = None) -> dict[str, Place]:
+    """The members of an object, checked against `keys`; names in `also` may stand there too."""
+    declared = {key.name: key for key in keys}
+    members = place.members()
+    for name, member in members.items():
+        if name in declared:
+            check_value(member, declared[name])
+        elif name not in (also or {}):
+            raise unknown_key(member, name, (*declared, *(also or {})), tuple(declared))
+    for key in declared.values():
+        if key.required and key.name not in members:
+            raise place.error(f"'{key.name}' is missing", f'Add "{key.name}": {key.about[0].lower()}{key.about[1:]}')
+    return members
+
+
+def unknown_key(member: Place, name: str, known: Iterable[str], shown_keys: Iterable[str]) -> ConfigError:
+    otherwise = f"Known keys: {', '.join(shown_keys)}."
+    return member.key_error(f"unknown key '{shown(name)}'", did_you_mean(name, known, otherwise))

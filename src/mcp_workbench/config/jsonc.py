@@ -1,0 +1,272 @@
+"""JSON with comments and trailing commas, read without losing a character.
+
+Guarantees: every key and every value knows where it starts and ends in the text, so an edit is a cut
+and a paste that leaves comments alone. Apart from comments and
+trailing commas it is strict JSON: no NaN, no single quotes, no raw control characters, no lone
+surrogates, no duplicate keys. Every failure is a `ConfigError` with line and column, and none
+repeats a value. It does not know what a configuration is.
+"""
+
+from __future__ import annotations
+
+from math import isinf
+from typing import TYPE_CHECKING, NoReturn
+
+import msgspec
+
+from mcp_workbench.config.source import Source, extend_path
+from mcp_workbench.config.tokens import INSIGNIFICANT, Token, tokens
+from mcp_workbench.limits import DEFAULTS, Limits
+from mcp_workbench.shown import shown
+
+if TYPE_CHECKING:
+    from mcp_workbench.errors import ConfigError
+
+_MOST_VALUES = 50_000
+"""A configuration has thousands at most; Python reads as many as this in a second."""
+_WORDS: dict[str, bool | None] = {"true": True, "false": False, "null": None}
+_NOT_NUMBERS = frozenset(("NaN", "Infinity"))
+
+
+class Scalar(msgspec.Struct, frozen=True):
+    """A string, number, boolean or null. Its value may be a secret, so `repr` leaves it out."""
+
+    start: int
+    end: int
+    value: str | int | float | bool | None
+
+    def __repr__(self) -> str:
+        return f"Scalar({self.start}, {self.end})"
+
+
+class Array(msgspec.Struct, frozen=True):
+    start: int
+    end: int
+    items: tuple[Node, ...]
+
+
+class Member(msgspec.Struct, frozen=True):
+    """A key and its value; the span from `key.start` to `value.end` is the whole member."""
+
+    key: Scalar
+    name: str
+    value: Node
+
+
+class Object(msgspec.Struct, frozen=True):
+    start: int
+    end: int
+    members: tuple[Member, ...]
+
+
+Node = Scalar | Array | Object
+
+
+def parse(source: Source, limits: Limits = DEFAULTS) -> Node:
+    """The tree of the whole text."""
+    return _Parser(source, limits.config_depth).document()
+
+
+def plain(node: Node) -> object:
+    """The node as Python values, as `json.loads` would give them."""
+    if isinstance(node, Object):
+        return {member.name: plain(member.value) for member in node.members}
+    if isinstance(node, Array):
+        return [plain(item) for item in node.items]
+    return node.value
+
+
+def kind_of(node: Node) -> str:
+    """What a node is, in words: `a string`, `an object`, `null`."""
+    if isinstance(node, Object):
+        return "an object"
+    if isinstance(node, Array):
+        return "a list"
+    if node.value is None:
+        return "null"
+    if isinstance(node.value, bool):
+        return "true or false"
+    return "a string" if isinstance(node.value, str) else "a number"
+
+
+class _Parser:
+    """One pass over the significant tokens, one token ahead."""
+
+    def __init__(self, source: Source, depth: int) -> None:
+        self._source = source
+        self._depth = depth
+        self._steps: list[str | int] = []
+        self._open: list[int] = []
+        self._values = 0
+        self._tokens = (token for token in tokens(source, self._path) if token.kind not in INSIGNIFICANT)
+        self._token = next(self._tokens, None)
+
+    def document(self) -> Node:
+        if self._ended():
+            raise self._error("the file is empty", 'Start with {"toolboxes": {}} or copy an example.')
+        root = self._value()
+        if not self._ended():
+            raise self._error("expected nothing more after the end of the configuration")
+        return root
+
+    def _path(self) -> str:
+        path = ""
+        for step in self._steps:
+            path = extend_path(path, step)
+        return path
+
+    def _error(self, problem: str, hint: str = "", offset: int | None = None) -> ConfigError:
+        if offset is None:
+            offset = self._token.start if self._token else len(self._source.text)
+        return self._source.error(offset, problem, path=self._path(), hint=hint)
+
+    def _advance(self) -> None:
+        self._token = next(self._tokens, None)
+
+    def _ended(self) -> bool:
+        return self._token is None
+
+    def _at(self, text: str) -> bool:
+        return self._token is not None and self._token.text == text
+
+    def _value(self) -> Node:
+        token = self._token
+        if token is None:
+            self._fail_at_end("expected a value")
+        self._values += 1
+        if self._values > _MOST_VALUES:
+            raise self._error(f"the file holds more than {_MOST_VALUES} values", "Is it the right file?")
+        if token.text == "{":
+            return self._object()
+        if token.text == "[":
+            return self._array()
+        return self._scalar(token)
+
+    def _scalar(self, token: Token) -> Scalar:
+        if token.kind == "string":
+            value = self._string(token)
+        elif token.kind == "number":
+            value = self._number(token)
+        elif token.text in _WORDS:
+            value = _WORDS[token.text]
+        elif token.text in _NOT_NUMBERS:
+            raise self._error(f"{token.text} is not allowed in JSON", "Write a finite number.")
+        elif token.kind == "word":
+            raise self._error("expected a value, found a bare word", "Put text in double quotes.")
+        else:
+            raise self._error(f"expected a value, found '{token.text}'")
+        self._advance()
+        return Scalar(token.start, token.end, value)
+
+    def _string(self, token: Token) -> str:
+        if "\\" not in token.text:
+            return token.text[1:-1]
+        try:
+            value = msgspec.json.decode(token.text.encode(), type=str)
+            value.encode()
+        except (msgspec.DecodeError, UnicodeError):
+            raise self._error(
+                "half of a surrogate pair in a string", "Write the character itself, or both \\u escapes."
+            ) from None
+        return value
+
+    def _number(self, token: Token) -> int | float:
+        try:
+            number = int(token.text) if token.text.lstrip("-").isdecimal() else float(token.text)
+        except ValueError:  # more digits than Python converts
+            number = float("inf")
+        if isinf(number):
+            raise self._error("this number is too large")
+        return number
+
+    def _object(self) -> Object:
+        start = self._enter()
+        members: list[Member] = []
+        seen: dict[str, int] = {}
+        more = True
+        while more and not self._at("}"):
+            member = self._member(seen)
+            members.append(member)
+            more = self._separator("}", member.name)
+        return Object(start, self._leave(), tuple(members))
+
+    def _member(self, seen: dict[str, int]) -> Member:
+        key = self._key(seen)
+        name = str(key.value)
+        if not self._at(":"):
+            self._fail_without_colon()
+        self._steps.append(name)
+        self._advance()
+        value = self._value()
+        self._steps.pop()
+        return Member(key, name, value)
+
+    def _fail_without_colon(self) -> NoReturn:
+        # The key is not named: where a value stands by mistake in its place, it may be a secret.
+        if self._token is None:
+            self._fail_at_end("expected ':' after a key")
+        raise self._error("expected ':' after a key")
+
+    def _key(self, seen: dict[str, int]) -> Scalar:
+        token = self._token
+        if token is None:
+            self._fail_at_end("expected a key or '}'")
+        if token.kind != "string":
+            raise self._error("expected a key in double quotes", 'Keys are written as "key".')
+        key = self._scalar(token)
+        name = str(key.value)
+        if name in seen:
+            self._steps.append(name)
+            line, column = self._source.position(seen[name])
+            problem = f"duplicate key '{shown(name)}', which stands at line {line}, column {column} already"
+            raise self._error(problem, "Keep one of the two.", token.start)
+        seen[name] = token.start
+        return key
+
+    def _array(self) -> Array:
+        start = self._enter()
+        items: list[Node] = []
+        more = True
+        while more and not self._at("]"):
+            self._steps.append(len(items))
+            items.append(self._value())
+            self._steps.pop()
+            more = self._separator("]", len(items))
+        return Array(start, self._leave(), tuple(items))
+
+    def _separator(self, closer: str, last: str | int) -> bool:
+        """Whether a comma follows, which is then taken; `last` is the key or number of what stands before it."""
+        if self._at(","):
+            self._advance()
+            if self._token is None:
+                self._fail_at_end(f"expected '{closer}'")
+            return True
+        if self._at(closer):
+            return False
+        before = f"the value of '{shown(last)}'" if isinstance(last, str) else f"item {last} of the list"
+        if self._token is None:
+            self._fail_at_end(f"expected ',' or '{closer}' after {before}")
+        raise self._error(f"expected ',' or '{closer}' after {before}", "Is a comma missing before this?")
+
+    def _enter(self) -> int:
+        start = self._token.start if self._token else 0
+        if len(self._open) >= self._depth:
+            raise self._error(f"nested deeper than {self._depth} levels")
+        self._open.append(start)
+        self._advance()
+        return start
+
+    def _leave(self) -> int:
+        if self._token is None:
+            self._fail_at_end("expected the end of a value")
+        end = self._token.end
+        self._open.pop()
+        self._advance()
+        return end
+
+    def _fail_at_end(self, expected: str) -> NoReturn:
+        if not self._open:
+            raise self._error(f"{expected}, but the file ends")
+        line, column = self._source.position(self._open[-1])
+        bracket = self._source.text[self._open[-1]]
+        raise self._error(f"{expected}, but the file ends: '{bracket}' at line {line}, column {column} is not closed")

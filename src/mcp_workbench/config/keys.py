@@ -1,0 +1,165 @@
+"""Every key of the file, once, as data.
+
+The reader takes its type checks and its "Did you mean" from here, the JSON Schema its properties and
+descriptions, and a test that docs/configuration.md describes each. It does not know how any is used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+Kind = Literal["text", "boolean", "number", "strings", "names", "map", "object", "any"]
+"""`text` is a non-empty string, `strings` a list of strings, `names` a list of non-empty strings,
+`map` an object of strings, `object` a non-empty object of objects."""
+
+
+class Key(NamedTuple):
+    """One key: its name, what its value is, and one sentence for people."""
+
+    name: str
+    kind: Kind
+    about: str
+    required: bool = False
+    expands: bool = False
+    """Whether `${VAR}` is replaced in it."""
+    choices: tuple[str, ...] = ()
+    above: float | None = None
+    at_most: float | None = None
+    filled: bool = False
+    """Whether a list must have an item."""
+
+
+TRANSPORTS: Mapping[str, Literal["stdio", "http", "sse"]] = {
+    "stdio": "stdio",
+    "local": "stdio",
+    "http": "http",
+    "streamable-http": "http",
+    "streamableHttp": "http",
+    "sse": "sse",
+}
+"""What hosts write, and what it means."""
+
+TRANSPORT_KEYS = ("transport", "type", "transportType")
+URL_KEYS = ("url", "httpUrl", "serverUrl")
+
+ANNOTATIONS = ("@readOnly", "@destructive", "@idempotent", "@openWorld")
+"""What a tool filter can select by."""
+
+_MAX_OPEN_SECONDS = 600.0
+
+SCHEMA_KEY = Key("$schema", "text", "Where an editor finds the schema of this file; it has no effect.")
+TOOLBOXES = Key("toolboxes", "object", "The toolboxes by name: groups of servers that are opened together.")
+MCP_SERVERS = Key("mcpServers", "object", "The servers by name, written as every MCP host writes them.")
+
+ROOT: tuple[Key, ...] = (
+    SCHEMA_KEY,
+    TOOLBOXES,
+    MCP_SERVERS,
+    Key(
+        "toolMode",
+        "text",
+        "How tools are offered: 'proxy' (two small tools) or 'dynamic' (every tool of an open toolbox by name).",
+        choices=("proxy", "dynamic"),
+    ),
+    Key("strict", "boolean", "Whether a missing environment variable stops the start instead of its own server only."),
+    Key(
+        "openTimeout",
+        "number",
+        "Seconds after which opening a toolbox answers with the servers that are ready.",
+        above=0,
+        at_most=_MAX_OPEN_SECONDS,
+    ),
+    Key("inputs", "any", "Prompts of a host for secrets; accepted and not used, set environment variables instead."),
+)
+
+TOOLBOX: tuple[Key, ...] = (
+    Key("description", "text", "What the toolbox is for, in a sentence that an agent chooses by.", required=True),
+    MCP_SERVERS._replace(required=True),
+)
+
+SERVER: tuple[Key, ...] = (
+    Key("command", "text", "The program that is the server: a name on PATH, or a path.", expands=True),
+    Key("args", "strings", "The arguments of the command, each one string; no shell reads them.", expands=True),
+    Key("env", "map", "Environment variables of the server.", expands=True),
+    Key("cwd", "text", "The folder in which the server runs, relative to this file's folder.", expands=True),
+    Key("inheritEnv", "names", "Variables of your own environment that the server gets too, by name or glob."),
+    Key("url", "text", "The address of a remote server, http or https.", expands=True),
+    Key("httpUrl", "text", "Another name for url, as some hosts write it.", expands=True),
+    Key("serverUrl", "text", "Another name for url, as some hosts write it.", expands=True),
+    Key("headers", "map", "HTTP headers that are sent to a remote server.", expands=True),
+    Key("transport", "text", "How the server is reached: stdio, http or sse.", choices=tuple(TRANSPORTS)),
+    Key("type", "text", "Another name for transport.", choices=tuple(TRANSPORTS)),
+    Key("transportType", "text", "Another name for transport, as some hosts write it.", choices=tuple(TRANSPORTS)),
+    Key("toolFilters", "names", "Which tools are offered: names, globs, ! to exclude, @annotations.", filled=True),
+    Key("disabled", "boolean", "Whether the server is left out."),
+    Key("enabled", "boolean", "The opposite of disabled, as some hosts write it."),
+)
+
+_FILTER_ADVICE = "has no effect here: use toolFilters to choose the tools"
+_APPROVAL_ADVICE = "has no effect here: approving calls is up to the host"
+_AUTH_ADVICE = "has no effect here: send what the server needs in headers"
+_LABEL_ADVICE = "has no effect here"
+
+HOST_KEYS: Mapping[str, str] = {
+    "autoApprove": _APPROVAL_ADVICE,
+    "alwaysAllow": _APPROVAL_ADVICE,
+    "trust": _APPROVAL_ADVICE,
+    "disabledTools": _FILTER_ADVICE,
+    "enabledTools": _FILTER_ADVICE,
+    "includeTools": _FILTER_ADVICE,
+    "excludeTools": _FILTER_ADVICE,
+    "tools": _FILTER_ADVICE,
+    "envFile": "is not read, its variables are not set: write them in env, or name them in inheritEnv",
+    "inputs": "are not asked for: set environment variables and write ${NAME}",
+    "oauth": _AUTH_ADVICE,
+    "auth": _AUTH_ADVICE,
+    "authProviderType": _AUTH_ADVICE,
+    "targetAudience": _AUTH_ADVICE,
+    "targetServiceAccount": _AUTH_ADVICE,
+    "headersHelper": "is not run, its headers are not sent: write them in headers",
+    "sandbox": "has no effect here: the server runs without it",
+    "sandboxEnabled": "has no effect here: the server runs without a sandbox",
+    "timeout": "has no effect here",
+    "alwaysLoad": _LABEL_ADVICE,
+    "description": "has no effect here: the description of the toolbox is what agents see",
+    "dev": _LABEL_ADVICE,
+    "extensionName": _LABEL_ADVICE,
+    "gallery": _LABEL_ADVICE,
+    "icon": _LABEL_ADVICE,
+    "metadata": _LABEL_ADVICE,
+    "name": "has no effect here: the server's key is its name",
+    "remoteConfigured": _LABEL_ADVICE,
+    "settings": _LABEL_ADVICE,
+    "source": _LABEL_ADVICE,
+    "version": _LABEL_ADVICE,
+    "watchPaths": _LABEL_ADVICE,
+}
+"""Keys of server entries that hosts write for themselves: accepted, and what `check` says of each."""
+
+ELSEWHERE: Mapping[str, str] = {
+    "servers": "mcpServers",
+    "context_servers": "mcpServers",
+    "mcp_servers": "mcpServers",
+}
+"""Root keys of hosts with another form of the file, and the name that it has here."""
+
+_NEAR = 0.6
+_VERY_NEAR = 0.8
+
+
+def nearest(name: str, known: Iterable[str], *, certain: bool = False) -> str | None:
+    """The known name that `name` is probably meant to be; `certain`: all but surely."""
+    from difflib import get_close_matches  # noqa: PLC0415 -- only a mistake needs it, every start would pay for it
+
+    by_case = {candidate.lower(): candidate for candidate in known}
+    matches = get_close_matches(name.lower(), by_case, n=1, cutoff=_VERY_NEAR if certain else _NEAR)
+    return by_case[matches[0]] if matches else None
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
+    """The hint for a name that does not exist."""
+    found = nearest(name, known)
+    return f"Did you mean '{found}'?" if found else otherwise

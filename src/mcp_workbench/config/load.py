@@ -1,0 +1,183 @@
+"""A configuration file becomes a `Config`.
+
+Guarantees: whatever the bytes at the path, `load_config` returns a complete and checked `Config` or
+raises a `ConfigError` that says where and what, with a hint, and never a value of the file or of the
+environment. What is odd but harmless is kept as a warning. It starts nothing and contacts nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from mcp_workbench.config.fields import (
+    Place,
+    check_value,
+    read_boolean,
+    read_members,
+    read_number,
+    read_objects,
+    read_string,
+    unknown_key,
+)
+from mcp_workbench.config.jsonc import parse
+from mcp_workbench.config.keys import ELSEWHERE, ROOT, TOOLBOX, nearest
+from mcp_workbench.config.model import Config, ConfigWarning, ServerConfig, ToolboxConfig
+from mcp_workbench.config.servers import Reading, read_server
+from mcp_workbench.config.source import Source, read_source
+from mcp_workbench.limits import DEFAULTS, Limits
+from mcp_workbench.shown import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from mcp_workbench.config.model import ToolMode
+
+DEFAULT_TOOLBOX = "default"
+DEFAULT_DESCRIPTION = "All configured servers"
+EVERY_TOOLBOX = "*"
+
+_PORTABLE_NAME = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def load_config(
+    path: Path | str,
+    *,
+    environ: Mapping[str, str] | None = None,
+    strict: bool | None = None,
+    limits: Limits = DEFAULTS,
+) -> Config:
+    """The configuration in the file at `path`.
+
+    `strict` decides whether a missing variable is an error; None leaves it to the file.
+    """
+    file = Path(path)
+    source = read_source(file, limits)
+    root = Place(source, parse(source, limits), "", 0)
+    members = _read_root(root)
+    absolute = Path(os.path.abspath(file))  # noqa: PTH100 -- Path.resolve would follow a link to another folder
+    reading = Reading(
+        folder=absolute.parent,
+        environ=os.environ if environ is None else environ,
+        strict=_flag(members, "strict") if strict is None else strict,
+        limits=limits,
+        warnings=_warn_of_file(source),
+    )
+    toolboxes = _read_toolboxes(members["toolboxes"], reading) if "toolboxes" in members else _bare(members, reading)
+    mode = read_string(members["toolMode"]) if "toolMode" in members else "proxy"
+    return Config(
+        source=absolute,
+        toolboxes=toolboxes,
+        tool_mode=cast("ToolMode", mode),
+        strict=reading.strict,
+        open_timeout_seconds=read_number(members["openTimeout"]) if "openTimeout" in members else None,
+        warnings=tuple(reading.warnings),
+    )
+
+
+def _flag(members: Mapping[str, Place], name: str) -> bool:
+    return name in members and read_boolean(members[name])
+
+
+def _warn_of_file(source: Source) -> list[ConfigWarning]:
+    if not source.writable_by_others:
+        return []
+    message = "other users can write this file, and so decide which programs start: chmod go-w"
+    return [ConfigWarning(path="", message=message, line=1, column=1)]
+
+
+def _read_root(root: Place) -> dict[str, Place]:
+    """The members of the file, its two forms told apart."""
+    members = root.members()
+    if "toolboxes" in members and "mcpServers" in members:
+        raise members["mcpServers"].key_error(
+            "a file has either 'toolboxes' or 'mcpServers', not both", "Move the servers into a toolbox."
+        )
+    if "mcpServers" in members:
+        return _check_bare_root(members)
+    for name, member in members.items():
+        if name in ELSEWHERE and "toolboxes" not in members:
+            raise member.key_error(f"unknown key '{name}'", f"Rename it to '{ELSEWHERE[name]}'.")
+    read_members(root, ROOT)
+    if "toolboxes" not in members:
+        raise root.error("'toolboxes' is missing", 'Add "toolboxes" or, as MCP hosts have it, "mcpServers".')
+    return members
+
+
+def _check_bare_root(members: dict[str, Place]) -> dict[str, Place]:
+    """Hosts keep other settings in the same file; only what is all but ours is a mistake."""
+    keys = {key.name: key for key in ROOT}
+    for name, member in members.items():
+        if name in keys:
+            check_value(member, keys[name])
+        elif nearest(name, keys, certain=True):
+            raise unknown_key(member, name, keys, keys)
+    return members
+
+
+def _bare(members: Mapping[str, Place], reading: Reading) -> dict[str, ToolboxConfig]:
+    keys = {key.name for key in ROOT}
+    for name, member in members.items():
+        if name not in keys or name == "inputs":
+            reading.warnings.append(member.warning(f"'{shown(name)}' has no effect here"))
+    servers = _read_servers(members["mcpServers"], DEFAULT_TOOLBOX, reading)
+    return {DEFAULT_TOOLBOX: ToolboxConfig(name=DEFAULT_TOOLBOX, description=DEFAULT_DESCRIPTION, servers=servers)}
+
+
+def _read_toolboxes(place: Place, reading: Reading) -> dict[str, ToolboxConfig]:
+    entries = read_objects(place)
+    for name, entry in entries.items():
+        if name == EVERY_TOOLBOX:
+            raise entry.key_error("'*' cannot be the name of a toolbox", "It stands for every toolbox.")
+    _check_names(entries, "toolbox", reading)
+    return {name: _read_toolbox(entry, name, reading) for name, entry in entries.items()}
+
+
+def _read_toolbox(place: Place, name: str, reading: Reading) -> ToolboxConfig:
+    members = read_members(place, TOOLBOX)
+    return ToolboxConfig(
+        name=name,
+        description=read_string(members["description"]),
+        servers=_read_servers(members["mcpServers"], name, reading),
+    )
+
+
+def _read_servers(place: Place, toolbox: str, reading: Reading) -> dict[str, ServerConfig]:
+    entries = read_objects(place)
+    _check_names(entries, "server", reading)
+    servers = {name: read_server(entry, toolbox, name, reading) for name, entry in entries.items()}
+    enabled = {name: server for name, server in servers.items() if server is not None}
+    if not enabled:
+        reading.warnings.append(place.warning("every server of this toolbox is disabled"))
+    return enabled
+
+
+def _check_names(entries: Mapping[str, Place], what: str, reading: Reading) -> None:
+    by_case: dict[str, str] = {}
+    for name, entry in entries.items():
+        problem = _name_problem(name, reading.limits.name_length)
+        if problem:
+            raise entry.key_error(f"the name of a {what} {problem}", "Use letters, digits, _ and -.")
+        reading.warnings += _name_warnings(name, entry, by_case)
+        by_case.setdefault(name.casefold(), name)
+
+
+def _name_problem(name: str, length: int) -> str:
+    if not name.strip():
+        return "cannot be empty"
+    if len(name) > length:
+        return f"can have at most {length} characters"
+    if any(unicodedata.category(character) == "Cc" for character in name):
+        return "cannot hold control characters"
+    return ""
+
+
+def _name_warnings(name: str, entry: Place, by_case: Mapping[str, str]) -> Iterable[ConfigWarning]:
+    if not _PORTABLE_NAME.fullmatch(name):
+        yield entry.warning("a name of letters, digits, _ and - alone works with every client")
+    sibling = by_case.get(name.casefold())
+    if sibling is not None:
+        yield entry.warning(f"'{shown(name)}' and '{shown(sibling)}' differ in case only")

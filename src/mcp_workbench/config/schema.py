@@ -1,0 +1,102 @@
+"""The JSON Schema of the configuration file, for editors.
+
+Built from `keys.py`, so it names and describes what the reader accepts. The reader remains the
+judge: names, filters and variables are checked there alone. `python -m mcp_workbench.config.schema`
+prints it as it is committed in workbench-config.schema.json.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from mcp_workbench.config.keys import HOST_KEYS, ROOT, SERVER, TOOLBOX, URL_KEYS, Key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Schema = dict[str, Any]
+
+_STRING: Schema = {"type": "string"}
+_NON_EMPTY: Schema = {"type": "string", "pattern": "\\S"}
+_TYPES: dict[str, Schema] = {
+    "text": _NON_EMPTY,
+    "boolean": {"type": "boolean"},
+    "number": {"type": "number"},
+    "strings": {"type": "array", "items": _STRING},
+    "names": {"type": "array", "items": _NON_EMPTY},
+    "map": {"type": "object", "additionalProperties": _STRING},
+    "any": {},
+}
+_ENTRIES = {"toolboxes": "toolbox", "mcpServers": "server"}
+
+
+def json_schema() -> Schema:
+    """The schema, in the form of 2020-12."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "MCP Workbench configuration",
+        "description": "Toolboxes of MCP servers, or the mcpServers of an MCP host as they are.",
+        "type": "object",
+        "properties": _properties(ROOT),
+        "oneOf": [{"required": ["toolboxes"]}, {"required": ["mcpServers"]}],
+        # A host keeps other settings beside mcpServers; a file of our own form holds nothing else.
+        "if": {"required": ["toolboxes"]},
+        "then": {"propertyNames": {"enum": [key.name for key in ROOT]}},
+        "$defs": {"toolbox": _toolbox(), "server": _server()},
+    }
+
+
+def rendered() -> str:
+    """The text of the committed file."""
+    return msgspec.json.format(msgspec.json.encode(json_schema()), indent=2).decode() + "\n"
+
+
+def _toolbox() -> Schema:
+    return {
+        "type": "object",
+        "properties": _properties(TOOLBOX),
+        "required": [key.name for key in TOOLBOX if key.required],
+        "additionalProperties": False,
+    }
+
+
+def _server() -> Schema:
+    host_keys = {name: {"description": f"A key of some hosts: {advice}."} for name, advice in sorted(HOST_KEYS.items())}
+    return {
+        "type": "object",
+        "properties": {**_properties(SERVER), **host_keys},
+        "oneOf": [{"required": [name]} for name in ("command", *URL_KEYS)],
+        "additionalProperties": False,
+    }
+
+
+def _properties(keys: Iterable[Key]) -> Schema:
+    return {key.name: _property(key) for key in keys}
+
+
+def _property(key: Key) -> Schema:
+    description = key.about + (" ${VAR} and ${VAR:-default} are replaced." if key.expands else "")
+    schema: Schema = {"description": description, **_type(key)}
+    if key.choices:
+        schema = {"description": description, "enum": list(key.choices)}
+    if key.above is not None:
+        schema["exclusiveMinimum"] = key.above
+    if key.at_most is not None:
+        schema["maximum"] = key.at_most
+    if key.filled:
+        schema["minItems"] = 1
+    return schema
+
+
+def _type(key: Key) -> Schema:
+    if key.name not in _ENTRIES:
+        return _TYPES[key.kind]
+    entry = {"$ref": f"#/$defs/{_ENTRIES[key.name]}"}
+    return {"type": "object", "minProperties": 1, "additionalProperties": entry}
+
+
+if __name__ == "__main__":
+    sys.stdout.write(rendered())

@@ -1,0 +1,226 @@
+"""One entry of `mcpServers` becomes a `ServerConfig`.
+
+Guarantees: a server that leaves here has exactly one target, absolute paths, expanded values that
+can be handed to the operating system or sent as a header, and the set of everything in it that must
+never be shown. A missing variable fails this server alone, unless the reading is strict. It starts
+nothing and looks nothing up on PATH.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mcp_workbench.config.expand import MalformedReferenceError, expand
+from mcp_workbench.config.fields import Place, read_boolean, read_members, read_names, read_string
+from mcp_workbench.config.keys import ANNOTATIONS, HOST_KEYS, SERVER, TRANSPORT_KEYS, TRANSPORTS, URL_KEYS, did_you_mean
+from mcp_workbench.config.model import ConfigWarning, Endpoint, Launch, MissingVariable, ServerConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+    from typing import Literal
+
+    from mcp_workbench.limits import Limits
+
+_URL = re.compile(r"https?://[^\s/?#\x00-\x1f\x7f]+[^\s\x00-\x1f\x7f]*", re.IGNORECASE)
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_UNFIT = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
+_SECRET_NAME = re.compile(r"key|token|secret|passw|passphrase|pwd|credential|auth|(?:^|_)pat(?:$|_)", re.IGNORECASE)
+_LAUNCH_KEYS = ("args", "env", "cwd", "inheritEnv")
+_ENDPOINT_KEYS = ("headers",)
+
+
+class Reading(msgspec.Struct):
+    """What one reading of a file needs everywhere: its surroundings and the warnings so far."""
+
+    folder: Path
+    environ: Mapping[str, str]
+    strict: bool
+    limits: Limits
+    warnings: list[ConfigWarning]
+
+    def __repr__(self) -> str:
+        return f"Reading({str(self.folder)!r})"
+
+
+def read_server(place: Place, toolbox: str, name: str, reading: Reading) -> ServerConfig | None:
+    """The server at `place`; None if it is disabled."""
+    members = read_members(place, SERVER, HOST_KEYS)
+    if _is_disabled(members):
+        return None
+    reading.warnings += [members[key].warning(f"'{key}' {HOST_KEYS[key]}") for key in members if key in HOST_KEYS]
+    filters = _filters(members.get("toolFilters"))
+    url_key = _target_key(place, members)
+    transport = _transport(members, remote=url_key is not None)
+    values = _Values(reading)
+    target = _endpoint(members, members[url_key], transport, values) if url_key else _launch(members, values)
+    return ServerConfig(
+        name=name,
+        toolbox=toolbox,
+        target=target,
+        tool_filters=filters,
+        missing=tuple(values.missing),
+        secrets=frozenset(values.secrets),
+    )
+
+
+def _is_disabled(members: Mapping[str, Place]) -> bool:
+    disabled = "disabled" in members and read_boolean(members["disabled"])
+    enabled = "enabled" not in members or read_boolean(members["enabled"])
+    return disabled or not enabled
+
+
+def _target_key(place: Place, members: Mapping[str, Place]) -> str | None:
+    """The key that holds the address; None for a command."""
+    urls = [key for key in URL_KEYS if key in members]
+    if len(urls) > 1:
+        raise members[urls[1]].key_error(f"'{urls[0]}' and '{urls[1]}' mean the same", "Keep one of the two.")
+    if urls and "command" in members:
+        raise members[urls[0]].key_error(
+            f"a server has either 'command' or '{urls[0]}', not both", "Keep the one that the server needs."
+        )
+    if not urls and "command" not in members:
+        raise place.error(
+            "a server needs 'command' or 'url'", 'Add "command" for a local program, or "url" for a remote server.'
+        )
+    return urls[0] if urls else None
+
+
+def _transport(members: Mapping[str, Place], *, remote: bool) -> Literal["http", "sse"]:
+    """The transport of a remote server; checked, but without meaning, for a local one."""
+    given = [(members[key], TRANSPORTS[read_string(members[key])]) for key in TRANSPORT_KEYS if key in members]
+    for place, meaning in given:
+        if meaning != given[0][1]:
+            raise place.error(f"contradicts {given[0][0].path}", "Keep one of the two.")
+        if remote and meaning == "stdio":
+            raise place.error(
+                "a server with a url cannot be reached by stdio", "Write 'http' or 'sse', or leave it out."
+            )
+        if not remote and meaning != "stdio":
+            raise place.error("a server with a command is reached by stdio", "Write 'stdio', or leave it out.")
+    return "sse" if given and given[0][1] == "sse" else "http"
+
+
+def _filters(place: Place | None) -> tuple[str, ...]:
+    if place is None:
+        return ()
+    for item in place.items():
+        pattern = read_string(item).removeprefix("!")
+        if not pattern:
+            raise item.error("names no tool after '!'", 'Write the tool to exclude, as in "!delete_*".')
+        if pattern.startswith("@") and pattern not in ANNOTATIONS:
+            known = f"Known annotations: {', '.join(ANNOTATIONS)}."
+            raise item.error("is no annotation that tools can be chosen by", did_you_mean(pattern, ANNOTATIONS, known))
+    return read_names(place)
+
+
+def _launch(members: Mapping[str, Place], values: _Values) -> Launch:
+    values.warn_unused(members, _ENDPOINT_KEYS, "has no effect for a server with a command")
+    for name, member in members["env"].members().items() if "env" in members else ():
+        if not name or "=" in name or "\x00" in name:
+            raise member.key_error("this is no name for an environment variable", "Use letters, digits and _.")
+    cwd = members.get("cwd")
+    return Launch(
+        command=values.program(members["command"]),
+        args=values.args(members.get("args")),
+        env=values.map(members.get("env")),
+        cwd=values.folder(cwd) if cwd else None,
+        inherit_env=_inherited(members.get("inheritEnv")),
+    )
+
+
+def _inherited(place: Place | None) -> tuple[str, ...]:
+    if place is None:
+        return ()
+    for item in place.items():
+        if "=" in read_string(item):
+            raise item.error("names a variable, without '='", "To set a variable, write it in env.")
+    return read_names(place)
+
+
+def _endpoint(members: Mapping[str, Place], url: Place, transport: Literal["http", "sse"], values: _Values) -> Endpoint:
+    values.warn_unused(members, _LAUNCH_KEYS, "has no effect for a server with a url")
+    headers = members.get("headers")
+    for name, member in headers.members().items() if headers else ():
+        if not _HEADER_NAME.fullmatch(name):
+            raise member.key_error("this is no name for a header", "Use letters, digits and -.")
+    return Endpoint(url=values.url(url), headers=values.headers(headers), transport=transport)
+
+
+class _Values:
+    """Expands the values of one server and keeps what they brought in and what they lacked."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self.secrets: set[str] = set()
+        self.missing: list[MissingVariable] = []
+
+    def text(self, place: Place, *, is_argument: bool = False) -> str:
+        try:
+            expansion = expand(read_string(place), self._reading.environ)
+        except MalformedReferenceError as error:
+            raise place.error(str(error), error.hint) from None
+        for variable in expansion.missing:
+            self._miss(place, variable)
+        if "\x00" in expansion.text:
+            raise place.error("cannot hold a NUL character")
+        self.secrets.update(value for value in expansion.used.values() if value)
+        if is_argument:
+            self._warn_visible(place, expansion.used)
+        return expansion.text
+
+    def filled(self, place: Place) -> str:
+        text = self.text(place)
+        if not text.strip() and not self.missing:
+            raise place.error("is empty once its variables are replaced", "Give the variable a value.")
+        return text
+
+    def program(self, place: Place) -> str:
+        """A path becomes absolute; a bare name is looked up on PATH when the server starts."""
+        command = os.path.expanduser(self.filled(place))  # noqa: PTH111 -- Path raises for an unknown user
+        return str(self._reading.folder / command) if "/" in command else command
+
+    def folder(self, place: Place) -> Path:
+        return self._reading.folder / os.path.expanduser(self.filled(place))  # noqa: PTH111 -- same
+
+    def args(self, place: Place | None) -> tuple[str, ...]:
+        return tuple(self.text(item, is_argument=True) for item in place.items()) if place else ()
+
+    def map(self, place: Place | None) -> dict[str, str]:
+        """A map all of whose values are secrets."""
+        values = {name: self.text(member) for name, member in place.members().items()} if place else {}
+        self.secrets.update(value for value in values.values() if value)
+        return values
+
+    def headers(self, place: Place | None) -> dict[str, str]:
+        values = self.map(place)
+        for name, member in place.members().items() if place else ():
+            if _HEADER_UNFIT.search(values[name]):
+                raise member.error("holds a character that no header can carry", "Remove line breaks from the value.")
+        return values
+
+    def url(self, place: Place) -> str:
+        url = self.filled(place)
+        if not self.missing and not _URL.fullmatch(url):
+            raise place.error("must be an address that starts with http:// or https://")
+        return url
+
+    def warn_unused(self, members: Mapping[str, Place], keys: tuple[str, ...], why: str) -> None:
+        self._reading.warnings += [members[key].warning(f"'{key}' {why}") for key in keys if key in members]
+
+    def _miss(self, place: Place, variable: str) -> None:
+        if self._reading.strict:
+            hint = f"Set it, or give a default: ${{{variable}:-default}}."
+            raise place.error(f"the environment variable {variable} is not set", hint)
+        line, column = place.source.position(place.node.start)
+        self.missing.append(MissingVariable(variable, place.path, line, column))
+
+    def _warn_visible(self, place: Place, used: Mapping[str, str]) -> None:
+        for variable in used:
+            if _SECRET_NAME.search(variable):
+                message = f"${{{variable}}}: a secret in args is visible to other programs of this user (ps); use env"
+                self._reading.warnings.append(place.warning(message))

@@ -1,0 +1,45 @@
+"""What a connection to a server looks like to the rest of the program, whatever carries it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from msgspec import Raw
+
+from mcp_workbench.errors import Fault
+from mcp_workbench.wire.exchange import Exchange
+from mcp_workbench.wire.jsonrpc import Params
+
+
+class Channel(Protocol):
+    """An open wire to one server: requests, notifications, an end."""
+
+    @property
+    def ended(self) -> asyncio.Future[Fault]:
+        """Resolves when the wire is of no more use, with the reason."""
+        ...
+
+    async def request(
+        self,
+        method: str,
+        params: Params,
+        exchange: Exchange | None = None,
+        *,
+        idle_seconds: float = 0,
+        hard_seconds: float = 0,
+        cancellable: bool = True,
+    ) -> Raw:
+        """Send a request, return its raw result; what the server says meanwhile goes to `exchange`."""
+        ...
+
+    def notify(self, method: str, params: Params) -> None: ...
+
+    def listen(self, on_notification: Callable[[str, Raw], None]) -> None:
+        """Hand the server's own notifications to `on_notification`, in order."""
+        ...
+
+    async def close(self) -> None:
+        """End it and everything that belongs to it. Safe to call twice."""
+        ...

@@ -1,0 +1,128 @@
+"""Which protocol a server speaks, found out once and remembered.
+
+Modern servers answer `server/discover`, older ones `initialize`. Both can be asked: the first good
+answer wins. The result, an `Agreement`, stamps what later requests must carry.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from mcp_workbench.connections.base import Channel
+from mcp_workbench.errors import NegotiationFailed, ServerRefused
+from mcp_workbench.limits import Limits
+from mcp_workbench.shown import shown
+from mcp_workbench.wire import eras
+from mcp_workbench.wire.eras import HANDSHAKE_VERSIONS, MODERN_VERSIONS
+from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, Params
+
+
+class Agreement(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server and we agreed on."""
+
+    version: str
+    modern: bool
+    capabilities: Raw = EMPTY_OBJECT
+
+    def stamp(self, params: Params) -> Params:
+        """`params` as this server wants them."""
+        if not self.modern:
+            return params
+        return {**params, "_meta": {**params.get("_meta", {}), **_envelope(self.version)}}
+
+    def declares(self, capability: str, feature: str) -> bool:
+        """Whether the server declared e.g. `tools.listChanged`."""
+        try:
+            declared: Any = msgspec.json.decode(self.capabilities)
+            return declared[capability][feature] is True
+        except (msgspec.DecodeError, RecursionError, KeyError, TypeError, IndexError):
+            return False
+
+
+class _Discovered(msgspec.Struct, rename="camel"):
+    supported_versions: list[str]
+    capabilities: Raw = EMPTY_OBJECT
+
+
+class _Initialized(msgspec.Struct, rename="camel"):
+    protocol_version: str
+    capabilities: Raw = EMPTY_OBJECT
+
+
+async def negotiate(channel: Channel, limits: Limits, *, modern: bool | None = None) -> Agreement:
+    """Agree with the server on a protocol. `modern` is what it spoke last time, if known.
+
+    Raises a `Fault`: `NegotiationFailed`, or whatever ended the connection.
+    """
+    if modern is False:
+        return await _initialize(channel)
+    probe = asyncio.ensure_future(_discover(channel))
+    handshake: asyncio.Task[Agreement] | None = None
+    try:
+        await asyncio.wait((probe,), timeout=limits.probe_patience_seconds)
+        if not probe.done():
+            handshake = asyncio.ensure_future(_initialize(channel))
+            return await _first_good(probe, handshake)
+        return await _after_probe(channel, probe)
+    finally:
+        for task in (probe, handshake):
+            if task is not None and not task.done():
+                task.cancel()
+
+
+async def _after_probe(channel: Channel, probe: asyncio.Task[Agreement]) -> Agreement:
+    """The answer to the probe; any refusal of it means the handshake."""
+    try:
+        return probe.result()
+    except (ServerRefused, NegotiationFailed):
+        return await _initialize(channel)
+
+
+async def _first_good(*tasks: asyncio.Task[Agreement]) -> Agreement:
+    """The first success; if all fail, the last one's reason."""
+    waiting = set(tasks)
+    while True:
+        done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            if task.exception() is None or not waiting:
+                return task.result()
+
+
+async def _discover(channel: Channel) -> Agreement:
+    version = MODERN_VERSIONS[-1]
+    raw = await channel.request("server/discover", {"_meta": _envelope(version)}, cancellable=False)
+    try:
+        found = msgspec.json.decode(raw, type=_Discovered)
+    except (msgspec.DecodeError, RecursionError):
+        raise NegotiationFailed("it answered server/discover with something else") from None
+    if version not in found.supported_versions:
+        raise NegotiationFailed("it supports no modern version that we know")
+    return Agreement(version=version, modern=True, capabilities=found.capabilities)
+
+
+async def _initialize(channel: Channel) -> Agreement:
+    params = {"protocolVersion": HANDSHAKE_VERSIONS[-1], "capabilities": {}, "clientInfo": eras.SELF}
+    try:
+        raw = await channel.request("initialize", params, cancellable=False)
+        found = msgspec.json.decode(raw, type=_Initialized)
+    except ServerRefused as refusal:
+        raise NegotiationFailed(f"it refused to initialize: {shown(str(refusal))}") from None
+    except (msgspec.DecodeError, RecursionError):
+        raise NegotiationFailed("it answered initialize with something else") from None
+    if found.protocol_version not in HANDSHAKE_VERSIONS:
+        raise NegotiationFailed(f"it speaks only protocol version {shown(found.protocol_version)}")
+    channel.notify("notifications/initialized", {})
+    return Agreement(version=found.protocol_version, modern=False, capabilities=found.capabilities)
+
+
+def _envelope(version: str) -> dict[str, Any]:
+    return {
+        eras.PROTOCOL_VERSION: version,
+        eras.CLIENT_INFO: eras.SELF,
+        eras.CLIENT_CAPABILITIES: EMPTY_OBJECT,
+    }
+

@@ -1,0 +1,273 @@
+"""Child processes: how they start, how they end, and that none is left behind.
+
+Each server runs in a session and process group of its own with a small environment that names this
+run. `Child.stop` ends the whole group: stdin closed, then SIGTERM, then SIGKILL. What left its
+group is found by the marker in its environment, by the guardian process, which also finishes the
+job if the workbench itself is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import fnmatch
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from mcp_workbench import observe
+from mcp_workbench.config.model import Launch
+from mcp_workbench.connections import guardian
+from mcp_workbench.errors import SpawnFailed
+from mcp_workbench.limits import Limits
+from mcp_workbench.shown import shown
+
+INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR")
+
+
+def environment(launch: Launch, environ: Mapping[str, str], marker: str) -> dict[str, str]:
+    """What a server sees: the basics, what `inheritEnv` names, its own `env`, and the run's marker."""
+    chosen = {
+        name: value
+        for name, value in environ.items()
+        if name in INHERITED or any(fnmatch.fnmatchcase(name, pattern) for pattern in launch.inherit_env)
+    }
+    return {**chosen, **launch.env, guardian.VARIABLE: marker}
+
+
+class Child:
+    """A running server process and its group."""
+
+    def __init__(self, process: subprocess.Popen[bytes], marker: str, limits: Limits) -> None:
+        self._process = process
+        self._limits = limits
+        self.marker = marker
+        self.pid = process.pid
+        self.exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        """Its return code; negative: the signal that ended it."""
+        self._watch()
+
+    def descriptor(self, name: str) -> int:
+        """Its stdin, stdout or stderr, which the caller owns from now on."""
+        pipe = getattr(self._process, name)
+        descriptor = os.dup(pipe.fileno())
+        pipe.close()
+        return descriptor
+
+    async def stop(self) -> None:
+        """End the group. Its stdin is closed already; at most the three steps' time passes."""
+        limits = self._limits
+        if not await self._ends_within(limits.stdin_eof_seconds):
+            self.signal(signal.SIGTERM)
+            if not await self._ends_within(limits.terminate_seconds):
+                self.signal(signal.SIGKILL)
+                await self._ends_within(limits.kill_seconds)
+        await self._end_group()
+
+    def signal(self, number: int) -> None:
+        """Signal the whole group."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+    async def _end_group(self) -> None:
+        """The leader is gone; what is left of its group goes the same way."""
+        self.signal(signal.SIGTERM)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._limits.stdin_eof_seconds
+        while self._group_exists() and loop.time() < deadline:
+            await asyncio.sleep(self._limits.group_poll_seconds)
+        self.signal(signal.SIGKILL)
+
+    def _group_exists(self) -> bool:
+        try:
+            os.killpg(self.pid, 0)
+        except (ProcessLookupError, PermissionError):
+            return False
+        return True
+
+    async def _ends_within(self, seconds: float) -> bool:
+        done, _ = await asyncio.wait((self.exited,), timeout=seconds)
+        return bool(done)
+
+    def _watch(self) -> None:
+        loop = asyncio.get_running_loop()
+        if not hasattr(os, "pidfd_open"):
+            self._watch_in_thread(loop)
+            return
+        descriptor = os.pidfd_open(self.pid)
+
+        def reap() -> None:
+            loop.remove_reader(descriptor)
+            os.close(descriptor)
+            self._set_exited(self._process.wait())
+
+        loop.add_reader(descriptor, reap)
+
+    def _watch_in_thread(self, loop: asyncio.AbstractEventLoop) -> None:
+        def wait() -> None:
+            code = self._process.wait()
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody wants to know
+                loop.call_soon_threadsafe(self._set_exited, code)
+
+        threading.Thread(target=wait, name=f"wait-{self.pid}", daemon=True).start()
+
+    def _set_exited(self, code: int) -> None:
+        if not self.exited.done():
+            self.exited.set_result(code)
+
+
+def exit_text(code: int) -> str:
+    """How a process ended, for people."""
+    if code >= 0:
+        return f"exited with status {code}"
+    with contextlib.suppress(ValueError):
+        return f"was killed by {signal.Signals(-code).name}"
+    return f"was killed by signal {-code}"
+
+
+class Processes:
+    """Every process of one run of the workbench."""
+
+    def __init__(self, limits: Limits, environ: Mapping[str, str] | None = None) -> None:
+        self._limits = limits
+        self._environ = environ if environ is not None else os.environ
+        self._run = secrets.token_hex(16)
+        self._count = 0
+        self._children: set[Child] = set()
+        self._guardian: Guardian | None = None
+
+    def spawn(self, launch: Launch) -> Child:
+        """Start a server. Raises `SpawnFailed`."""
+        if self._guardian is None:
+            self._guardian = Guardian(self._run, self._limits)
+        self._count += 1
+        marker = f"{self._run}.{self._count}."
+        child = Child(_start(launch, environment(launch, self._environ, marker)), marker, self._limits)
+        self._guardian.announce(child.pid)
+        self._children.add(child)
+        return child
+
+    async def end(self, child: Child) -> None:
+        """Stop a child and everything that descends from it, daemons included."""
+        try:
+            await child.stop()
+            if self._guardian is not None:
+                await self._guardian.sweep(child.marker)
+        finally:
+            self._children.discard(child)
+
+    def kill_all(self) -> None:
+        """The last resort: no waiting, no politeness. The guardian finds the rest."""
+        for child in self._children:
+            child.signal(signal.SIGKILL)
+
+    async def close(self) -> None:
+        """Let the guardian look once more for anything of this run, and go."""
+        if self._guardian is not None:
+            await self._guardian.close()
+            self._guardian = None
+
+
+def _start(launch: Launch, env: dict[str, str]) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(  # noqa: S603 -- an argument vector from the user's own file, never a shell
+            [launch.command, *launch.args],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=env,
+            cwd=launch.cwd,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        raise _spawn_failed(launch, error) from None
+
+
+def _spawn_failed(launch: Launch, error: OSError | ValueError) -> SpawnFailed:
+    command = observe.redacted(shown(launch.command))
+    number = error.errno if isinstance(error, OSError) else None
+    if launch.cwd is not None and not launch.cwd.is_dir():
+        return SpawnFailed("its working folder does not exist", hint="Correct 'cwd' in the configuration.")
+    if number == errno.ENOENT:
+        return SpawnFailed(
+            f"command '{command}' was not found (ENOENT)", hint=f"Install '{command}', or give its full path."
+        )
+    if number == errno.EACCES:
+        return SpawnFailed(f"command '{command}' is not executable (EACCES)", hint="Check the file's permissions.")
+    name = errno.errorcode.get(number, "error") if number is not None else "not a valid argument"
+    return SpawnFailed(f"command '{command}' could not be run ({name})")
+
+
+class Guardian:
+    """Our end of the guardian process. Without it (it was killed) only daemons are missed."""
+
+    def __init__(self, run: str, limits: Limits) -> None:
+        self._limits = limits
+        self._process = subprocess.Popen(  # noqa: S603 -- our own script
+            [sys.executable, "-I", "-S", str(Path(guardian.__file__)), run],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={},
+            start_new_session=True,
+        )
+        self._answers: dict[str, asyncio.Future[None]] = {}
+        self._buffer = b""
+        assert self._process.stdout is not None  # noqa: S101 -- a pipe was asked for
+        self._output = self._process.stdout.fileno()
+        os.set_blocking(self._output, False)
+        asyncio.get_running_loop().add_reader(self._output, self._read)
+
+    def announce(self, group: int) -> None:
+        self._order(f"group {group}")
+
+    async def sweep(self, marker: str) -> None:
+        """Have everything killed that carries the marker."""
+        answer = self._answers[marker] = asyncio.get_running_loop().create_future()
+        if self._order(marker):
+            await asyncio.wait((answer,), timeout=self._limits.sweep_seconds)
+        self._answers.pop(marker, None)
+
+    async def close(self) -> None:
+        """Its last sweep, and its end."""
+        assert self._process.stdin is not None  # noqa: S101 -- a pipe was asked for
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        ended = self._answers[""] = asyncio.get_running_loop().create_future()
+        await asyncio.wait((ended,), timeout=self._limits.sweep_seconds)
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        asyncio.get_running_loop().remove_reader(self._output)
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+    def _order(self, line: str) -> bool:
+        assert self._process.stdin is not None  # noqa: S101 -- a pipe was asked for
+        try:
+            os.write(self._process.stdin.fileno(), line.encode() + b"\n")
+        except (OSError, ValueError):
+            observe.warning("the guardian process is gone; daemonised processes may be missed")
+            return False
+        return True
+
+    def _read(self) -> None:
+        data = os.read(self._output, 4096)
+        if not data:
+            asyncio.get_running_loop().remove_reader(self._output)
+            self._resolve("")
+            return
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        for line in lines:
+            marker, _, _ = line.decode().partition(" ")
+            self._resolve(marker)
+
+    def _resolve(self, marker: str) -> None:
+        if (answer := self._answers.get(marker)) is not None and not answer.done():
+            answer.set_result(None)

@@ -1,0 +1,57 @@
+"""A bounded number of calls at once, and a bounded queue in order of arrival."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from mcp_workbench.errors import Overloaded
+
+
+class Slots:
+    """`async with slots:` holds one slot. Raises `Overloaded` instead of waiting for ever."""
+
+    def __init__(self, count: int, queued: int, wait_seconds: float) -> None:
+        self._free = count
+        self._queued = queued
+        self._wait_seconds = wait_seconds
+        self._queue: deque[asyncio.Future[None]] = deque()
+
+    async def __aenter__(self) -> None:
+        if self._free > 0:
+            self._free -= 1
+            return
+        if len(self._queue) >= self._queued:
+            raise Overloaded(f"{self._queued} calls wait for it already")
+        await self._wait()
+
+    async def __aexit__(self, *_: object) -> None:
+        self._release()
+
+    async def _wait(self) -> None:
+        loop = asyncio.get_running_loop()
+        turn = loop.create_future()
+        timer = loop.call_later(self._wait_seconds, self._give_up, turn)
+        self._queue.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            # Cancelled in the moment its turn came: pass the slot on.
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
+                self._release()
+            raise
+        finally:
+            timer.cancel()
+
+    def _give_up(self, turn: asyncio.Future[None]) -> None:
+        if not turn.done():
+            turn.set_exception(Overloaded(f"no slot became free within {self._wait_seconds:g} s"))
+
+    def _release(self) -> None:
+        """Hand the slot to the next that still waits, else keep it."""
+        while self._queue:
+            turn = self._queue.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1

@@ -1,0 +1,221 @@
+"""A server that we start and talk to over its stdin and stdout.
+
+Guarantees: a line that is no message fails the call it belongs to, is tolerated as noise within
+bounds, or ends the connection, so no call waits on garbage; when the process ends, every call on it
+fails within a second with its exit status and the last of its stderr.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from msgspec import Raw
+
+from mcp_workbench import observe
+from mcp_workbench.config.model import Launch
+from mcp_workbench.connections.processes import Child, Processes, exit_text
+from mcp_workbench.errors import Fault, ProtocolViolation, ServerExited, ShuttingDown
+from mcp_workbench.limits import Limits
+from mcp_workbench.shown import shown
+from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire.exchange import Exchange, Line
+from mcp_workbench.wire.framing import LineReader, LineWriter, read_lines, write_lines
+from mcp_workbench.wire.jsonrpc import Params, RpcError, Unreadable
+from mcp_workbench.wire.peer import Peer
+
+
+class StdioChannel:
+    """One running server. `open` it, use it, `close` it."""
+
+    def __init__(self, processes: Processes, child: Child, label: str, limits: Limits) -> None:
+        self._processes = processes
+        self._child = child
+        self._label = label
+        self._limits = limits
+        self._loop = asyncio.get_running_loop()
+        self._obituary: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._stderr = StderrRing(limits.stderr_ring_bytes)
+        self._reader = LineReader(self._receive, self._output_ended, limits.message_bytes)
+        self._writer = LineWriter(self._input_lost)
+        self._inbox = Inbox(label, limits, self._end)
+        self._peer = self._inbox.peer = Peer(self._writer, self._inbox)
+        self._output_over = self._loop.create_future()
+        self.ended: asyncio.Future[Fault] = self._loop.create_future()
+
+    @classmethod
+    async def open(cls, processes: Processes, launch: Launch, label: str, limits: Limits) -> StdioChannel:
+        """Start the server. Raises `SpawnFailed`."""
+        child = processes.spawn(launch)
+        channel = cls(processes, child, label, limits)
+        loop = asyncio.get_running_loop()
+        await write_lines(child.descriptor("stdin"), channel._writer, limits)  # noqa: SLF001 -- its own class
+        await read_lines(child.descriptor("stdout"), channel._reader, limits)  # noqa: SLF001
+        stderr = open(child.descriptor("stderr"), "rb", buffering=0)  # noqa: SIM115, PTH123, ASYNC230 -- the transport closes it
+        await loop.connect_read_pipe(lambda: channel._stderr, stderr)  # noqa: SLF001
+        child.exited.add_done_callback(channel._process_ended)  # noqa: SLF001
+        return channel
+
+    # -- Channel
+
+    async def request(
+        self,
+        method: str,
+        params: Params,
+        exchange: Exchange | None = None,
+        *,
+        idle_seconds: float = 0,
+        hard_seconds: float = 0,
+        cancellable: bool = True,
+    ) -> Raw:
+        return await self._peer.request(
+            method,
+            params,
+            exchange,
+            idle_seconds=idle_seconds,
+            hard_seconds=hard_seconds,
+            cancellable=cancellable,
+        )
+
+    def notify(self, method: str, params: Params) -> None:
+        self._peer.notify(method, params)
+
+    def listen(self, on_notification: Callable[[str, Raw], None]) -> None:
+        self._inbox.on_notification = on_notification
+
+    async def close(self) -> None:
+        if self._closing is None:
+            self._closing = self._loop.create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        self._end(ShuttingDown("the connection was closed"))
+        self._writer.abort() if self._writer.congested else self._writer.close()
+        await self._processes.end(self._child)
+        self._reader.close()
+        self._stderr.close()
+
+    def _receive(self, line: bytes) -> None:
+        self._peer.receive(line)
+        self._inbox.line_read()
+
+    # -- how it ends
+
+    def _output_ended(self, fault: Fault | None) -> None:
+        if not self._output_over.done():
+            self._output_over.set_result(None)
+        self._end(fault) if fault is not None else self._write_obituary()
+
+    def _process_ended(self, _: asyncio.Future[int]) -> None:
+        self._write_obituary()
+
+    def _input_lost(self) -> None:
+        self._write_obituary()
+
+    def _write_obituary(self) -> None:
+        if self._obituary is None and not self.ended.done():
+            self._obituary = self._loop.create_task(self._bury())
+
+    async def _bury(self) -> None:
+        """Learn as much as comes quickly: the last answers, the exit status, the last words."""
+        events = (self._child.exited, self._output_over, self._stderr.over)
+        await asyncio.wait(events, timeout=self._limits.obituary_seconds)
+        self._end(ServerExited(self.last_words()))
+
+    def last_words(self) -> str:
+        """How it ended and the end of its stderr, fit to be shown."""
+        exited = self._child.exited
+        how = exit_text(exited.result()) if exited.done() else "closed its output"
+        tail = self._stderr.tail(self._limits.stderr_tail_bytes)
+        return f"it {how}; its last words:\n{tail}" if tail else f"it {how}"
+
+    def stderr_tail(self) -> str:
+        return self._stderr.tail(self._limits.stderr_tail_bytes)
+
+    def _end(self, fault: Fault) -> None:
+        self._peer.close(fault)
+        if not self.ended.done():
+            self.ended.set_result(fault)
+
+
+class Inbox:
+    """What a server sends that answers nothing: requests, notifications, noise."""
+
+    peer: Peer
+
+    def __init__(self, label: str, limits: Limits, end: Callable[[Fault], None]) -> None:
+        self._label = label
+        self._limits = limits
+        self._end = end
+        self._noise_lines = 0
+        self._noise_bytes = 0
+        self._is_noise = False
+        self.on_notification: Callable[[str, Raw], None] = lambda _method, _params: None
+
+    async def request(self, method: str, params: Raw, line: Line) -> Raw:  # noqa: ARG002 -- Handler's signature
+        """`ping` is ours to answer; nothing else was offered to the server."""
+        if method == "ping":
+            return jsonrpc.EMPTY_OBJECT
+        raise RpcError(jsonrpc.METHOD_NOT_FOUND, f"Method not found: {shown(method)}")
+
+    def notification(self, method: str, params: Raw) -> None:
+        self.on_notification(method, params)
+
+    def unreadable(self, line: bytes, problem: Unreadable) -> None:
+        """An answer in a broken message fails its call; other broken messages end the connection."""
+        if problem.claims:
+            violation = ProtocolViolation(
+                f"it sent a message that can't be read ({shown(str(problem))})",
+                hint="The server breaks the protocol; its own log or documentation may tell why.",
+            )
+            if not self.peer.fail_request(line, violation):
+                self._end(violation)
+            return
+        self._is_noise = True
+        self._noise_lines += 1
+        self._noise_bytes += len(line)
+        if self._noise_lines == 1:
+            sample = line[: self._limits.noise_sample_bytes].decode("utf-8", "replace")
+            observe.warning("a server wrote something that is no message", server=self._label, sample=sample)
+        if self._noise_lines > self._limits.noise_lines or self._noise_bytes > self._limits.noise_bytes:
+            self._end(ProtocolViolation("it writes something else than messages to its standard output"))
+
+    def line_read(self) -> None:
+        """A good message ends a run of noise."""
+        if self._noise_lines and not self._is_noise:
+            self._noise_lines = self._noise_bytes = 0
+        self._is_noise = False
+
+
+class StderrRing(asyncio.Protocol):
+    """The last of a server's stderr. Reading never stops, so the server never blocks on it."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._data = bytearray()
+        self._transport: asyncio.BaseTransport | None = None
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._data += data
+        if len(self._data) > 2 * self._size:
+            del self._data[: -self._size]
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 -- asyncio's signature
+        if not self.over.done():
+            self.over.set_result(None)
+
+    def tail(self, size: int) -> str:
+        """Its last lines, redacted and escaped; a line that was cut is left out."""
+        # Redact before cutting: half a secret would no longer be recognised.
+        text = observe.redacted(self._data.decode("utf-8", "replace").strip())
+        lines = [shown(line, size) for line in text[-size:].splitlines()]
+        return "\n".join(lines[1:] if len(text) > size and len(lines) > 1 else lines)
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()

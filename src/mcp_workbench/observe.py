@@ -1,0 +1,110 @@
+"""What people are told about a running workbench: one event is one line on stderr.
+
+Guarantees: no control or format character of foreign text reaches the terminal; no secret that
+was registered with `hide` appears, plain, base64 or URL-encoded; a log that can't be written
+(closed, full) never disturbs a call. It keeps no state but the level and the secrets.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from typing import Final
+
+from mcp_workbench.limits import DEFAULTS
+from mcp_workbench.shown import shown
+
+LEVELS: Final = ("debug", "info", "warning", "error", "off")
+
+_STDERR: Final = 2
+
+
+class Redactor:
+    """Replaces secrets by `***`, also in their usual encodings."""
+
+    def __init__(self) -> None:
+        self._forms: tuple[str, ...] = ()
+
+    def hide(self, secrets: Iterable[str]) -> None:
+        """Never show these again. Short values and plain paths are spared: they are no secrets."""
+        forms = {form for secret in secrets if _is_worth_hiding(secret) for form in _forms(secret)}
+        # The longest first, so that a secret that contains another one disappears whole.
+        self._forms = tuple(sorted({*self._forms, *forms}, key=len, reverse=True))
+
+    def __call__(self, text: str) -> str:
+        for form in self._forms:
+            if form in text:
+                text = text.replace(form, "***")
+        return text
+
+
+def _is_worth_hiding(value: str) -> bool:
+    if len(value) < DEFAULTS.secret_length:
+        return False
+    ambient = (os.environ.get(name) for name in ("HOME", "USER", "LOGNAME", "PATH", "SHELL", "LANG", "TMPDIR"))
+    return value not in ambient and not (value.startswith("/") and os.path.exists(value))  # noqa: PTH110 -- pathlib costs a start-up import
+
+
+def _forms(secret: str) -> set[str]:
+    import base64  # noqa: PLC0415 -- only where there are secrets
+    from urllib.parse import quote, quote_plus  # noqa: PLC0415
+
+    raw = secret.encode("utf-8", "surrogatepass")
+    encoded = (base64.b64encode(raw), base64.urlsafe_b64encode(raw))
+    forms = {secret, shown(secret, len(secret)), quote(raw, safe=""), quote(raw), quote_plus(raw)}
+    forms |= {form.decode().rstrip("=") for form in encoded}
+    return {form for form in forms if len(form) >= DEFAULTS.secret_length}
+
+
+class Log:
+    """Writes events at or above a level to a file descriptor."""
+
+    def __init__(self, descriptor: int = _STDERR, level: str = "warning") -> None:
+        self._descriptor = descriptor
+        self._rank = LEVELS.index(level)
+        self.redact = Redactor()
+
+    def set_level(self, level: str) -> None:
+        self._rank = LEVELS.index(level)
+
+    def event(self, level: str, message: str, values: dict[str, object]) -> None:
+        if LEVELS.index(level) < self._rank:
+            return
+        pairs = "".join(f" {name}={_value(value)}" for name, value in values.items() if value is not None)
+        moment = time.strftime("%H:%M:%S")
+        line = self.redact(f"{moment} {level} {message}{pairs}")
+        try:
+            os.write(self._descriptor, line.encode("utf-8", "backslashreplace") + b"\n")
+        except OSError:
+            return  # Nobody can be told, and no call may suffer for it.
+
+
+def _value(value: object) -> str:
+    text = shown(str(value), DEFAULTS.log_value_length)
+    return f'"{text}"' if not text or " " in text or '"' in text else text
+
+
+log = Log()
+"""The one sink of this process."""
+
+
+def debug(message: str, **values: object) -> None:
+    log.event("debug", message, values)
+
+
+def info(message: str, **values: object) -> None:
+    log.event("info", message, values)
+
+
+def warning(message: str, **values: object) -> None:
+    log.event("warning", message, values)
+
+
+def error(message: str, **values: object) -> None:
+    log.event("error", message, values)
+
+
+def redacted(text: str) -> str:
+    """`text` without secrets, for errors that carry foreign text."""
+    return log.redact(text)

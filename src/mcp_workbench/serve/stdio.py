@@ -1,0 +1,160 @@
+"""The workbench on stdin and stdout.
+
+Guarantees: nothing but the protocol reaches file descriptor 1, whatever a library prints; the end of
+stdin, a signal or a broken pipe ends everything that was started; a client that does not read is not
+read from. It exits 0 at the end of input, 128 + n by signal n; a second signal ends it at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import stat
+from typing import Any
+
+from msgspec import Raw
+
+from mcp_workbench import observe
+from mcp_workbench.config.model import Config
+from mcp_workbench.errors import Fault, ShuttingDown
+from mcp_workbench.limits import DEFAULTS, Limits
+from mcp_workbench.serve.callers import Callers
+from mcp_workbench.serve.session import Session
+from mcp_workbench.surfaces.base import Surface
+from mcp_workbench.surfaces.dynamic import DynamicSurface
+from mcp_workbench.surfaces.proxy import ProxySurface
+from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire.exchange import Line
+from mcp_workbench.wire.framing import LineReader, LineWriter, read_lines, write_lines
+from mcp_workbench.wire.jsonrpc import RpcError, Unreadable
+from mcp_workbench.wire.peer import Peer, PeerLine
+from mcp_workbench.workbench import Workbench
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def serve(config: Config, limits: Limits = DEFAULTS) -> int:
+    """Serve one client on stdin and stdout until it is gone; the exit status."""
+    source, sink = claim_standard_streams()
+    return asyncio.run(_serve(config, source, sink, limits))
+
+
+def claim_standard_streams() -> tuple[int, int]:
+    """Our own descriptors for the client; 0 becomes /dev/null and 1 becomes stderr."""
+    source, sink = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return source, sink
+
+
+async def _serve(config: Config, source: int, sink: int, limits: Limits) -> int:
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(_report)
+    async with Workbench(config, limits=limits) as workbench:
+        front = StdioFront(workbench, drain=stat.S_ISREG(os.fstat(source).st_mode))
+        for number in SIGNALS:
+            loop.add_signal_handler(number, front.signalled, number)
+        try:
+            return await front.run(source, sink)
+        finally:
+            front.close()
+
+
+def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What nobody caught is one line in the log, not a traceback on the terminal."""
+    del loop
+    observe.error("unexpected", what=context.get("message"), error=repr(context.get("exception")))
+
+
+class StdioFront:
+    """Reads a client's messages, hands them to its session, writes the answers."""
+
+    def __init__(self, workbench: Workbench, *, drain: bool = False) -> None:
+        limits = workbench.limits
+        self._workbench = workbench
+        self._drain = drain
+        self._reader = LineReader(self._receive, self._input_ended, limits.message_bytes)
+        self._writer = LineWriter(self._output_lost, on_congestion=self._congested)
+        self._peer = Peer(self._writer, self)
+        self._callers = Callers()
+        self._session = Session(surface_for(workbench), PeerLine(self._peer, None), limits)
+        self._over: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    async def run(self, source: int, sink: int) -> int:
+        """Until the client is gone or a signal comes; the exit status."""
+        await write_lines(sink, self._writer, self._workbench.limits)
+        await read_lines(source, self._reader, self._workbench.limits)
+        return await self._over
+
+    def close(self) -> None:
+        self._reader.close()
+        self._peer.close(ShuttingDown("The workbench is closing"))
+        self._session.close()
+        self._writer.close()
+
+    def signalled(self, number: int) -> None:
+        """The first signal ends the session and cleans up; the second one ends the process."""
+        if self._over.done():
+            self._workbench.kill()
+            os._exit(128 + number)
+        observe.info("ending", signal=signal.Signals(number).name)
+        self._end(128 + number)
+
+    # -- Handler of the client's Peer
+
+    async def request(self, method: str, params: Raw, line: Line) -> Raw:
+        given = _members(params)
+        caller = self._callers.of(method, given)
+        return await self._session.handle(caller, line, method, given)
+
+    def notification(self, method: str, params: Raw) -> None:
+        del params
+        self._session.notice(method)
+
+    def unreadable(self, line: bytes, problem: Unreadable) -> None:
+        del line
+        code = jsonrpc.PARSE_ERROR if problem.syntax else jsonrpc.INVALID_REQUEST
+        what = "Parse error" if problem.syntax else "Invalid request"
+        self._peer.refuse(RpcError(code, f"{what}: {problem}"))
+
+    # -- how it ends
+
+    def _receive(self, line: bytes) -> None:
+        self._peer.receive(line)
+
+    def _congested(self, congested: bool) -> None:  # noqa: FBT001 -- a callback's state
+        self._reader.pause() if congested else self._reader.resume()
+
+    def _input_ended(self, fault: Fault | None) -> None:
+        if fault is not None:
+            observe.error("the client's input can't be read", code=fault.code, reason=str(fault))
+            self._peer.refuse(RpcError(jsonrpc.INVALID_REQUEST, str(fault)))
+        if self._drain and (open_requests := self._peer.serving):
+            # Requests from a file: whoever wrote it wants the answers.
+            task = asyncio.ensure_future(asyncio.wait(open_requests))
+            task.add_done_callback(lambda _: self._end(0))
+        else:
+            self._end(0)
+
+    def _output_lost(self) -> None:
+        self._end(0)
+
+    def _end(self, status: int) -> None:
+        if not self._over.done():
+            self._over.set_result(status)
+
+
+def surface_for(workbench: Workbench) -> Surface:
+    """What the configuration says that a client sees."""
+    return DynamicSurface(workbench) if workbench.config.tool_mode == "dynamic" else ProxySurface(workbench)
+
+
+def _members(params: Raw) -> dict[str, Raw]:
+    if not jsonrpc.is_present(params):
+        return {}
+    if not jsonrpc.is_object(params):
+        raise RpcError(jsonrpc.INVALID_PARAMS, "params must be an object")
+    return jsonrpc.fields(params)

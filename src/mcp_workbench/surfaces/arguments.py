@@ -1,0 +1,157 @@
+"""Reading the arguments of the two meta-tools: an identifier, or the error text that helps.
+
+The good case is one decode. Everything else takes the long way, which finds the first thing that is
+wrong in a fixed order: the shape of `tool`, its parts, extra keys, `arguments`. Nothing is started
+or contacted before this has passed.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import msgspec
+from msgspec import Raw
+
+from mcp_workbench.errors import InvalidParameters, InvalidToolIdentifier
+from mcp_workbench.identity import EXPECTED, ToolIdentifier, check_part
+from mcp_workbench.limits import DEFAULTS
+from mcp_workbench.nearest import nearest
+from mcp_workbench.shown import shown
+from mcp_workbench.wire import jsonrpc
+
+PARTS = ("toolbox", "server", "tool")
+ENTRY_FIELDS = {"toolbox_name": "toolbox", "source_server": "server", "name": "tool"}
+"""What the parts are called in an `open_toolbox` entry."""
+ORIGIN = "In an open_toolbox entry, toolbox is its toolbox_name, server its source_server and tool its name."
+
+
+class _Use(msgspec.Struct, forbid_unknown_fields=True):
+    tool: ToolIdentifier
+    arguments: Raw = jsonrpc.NOTHING
+
+
+class OldName(InvalidToolIdentifier):
+    """`tool` (or `tool_name`) holds a joined name. Who knows the tools can say which one it was."""
+
+    def __init__(self, name: str, arguments: Raw) -> None:
+        super().__init__(EXPECTED, hint=ORIGIN)
+        self.name = name
+        self.arguments = arguments
+
+
+_use_decoder = msgspec.json.Decoder(_Use)
+
+
+def read_use(arguments: Raw) -> tuple[ToolIdentifier, Raw]:
+    """The tool and the arguments of a `use_tool` call."""
+    try:
+        use = _use_decoder.decode(arguments)
+    except (msgspec.DecodeError, RecursionError):
+        _explain_use(arguments)
+    return use.tool, _tool_arguments(use.arguments)
+
+
+def read_open(arguments: Raw) -> str:
+    """The toolbox of an `open_toolbox` call."""
+    given = _object(arguments)
+    raw = given.get("toolbox")
+    if raw is None or _is_null(raw):
+        hint = "The parameter is called 'toolbox'." if "toolbox_name" in given else ""
+        raise InvalidParameters("toolbox is missing", hint=hint)
+    if not jsonrpc.is_text(raw):
+        raise InvalidParameters("toolbox must be a string")
+    if not (toolbox := jsonrpc.text(raw)):
+        raise InvalidParameters("toolbox cannot be empty")
+    _refuse_extra(given, ("toolbox",))
+    return toolbox
+
+
+def corrected_call(identifier: ToolIdentifier, arguments: Raw = jsonrpc.NOTHING) -> str:
+    """The structured call to send, with the caller's own arguments where they are short."""
+    short = jsonrpc.is_present(arguments) and memoryview(arguments).nbytes <= DEFAULTS.log_value_length
+    given = arguments if short and jsonrpc.is_object(arguments) else jsonrpc.EMPTY_OBJECT
+    call = jsonrpc.encode({"tool": identifier.params(), "arguments": given}).decode()
+    return f"use_tool {call}"
+
+
+def _explain_use(arguments: Raw) -> NoReturn:
+    given = _object(arguments)
+    tool = given.get("tool")
+    if tool is None or not jsonrpc.is_object(tool):
+        raise _no_object(given, tool)
+    parts = _object(tool)
+    _check_parts(parts, given)
+    _refuse_extra(parts, PARTS)
+    _refuse_extra(given, ("tool", "arguments"))
+    raise InvalidToolIdentifier(EXPECTED, hint=ORIGIN)
+
+
+def _no_object(given: dict[str, Raw], tool: Raw | None) -> InvalidToolIdentifier:
+    """`tool` is no object: perhaps a name from before 0.11.0."""
+    for raw in (tool, given.get("tool_name")):
+        if raw is not None and jsonrpc.is_text(raw):
+            return OldName(jsonrpc.text(raw), given.get("arguments", jsonrpc.NOTHING))
+    return InvalidToolIdentifier(EXPECTED, hint=ORIGIN)
+
+
+def _check_parts(parts: dict[str, Raw], given: dict[str, Raw]) -> None:
+    for name in PARTS:
+        raw = parts.get(name, jsonrpc.NOTHING)
+        value: object = msgspec.json.decode(raw) if jsonrpc.is_text(raw) else _kind(raw)
+        try:
+            check_part(name, value)
+        except InvalidToolIdentifier as error:
+            error.hint = _renamed(parts, given)
+            raise
+
+
+def _kind(raw: Raw) -> object:
+    """None where a part is absent or null, else something that is no string."""
+    return None if not jsonrpc.is_present(raw) or _is_null(raw) else raw
+
+
+def _renamed(parts: dict[str, Raw], given: dict[str, Raw]) -> str:
+    """The corrected call where the parts carry the names of an `open_toolbox` entry."""
+    if not any(field in parts for field in ENTRY_FIELDS):
+        return ORIGIN
+    values = {ENTRY_FIELDS.get(field, field): raw for field, raw in parts.items()}
+    try:
+        texts = [jsonrpc.text(values[name]) for name in PARTS]
+        identifier = ToolIdentifier(*texts)
+    except (KeyError, msgspec.DecodeError, InvalidToolIdentifier):
+        return ORIGIN
+    return f"Send: {corrected_call(identifier, given.get('arguments', jsonrpc.NOTHING))}"
+
+
+def _refuse_extra(given: dict[str, Raw], known: tuple[str, ...]) -> None:
+    for key in given:
+        if key not in known:
+            near = nearest(key, known)
+            hint = f"Did you mean '{near}'?" if near else f"Recognized keys: {', '.join(known)}"
+            raise InvalidParameters(f"Unrecognized key '{shown(key)}'", hint=hint)
+
+
+def _tool_arguments(raw: Raw) -> Raw:
+    """The tool's own arguments: an object, or a string that holds one, as models send at times."""
+    if not jsonrpc.is_present(raw) or _is_null(raw):
+        return jsonrpc.EMPTY_OBJECT
+    if jsonrpc.is_object(raw):
+        return raw
+    if jsonrpc.is_text(raw):
+        try:
+            # Formatting checks the text and takes out line breaks, which end a message on the wire.
+            inner = Raw(msgspec.json.format(jsonrpc.text(raw), indent=-1).encode())
+        except (msgspec.DecodeError, RecursionError):
+            inner = jsonrpc.NOTHING
+        if jsonrpc.is_object(inner):
+            return inner
+    raise InvalidParameters("arguments must be an object")
+
+
+def _is_null(raw: Raw) -> bool:
+    return memoryview(raw) == b"null"
+
+
+def _object(raw: Raw) -> dict[str, Raw]:
+    """The members of an object; anything else has none."""
+    return jsonrpc.fields(raw) if jsonrpc.is_object(raw) else {}

@@ -1,0 +1,41 @@
+"""Results of ours, as raw JSON: the one place where errors become wire results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Raw
+
+from mcp_workbench.errors import WorkbenchError
+from mcp_workbench.wire import jsonrpc
+from mcp_workbench.workbench import Opened
+
+ERROR_META = "mcp-workbench/error"
+
+
+def text(value: str, **extra: Any) -> Raw:
+    """A result of one text block."""
+    return Raw(jsonrpc.encode({"content": [{"type": "text", "text": value}], **extra}))
+
+
+def failure(error: WorkbenchError, *, prefix: str = "") -> Raw:
+    """What went wrong and what to do, for a model to read; the code and the place, for programs."""
+    message = f"{prefix}{error}\n{error.hint}" if error.hint else f"{prefix}{error}"
+    return text(message, isError=True, _meta={ERROR_META: {"code": error.wire_code, **error.where}})
+
+
+def opened(toolbox: Opened) -> Raw:
+    """The answer of `open_toolbox`: one text block of compact JSON."""
+    answer: dict[str, Any] = {
+        "toolbox": toolbox.toolbox,
+        "description": toolbox.description,
+        "servers_connected": toolbox.servers_connected,
+    }
+    if toolbox.failed:
+        answer["servers_failed"] = [{"server": one.server, "error": str(one.fault)} for one in toolbox.failed]
+    if toolbox.withheld:
+        answer["tools_withheld"] = [
+            {"server": server, "name": tool.name, "reason": tool.reason} for server, tool in toolbox.withheld
+        ]
+    answer["tools"] = toolbox.entries
+    return text(jsonrpc.encode(answer).decode())

@@ -1,0 +1,215 @@
+"""JSON-RPC 2.0 envelopes. What stands inside `params`, `result` and `error` stays raw JSON.
+
+`read` guarantees that a message is well-formed JSON in UTF-8 and one of the four kinds; it raises
+`Unreadable` for everything else, whatever the bytes. It does not know what any method means.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from mcp_workbench.limits import DEFAULTS
+
+Id: TypeAlias = int | str
+Params: TypeAlias = Mapping[str, Any]
+"""An object to be sent: values are plain, or `Raw` where they are passed on as they came."""
+
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+METHOD_NOT_FOUND: Final = -32601
+INVALID_PARAMS: Final = -32602
+INTERNAL_ERROR: Final = -32603
+MISSING_CLIENT_CAPABILITY: Final = -32021
+UNSUPPORTED_VERSION: Final = -32022
+
+NOTHING: Final = Raw()
+"""An absent field. (`Raw | None` would read a JSON null as absent.)"""
+EMPTY_OBJECT: Final = Raw(b"{}")
+
+
+class Message(msgspec.Struct):
+    """The envelope of any of the four kinds."""
+
+    jsonrpc: Literal["2.0"]
+    id: Id | UnsetType | None = UNSET
+    method: str | None = None
+    params: Raw = NOTHING
+    result: Raw = NOTHING
+    error: Raw = NOTHING
+
+
+class ErrorBody(msgspec.Struct):
+    """The `error` of a response, read as tolerantly as its uses allow."""
+
+    code: int = 0
+    message: str = ""
+    data: Raw = NOTHING
+
+
+class RpcError(Exception):
+    """A request is answered with a JSON-RPC error."""
+
+    def __init__(self, code: int, message: str, data: Any = UNSET) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+
+
+class Unreadable(Exception):
+    """A line is not a message. `claims` tells whether it looks like it wanted to be one."""
+
+    def __init__(self, problem: str, *, syntax: bool, claims: bool) -> None:
+        super().__init__(problem)
+        self.syntax = syntax
+        self.claims = claims
+
+
+_decoder = msgspec.json.Decoder(Message)
+_error_decoder = msgspec.json.Decoder(ErrorBody)
+_text_decoder = msgspec.json.Decoder(str)
+_id_decoder: msgspec.json.Decoder[Id] = msgspec.json.Decoder(Id)
+_object_decoder = msgspec.json.Decoder(dict[str, Raw])
+encode = msgspec.json.Encoder().encode
+
+_HEX = rb"[0-9a-fA-F]{2}"
+_LONE_SURROGATE = re.compile(
+    rb"(?<!\\)((?:\\\\)*)(?:"
+    rb"\\u[dD][89abAB]" + _HEX + rb"(?!\\u[dD][c-fC-F]" + _HEX + rb")"
+    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F][0-9a-fA-F])\\u[dD][c-fC-F]" + _HEX + rb")"
+)
+_ID = re.compile(rb'"id"\s*:\s*(\d{1,16})(?![\d])')
+
+
+def read(line: bytes) -> Message:
+    """The message on a line, repaired where its text is not quite Unicode."""
+    if not line.isascii():
+        line = _as_utf8(line)
+    try:
+        message = _decoder.decode(line)
+    except (msgspec.DecodeError, RecursionError) as error:
+        message = _read_repaired(line, error)
+    if message.method is None and not _is_response(message):
+        raise Unreadable("neither a request nor a response", syntax=False, claims=True)
+    return message
+
+
+def _as_utf8(line: bytes) -> bytes:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return line.decode("utf-8", "replace").encode()
+    return line
+
+
+def _is_response(message: Message) -> bool:
+    """Exactly one of result and error, and an id (null only where an error could not name one)."""
+    if message.id is UNSET:
+        return False
+    has_result, has_error = is_present(message.result), is_present(message.error)
+    return has_result != has_error and (message.id is not None or has_error)
+
+
+def _read_repaired(line: bytes, error: Exception) -> Message:
+    """Half a surrogate pair becomes U+FFFD; whatever else is wrong is told."""
+    if len(line) <= DEFAULTS.repair_bytes and (repaired := _LONE_SURROGATE.sub(rb"\1\\ufffd", line)) != line:
+        try:
+            return _decoder.decode(repaired)
+        except (msgspec.DecodeError, RecursionError) as second:
+            error = second
+    syntax = not isinstance(error, msgspec.ValidationError)
+    head = line[: DEFAULTS.identifier_scan_bytes]
+    raise Unreadable(str(error), syntax=syntax, claims=b'"jsonrpc"' in head) from None
+
+
+def recover_id(line: bytes, known: Callable[[int], bool]) -> int | None:
+    """The id of one of our requests that an unreadable answer names, near its start or its end."""
+    scan = DEFAULTS.identifier_scan_bytes
+    for part in (line[:scan], line[-scan:]):
+        for match in _ID.finditer(part):
+            if known(candidate := int(match[1])):
+                return candidate
+    return None
+
+
+def is_present(raw: Raw) -> bool:
+    """Whether a field was there, a null included."""
+    return memoryview(raw).nbytes > 0
+
+
+def is_object(raw: Raw) -> bool:
+    """Whether well-formed JSON is an object."""
+    return memoryview(raw)[:1] == b"{"
+
+
+def is_text(raw: Raw) -> bool:
+    """Whether well-formed JSON is a string."""
+    return memoryview(raw)[:1] == b'"'
+
+
+def text(raw: Raw) -> str:
+    """The string. Raises `msgspec.DecodeError` for others."""
+    return _text_decoder.decode(raw)
+
+
+def fields(raw: Raw) -> dict[str, Raw]:
+    """The members of a JSON object, each still raw. Raises `msgspec.DecodeError` for others."""
+    return _object_decoder.decode(raw)
+
+
+def decode_id(raw: Raw) -> Id:
+    """A request id or progress token. Raises `msgspec.DecodeError` for others."""
+    return _id_decoder.decode(raw)
+
+
+def error_body(raw: Raw) -> ErrorBody:
+    """The error of a response; one without code or message is still an error."""
+    try:
+        return _error_decoder.decode(raw)
+    except (msgspec.DecodeError, RecursionError):
+        return ErrorBody(message="an error that is not in JSON-RPC form")
+
+
+def request_line(id_: Id, method: str, params: Params) -> bytes:
+    return encode({"jsonrpc": "2.0", "id": id_, "method": method, "params": params})
+
+
+def notification_line(method: str, params: Params) -> bytes:
+    if not params:
+        return encode({"jsonrpc": "2.0", "method": method})
+    return encode({"jsonrpc": "2.0", "method": method, "params": params})
+
+
+def result_line(id_: Id, result: Raw) -> bytes:
+    return encode({"jsonrpc": "2.0", "id": id_, "result": result})
+
+
+def error_line(id_: Id | None, error: RpcError) -> bytes:
+    body: dict[str, Any] = {"code": error.code, "message": error.message}
+    if error.data is not UNSET:
+        body["data"] = error.data
+    return encode({"jsonrpc": "2.0", "id": id_, "error": body})
+
+
+class Ids:
+    """Ids that a peer cannot guess, so that it cannot answer what it was not asked.
+
+    Below 2**52: servers in JavaScript lose larger ones.
+    """
+
+    _BATCH = 64
+
+    def __init__(self) -> None:
+        self._pool: list[int] = []
+
+    def __call__(self) -> int:
+        if not self._pool:
+            noise = os.urandom(8 * self._BATCH)
+            self._pool = [int.from_bytes(noise[i : i + 8]) >> 12 for i in range(0, len(noise), 8)]
+        return self._pool.pop() or self()

@@ -1,0 +1,307 @@
+"""A symmetric JSON-RPC peer: requests, notifications, progress and cancellation, both ways.
+
+Guarantees: every request that we make has exactly one outcome, whatever bytes arrive; a peer
+cannot answer what it was not asked; what arrives is handled in order, and notifications are sent
+before the answer they precede; a cancelled caller tells the other side. There is no thread and no
+queue per message. It does not know what any method means, nor which side of the workbench it is on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Protocol
+
+from msgspec import Raw
+
+from mcp_workbench import observe
+from mcp_workbench.errors import CallTimeout, Fault, ServerRefused
+from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire.exchange import PROGRESS, Exchange, Line
+from mcp_workbench.wire.framing import LineWriter
+from mcp_workbench.wire.jsonrpc import Id, Message, Params, RpcError, Unreadable
+
+CANCELLED = "notifications/cancelled"
+
+
+class Handler(Protocol):
+    """What a peer does with what the other side starts."""
+
+    async def request(self, method: str, params: Raw, line: Line) -> Raw:
+        """Answer a request. Raises `RpcError` to answer with an error."""
+        ...
+
+    def notification(self, method: str, params: Raw) -> None:
+        """Take note. Called in the order of arrival."""
+        ...
+
+    def unreadable(self, line: bytes, problem: Unreadable) -> None:
+        """Decide what a line that is no message means."""
+        ...
+
+
+class Pending:
+    """A request of ours that waits for its answer."""
+
+    __slots__ = ("exchange", "future", "hard_at", "idle_seconds", "quiet_since", "timer")
+
+    def __init__(self, future: asyncio.Future[Raw], exchange: Exchange | None) -> None:
+        self.future = future
+        self.exchange = exchange
+        self.timer: asyncio.TimerHandle | None = None
+        self.quiet_since = 0.0
+        self.idle_seconds = 0.0
+        self.hard_at = 0.0
+
+
+class Peer:
+    """One end of a connection."""
+
+    def __init__(self, writer: LineWriter, handler: Handler) -> None:
+        self._writer = writer
+        self._handler = handler
+        self._loop = asyncio.get_running_loop()
+        self._ids = jsonrpc.Ids()
+        self._pending: dict[int, Pending] = {}
+        self._inbound: dict[Id, asyncio.Task[None]] = {}
+        self._fault: Fault | None = None
+        self.strays = 0
+        """Answers to nothing that we asked, or a second time."""
+
+    # -- what we start
+
+    async def request(
+        self,
+        method: str,
+        params: Params,
+        exchange: Exchange | None = None,
+        *,
+        idle_seconds: float = 0,
+        hard_seconds: float = 0,
+        cancellable: bool = True,
+    ) -> Raw:
+        """Send a request and return its raw result.
+
+        Raises the `Fault` that ended it: `ServerRefused` for a JSON-RPC error, `CallTimeout` after
+        `idle_seconds` of silence (progress is none) or `hard_seconds` in all, or whatever ended the
+        connection. A deadline of 0 is none.
+        """
+        if self._fault is not None:
+            raise self._fault
+        id_ = self._new_id()
+        pending = self._pending[id_] = Pending(self._loop.create_future(), exchange)
+        self._set_deadlines(id_, pending, idle_seconds, hard_seconds)
+        try:
+            self._writer.write(jsonrpc.request_line(id_, method, _with_token(params, id_, exchange)))
+            return await pending.future
+        except (asyncio.CancelledError, CallTimeout) as ending:
+            if cancellable and self._fault is None and id_ in self._pending:
+                reason = "the caller cancelled it" if isinstance(ending, asyncio.CancelledError) else str(ending)
+                self.notify(CANCELLED, {"requestId": id_, "reason": reason})
+            raise
+        finally:
+            self._pending.pop(id_, None)
+            if pending.timer is not None:
+                pending.timer.cancel()
+
+    def notify(self, method: str, params: Params) -> None:
+        self._writer.write(jsonrpc.notification_line(method, params))
+
+    async def writable(self) -> None:
+        """Wait until the other side has read enough of what was sent."""
+        if self._writer.congested:
+            await self._writer.drained()
+
+    # -- what arrives
+
+    def receive(self, line: bytes) -> None:
+        """Handle one line. Never raises, never waits."""
+        try:
+            message = jsonrpc.read(line)
+        except Unreadable as problem:
+            self._handler.unreadable(line, problem)
+            return
+        if message.method is None:
+            self._answered(message)
+        elif message.id is jsonrpc.UNSET:
+            self._notified(message.method, message.params)
+        else:
+            self._requested(message.id, message.method, message.params)
+
+    def fail_request(self, line: bytes, fault: Fault) -> bool:
+        """Fail the request that an unreadable answer belongs to; False if none can be told."""
+        id_ = jsonrpc.recover_id(line, self._pending.__contains__)
+        if id_ is None:
+            return False
+        self._settle(id_, fault)
+        return True
+
+    def refuse(self, error: RpcError) -> None:
+        """Answer something unreadable, under no id since none can be trusted."""
+        self._writer.write(jsonrpc.error_line(None, error))
+
+    def close(self, fault: Fault) -> None:
+        """The connection is over: our requests fail with `fault`, their requests are cancelled."""
+        if self._fault is not None:
+            return
+        self._fault = fault
+        for id_ in tuple(self._pending):
+            self._settle(id_, fault)
+        for task in tuple(self._inbound.values()):
+            task.cancel(str(fault))
+
+    @property
+    def serving(self) -> frozenset[asyncio.Task[None]]:
+        """The tasks that answer the other side's requests now."""
+        return frozenset(self._inbound.values())
+
+    # -- answers to us
+
+    def _answered(self, message: Message) -> None:
+        id_ = message.id
+        if not isinstance(id_, int) or id_ not in self._pending:
+            self.strays += 1
+            observe.debug("an answer to nothing that was asked", id=id_, so_far=self.strays)
+        elif jsonrpc.is_present(message.error):
+            body = jsonrpc.error_body(message.error)
+            self._settle(id_, ServerRefused(body.message, rpc_code=body.code, data=bytes(body.data)))
+        else:
+            self._settle(id_, message.result)
+
+    def _settle(self, id_: int, outcome: Raw | Fault) -> None:
+        pending = self._pending.pop(id_)
+        if pending.future.done():
+            self.strays += 1
+        elif isinstance(outcome, Fault):
+            pending.future.set_exception(outcome)
+        else:
+            pending.future.set_result(outcome)
+
+    def _new_id(self) -> int:
+        while (id_ := self._ids()) in self._pending:
+            pass
+        return id_
+
+    # -- deadlines
+
+    def _set_deadlines(self, id_: int, pending: Pending, idle_seconds: float, hard_seconds: float) -> None:
+        if not (idle_seconds or hard_seconds):
+            return
+        now = self._loop.time()
+        pending.quiet_since = now
+        pending.idle_seconds = idle_seconds or hard_seconds
+        pending.hard_at = now + (hard_seconds or float("inf"))
+        self._arm(id_, pending)
+
+    def _arm(self, id_: int, pending: Pending) -> None:
+        due = min(pending.quiet_since + pending.idle_seconds, pending.hard_at)
+        pending.timer = self._loop.call_at(due, self._due, id_, pending)
+
+    def _due(self, id_: int, pending: Pending) -> None:
+        now = self._loop.time()
+        if now < min(pending.quiet_since + pending.idle_seconds, pending.hard_at):
+            self._arm(id_, pending)
+        elif not pending.future.done():
+            pending.future.set_exception(_timeout(pending, hard=now >= pending.hard_at))
+
+    # -- what the other side starts
+
+    def _notified(self, method: str, params: Raw) -> None:
+        if method == PROGRESS:
+            self._progressed(params)
+        elif method == CANCELLED:
+            self._cancelled(params)
+        else:
+            self._handler.notification(method, params)
+
+    def _progressed(self, params: Raw) -> None:
+        """Progress of a request of ours: its deadline starts again, and its client is told."""
+        fields = _fields(params)
+        pending = self._pending.get(_integer(fields.get("progressToken")))
+        if pending is None or pending.future.done():
+            return
+        pending.quiet_since = self._loop.time()
+        if pending.exchange is not None:
+            pending.exchange.notify(PROGRESS, fields)
+
+    def _cancelled(self, params: Raw) -> None:
+        """They no longer want an answer. What is not known, or done, is ignored."""
+        id_ = _identifier(_fields(params).get("requestId"))
+        if (task := self._inbound.get(id_)) is not None:
+            task.cancel("the client cancelled it")
+            # A task that is cancelled before its first step never reaches its own clean-up.
+            task.add_done_callback(lambda _: self._inbound.pop(id_, None))
+
+    def _requested(self, id_: Any, method: str, params: Raw) -> None:
+        if id_ is None:
+            problem = RpcError(jsonrpc.INVALID_REQUEST, "A request's id must be a string or a whole number")
+            self._writer.write(jsonrpc.error_line(None, problem))
+        elif id_ in self._inbound:
+            problem = RpcError(jsonrpc.INVALID_REQUEST, "A request with this id is still being answered")
+            self._writer.write(jsonrpc.error_line(id_, problem))
+        elif self._fault is None:
+            self._inbound[id_] = self._loop.create_task(self._answer(id_, method, params))
+
+    async def _answer(self, id_: Id, method: str, params: Raw) -> None:
+        try:
+            result = await self._handler.request(method, params, PeerLine(self, id_))
+            self._writer.write(jsonrpc.result_line(id_, result))
+        except RpcError as error:
+            self._writer.write(jsonrpc.error_line(id_, error))
+        except asyncio.CancelledError:
+            # By the protocol a cancelled request gets no answer; nobody waits for this task.
+            return
+        except Exception as error:  # noqa: BLE001 -- a defect of ours must not end the connection
+            observe.error("a request failed inside the workbench", method=method, error=repr(error))
+            internal = RpcError(jsonrpc.INTERNAL_ERROR, "Internal error")
+            self._writer.write(jsonrpc.error_line(id_, internal))
+        finally:
+            self._inbound.pop(id_, None)
+
+
+class PeerLine:
+    """A request that the other side made, while it is open."""
+
+    __slots__ = ("_peer", "request_id")
+
+    def __init__(self, peer: Peer, request_id: Id | None) -> None:
+        self._peer = peer
+        self.request_id = request_id
+
+    def notify(self, method: str, params: Params) -> None:
+        self._peer.notify(method, params)
+
+    async def ask(self, method: str, params: Params) -> Raw:
+        return await self._peer.request(method, params)
+
+
+def _with_token(params: Params, id_: int, exchange: Exchange | None) -> Params:
+    """Where the client wants progress, ask for it under a token of our own: the request's id."""
+    if exchange is None or exchange.progress_token is None:
+        return params
+    return {**params, "_meta": {**params.get("_meta", {}), "progressToken": id_}}
+
+
+def _timeout(pending: Pending, *, hard: bool) -> CallTimeout:
+    if hard:
+        return CallTimeout("no answer before the hard deadline of the call")
+    return CallTimeout(f"no answer and no progress for {pending.idle_seconds:g} s")
+
+
+def _fields(params: Raw) -> dict[str, Raw]:
+    try:
+        return jsonrpc.fields(params)
+    except (ValueError, RecursionError):
+        return {}
+
+
+def _identifier(raw: Raw | None) -> Id:
+    """A request id as it was sent; one that matches nothing where it is no id."""
+    try:
+        return jsonrpc.decode_id(raw) if raw is not None else ""
+    except ValueError:
+        return ""
+
+
+def _integer(raw: Raw | None) -> int:
+    id_ = _identifier(raw)
+    return id_ if isinstance(id_, int) else -1
