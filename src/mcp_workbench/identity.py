@@ -17,6 +17,8 @@ from mcp_workbench.errors import InvalidToolIdentifier
 from mcp_workbench.limits import DEFAULTS
 
 SEPARATOR = "__"
+ABSENT = object()
+"""Stands for a part that was not given; None is a part of the wrong type."""
 EXPECTED = "expected an object with toolbox, server and tool"
 
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_.-]")
@@ -68,7 +70,9 @@ class ToolIdentifier(msgspec.Struct, frozen=True, order=True, forbid_unknown_fie
     def of(cls, info: ToolInfo) -> ToolIdentifier:
         """The identifier of an `open_toolbox` entry."""
         entry = cast("Mapping[str, Any]", info)
-        return cls(entry.get("toolbox_name"), entry.get("source_server"), entry.get("name"))  # pyright: ignore[reportArgumentType] -- checked in __post_init__
+        for part, field in zip(cls.__struct_fields__, ("toolbox_name", "source_server", "name"), strict=True):
+            check_part(part, entry.get(field, ABSENT))
+        return cls(entry["toolbox_name"], entry["source_server"], entry["name"])
 
     def params(self) -> dict[str, str]:
         """Ready to be the `tool` of a `use_tool` call."""
@@ -81,7 +85,7 @@ class ToolIdentifier(msgspec.Struct, frozen=True, order=True, forbid_unknown_fie
 
 def check_part(name: str, value: object) -> None:
     """Raise with the wire's text unless `value` can be the part `name` of an identifier."""
-    if value is None:
+    if value is ABSENT:
         raise InvalidToolIdentifier(f"{name} is missing")
     if not isinstance(value, str):
         raise InvalidToolIdentifier(f"{name} must be a string")

@@ -92,6 +92,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     stderr_tail_bytes: int = 2048
     """How much of it an error shows."""
 
+    last_write_seconds: float = 1.0
+    """How long a client that left may still read its last answers."""
+
     # -- configuration
     config_bytes: int = 4 * 1024 * 1024
     """A configuration file; the largest seen in use is under 100 KiB."""

@@ -25,7 +25,4 @@ def shown(text: str, length: int = DEFAULTS.name_shown_length) -> str:
 def _escaped(character: str) -> str:
     if unicodedata.category(character) not in _HIDDEN:
         return character
-    code = ord(character)
-    if code < 0x100:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return character.encode("unicode_escape").decode()

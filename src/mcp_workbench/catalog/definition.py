@@ -10,7 +10,6 @@ from msgspec import Raw
 
 from mcp_workbench.limits import Limits
 
-
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _NAME = re.compile(rb'"name"\s*:\s*("(?:[^"\\]|\\.)*")')
 _NAME_SCAN_BYTES = 4096

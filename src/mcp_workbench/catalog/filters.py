@@ -45,7 +45,7 @@ class ToolFilter:
         return [
             pattern
             for pattern in self._patterns
-            if not any(_matches(pattern[1:] if pattern.startswith("!") else pattern, tool) for tool in listed)
+            if not any(_matches(pattern.removeprefix("!"), tool) for tool in listed)
         ]
 
 

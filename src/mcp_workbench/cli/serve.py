@@ -19,11 +19,8 @@ not a terminal. Nothing else is started before the host needs it."""
 
 def run(options: Mapping[str, str]) -> int:
     """The exit status."""
-    level = options.get("log_level") or os.environ.get("WORKBENCH_LOG") or "info"
     try:
-        if level not in observe.LEVELS:
-            raise ConfigError(f"WORKBENCH_LOG must be one of {', '.join(observe.LEVELS)}")
-        observe.log.set_level(level)
+        observe.log.set_level(_level(options))
         path = find_config(options.get("config"), os.environ, terminal=False)
         config = load_config(path, strict=True if "strict" in options else None)
     except ConfigError as error:
@@ -34,3 +31,10 @@ def run(options: Mapping[str, str]) -> int:
     from mcp_workbench.serve.stdio import serve  # noqa: PLC0415 -- a wrong configuration is told without it
 
     return serve(config)
+
+
+def _level(options: Mapping[str, str]) -> str:
+    level = options.get("log_level") or os.environ.get("WORKBENCH_LOG") or "info"
+    if level not in observe.LEVELS:
+        raise ConfigError(f"WORKBENCH_LOG must be one of {', '.join(observe.LEVELS)}")
+    return level

@@ -166,7 +166,7 @@ def _check_names(entries: Mapping[str, Place], what: str, reading: Reading) -> N
 
 
 def _name_problem(name: str, length: int) -> str:
-    if not name.strip():
+    if not name:
         return "cannot be empty"
     if len(name) > length:
         return f"can have at most {length} characters"

@@ -151,6 +151,16 @@ def _endpoint(members: Mapping[str, Place], url: Place, transport: Literal["http
     return Endpoint(url=values.url(url), headers=values.headers(headers), transport=transport)
 
 
+def _check_passable(place: Place, text: str) -> None:
+    """Raise unless the operating system can be given `text`."""
+    if "\x00" in text:
+        raise place.error("cannot hold a NUL character")
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        raise place.error("holds a character that cannot be passed on") from None
+
+
 class _Values:
     """Expands the values of one server and keeps what they brought in and what they lacked."""
 
@@ -166,8 +176,7 @@ class _Values:
             raise place.error(str(error), error.hint) from None
         for variable in expansion.missing:
             self._miss(place, variable)
-        if "\x00" in expansion.text:
-            raise place.error("cannot hold a NUL character")
+        _check_passable(place, expansion.text)
         self.secrets.update(value for value in expansion.used.values() if value)
         if is_argument:
             self._warn_visible(place, expansion.used)

@@ -60,9 +60,10 @@ def extend_path(path: str, step: str | int) -> str:
     """The path of a member or an item: `servers.fs`, `servers["my.fs"]`, `args[1]`."""
     if isinstance(step, int):
         return f"{path}[{step}]"
-    if not _PLAIN_KEY.fullmatch(step):
-        return f'{path}["{shown(step)}"]'
-    return f"{path}.{shown(step)}" if path else shown(step)
+    visible = shown(step)
+    if visible != step or not _PLAIN_KEY.fullmatch(step):
+        return f'{path}["{visible}"]'
+    return f"{path}.{step}" if path else step
 
 
 def read_source(path: Path, limits: Limits) -> Source:

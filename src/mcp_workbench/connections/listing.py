@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Protocol
 
 import msgspec
 from msgspec import Raw
@@ -11,8 +12,6 @@ from mcp_workbench.errors import CallTimeout, ListTimeout, ListTooLarge, Protoco
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import METHOD_NOT_FOUND, Params
-
-from typing import Protocol
 
 
 class Requests(Protocol):

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from mcp_workbench import observe
 from mcp_workbench.connections.base import Channel
 from mcp_workbench.errors import NegotiationFailed, ServerRefused
 from mcp_workbench.limits import Limits
@@ -110,7 +111,7 @@ async def _initialize(channel: Channel) -> Agreement:
         raw = await channel.request("initialize", params, cancellable=False)
         found = msgspec.json.decode(raw, type=_Initialized)
     except ServerRefused as refusal:
-        raise NegotiationFailed(f"it refused to initialize: {shown(str(refusal))}") from None
+        raise NegotiationFailed(f"it refused to initialize: {shown(observe.redacted(str(refusal)))}") from None
     except (msgspec.DecodeError, RecursionError):
         raise NegotiationFailed("it answered initialize with something else") from None
     if found.protocol_version not in HANDSHAKE_VERSIONS:
@@ -125,4 +126,3 @@ def _envelope(version: str) -> dict[str, Any]:
         eras.CLIENT_INFO: eras.SELF,
         eras.CLIENT_CAPABILITIES: EMPTY_OBJECT,
     }
-

@@ -80,7 +80,7 @@ class Child:
         self.signal(signal.SIGTERM)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._limits.stdin_eof_seconds
-        while self._group_exists() and loop.time() < deadline:
+        while self._group_exists() and loop.time() < deadline:  # noqa: ASYNC110 -- no event tells that a group is empty
             await asyncio.sleep(self._limits.group_poll_seconds)
         self.signal(signal.SIGKILL)
 

@@ -50,11 +50,11 @@ class StdioChannel:
         child = processes.spawn(launch)
         channel = cls(processes, child, label, limits)
         loop = asyncio.get_running_loop()
-        await write_lines(child.descriptor("stdin"), channel._writer, limits)  # noqa: SLF001 -- its own class
-        await read_lines(child.descriptor("stdout"), channel._reader, limits)  # noqa: SLF001
+        await write_lines(child.descriptor("stdin"), channel._writer, limits)
+        await read_lines(child.descriptor("stdout"), channel._reader, limits)
         stderr = open(child.descriptor("stderr"), "rb", buffering=0)  # noqa: SIM115, PTH123, ASYNC230 -- the transport closes it
-        await loop.connect_read_pipe(lambda: channel._stderr, stderr)  # noqa: SLF001
-        child.exited.add_done_callback(channel._process_ended)  # noqa: SLF001
+        await loop.connect_read_pipe(lambda: channel._stderr, stderr)
+        child.exited.add_done_callback(channel._process_ended)
         return channel
 
     # -- Channel

@@ -163,17 +163,17 @@ class Supervisor:
 
     async def _open(self) -> Connection:
         try:
-            return await self._open_once(self._modern)
+            return await self._open_once(modern=self._modern)
         except ServerExited:
             if self._modern is not None:
                 raise
         # It may have ended because of a probe that it does not know: once more, without.
         return await self._open_once(modern=False)
 
-    async def _open_once(self, modern: bool | None) -> Connection:
+    async def _open_once(self, *, modern: bool | None) -> Connection:
         channel = await StdioChannel.open(self._processes, _launch(self._server), self._label, self._limits)
         try:
-            agreement = await self._agree(channel, modern)
+            agreement = await self._agree(channel, modern=modern)
         except BaseException:
             await channel.close()
             raise
@@ -182,7 +182,7 @@ class Supervisor:
         self._listen(connection)
         return connection
 
-    async def _agree(self, channel: StdioChannel, modern: bool | None) -> Agreement:
+    async def _agree(self, channel: StdioChannel, *, modern: bool | None) -> Agreement:
         seconds = self._limits.startup_timeout_seconds
         try:
             async with asyncio.timeout(seconds):

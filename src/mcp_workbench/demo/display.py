@@ -57,9 +57,9 @@ class Display:
         """What is worth knowing beside the story."""
         self._block(text, _INDENT, style=_DIM)
 
-    def sent(self, tool: str, arguments: dict[str, Any]) -> None:
+    def sent(self, called: str, arguments: dict[str, Any]) -> None:
         """A call as the agent sends it."""
-        self._block(f"-> {tool} {json.dumps(arguments, ensure_ascii=False)}", _INDENT, style=_GREEN, hanging=3)
+        self._block(f"-> {called} {json.dumps(arguments, ensure_ascii=False)}", _INDENT, style=_GREEN, hanging=3)
 
     def answered(self, text: str) -> None:
         """The answer to it."""

@@ -34,7 +34,9 @@ class Callers:
         if self._modern:
             return self._modern_caller(method, params, meta)
         if enveloped and method != "initialize":
-            raise RpcError(jsonrpc.INVALID_REQUEST, "This connection began with initialize; send no per-request version")
+            raise RpcError(
+                jsonrpc.INVALID_REQUEST, "This connection began with initialize; send no per-request version"
+            )
         return self._handshake_caller(method, params)
 
     def _modern_caller(self, method: str, params: dict[str, Raw], meta: dict[str, Raw]) -> Caller:

@@ -24,7 +24,7 @@ from mcp_workbench.wire.jsonrpc import RpcError
 LIST_CHANGED = "notifications/tools/list_changed"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 
-Method = Callable[["Session", Caller, Line, dict[str, Raw]], Awaitable[Raw]]
+Method = Callable[[Caller, Line, dict[str, Raw]], Awaitable[Raw]]
 
 
 class Parked(msgspec.Struct, frozen=True):
@@ -46,14 +46,26 @@ class Session:
         self._greeted = False
         self._parked: dict[str, Parked] = {}
         self._subscribers: dict[int | str | None, Line] = {}
+        self._subscriptions_over = asyncio.Event()
+        shared = {"tools/list": self._list_tools, "tools/call": self._call_tool}
+        self._handshake_methods: dict[str, Method] = {
+            "initialize": self._initialize,
+            "ping": self._ping,
+            **shared,
+        }
+        self._modern_methods: dict[str, Method] = {
+            "server/discover": self._discover,
+            "subscriptions/listen": self._listen,
+            **shared,
+        }
         surface.watch(self.publish)
 
     async def handle(self, caller: Caller, line: Line, method: str, params: dict[str, Raw]) -> Raw:
         """The result of a request. Raises `RpcError`."""
-        handler = (_MODERN if caller.modern else _HANDSHAKE).get(method)
+        handler = (self._modern_methods if caller.modern else self._handshake_methods).get(method)
         if handler is None:
             raise RpcError(jsonrpc.METHOD_NOT_FOUND, f"Method not found: {method}")
-        return await handler(self, caller, line, params)
+        return await handler(caller, line, params)
 
     def notice(self, method: str) -> None:
         """A notification from the client; cancellations are the peer's business."""
@@ -66,6 +78,10 @@ class Session:
             self._line.notify(LIST_CHANGED, {})
         for id_, line in self._subscribers.items():
             line.notify(LIST_CHANGED, {"_meta": {eras.SUBSCRIPTION_ID: id_}})
+
+    def end_subscriptions(self) -> None:
+        """Answer every subscription: there will be no more to tell."""
+        self._subscriptions_over.set()
 
     def close(self) -> None:
         """The client is gone, and so is everybody who waited for it."""
@@ -132,7 +148,7 @@ class Session:
         try:
             if subscribed:
                 self._subscribers[line.request_id] = line
-            await asyncio.get_running_loop().create_future()
+            await self._subscriptions_over.wait()
         finally:
             self._subscribers.pop(line.request_id, None)
         return _result(resultType="complete", _meta=meta)
@@ -170,19 +186,6 @@ class Session:
 
 
 _COMPLETE: dict[str, Any] = {"resultType": "complete", "_meta": {eras.SERVER_INFO: eras.SELF}}
-
-_HANDSHAKE: dict[str, Method] = {
-    "initialize": Session._initialize,  # noqa: SLF001 -- the table of its own methods
-    "ping": Session._ping,  # noqa: SLF001
-    "tools/list": Session._list_tools,  # noqa: SLF001
-    "tools/call": Session._call_tool,  # noqa: SLF001
-}
-_MODERN: dict[str, Method] = {
-    "server/discover": Session._discover,  # noqa: SLF001
-    "tools/list": Session._list_tools,  # noqa: SLF001
-    "tools/call": Session._call_tool,  # noqa: SLF001
-    "subscriptions/listen": Session._listen,  # noqa: SLF001
-}
 
 
 def for_era(result: Raw, *, modern: bool) -> Raw:

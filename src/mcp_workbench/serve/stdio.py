@@ -43,10 +43,13 @@ def serve(config: Config, limits: Limits = DEFAULTS) -> int:
 def claim_standard_streams() -> tuple[int, int]:
     """Our own descriptors for the client; 0 becomes /dev/null and 1 becomes stderr."""
     source, sink = os.dup(0), os.dup(1)
-    nothing = os.open(os.devnull, os.O_RDONLY)
+    nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
+    try:
+        os.dup2(2, 1)
+    except OSError:  # no stderr: what is printed goes nowhere
+        os.dup2(nothing, 1)
     os.close(nothing)
-    os.dup2(2, 1)
     return source, sink
 
 
@@ -60,7 +63,7 @@ async def _serve(config: Config, source: int, sink: int, limits: Limits) -> int:
         try:
             return await front.run(source, sink)
         finally:
-            front.close()
+            await front.close()
 
 
 def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -89,11 +92,12 @@ class StdioFront:
         await read_lines(source, self._reader, self._workbench.limits)
         return await self._over
 
-    def close(self) -> None:
+    async def close(self) -> None:
+        """No more is read or answered; what was answered is still written, if the client reads it."""
         self._reader.close()
         self._peer.close(ShuttingDown("The workbench is closing"))
         self._session.close()
-        self._writer.close()
+        await self._writer.finish(self._workbench.limits.last_write_seconds)
 
     def signalled(self, number: int) -> None:
         """The first signal ends the session and cleans up; the second one ends the process."""
@@ -132,6 +136,7 @@ class StdioFront:
         if fault is not None:
             observe.error("the client's input can't be read", code=fault.code, reason=str(fault))
             self._peer.refuse(RpcError(jsonrpc.INVALID_REQUEST, str(fault)))
+        self._session.end_subscriptions()
         if self._drain and (open_requests := self._peer.serving):
             # Requests from a file: whoever wrote it wants the answers.
             task = asyncio.ensure_future(asyncio.wait(open_requests))

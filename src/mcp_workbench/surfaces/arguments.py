@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from mcp_workbench.errors import InvalidParameters, InvalidToolIdentifier
-from mcp_workbench.identity import EXPECTED, ToolIdentifier, check_part
+from mcp_workbench.identity import ABSENT, EXPECTED, ToolIdentifier, check_part
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.nearest import nearest
 from mcp_workbench.shown import shown
@@ -48,14 +48,14 @@ def read_use(arguments: Raw) -> tuple[ToolIdentifier, Raw]:
         use = _use_decoder.decode(arguments)
     except (msgspec.DecodeError, RecursionError):
         _explain_use(arguments)
-    return use.tool, _tool_arguments(use.arguments)
+    return use.tool, read_tool_arguments(use.arguments)
 
 
 def read_open(arguments: Raw) -> str:
     """The toolbox of an `open_toolbox` call."""
     given = _object(arguments)
     raw = given.get("toolbox")
-    if raw is None or _is_null(raw):
+    if raw is None:
         hint = "The parameter is called 'toolbox'." if "toolbox_name" in given else ""
         raise InvalidParameters("toolbox is missing", hint=hint)
     if not jsonrpc.is_text(raw):
@@ -64,6 +64,23 @@ def read_open(arguments: Raw) -> str:
         raise InvalidParameters("toolbox cannot be empty")
     _refuse_extra(given, ("toolbox",))
     return toolbox
+
+
+def read_tool_arguments(raw: Raw) -> Raw:
+    """The tool's own arguments: an object, or a string that holds one, as models send at times."""
+    if not jsonrpc.is_present(raw):
+        return jsonrpc.EMPTY_OBJECT
+    if jsonrpc.is_object(raw):
+        return raw
+    if jsonrpc.is_text(raw):
+        try:
+            # Formatting checks the text and takes out line breaks, which end a message on the wire.
+            inner = Raw(msgspec.json.format(jsonrpc.text(raw), indent=-1).encode())
+        except (msgspec.DecodeError, RecursionError):
+            inner = jsonrpc.NOTHING
+        if jsonrpc.is_object(inner):
+            return inner
+    raise InvalidParameters("arguments must be an object")
 
 
 def corrected_call(identifier: ToolIdentifier, arguments: Raw = jsonrpc.NOTHING) -> str:
@@ -96,18 +113,13 @@ def _no_object(given: dict[str, Raw], tool: Raw | None) -> InvalidToolIdentifier
 
 def _check_parts(parts: dict[str, Raw], given: dict[str, Raw]) -> None:
     for name in PARTS:
-        raw = parts.get(name, jsonrpc.NOTHING)
-        value: object = msgspec.json.decode(raw) if jsonrpc.is_text(raw) else _kind(raw)
+        raw = parts.get(name)
+        value: object = jsonrpc.text(raw) if raw is not None and jsonrpc.is_text(raw) else raw
         try:
-            check_part(name, value)
+            check_part(name, ABSENT if raw is None else value)
         except InvalidToolIdentifier as error:
             error.hint = _renamed(parts, given)
             raise
-
-
-def _kind(raw: Raw) -> object:
-    """None where a part is absent or null, else something that is no string."""
-    return None if not jsonrpc.is_present(raw) or _is_null(raw) else raw
 
 
 def _renamed(parts: dict[str, Raw], given: dict[str, Raw]) -> str:
@@ -129,27 +141,6 @@ def _refuse_extra(given: dict[str, Raw], known: tuple[str, ...]) -> None:
             near = nearest(key, known)
             hint = f"Did you mean '{near}'?" if near else f"Recognized keys: {', '.join(known)}"
             raise InvalidParameters(f"Unrecognized key '{shown(key)}'", hint=hint)
-
-
-def _tool_arguments(raw: Raw) -> Raw:
-    """The tool's own arguments: an object, or a string that holds one, as models send at times."""
-    if not jsonrpc.is_present(raw) or _is_null(raw):
-        return jsonrpc.EMPTY_OBJECT
-    if jsonrpc.is_object(raw):
-        return raw
-    if jsonrpc.is_text(raw):
-        try:
-            # Formatting checks the text and takes out line breaks, which end a message on the wire.
-            inner = Raw(msgspec.json.format(jsonrpc.text(raw), indent=-1).encode())
-        except (msgspec.DecodeError, RecursionError):
-            inner = jsonrpc.NOTHING
-        if jsonrpc.is_object(inner):
-            return inner
-    raise InvalidParameters("arguments must be an object")
-
-
-def _is_null(raw: Raw) -> bool:
-    return memoryview(raw) == b"null"
 
 
 def _object(raw: Raw) -> dict[str, Raw]:

@@ -20,6 +20,7 @@ from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.nearest import nearest
 from mcp_workbench.shown import shown
 from mcp_workbench.surfaces import results
+from mcp_workbench.surfaces.arguments import read_tool_arguments
 from mcp_workbench.surfaces.metatools import OPEN_TOOLBOX, USE_TOOL, MetaTools, relay
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.exchange import Caller, Exchange
@@ -106,9 +107,8 @@ class DynamicSurface:
         identifier = self.resolve(name)
         if identifier is None:
             return results.failure(self._unknown(name), prefix="Error: ")
-        given = arguments if jsonrpc.is_present(arguments) else jsonrpc.EMPTY_OBJECT
         try:
-            return await relay(self._workbench, identifier, given, exchange)
+            return await relay(self._workbench, identifier, read_tool_arguments(arguments), exchange)
         except (CallFailed, ConnectFailed) as error:
             place = "/".join(shown(part) for part in identifier.parts())
             return results.failure(error, prefix=f"[{place}] Error: ")

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import Raw
 
+from mcp_workbench import observe
 from mcp_workbench.errors import WorkbenchError
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.workbench import Opened
@@ -21,7 +22,7 @@ def text(value: str, **extra: Any) -> Raw:
 def failure(error: WorkbenchError, *, prefix: str = "") -> Raw:
     """What went wrong and what to do, for a model to read; the code and the place, for programs."""
     message = f"{prefix}{error}\n{error.hint}" if error.hint else f"{prefix}{error}"
-    return text(message, isError=True, _meta={ERROR_META: {"code": error.wire_code, **error.where}})
+    return text(observe.redacted(message), isError=True, _meta={ERROR_META: {"code": error.wire_code, **error.where}})
 
 
 def opened(toolbox: Opened) -> Raw:
@@ -32,7 +33,9 @@ def opened(toolbox: Opened) -> Raw:
         "servers_connected": toolbox.servers_connected,
     }
     if toolbox.failed:
-        answer["servers_failed"] = [{"server": one.server, "error": str(one.fault)} for one in toolbox.failed]
+        answer["servers_failed"] = [
+            {"server": one.server, "error": observe.redacted(str(one.fault))} for one in toolbox.failed
+        ]
     if toolbox.withheld:
         answer["tools_withheld"] = [
             {"server": server, "name": tool.name, "reason": tool.reason} for server, tool in toolbox.withheld

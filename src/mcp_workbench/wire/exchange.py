@@ -76,7 +76,7 @@ class Exchange:
         self._line: Line | None = line
         self._work: asyncio.Task[Raw] | None = None
         self._open: dict[str, tuple[Mapping[str, Any], asyncio.Future[Raw]]] = {}
-        self._asked = asyncio.Event()
+        self._asked: asyncio.Future[None] | None = None
         self._count = 0
 
     def notify(self, method: str, params: Params) -> None:
@@ -100,7 +100,8 @@ class Exchange:
         key = f"q{self._count}"
         answer = asyncio.get_running_loop().create_future()
         self._open[key] = ({"method": method, "params": params}, answer)
-        self._asked.set()
+        if self._asked is not None and not self._asked.done():
+            self._asked.set_result(None)
         try:
             return await answer
         finally:
@@ -142,12 +143,8 @@ class Exchange:
         """Wait until the work is done or asks something new."""
         if self._work is None:
             return
-        self._asked.clear()
-        asked = asyncio.ensure_future(self._asked.wait())
-        try:
-            await asyncio.wait((self._work, asked), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            asked.cancel()
+        self._asked = asyncio.get_running_loop().create_future()
+        await asyncio.wait((self._work, self._asked), return_when=asyncio.FIRST_COMPLETED)
 
     def cancel(self, reason: str) -> None:
         """Stop the work. Synchronous, since after a cancellation every await is cancelled again."""

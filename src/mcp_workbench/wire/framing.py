@@ -67,7 +67,9 @@ class LineBuffer:
 class LineReader(asyncio.Protocol):
     """Hands each line to `on_line`, in order, then calls `on_end` once."""
 
-    def __init__(self, on_line: Callable[[bytes], None], on_end: Callable[[Fault | None], None], max_bytes: int) -> None:
+    def __init__(
+        self, on_line: Callable[[bytes], None], on_end: Callable[[Fault | None], None], max_bytes: int
+    ) -> None:
         self._on_line = on_line
         self._on_end = on_end
         self._max_bytes = max_bytes
@@ -175,8 +177,16 @@ class LineWriter(asyncio.BaseProtocol):
         if not was_closed:
             self._on_lost()
 
+    async def finish(self, seconds: float) -> None:
+        """Give the peer this long to read what is buffered, then close."""
+        self.flush()
+        if self._transport is not None and not self._closed and self._transport.get_write_buffer_size():
+            self._transport.set_write_buffer_limits(high=0)  # drained() now means: empty
+            await asyncio.wait((asyncio.ensure_future(self.drained()),), timeout=seconds)
+        self.close()
+
     def close(self) -> None:
-        """Write what is buffered if the peer still reads, then close."""
+        """Write what the peer takes at once, then close."""
         self.flush()
         self._closed = True
         self._release()
@@ -252,6 +262,9 @@ class _FileTransport(asyncio.WriteTransport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self._file.write(data)
         self._file.flush()
+
+    def get_write_buffer_size(self) -> int:
+        return 0
 
     def close(self) -> None:
         self._file.close()

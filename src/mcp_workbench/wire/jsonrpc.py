@@ -78,6 +78,9 @@ _id_decoder: msgspec.json.Decoder[Id] = msgspec.json.Decoder(Id)
 _object_decoder = msgspec.json.Decoder(dict[str, Raw])
 encode = msgspec.json.Encoder().encode
 
+_BRACE, _QUOTE = b'{"'
+"""The first byte of well-formed JSON tells its kind."""
+
 _HEX = rb"[0-9a-fA-F]{2}"
 _LONE_SURROGATE = re.compile(
     rb"(?<!\\)((?:\\\\)*)(?:"
@@ -145,12 +148,14 @@ def is_present(raw: Raw) -> bool:
 
 def is_object(raw: Raw) -> bool:
     """Whether well-formed JSON is an object."""
-    return memoryview(raw)[:1] == b"{"
+    view = memoryview(raw)
+    return view.nbytes > 0 and view[0] == _BRACE
 
 
 def is_text(raw: Raw) -> bool:
     """Whether well-formed JSON is a string."""
-    return memoryview(raw)[:1] == b'"'
+    view = memoryview(raw)
+    return view.nbytes > 0 and view[0] == _QUOTE
 
 
 def text(raw: Raw) -> str:

@@ -91,6 +91,8 @@ class Peer:
         pending = self._pending[id_] = Pending(self._loop.create_future(), exchange)
         self._set_deadlines(id_, pending, idle_seconds, hard_seconds)
         try:
+            if self._writer.congested:
+                await self._until_writable(pending)
             self._writer.write(jsonrpc.request_line(id_, method, _with_token(params, id_, exchange)))
             return await pending.future
         except (asyncio.CancelledError, CallTimeout) as ending:
@@ -106,10 +108,10 @@ class Peer:
     def notify(self, method: str, params: Params) -> None:
         self._writer.write(jsonrpc.notification_line(method, params))
 
-    async def writable(self) -> None:
-        """Wait until the other side has read enough of what was sent."""
-        if self._writer.congested:
-            await self._writer.drained()
+    @property
+    def congested(self) -> bool:
+        """The other side does not read what we send."""
+        return self._writer.congested
 
     # -- what arrives
 
@@ -175,6 +177,16 @@ class Peer:
             pending.future.set_exception(outcome)
         else:
             pending.future.set_result(outcome)
+
+    async def _until_writable(self, pending: Pending) -> None:
+        """Wait until the other side has read enough, or the request is over before it was sent."""
+        drained = asyncio.ensure_future(self._writer.drained())
+        try:
+            await asyncio.wait((drained, pending.future), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            drained.cancel()
+        if pending.future.done():
+            pending.future.result()
 
     def _new_id(self) -> int:
         while (id_ := self._ids()) in self._pending:
@@ -268,6 +280,8 @@ class PeerLine:
         self.request_id = request_id
 
     def notify(self, method: str, params: Params) -> None:
+        if method == PROGRESS and self._peer.congested:
+            return  # It is about to be outdated, and must not pile up for a client that does not read.
         self._peer.notify(method, params)
 
     async def ask(self, method: str, params: Params) -> Raw:

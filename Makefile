@@ -1,0 +1,52 @@
+# make demo    see it work, on servers that come with it
+# make test    set up and run every test
+# make check   linters, types, the direction of imports
+# make bench   measure it beside other programs
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test check format bench schema clean help
+
+help:
+	@sed -n 's/^# //p' Makefile
+
+demo: .venv/run
+	$(BIN)/mcp-workbench demo
+
+test: .venv/dev
+	$(BIN)/python tests/e2e/install.py
+	$(BIN)/python -m pytest $(ARGS)
+
+check: .venv/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+format: .venv/dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: .venv/run
+	$(BIN)/python benchmarks/gateway.py $(ARGS)
+	$(BIN)/python benchmarks/routing.py
+
+schema: .venv/run
+	$(BIN)/mcp-workbench schema > workbench-config.schema.json
+
+clean:
+	rm -rf .venv .cache .pytest_cache .ruff_cache .hypothesis build dist
+
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "MCP Workbench needs Python 3.11 or newer; set PYTHON=")'
+	$(PYTHON) -m venv .venv
+
+.venv/run: .venv/bin/python pyproject.toml constraints.txt
+	$(INSTALL) --editable .
+	@touch $@
+
+.venv/dev: .venv/run
+	$(INSTALL) --editable '.[test,lint]'
+	@touch $@
