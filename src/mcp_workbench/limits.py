@@ -100,6 +100,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """A configuration file; the largest seen in use is under 100 KiB."""
     config_depth: int = 64
     """Nesting of the file; its own shape is six deep."""
+    config_values: int = 50_000
+    """Values in the file; it has thousands at most, and Python reads as many as this in a second."""
+    open_timeout_most_seconds: float = 600.0
+    """The largest `openTimeout`: no host waits longer for an answer."""
     name_length: int = 128
     """Characters in a toolbox or server name."""
     secret_length: int = 6

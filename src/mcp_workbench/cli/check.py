@@ -26,7 +26,7 @@ def run(options: Mapping[str, str]) -> int:
     """The exit status."""
     try:
         path = find_config(options.get("config"), os.environ, terminal=True)
-        config = load_config(path, strict=True if "strict" in options else None)
+        config = load_config(path, strict=False)  # every missing variable is listed, not the first alone
     except ConfigError as error:
         if "json" in options:
             click.echo(json.dumps({"ok": False, "error": str(error), "hint": error.hint}))

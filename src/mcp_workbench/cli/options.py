@@ -38,7 +38,7 @@ STRICT = Option("--strict", "Refuse to start when a ${VAR} of the configuration 
 JSON = Option("--json", "Print JSON, for programs.")
 
 SERVE = (CONFIG, LOG_LEVEL, STRICT)
-CHECK = (CONFIG, STRICT, JSON)
+CHECK = (CONFIG, JSON)
 
 
 class NotPlain(Exception):

@@ -112,8 +112,6 @@ def read_map(place: Place) -> dict[str, str]:
 
 def read_objects(place: Place) -> dict[str, Place]:
     members = place.members()
-    if not members:
-        raise place.error("cannot be empty", "Add an entry to it.")
     for member in members.values():
         member.members()
     return members
@@ -143,7 +141,7 @@ def check_value(place: Place, key: Key) -> None:
         allowed = ", ".join(f"'{choice}'" for choice in key.choices)
         raise place.error(f"must be one of {allowed}", did_you_mean(str(value), key.choices))
     if key.filled and not value:
-        raise place.error("cannot be an empty list", "Leave it out for all tools.")
+        raise place.error("cannot be empty", key.filled)
     _check_bounds(place, key, value)
 
 

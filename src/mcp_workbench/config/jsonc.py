@@ -22,8 +22,6 @@ from mcp_workbench.shown import shown
 if TYPE_CHECKING:
     from mcp_workbench.errors import ConfigError
 
-_MOST_VALUES = 50_000
-"""A configuration has thousands at most; Python reads as many as this in a second."""
 _WORDS: dict[str, bool | None] = {"true": True, "false": False, "null": None}
 _NOT_NUMBERS = frozenset(("NaN", "Infinity"))
 
@@ -64,7 +62,7 @@ Node = Scalar | Array | Object
 
 def parse(source: Source, limits: Limits = DEFAULTS) -> Node:
     """The tree of the whole text."""
-    return _Parser(source, limits.config_depth).document()
+    return _Parser(source, limits).document()
 
 
 def plain(node: Node) -> object:
@@ -92,9 +90,9 @@ def kind_of(node: Node) -> str:
 class _Parser:
     """One pass over the significant tokens, one token ahead."""
 
-    def __init__(self, source: Source, depth: int) -> None:
+    def __init__(self, source: Source, limits: Limits) -> None:
         self._source = source
-        self._depth = depth
+        self._limits = limits
         self._steps: list[str | int] = []
         self._open: list[int] = []
         self._values = 0
@@ -134,8 +132,8 @@ class _Parser:
         if token is None:
             self._fail_at_end("expected a value")
         self._values += 1
-        if self._values > _MOST_VALUES:
-            raise self._error(f"the file holds more than {_MOST_VALUES} values", "Is it the right file?")
+        if self._values > self._limits.config_values:
+            raise self._error(f"the file holds more than {self._limits.config_values} values", "Is it the right file?")
         if token.text == "{":
             return self._object()
         if token.text == "[":
@@ -250,8 +248,8 @@ class _Parser:
 
     def _enter(self) -> int:
         start = self._token.start if self._token else 0
-        if len(self._open) >= self._depth:
-            raise self._error(f"nested deeper than {self._depth} levels")
+        if len(self._open) >= self._limits.config_depth:
+            raise self._error(f"nested deeper than {self._limits.config_depth} levels")
         self._open.append(start)
         self._advance()
         return start

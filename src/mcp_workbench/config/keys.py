@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from mcp_workbench.limits import DEFAULTS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 Kind = Literal["text", "boolean", "number", "strings", "names", "map", "object", "any"]
 """`text` is a non-empty string, `strings` a list of strings, `names` a list of non-empty strings,
-`map` an object of strings, `object` a non-empty object of objects."""
+`map` an object of strings, `object` an object of objects."""
 
 
 class Key(NamedTuple):
@@ -28,8 +30,8 @@ class Key(NamedTuple):
     choices: tuple[str, ...] = ()
     above: float | None = None
     at_most: float | None = None
-    filled: bool = False
-    """Whether a list must have an item."""
+    filled: str = ""
+    """For a list or an object that must have an entry: what to do where it has none."""
 
 
 TRANSPORTS: Mapping[str, Literal["stdio", "http", "sse"]] = {
@@ -48,11 +50,11 @@ URL_KEYS = ("url", "httpUrl", "serverUrl")
 ANNOTATIONS = ("@readOnly", "@destructive", "@idempotent", "@openWorld")
 """What a tool filter can select by."""
 
-_MAX_OPEN_SECONDS = 600.0
-
 SCHEMA_KEY = Key("$schema", "text", "Where an editor finds the schema of this file; it has no effect.")
 TOOLBOXES = Key("toolboxes", "object", "The toolboxes by name: groups of servers that are opened together.")
-MCP_SERVERS = Key("mcpServers", "object", "The servers by name, written as every MCP host writes them.")
+MCP_SERVERS = Key(
+    "mcpServers", "object", "The servers by name, written as every MCP host writes them.", filled="Add a server."
+)
 
 ROOT: tuple[Key, ...] = (
     SCHEMA_KEY,
@@ -70,7 +72,7 @@ ROOT: tuple[Key, ...] = (
         "number",
         "Seconds after which opening a toolbox answers with the servers that are ready.",
         above=0,
-        at_most=_MAX_OPEN_SECONDS,
+        at_most=DEFAULTS.open_timeout_most_seconds,
     ),
     Key("inputs", "any", "Prompts of a host for secrets; accepted and not used, set environment variables instead."),
 )
@@ -93,7 +95,12 @@ SERVER: tuple[Key, ...] = (
     Key("transport", "text", "How the server is reached: stdio, http or sse.", choices=tuple(TRANSPORTS)),
     Key("type", "text", "Another name for transport.", choices=tuple(TRANSPORTS)),
     Key("transportType", "text", "Another name for transport, as some hosts write it.", choices=tuple(TRANSPORTS)),
-    Key("toolFilters", "names", "Which tools are offered: names, globs, ! to exclude, @annotations.", filled=True),
+    Key(
+        "toolFilters",
+        "names",
+        "Which tools are offered: names, globs, ! to exclude, @annotations.",
+        filled="Leave it out for all tools.",
+    ),
     Key("disabled", "boolean", "Whether the server is left out."),
     Key("enabled", "boolean", "The opposite of disabled, as some hosts write it."),
 )

@@ -87,7 +87,7 @@ def _property(key: Key) -> Schema:
     if key.at_most is not None:
         schema["maximum"] = key.at_most
     if key.filled:
-        schema["minItems"] = 1
+        schema["minProperties" if key.kind == "object" else "minItems"] = 1
     return schema
 
 
@@ -95,7 +95,7 @@ def _type(key: Key) -> Schema:
     if key.name not in _ENTRIES:
         return _TYPES[key.kind]
     entry = {"$ref": f"#/$defs/{_ENTRIES[key.name]}"}
-    return {"type": "object", "minProperties": 1, "additionalProperties": entry}
+    return {"type": "object", "additionalProperties": entry}
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ import contextlib
 import errno
 import fnmatch
 import os
-import secrets
 import signal
 import subprocess
 import sys
@@ -137,7 +136,7 @@ class Processes:
     def __init__(self, limits: Limits, environ: Mapping[str, str] | None = None) -> None:
         self._limits = limits
         self._environ = environ if environ is not None else os.environ
-        self._run = secrets.token_hex(16)
+        self._run = os.urandom(16).hex()
         self._count = 0
         self._children: set[Child] = set()
         self._guardian: Guardian | None = None

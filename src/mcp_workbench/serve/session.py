@@ -8,7 +8,7 @@ request: calls that wait for a modern client's answer, and its subscriptions.
 from __future__ import annotations
 
 import asyncio
-import secrets
+import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -161,7 +161,7 @@ class Session:
     def _outcome(self, exchange: Exchange, name: str, outcome: Answer | Question) -> Raw:
         if isinstance(outcome, Answer):
             return for_era(outcome.result, modern=exchange.caller.modern)
-        handle = secrets.token_urlsafe(24)
+        handle = os.urandom(24).hex()
         timer = asyncio.get_running_loop().call_later(self._limits.question_seconds, self._expire, handle)
         self._parked[handle] = Parked(exchange, exchange.caller.principal, name, timer)
         return _result(resultType="input_required", inputRequests=outcome.requests, requestState=handle)

@@ -117,7 +117,7 @@ class LineReader(asyncio.Protocol):
 
 
 class LineWriter(asyncio.BaseProtocol):
-    """Writes lines; those of one turn of the event loop leave in one system call."""
+    """Writes lines: the first of a turn of the event loop at once, the others in one system call."""
 
     def __init__(self, on_lost: Callable[[], None], *, on_congestion: Callable[[bool], None] | None = None) -> None:
         self._on_lost = on_lost
@@ -126,7 +126,7 @@ class LineWriter(asyncio.BaseProtocol):
         self._transport: asyncio.WriteTransport | None = None
         self._lines: list[bytes] = []
         self._waiting: list[asyncio.Future[None]] = []
-        self._flushing = False
+        self._batching = False
         self._closed = False
         self.congested = False
         """The peer reads slower than we write, by more than `write_buffer_bytes`."""
@@ -138,13 +138,18 @@ class LineWriter(asyncio.BaseProtocol):
         if self._closed:
             return
         self._lines.append(line)
-        if not self._flushing:
-            self._flushing = True
-            self._loop.call_soon(self.flush)
+        if not self._batching:
+            # The first line of a turn leaves at once, for latency; the others follow together.
+            self._batching = True
+            self.flush()
+            self._loop.call_soon(self._turn_over)
+
+    def _turn_over(self) -> None:
+        self._batching = False
+        self.flush()
 
     def flush(self) -> None:
         """Hand everything to the transport now."""
-        self._flushing = False
         if self._closed or not self._lines or self._transport is None:
             return
         self._lines.append(b"")

@@ -1,0 +1,76 @@
+"""The guided tour with the real workbench, and what it says when something is wrong."""
+
+import re
+import tempfile
+import time
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from mcp_workbench.demo import story, toolboxes
+from mcp_workbench.demo.processes import running_servers
+from tests.demo.lines import SOURCES
+
+
+@pytest.fixture(autouse=True)
+def demo_folder(monkeypatch, tmp_path):
+    """The children find this package, and what the demo writes can be seen to be gone."""
+    monkeypatch.setenv("PYTHONPATH", SOURCES)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def left_in(folder: Path) -> list[Path]:
+    return list(folder.iterdir())
+
+
+async def test_the_tour_shows_every_step_and_ends_with_zero(demo_folder: Path):
+    out = StringIO()
+    assert await story.run(out) == 0, out.getvalue()
+    text = out.getvalue()
+    assert re.findall(r"^(\d)\. ", text, re.MULTILINE) == [str(number) for number in range(1, 10)]
+    assert "Did you mean 'search'?" in text
+    assert "open_toolbox" in text
+    assert max(map(len, text.splitlines())) <= 100
+    assert "\x1b" not in text
+    assert left_in(demo_folder) == []
+    assert not running_servers()
+
+
+async def test_the_tour_starts_servers_only_when_they_are_needed():
+    if running_servers() is None:
+        pytest.skip("platform: reads /proc")
+    out = StringIO()
+    await story.run(out)
+    counts = re.findall(r"Server processes running: (\d)", out.getvalue())
+    assert counts == ["0", "2", "2", "3", "4", "5"]
+
+
+async def test_the_tour_takes_less_than_five_seconds():
+    started = time.perf_counter()
+    assert await story.run(StringIO()) == 0
+    assert time.perf_counter() - started < 5
+
+
+async def test_a_workbench_that_does_not_start_is_reported_with_its_log(monkeypatch, demo_folder: Path):
+    monkeypatch.setattr(story, "configuration", lambda: {"toolboxes": 1})
+    out = StringIO()
+    assert await story.run(out) == 1
+    assert "The demo failed:" in out.getvalue()
+    assert "The workbench's log ends with:" in out.getvalue()
+    assert left_in(demo_folder) == []
+
+
+async def test_a_server_that_does_not_start_fails_the_tour(monkeypatch):
+    monkeypatch.setattr(toolboxes, "PACKAGE", "mcp_workbench.demo.nowhere")
+    out = StringIO()
+    assert await story.run(out) == 1
+    assert "The demo failed:" in out.getvalue()
+
+
+async def test_a_tour_that_hangs_is_ended(monkeypatch):
+    monkeypatch.setattr(story, "_DEADLINE_SECONDS", 0)
+    out = StringIO()
+    assert await story.run(out) == 1
+    assert "did not end within 0 seconds" in out.getvalue()
