@@ -118,7 +118,12 @@ class Workbench:
         reached and `CallFailed` where it failed. A result with `isError` is a result.
         """
         encoded = Raw(jsonrpc.encode(dict(arguments or {})))
-        return msgspec.json.decode(await self.relay(identifier, encoded))
+        result = await self.relay(identifier, encoded)
+        try:
+            return msgspec.json.decode(result)
+        except (msgspec.DecodeError, RecursionError) as error:
+            # Raw JSON can hold what Python can't, such as a number of 5000 digits.
+            raise CallFailed(identifier, ProtocolViolation(f"its result can't be read ({error})")) from None
 
     async def relay(self, identifier: ToolIdentifier, arguments: Raw, exchange: Exchange | None = None) -> Raw:
         """`use` in raw JSON, on behalf of a client: what the server says goes to `exchange`."""

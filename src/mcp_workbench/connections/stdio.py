@@ -21,7 +21,7 @@ from mcp_workbench.shown import shown
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.exchange import Exchange, Line
 from mcp_workbench.wire.framing import LineReader, LineWriter, read_lines, write_lines
-from mcp_workbench.wire.jsonrpc import Params, RpcError, Unreadable
+from mcp_workbench.wire.jsonrpc import ErrorBody, Params, RpcError, Unreadable
 from mcp_workbench.wire.peer import Peer
 
 
@@ -164,13 +164,14 @@ class Inbox:
 
     def unreadable(self, line: bytes, problem: Unreadable) -> None:
         """An answer in a broken message fails its call; other broken messages end the connection."""
+        violation = ProtocolViolation(
+            f"it sent a message that can't be read ({shown(str(problem))})",
+            hint="The server breaks the protocol; its own log or documentation may tell why.",
+        )
+        if self.peer.fail_request(line, violation):
+            return
         if problem.claims:
-            violation = ProtocolViolation(
-                f"it sent a message that can't be read ({shown(str(problem))})",
-                hint="The server breaks the protocol; its own log or documentation may tell why.",
-            )
-            if not self.peer.fail_request(line, violation):
-                self._end(violation)
+            self._end(violation)
             return
         self._is_noise = True
         self._noise_lines += 1
@@ -180,6 +181,11 @@ class Inbox:
             observe.warning("a server wrote something that is no message", server=self._label, sample=sample)
         if self._noise_lines > self._limits.noise_lines or self._noise_bytes > self._limits.noise_bytes:
             self._end(ProtocolViolation("it writes something else than messages to its standard output"))
+
+    def complaint(self, error: ErrorBody) -> None:
+        """It can't read what we send, so some call would wait for nothing: all of them end."""
+        reason = shown(observe.redacted(error.message))
+        self._end(ProtocolViolation(f"it could not read a message of ours ({reason}, code {error.code})"))
 
     def line_read(self) -> None:
         """A good message ends a run of noise."""

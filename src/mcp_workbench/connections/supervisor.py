@@ -86,7 +86,7 @@ class Supervisor:
         """The connection, started if there is none. Raises the `Fault` that prevented it."""
         if self.state == "closed":
             raise ShuttingDown("the workbench is closing")
-        if self._ready is None:
+        if self._ready is None or _is_over(self._ready):
             self._ready = self._start()
         if self._ready.done():
             return self._ready.result()
@@ -230,6 +230,11 @@ def _launch(server: ServerConfig) -> Launch:
     raise TransportUnavailable(
         "servers with a url are not supported by this version", hint="Use a server with a command."
     )
+
+
+def _is_over(ready: asyncio.Future[Connection]) -> bool:
+    """Whether the connection has ended, though its owner may not have noticed yet."""
+    return ready.done() and ready.exception() is None and ready.result().channel.ended.done()
 
 
 async def _ended(channel: Channel) -> Fault:

@@ -27,7 +27,7 @@ from mcp_workbench.surfaces.proxy import ProxySurface
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.exchange import Line
 from mcp_workbench.wire.framing import LineReader, LineWriter, read_lines, write_lines
-from mcp_workbench.wire.jsonrpc import RpcError, Unreadable
+from mcp_workbench.wire.jsonrpc import ErrorBody, RpcError, Unreadable
 from mcp_workbench.wire.peer import Peer, PeerLine
 from mcp_workbench.workbench import Workbench
 
@@ -123,6 +123,9 @@ class StdioFront:
         code = jsonrpc.PARSE_ERROR if problem.syntax else jsonrpc.INVALID_REQUEST
         what = "Parse error" if problem.syntax else "Invalid request"
         self._peer.refuse(RpcError(code, f"{what}: {problem}"))
+
+    def complaint(self, error: ErrorBody) -> None:
+        observe.warning("the client could not read a message", code=error.code, reason=error.message)
 
     # -- how it ends
 

@@ -18,7 +18,7 @@ from mcp_workbench.errors import CallTimeout, Fault, ServerRefused
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.exchange import PROGRESS, Exchange, Line
 from mcp_workbench.wire.framing import LineWriter
-from mcp_workbench.wire.jsonrpc import Id, Message, Params, RpcError, Unreadable
+from mcp_workbench.wire.jsonrpc import ErrorBody, Id, Message, Params, RpcError, Unreadable
 
 CANCELLED = "notifications/cancelled"
 
@@ -36,6 +36,10 @@ class Handler(Protocol):
 
     def unreadable(self, line: bytes, problem: Unreadable) -> None:
         """Decide what a line that is no message means."""
+        ...
+
+    def complaint(self, error: ErrorBody) -> None:
+        """The other side could not read something that we sent, and can't say what."""
         ...
 
 
@@ -90,13 +94,15 @@ class Peer:
         id_ = self._new_id()
         pending = self._pending[id_] = Pending(self._loop.create_future(), exchange)
         self._set_deadlines(id_, pending, idle_seconds, hard_seconds)
+        sent = False
         try:
             if self._writer.congested:
                 await self._until_writable(pending)
             self._writer.write(jsonrpc.request_line(id_, method, _with_token(params, id_, exchange)))
+            sent = True
             return await pending.future
         except (asyncio.CancelledError, CallTimeout) as ending:
-            if cancellable and self._fault is None and id_ in self._pending:
+            if sent and cancellable and self._fault is None and id_ in self._pending:
                 reason = "the caller cancelled it" if isinstance(ending, asyncio.CancelledError) else str(ending)
                 self.notify(CANCELLED, {"requestId": id_, "reason": reason})
             raise
@@ -160,7 +166,9 @@ class Peer:
 
     def _answered(self, message: Message) -> None:
         id_ = message.id
-        if not isinstance(id_, int) or id_ not in self._pending:
+        if id_ is None:
+            self._complained(jsonrpc.error_body(message.error))
+        elif not isinstance(id_, int) or id_ not in self._pending:
             self.strays += 1
             observe.debug("an answer to nothing that was asked", id=id_, so_far=self.strays)
         elif jsonrpc.is_present(message.error):
@@ -168,6 +176,12 @@ class Peer:
             self._settle(id_, ServerRefused(body.message, rpc_code=body.code, data=bytes(body.data)))
         else:
             self._settle(id_, message.result)
+
+    def _complained(self, error: ErrorBody) -> None:
+        """An error without an id. Only those that say "unreadable" concern a request of ours."""
+        self.strays += 1
+        if error.code in (jsonrpc.PARSE_ERROR, jsonrpc.INVALID_REQUEST):
+            self._handler.complaint(error)
 
     def _settle(self, id_: int, outcome: Raw | Fault) -> None:
         pending = self._pending.pop(id_)
@@ -228,7 +242,8 @@ class Peer:
     def _progressed(self, params: Raw) -> None:
         """Progress of a request of ours: its deadline starts again, and its client is told."""
         fields = _fields(params)
-        pending = self._pending.get(_integer(fields.get("progressToken")))
+        token = _identifier(fields.get("progressToken"))
+        pending = self._pending.get(token) if isinstance(token, int) else None
         if pending is None or pending.future.done():
             return
         pending.quiet_since = self._loop.time()
@@ -238,10 +253,9 @@ class Peer:
     def _cancelled(self, params: Raw) -> None:
         """They no longer want an answer. What is not known, or done, is ignored."""
         id_ = _identifier(_fields(params).get("requestId"))
-        if (task := self._inbound.get(id_)) is not None:
+        if id_ is not None and (task := self._inbound.pop(id_, None)) is not None:
+            # Its id is free from now on; it may never take a step, and so not clean up itself.
             task.cancel("the client cancelled it")
-            # A task that is cancelled before its first step never reaches its own clean-up.
-            task.add_done_callback(lambda _: self._inbound.pop(id_, None))
 
     def _requested(self, id_: Any, method: str, params: Raw) -> None:
         if id_ is None:
@@ -267,7 +281,8 @@ class Peer:
             internal = RpcError(jsonrpc.INTERNAL_ERROR, "Internal error")
             self._writer.write(jsonrpc.error_line(id_, internal))
         finally:
-            self._inbound.pop(id_, None)
+            if self._inbound.get(id_) is asyncio.current_task():
+                del self._inbound[id_]
 
 
 class PeerLine:
@@ -308,14 +323,9 @@ def _fields(params: Raw) -> dict[str, Raw]:
         return {}
 
 
-def _identifier(raw: Raw | None) -> Id:
-    """A request id as it was sent; one that matches nothing where it is no id."""
+def _identifier(raw: Raw | None) -> Id | None:
+    """A request id or progress token; None where it is neither."""
     try:
-        return jsonrpc.decode_id(raw) if raw is not None else ""
+        return jsonrpc.decode_id(raw) if raw is not None else None
     except ValueError:
-        return ""
-
-
-def _integer(raw: Raw | None) -> int:
-    id_ = _identifier(raw)
-    return id_ if isinstance(id_, int) else -1
+        return None
