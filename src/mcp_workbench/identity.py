@@ -21,10 +21,11 @@ ABSENT = object()
 """Stands for a part that was not given; None is a part of the wrong type."""
 EXPECTED = "expected an object with toolbox, server and tool"
 
-_ILLEGAL = re.compile(r"[^A-Za-z0-9_.-]")
+# Patterns are text here and compiled at their first use: only dynamic mode needs them.
+_ILLEGAL = r"[^A-Za-z0-9_.-]"
 _HASH_LENGTH = 8
-_LOOKS_HASHED = re.compile(r"_[0-9a-f]{8}\Z")
-_FORM = re.compile(r".+__.+__.+", re.DOTALL)
+_LOOKS_HASHED = r"_[0-9a-f]{8}\Z"
+_FORM = r"(?s:.+__.+__.+)"
 
 
 class ToolInfo(TypedDict):
@@ -101,10 +102,10 @@ def joined_name(identifier: ToolIdentifier) -> str:
     looks hashed already is hashed too, so no server can choose the name of another one's tool.
     """
     plain = SEPARATOR.join(identifier.parts())
-    legal = _ILLEGAL.sub("_", plain)
+    legal = re.sub(_ILLEGAL, "_", plain)
     clean = _is_clean(identifier.toolbox) and _is_clean(identifier.server)
     fits = legal == plain and len(plain) <= DEFAULTS.joined_name_length
-    if clean and fits and not _LOOKS_HASHED.search(plain):
+    if clean and fits and not re.search(_LOOKS_HASHED, plain):
         return plain
     return f"{legal[: DEFAULTS.joined_name_length - _HASH_LENGTH - 1]}_{_hash(identifier)}"
 
@@ -122,7 +123,7 @@ def _hash(identifier: ToolIdentifier) -> str:
 
 def has_joined_form(name: str) -> bool:
     """Whether `name` could be a joined name. A yes or a no; nothing is extracted."""
-    return _FORM.fullmatch(name) is not None
+    return re.fullmatch(_FORM, name) is not None
 
 
 def historical_names(identifier: ToolIdentifier) -> tuple[str, str, str]:

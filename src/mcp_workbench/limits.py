@@ -50,8 +50,6 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Calls that wait for a slot of one server; beyond it they are refused at once."""
     queue_wait_seconds: float = 30.0
     """A call that waited this long says `overloaded` instead of waiting on."""
-    question_rounds: int = 10
-    """Rounds of questions within one call; a server that asks for ever is stopped."""
     question_seconds: float = 600.0
     """How long a parked call waits for its client's answer: a person may be reading it."""
 

@@ -71,7 +71,9 @@ class Log:
     def event(self, level: str, message: str, values: dict[str, object]) -> None:
         if LEVELS.index(level) < self._rank:
             return
-        pairs = "".join(f" {name}={_value(value)}" for name, value in values.items() if value is not None)
+        # Redacted before they are cut: half a secret would no longer be recognised.
+        texts = {name: self.redact(str(value)) for name, value in values.items() if value is not None}
+        pairs = "".join(f" {name}={_value(text)}" for name, text in texts.items())
         moment = time.strftime("%H:%M:%S")
         line = self.redact(f"{moment} {level} {message}{pairs}")
         try:
@@ -80,8 +82,8 @@ class Log:
             return  # Nobody can be told, and no call may suffer for it.
 
 
-def _value(value: object) -> str:
-    text = shown(str(value), DEFAULTS.log_value_length)
+def _value(value: str) -> str:
+    text = shown(value, DEFAULTS.log_value_length)
     return f'"{text}"' if not text or " " in text or '"' in text else text
 
 

@@ -20,6 +20,7 @@ from mcp_workbench import observe
 from mcp_workbench.catalog import render
 from mcp_workbench.catalog.snapshot import Catalog, ServerTools, Withheld, take_listing
 from mcp_workbench.config.model import Config, ServerConfig, ToolboxConfig
+from mcp_workbench.connections.base import explained
 from mcp_workbench.connections.listing import list_tools
 from mcp_workbench.connections.processes import Processes
 from mcp_workbench.connections.supervisor import Supervisor
@@ -39,7 +40,6 @@ from mcp_workbench.errors import (
 from mcp_workbench.identity import ToolIdentifier, ToolInfo
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.nearest import nearest_or_known
-from mcp_workbench.shown import shown
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.exchange import Exchange
 
@@ -98,8 +98,8 @@ class Workbench:
     async def open(self, toolbox: str) -> Opened:
         """Start the servers of a toolbox and list their tools; those that fail are reported.
 
-        Answers within the open deadline with what is ready. Raises `ToolboxNotFound`, or
-        `ToolboxFailed` if no server is.
+        Answers within the open deadline with what is ready; what is still starting goes on. Raises
+        `ToolboxNotFound`, or `ToolboxFailed` if every server failed.
         """
         self._check_open()
         chosen = self._toolbox(toolbox)
@@ -107,7 +107,7 @@ class Workbench:
         if listings:
             await asyncio.wait(listings.values(), timeout=self.limits.open_timeout_seconds)
         failed = tuple(self._failures(chosen, listings))
-        if listings and len(failed) == len(listings):
+        if listings and len([one for one in failed if not isinstance(one.fault, StillStarting)]) == len(listings):
             raise ToolboxFailed(toolbox, failed)
         return self._opened(chosen, failed)
 
@@ -133,10 +133,11 @@ class Workbench:
         params: dict[str, Any] = {"name": identifier.tool, "arguments": arguments}
         if exchange is not None and exchange.meta:
             params["_meta"] = exchange.meta
+        await self._reach(identifier, server)
         try:
             result = await server.supervisor.call(params, exchange)
         except ServerRefused as refusal:
-            raise CallFailed(identifier, _explained(refusal)) from None
+            raise CallFailed(identifier, explained(refusal)) from None
         except Fault as fault:
             raise CallFailed(identifier, fault) from None
         if not jsonrpc.is_object(result):
@@ -197,6 +198,13 @@ class Workbench:
         if identifier.tool not in listing.tools:
             raise ToolNotFound(identifier, hint=nearest_or_known(identifier.tool, listing.tools, "tools"))
 
+    async def _reach(self, identifier: ToolIdentifier, server: _Server) -> None:
+        """See that the server runs, before a slot of it is taken."""
+        try:
+            await server.supervisor.connection()
+        except Fault as fault:
+            raise ConnectFailed(identifier.toolbox, identifier.server, fault) from None
+
     def _server(self, config: ServerConfig) -> _Server:
         toolbox = self._servers.setdefault(config.toolbox, {})
         if (server := toolbox.get(config.name)) is None:
@@ -240,12 +248,6 @@ class Workbench:
         )
 
 
-def _explained(refusal: ServerRefused) -> ServerRefused:
-    """A server's JSON-RPC error as a reason: its message, and its code where that says more."""
-    message = shown(observe.redacted(str(refusal)), DEFAULTS.stderr_tail_bytes) or "an error without a message"
-    return ServerRefused(f"{message} (code {refusal.rpc_code})", rpc_code=refusal.rpc_code, data=refusal.data)
-
-
 class _Server:
     """One configured server: its supervisor, and its listing in the catalog."""
 
@@ -276,10 +278,9 @@ class _Server:
         return self._listing
 
     async def close(self) -> None:
-        for task in (self._relisting, self._listing):
-            if task is not None and not task.done():
-                task.cancel()
-        await self.supervisor.close()
+        if self._relisting is not None:
+            self._relisting.cancel()
+        await self.supervisor.close()  # which ends a listing too, and tells whoever waits for it
 
     def _is_current(self) -> bool:
         """Whether the last listing succeeded on the connection that is there now."""

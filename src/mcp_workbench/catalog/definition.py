@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from msgspec import Raw
 
 from mcp_workbench.limits import Limits
+from mcp_workbench.wire import jsonrpc
 
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_NAME = re.compile(rb'"name"\s*:\s*("(?:[^"\\]|\\.)*")')
+# Patterns are text here and compiled at their first use: most runs never need one.
+_STRING = rb'"(?:[^"\\]|\\.)*"'
+_NAME = rb'"name"\s*:\s*("(?:[^"\\]|\\.)*")'
 _NAME_SCAN_BYTES = 4096
 _BRACKETS = bytes.maketrans(b"[]", b"{}")
 _NO_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
@@ -38,8 +40,11 @@ class Definition(msgspec.Struct, frozen=True):
 
     def annotations(self) -> dict[str, Any]:
         """The tool's `annotations`, {} where it has none that are an object."""
-        value: Any = msgspec.json.decode(self.raw).get("annotations")
-        return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+        raw = jsonrpc.fields(self.raw).get("annotations", jsonrpc.NOTHING)
+        try:
+            return msgspec.json.decode(raw, type=dict[str, Any])
+        except (msgspec.DecodeError, RecursionError):
+            return {}
 
 
 def oversize(raw: Raw, limits: Limits) -> str | None:
@@ -54,7 +59,7 @@ def oversize(raw: Raw, limits: Limits) -> str | None:
 
 def name_of(raw: Raw) -> str:
     """The name in a definition that is too large or too deep to be read whole, if it is near its start."""
-    match = _NAME.search(bytes(raw)[:_NAME_SCAN_BYTES])
+    match = re.search(_NAME, bytes(raw)[:_NAME_SCAN_BYTES])
     try:
         return msgspec.json.decode(match[1], type=str) if match else ""
     except msgspec.DecodeError:
@@ -63,7 +68,7 @@ def name_of(raw: Raw) -> str:
 
 def _is_deeper(text: bytes, depth: int) -> bool:
     """Whether a JSON text is nested deeper than `depth`: each pass takes the innermost pairs away."""
-    brackets = _STRING.sub(b"", text).translate(_BRACKETS, _NO_BRACKET)
+    brackets = re.sub(_STRING, b"", text).translate(_BRACKETS, _NO_BRACKET)
     for _ in range(depth):
         brackets = brackets.replace(b"{}", b"")
     return bool(brackets)

@@ -15,6 +15,7 @@ from mcp_workbench.catalog.definition import Definition, name_of, oversize
 from mcp_workbench.catalog.filters import ToolFilter
 from mcp_workbench.identity import ToolIdentifier
 from mcp_workbench.limits import Limits
+from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT
 
 
 class Withheld(msgspec.Struct, frozen=True):
@@ -35,24 +36,26 @@ class ServerTools(msgspec.Struct, frozen=True, kw_only=True):
 
 def take_listing(definitions: Sequence[Raw], patterns: Iterable[str], limits: Limits) -> ServerTools:
     """Choose from what a server listed: filters first, then what can't be offered is withheld."""
-    withheld: list[Withheld] = []
-    read: list[Definition] = []
-    for raw in definitions:
-        if (problem := oversize(raw, limits)) is not None:
-            withheld.append(Withheld(name_of(raw), problem))
-        elif (definition := Definition.read(raw)) is None:
-            withheld.append(Withheld("", "it has no name"))
-        else:
-            read.append(definition)
+    read = [_read(raw, limits) for raw in definitions]
     tool_filter = ToolFilter(patterns)
-    allowed = [definition for definition in read if tool_filter.allows(definition)]
-    duplicates = _duplicates(allowed)
+    allowed = [(tool, problem) for tool, problem in read if tool_filter.allows(tool)]
+    duplicates = _duplicates(tool for tool, _ in allowed)
+    withheld = [Withheld(tool.name, problem) for tool, problem in allowed if problem and tool.name not in duplicates]
     withheld += [Withheld(name, "its server lists this name more than once") for name in duplicates]
     return ServerTools(
-        tools={tool.name: tool for tool in allowed if tool.name not in duplicates},
+        tools={tool.name: tool for tool, problem in allowed if not problem and tool.name not in duplicates},
         withheld=tuple(withheld),
-        unmatched_filters=tuple(tool_filter.unmatched(read)),
+        unmatched_filters=tuple(tool_filter.unmatched(tool for tool, _ in read)),
     )
+
+
+def _read(raw: Raw, limits: Limits) -> tuple[Definition, str | None]:
+    """A definition, and why it can't be offered; one that can't be read whole is known by its name."""
+    if (problem := oversize(raw, limits)) is not None:
+        return Definition(name_of(raw), EMPTY_OBJECT), problem
+    if (definition := Definition.read(raw)) is None:
+        return Definition("", EMPTY_OBJECT), "it has no name"
+    return definition, None
 
 
 def _duplicates(tools: Iterable[Definition]) -> dict[str, None]:
@@ -60,7 +63,7 @@ def _duplicates(tools: Iterable[Definition]) -> dict[str, None]:
     seen: set[str] = set()
     twice: dict[str, None] = {}
     for tool in tools:
-        if tool.name in seen:
+        if tool.name and tool.name in seen:
             twice[tool.name] = None
         seen.add(tool.name)
     return twice

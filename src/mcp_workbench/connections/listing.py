@@ -8,6 +8,7 @@ from typing import Protocol
 import msgspec
 from msgspec import Raw
 
+from mcp_workbench.connections.base import explained
 from mcp_workbench.errors import CallTimeout, ListTimeout, ListTooLarge, ProtocolViolation, ServerRefused
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire.exchange import Exchange
@@ -61,7 +62,7 @@ async def _page(server: Requests, params: Params, seconds: float) -> Raw:
     except ServerRefused as refusal:
         if refusal.rpc_code == METHOD_NOT_FOUND:
             return Raw(b'{"tools":[]}')
-        raise
+        raise explained(refusal) from None
 
 
 def _read(raw: Raw) -> _Page:

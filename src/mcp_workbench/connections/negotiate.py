@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from mcp_workbench import observe
-from mcp_workbench.connections.base import Channel
+from mcp_workbench.connections.base import Channel, explained
 from mcp_workbench.errors import NegotiationFailed, ServerRefused
 from mcp_workbench.limits import Limits
 from mcp_workbench.shown import shown
@@ -62,35 +61,38 @@ async def negotiate(channel: Channel, limits: Limits, *, modern: bool | None = N
     if modern is False:
         return await _initialize(channel)
     probe = asyncio.ensure_future(_discover(channel))
-    handshake: asyncio.Task[Agreement] | None = None
+    asked = [probe]
     try:
-        await asyncio.wait((probe,), timeout=limits.probe_patience_seconds)
-        if not probe.done():
-            handshake = asyncio.ensure_future(_initialize(channel))
-            return await _first_good(probe, handshake)
-        return await _after_probe(channel, probe)
+        await asyncio.wait(asked, timeout=limits.probe_patience_seconds)
+        if not _is_settled(probe):
+            asked.append(asyncio.ensure_future(_initialize(channel)))
+        return await _first_good(asked)
     finally:
-        for task in (probe, handshake):
-            if task is not None and not task.done():
-                task.cancel()
+        for task in asked:
+            task.cancel()
+            task.add_done_callback(_mark_retrieved)
 
 
-async def _after_probe(channel: Channel, probe: asyncio.Task[Agreement]) -> Agreement:
-    """The answer to the probe; any refusal of it means the handshake."""
-    try:
-        return probe.result()
-    except (ServerRefused, NegotiationFailed):
-        return await _initialize(channel)
+def _is_settled(probe: asyncio.Task[Agreement]) -> bool:
+    """Whether the probe decided it: an agreement, or the end of the connection. A refusal does not."""
+    return probe.done() and not isinstance(probe.exception(), ServerRefused | NegotiationFailed)
 
 
-async def _first_good(*tasks: asyncio.Task[Agreement]) -> Agreement:
+async def _first_good(tasks: list[asyncio.Task[Agreement]]) -> Agreement:
     """The first success; if all fail, the last one's reason."""
     waiting = set(tasks)
-    while True:
-        done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            if task.exception() is None or not waiting:
+    while waiting:
+        _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            if task.done() and task.exception() is None:
                 return task.result()
+    return tasks[-1].result()
+
+
+def _mark_retrieved(task: asyncio.Task[Agreement]) -> None:
+    """A refusal of the question that was not needed is no news."""
+    if not task.cancelled():
+        task.exception()
 
 
 async def _discover(channel: Channel) -> Agreement:
@@ -111,7 +113,7 @@ async def _initialize(channel: Channel) -> Agreement:
         raw = await channel.request("initialize", params, cancellable=False)
         found = msgspec.json.decode(raw, type=_Initialized)
     except ServerRefused as refusal:
-        raise NegotiationFailed(f"it refused to initialize: {shown(observe.redacted(str(refusal)))}") from None
+        raise NegotiationFailed(f"it refused to initialize: {explained(refusal)}") from None
     except (msgspec.DecodeError, RecursionError):
         raise NegotiationFailed("it answered initialize with something else") from None
     if found.protocol_version not in HANDSHAKE_VERSIONS:

@@ -62,6 +62,9 @@ class Child:
     async def stop(self) -> None:
         """End the group. Its stdin is closed already; at most the three steps' time passes."""
         limits = self._limits
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                pipe.close()  # one that nobody claimed before the start was given up
         if not await self._ends_within(limits.stdin_eof_seconds):
             self.signal(signal.SIGTERM)
             if not await self._ends_within(limits.terminate_seconds):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 
 from mcp_workbench.errors import Overloaded
@@ -42,6 +43,8 @@ class Slots:
             raise
         finally:
             timer.cancel()
+            with contextlib.suppress(ValueError):  # who got a slot has left the queue already
+                self._queue.remove(turn)
 
     def _give_up(self, turn: asyncio.Future[None]) -> None:
         if not turn.done():

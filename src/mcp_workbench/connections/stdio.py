@@ -8,6 +8,7 @@ fails within a second with its exit status and the last of its stderr.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 
 from msgspec import Raw
@@ -49,13 +50,19 @@ class StdioChannel:
         """Start the server. Raises `SpawnFailed`."""
         child = processes.spawn(launch)
         channel = cls(processes, child, label, limits)
-        loop = asyncio.get_running_loop()
-        await write_lines(child.descriptor("stdin"), channel._writer, limits)
-        await read_lines(child.descriptor("stdout"), channel._reader, limits)
-        stderr = open(child.descriptor("stderr"), "rb", buffering=0)  # noqa: SIM115, PTH123, ASYNC230 -- the transport closes it
-        await loop.connect_read_pipe(lambda: channel._stderr, stderr)
-        child.exited.add_done_callback(channel._process_ended)
+        try:
+            await channel._attach()
+        except BaseException:
+            await channel.close()
+            raise
         return channel
+
+    async def _attach(self) -> None:
+        await write_lines(self._child.descriptor("stdin"), self._writer, self._limits)
+        await read_lines(self._child.descriptor("stdout"), self._reader, self._limits)
+        stderr = os.fdopen(self._child.descriptor("stderr"), "rb", buffering=0)
+        await self._loop.connect_read_pipe(lambda: self._stderr, stderr)
+        self._child.exited.add_done_callback(self._process_ended)
 
     # -- Channel
 

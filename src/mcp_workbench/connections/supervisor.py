@@ -25,13 +25,16 @@ from mcp_workbench.connections.slots import Slots
 from mcp_workbench.connections.stdio import StdioChannel
 from mcp_workbench.errors import (
     Fault,
+    InputUnavailable,
     ServerExited,
     ShuttingDown,
+    SpawnFailed,
     StartupTimeout,
     TransportUnavailable,
     VariableMissing,
 )
 from mcp_workbench.limits import Limits
+from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import Params
 
@@ -100,16 +103,18 @@ class Supervisor:
 
     async def call(self, params: Params, exchange: Exchange | None) -> Raw:
         """`tools/call` on the server, in one of its slots and within the deadlines of a call."""
-        await self.connection()  # A slot is not held while the server starts,
         async with self._slots:
-            connection = await self.connection()  # and it may have died while a slot was waited for.
-            return await connection.request(
+            connection = await self.connection()  # again, since it may have died while a slot was waited for
+            result = await connection.request(
                 "tools/call",
                 params,
                 exchange,
                 idle_seconds=self._limits.call_idle_timeout_seconds,
                 hard_seconds=self._limits.call_hard_timeout_seconds,
             )
+        if connection.agreement.modern:
+            _refuse_question(result)
+        return result
 
     async def close(self) -> None:
         """End the connection and everything that it started; nothing starts after this."""
@@ -135,10 +140,10 @@ class Supervisor:
         try:
             connection = await self._or_closing(self._open())
         except Fault as fault:
-            if self.state != "closed":
-                observe.warning("a server could not be started", server=self._label, code=fault.code, reason=str(fault))
-            self._rest(ready)
-            ready.set_exception(fault)
+            self._failed(ready, fault)
+            return
+        except Exception as error:  # noqa: BLE001 -- whatever it is, nobody may wait for this start for ever
+            self._failed(ready, SpawnFailed(f"it could not be started ({type(error).__name__}: {error})"))
             return
         if self.state != "closed":
             self.state = "ready"
@@ -154,6 +159,12 @@ class Supervisor:
             pass
         self._rest(ready)
         await connection.channel.close()
+
+    def _failed(self, ready: asyncio.Future[Connection], fault: Fault) -> None:
+        if self.state != "closed":
+            observe.warning("a server could not be started", server=self._label, code=fault.code, reason=str(fault))
+        self._rest(ready)
+        ready.set_exception(fault)
 
     def _rest(self, ready: asyncio.Future[Connection]) -> None:
         """From now on the next caller starts a new connection."""
@@ -235,6 +246,12 @@ def _launch(server: ServerConfig) -> Launch:
 def _is_over(ready: asyncio.Future[Connection]) -> bool:
     """Whether the connection has ended, though its owner may not have noticed yet."""
     return ready.done() and ready.exception() is None and ready.result().channel.ended.done()
+
+
+def _refuse_question(result: Raw) -> None:
+    """A modern server may answer with a question, though we declared that nobody can be asked."""
+    if jsonrpc.is_object(result) and bytes(jsonrpc.fields(result).get("resultType", b"")) == b'"input_required"':
+        raise InputUnavailable("it asks for input, which can't be given through the workbench")
 
 
 async def _ended(channel: Channel) -> Fault:

@@ -98,7 +98,7 @@ def _explain_use(arguments: Raw) -> NoReturn:
         raise _no_object(given, tool)
     parts = _object(tool)
     _check_parts(parts, given)
-    _refuse_extra(parts, PARTS)
+    _refuse_extra(parts, PARTS, hint=_renamed(parts, given))
     _refuse_extra(given, ("tool", "arguments"))
     raise InvalidToolIdentifier(EXPECTED, hint=ORIGIN)
 
@@ -118,28 +118,28 @@ def _check_parts(parts: dict[str, Raw], given: dict[str, Raw]) -> None:
         try:
             check_part(name, ABSENT if raw is None else value)
         except InvalidToolIdentifier as error:
-            error.hint = _renamed(parts, given)
+            error.hint = _renamed(parts, given) or ORIGIN
             raise
 
 
 def _renamed(parts: dict[str, Raw], given: dict[str, Raw]) -> str:
     """The corrected call where the parts carry the names of an `open_toolbox` entry."""
     if not any(field in parts for field in ENTRY_FIELDS):
-        return ORIGIN
-    values = {ENTRY_FIELDS.get(field, field): raw for field, raw in parts.items()}
+        return ""
+    values = {ENTRY_FIELDS.get(field, field): raw for field, raw in parts.items()} | parts
     try:
         texts = [jsonrpc.text(values[name]) for name in PARTS]
         identifier = ToolIdentifier(*texts)
     except (KeyError, msgspec.DecodeError, InvalidToolIdentifier):
-        return ORIGIN
+        return ""
     return f"Send: {corrected_call(identifier, given.get('arguments', jsonrpc.NOTHING))}"
 
 
-def _refuse_extra(given: dict[str, Raw], known: tuple[str, ...]) -> None:
+def _refuse_extra(given: dict[str, Raw], known: tuple[str, ...], *, hint: str = "") -> None:
     for key in given:
         if key not in known:
             near = nearest(key, known)
-            hint = f"Did you mean '{near}'?" if near else f"Recognized keys: {', '.join(known)}"
+            hint = hint or (f"Did you mean '{near}'?" if near else f"Recognized keys: {', '.join(known)}")
             raise InvalidParameters(f"Unrecognized key '{shown(key)}'", hint=hint)
 
 

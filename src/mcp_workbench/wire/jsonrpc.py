@@ -82,12 +82,13 @@ _BRACE, _QUOTE = b'{"'
 """The first byte of well-formed JSON tells its kind."""
 
 _HEX = rb"[0-9a-fA-F]{2}"
-_LONE_SURROGATE = re.compile(
+# Patterns are text here and compiled at their first use: most runs never need one.
+_LONE_SURROGATE = (
     rb"(?<!\\)((?:\\\\)*)(?:"
     rb"\\u[dD][89abAB]" + _HEX + rb"(?!\\u[dD][c-fC-F]" + _HEX + rb")"
     rb"|(?<!\\u[dD][89abAB][0-9a-fA-F][0-9a-fA-F])\\u[dD][c-fC-F]" + _HEX + rb")"
 )
-_ID = re.compile(rb'"id"\s*:\s*(\d{1,16})(?![\d])')
+_ID = rb'"id"\s*:\s*(\d{1,16})(?!\d)'
 
 
 def read(line: bytes) -> Message:
@@ -121,7 +122,7 @@ def _is_response(message: Message) -> bool:
 
 def _read_repaired(line: bytes, error: Exception) -> Message:
     """Half a surrogate pair becomes U+FFFD; whatever else is wrong is told."""
-    if len(line) <= DEFAULTS.repair_bytes and (repaired := _LONE_SURROGATE.sub(rb"\1\\ufffd", line)) != line:
+    if len(line) <= DEFAULTS.repair_bytes and (repaired := re.sub(_LONE_SURROGATE, rb"\1\\ufffd", line)) != line:
         try:
             return _decoder.decode(repaired)
         except (msgspec.DecodeError, RecursionError) as second:
@@ -135,7 +136,7 @@ def recover_id(line: bytes, known: Callable[[int], bool]) -> int | None:
     """The id of one of our requests that an unreadable answer names, near its start or its end."""
     scan = DEFAULTS.identifier_scan_bytes
     for part in (line[:scan], line[-scan:]):
-        for match in _ID.finditer(part):
+        for match in re.finditer(_ID, part):
             if known(candidate := int(match[1])):
                 return candidate
     return None

@@ -98,7 +98,9 @@ class Peer:
         try:
             if self._writer.congested:
                 await self._until_writable(pending)
-            self._writer.write(jsonrpc.request_line(id_, method, _with_token(params, id_, exchange)))
+            if idle_seconds or (exchange is not None and exchange.progress_token is not None):
+                params = _with_token(params, id_)  # progress restarts the idle deadline, so ask for it
+            self._writer.write(jsonrpc.request_line(id_, method, params))
             sent = True
             return await pending.future
         except (asyncio.CancelledError, CallTimeout) as ending:
@@ -303,10 +305,8 @@ class PeerLine:
         return await self._peer.request(method, params)
 
 
-def _with_token(params: Params, id_: int, exchange: Exchange | None) -> Params:
-    """Where the client wants progress, ask for it under a token of our own: the request's id."""
-    if exchange is None or exchange.progress_token is None:
-        return params
+def _with_token(params: Params, id_: int) -> Params:
+    """Ask for progress under a token of our own, the request's id, whatever the client's is."""
     return {**params, "_meta": {**params.get("_meta", {}), "progressToken": id_}}
 
 

@@ -1,0 +1,108 @@
+"""Options declared once: the plain reader of `serve` and the toolkit agree."""
+
+from __future__ import annotations
+
+import click
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_workbench.cli import options
+from mcp_workbench.cli.app import app
+from mcp_workbench.cli.options import CHECK, SERVE, NotPlain, Option, read_plain
+
+
+@pytest.mark.parametrize(
+    ("arguments", "given_"),
+    [
+        ([], {}),
+        (["--config", "x.json"], {"config": "x.json"}),
+        (["--config=x.json", "--strict"], {"config": "x.json", "strict": "true"}),
+        (["--config=a=b"], {"config": "a=b"}),
+        (["--log-level", "debug"], {"log_level": "debug"}),
+        (["--config", "a", "--config", "b"], {"config": "b"}),
+        (["--config", "a b\n🙂"], {"config": "a b\n🙂"}),
+    ],
+)
+def test_plain_options_are_read_without_the_toolkit(arguments: list[str], given_: dict[str, str]):
+    assert read_plain(arguments, SERVE) == given_
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["-h"],
+        ["--version"],
+        ["--config"],
+        ["--config="],
+        ["--config", ""],
+        ["--strict=yes"],
+        ["--strict", "x"],
+        ["--log-level", "loud"],
+        ["--unknown"],
+        ["x.json"],
+        ["--"],
+        ["-c", "x"],
+        ["--conf", "x"],
+        [""],
+    ],
+)
+def test_whatever_needs_an_explanation_is_left_to_the_toolkit(arguments: list[str]):
+    with pytest.raises(NotPlain):
+        read_plain(arguments, SERVE)
+
+
+WORD = st.sampled_from(
+    [
+        "--config",
+        "--config=x",
+        "--config=",
+        "--strict",
+        "--strict=1",
+        "--log-level",
+        "--log-level=debug",
+        "info",
+        "x",
+        "--",
+        "-h",
+        "",
+    ]
+)
+
+
+@given(st.lists(WORD, max_size=5))
+def test_whatever_is_read_plainly_means_the_same_to_the_toolkit(arguments: list[str]):
+    try:
+        plain = read_plain(arguments, SERVE)
+    except NotPlain:
+        return
+    parameters = {parameter.name: parameter for parameter in app.commands["serve"].params}
+    context = app.commands["serve"].make_context("serve", list(arguments))
+    chosen = {key: "true" if value is True else value for key, value in context.params.items() if value}
+    assert set(parameters) == {option.key for option in SERVE}
+    assert chosen == plain
+
+
+@pytest.mark.parametrize(("name", "declared"), [("serve", SERVE), ("check", CHECK)])
+def test_every_declared_option_is_in_the_help_with_its_text(name: str, declared: tuple[Option, ...]):
+    result = CliRunner().invoke(app, [name, "--help"])
+    assert result.exit_code == 0
+    words = " ".join(result.output.split())
+    for option in declared:
+        assert option.name in words
+        assert option.help[:30] in words
+
+
+def test_an_option_that_is_not_there_is_a_usage_error():
+    result = CliRunner().invoke(app, ["serve", "--confg", "x"])
+    assert result.exit_code == 2
+    assert "--config" in result.output
+
+
+def test_keys_are_python_names():
+    assert [option.key for option in SERVE] == ["config", "log_level", "strict"]
+    assert all(option.key.isidentifier() for option in (*SERVE, *CHECK))
+    assert isinstance(app, click.Group)
+    assert options.LOG_LEVEL.choices

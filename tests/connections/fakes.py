@@ -1,0 +1,57 @@
+"""A channel without a server: requests wait until the test answers them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Raw
+
+from mcp_workbench.errors import Fault
+
+
+class FakeChannel:
+    """`answers` answer at once; what has none waits for `answer` or `fail`."""
+
+    def __init__(self, answers: dict[str, Any] | None = None) -> None:
+        self.answers = answers or {}
+        self.requests: list[tuple[str, Any]] = []
+        self.options: list[dict[str, Any]] = []
+        self.notified: list[str] = []
+        self.waiting: dict[str, asyncio.Future[Raw]] = {}
+        self.ended: asyncio.Future[Fault] = asyncio.get_running_loop().create_future()
+
+    async def request(self, method: str, params: Any, exchange: Any = None, **options: Any) -> Raw:
+        del exchange
+        self.requests.append((method, params))
+        self.options.append(options)
+        future = self.waiting[method] = asyncio.get_running_loop().create_future()
+        if method in self.answers:
+            self.answer(method, self.answers[method])
+        return await future
+
+    def answer(self, method: str, answer: Any) -> None:
+        """Raw JSON, a value, a fault, or a function of the params."""
+        future = self.waiting[method]
+        if isinstance(answer, Fault):
+            future.set_exception(answer)
+        elif isinstance(answer, bytes):
+            future.set_result(Raw(answer))
+        else:
+            future.set_result(Raw(json.dumps(answer).encode()))
+
+    @property
+    def methods(self) -> list[str]:
+        return [method for method, _ in self.requests]
+
+    def notify(self, method: str, params: Any) -> None:
+        del params
+        self.notified.append(method)
+
+    def listen(self, on_notification: Callable[[str, Raw], None]) -> None:
+        del on_notification
+
+    async def close(self) -> None:
+        return

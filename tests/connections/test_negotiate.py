@@ -1,0 +1,212 @@
+"""Which protocol a server speaks: both can be asked, the first good answer wins."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from msgspec import Raw
+
+from mcp_workbench.connections.negotiate import Agreement, negotiate
+from mcp_workbench.errors import Fault, NegotiationFailed, ServerExited, ServerRefused
+from mcp_workbench.limits import Limits
+from tests.connections.fakes import FakeChannel
+from tests.support.procs import wait_until
+from tests.wire.pair import settle
+
+MODERN = "2026-07-28"
+PREFIX = "io.modelcontextprotocol/"
+DISCOVERED = {"supportedVersions": [MODERN], "capabilities": {"tools": {"listChanged": True}}}
+INITIALIZED = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "x"}}
+NOT_FOUND = ServerRefused("Method not found", rpc_code=-32601)
+UNSUPPORTED = ServerRefused("Unsupported protocol version", rpc_code=-32022)
+IMPATIENT = Limits(probe_patience_seconds=0.01)
+PATIENT = Limits(probe_patience_seconds=60)
+
+
+async def agreed(answers: dict[str, Any], limits: Limits = PATIENT, **options: Any) -> tuple[Agreement, FakeChannel]:
+    channel = FakeChannel(answers)
+    return await asyncio.wait_for(negotiate(channel, limits, **options), 5), channel
+
+
+async def test_a_modern_server_answers_the_probe_and_is_not_initialized():
+    agreement, channel = await agreed({"server/discover": DISCOVERED})
+    assert (agreement.version, agreement.modern) == (MODERN, True)
+    assert channel.methods == ["server/discover"]
+    assert channel.notified == []
+    meta = channel.requests[0][1]["_meta"]
+    assert meta[f"{PREFIX}protocolVersion"] == MODERN
+    assert set(meta) == {f"{PREFIX}{key}" for key in ("protocolVersion", "clientInfo", "clientCapabilities")}
+
+
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
+async def test_a_server_that_refuses_the_probe_is_initialized_and_told_so(version: str):
+    answers = {"server/discover": NOT_FOUND, "initialize": INITIALIZED | {"protocolVersion": version}}
+    agreement, channel = await agreed(answers)
+    assert (agreement.version, agreement.modern) == (version, False)
+    assert channel.methods == ["server/discover", "initialize"]
+    assert channel.requests[1][1]["protocolVersion"] == "2025-11-25"
+    assert channel.notified == ["notifications/initialized"]
+
+
+@pytest.mark.parametrize(
+    "probe",
+    [
+        UNSUPPORTED,
+        ServerRefused("", rpc_code=0),
+        {},
+        [],
+        None,
+        b'"x"',
+        {"supportedVersions": []},
+        {"supportedVersions": "x"},
+    ],
+)
+async def test_any_other_answer_to_the_probe_means_the_handshake(probe: Any):
+    agreement, _ = await agreed({"server/discover": probe, "initialize": INITIALIZED})
+    assert not agreement.modern
+
+
+async def test_a_server_known_to_be_of_the_handshake_era_is_not_probed():
+    _, channel = await agreed({"initialize": INITIALIZED}, modern=False)
+    assert channel.methods == ["initialize"]
+
+
+async def test_after_a_silent_probe_initialize_is_sent_too():
+    agreement, channel = await agreed({"initialize": INITIALIZED}, IMPATIENT)
+    assert not agreement.modern
+    assert channel.methods == ["server/discover", "initialize"]
+    assert channel.waiting["server/discover"].cancelled()
+
+
+async def test_within_its_patience_nothing_but_the_probe_is_sent():
+    channel = FakeChannel()
+    task = asyncio.ensure_future(negotiate(channel, PATIENT))
+    await settle()
+    assert channel.methods == ["server/discover"]
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await settle()
+    assert channel.waiting["server/discover"].cancelled()
+
+
+async def both_asked() -> tuple[FakeChannel, asyncio.Task[Agreement]]:
+    """A server that answers nothing until both questions are there, as one that starts slowly."""
+    channel = FakeChannel()
+    task = asyncio.ensure_future(negotiate(channel, IMPATIENT))
+    await wait_until(lambda: len(channel.waiting) == 2)
+    return channel, task
+
+
+async def test_a_late_answer_to_the_probe_wins_if_it_comes_first():
+    channel, task = await both_asked()
+    channel.answer("server/discover", DISCOVERED)
+    assert (await asyncio.wait_for(task, 5)).modern
+    await settle()
+    assert channel.waiting["initialize"].cancelled()
+    assert channel.notified == []
+
+
+async def test_a_late_refusal_of_the_probe_leaves_the_handshake_its_time():
+    channel, task = await both_asked()
+    channel.answer("server/discover", NOT_FOUND)
+    await settle()
+    assert not task.done()
+    channel.answer("initialize", INITIALIZED)
+    assert not (await asyncio.wait_for(task, 5)).modern
+
+
+async def test_a_refusal_and_a_good_answer_in_the_same_moment_are_an_agreement():
+    """A handshake server that starts slowly reads both questions at once and answers both at once."""
+    for _ in range(20):
+        channel, task = await both_asked()
+        channel.answer("server/discover", NOT_FOUND)
+        channel.answer("initialize", INITIALIZED)
+        assert not (await asyncio.wait_for(task, 5)).modern
+
+
+async def test_a_good_probe_and_a_refused_handshake_in_the_same_moment_are_an_agreement():
+    for _ in range(20):
+        channel, task = await both_asked()
+        channel.answer("server/discover", DISCOVERED)
+        channel.answer("initialize", UNSUPPORTED)
+        assert (await asyncio.wait_for(task, 5)).modern
+
+
+async def test_two_good_answers_in_the_same_moment_are_one_agreement():
+    channel, task = await both_asked()
+    channel.answer("server/discover", DISCOVERED)
+    channel.answer("initialize", INITIALIZED)
+    assert (await asyncio.wait_for(task, 5)).version in {MODERN, "2025-06-18"}
+
+
+async def test_nothing_is_left_unheard_when_both_answer_at_once(caplog: pytest.LogCaptureFixture):
+    for _ in range(10):
+        channel, task = await both_asked()
+        channel.answer("server/discover", NOT_FOUND)
+        channel.answer("initialize", INITIALIZED)
+        await asyncio.gather(task, return_exceptions=True)
+        del channel, task
+    await settle()
+    assert "never retrieved" not in caplog.text
+
+
+async def test_if_both_are_refused_the_reason_is_told():
+    channel, task = await both_asked()
+    channel.answer("server/discover", NOT_FOUND)
+    await settle()
+    channel.answer("initialize", ServerRefused("go away\x1b[0m", rpc_code=-1))
+    with pytest.raises(NegotiationFailed, match=r"refused to initialize: go away\\x1b"):
+        await asyncio.wait_for(task, 5)
+
+
+@pytest.mark.parametrize(
+    "answer", [{}, [], None, b'"x"', {"protocolVersion": 5}, {"protocolVersion": "1.0"}, {"protocolVersion": MODERN}]
+)
+async def test_garbage_for_an_answer_to_initialize_is_no_agreement(answer: Any):
+    with pytest.raises(NegotiationFailed):
+        await agreed({"server/discover": NOT_FOUND, "initialize": answer})
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [{"server/discover": ServerExited("gone")}, {"server/discover": NOT_FOUND, "initialize": ServerExited("gone")}],
+)
+async def test_the_end_of_the_connection_is_told_as_it_is(answers: dict[str, Fault]):
+    with pytest.raises(ServerExited):
+        await agreed(answers)
+
+
+async def test_neither_question_may_be_cancelled_on_the_wire():
+    _, channel = await agreed({"server/discover": NOT_FOUND, "initialize": INITIALIZED})
+    assert [options["cancellable"] for options in channel.options] == [False, False]
+
+
+def test_requests_to_a_modern_server_carry_the_envelope_and_others_nothing():
+    params = {"name": "t", "_meta": {"trace": 1, f"{PREFIX}protocolVersion": "forged"}}
+    handshake = Agreement(version="2025-11-25", modern=False)
+    assert handshake.stamp(params) is params
+    meta = Agreement(version=MODERN, modern=True).stamp(params)["_meta"]
+    assert meta["trace"] == 1
+    assert meta[f"{PREFIX}protocolVersion"] == MODERN
+    assert Agreement(version=MODERN, modern=True).stamp({})["_meta"].keys() == meta.keys() - {"trace"}
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "declared"),
+    [
+        (b'{"tools":{"listChanged":true}}', True),
+        (b'{"tools":{"listChanged":1}}', False),
+        (b'{"tools":{}}', False),
+        (b'{"tools":[]}', False),
+        (b"[]", False),
+        (b"null", False),
+        (b'{"tools":{"listChanged":true},"x":1e400}', False),
+    ],
+)
+def test_a_capability_is_declared_or_not_whatever_the_server_sent(capabilities: bytes, *, declared: bool):
+    assert (
+        Agreement(version=MODERN, modern=True, capabilities=Raw(capabilities)).declares("tools", "listChanged")
+        is declared
+    )

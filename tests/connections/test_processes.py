@@ -1,0 +1,225 @@
+"""Child processes: what they see, how their end is told, and that none is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcp_workbench.config.model import Launch
+from mcp_workbench.connections.guardian import VARIABLE
+from mcp_workbench.connections.processes import INHERITED, environment, exit_text
+from mcp_workbench.errors import SpawnFailed
+from tests.connections.real import launch, processes
+from tests.support.procs import census, is_alive, needs_proc, new_marker, wait_until
+
+SRC = Path(__file__).parents[2] / "src"
+
+
+# -- what a server sees
+
+OURS = {name: f"our-{name}" for name in INHERITED} | {
+    "AWS_SECRET_ACCESS_KEY": "never",
+    "SSH_AUTH_SOCK": "/sock",
+    "AWS_PROFILE": "p",
+    "PYTHONPATH": "/x",
+    "LD_PRELOAD": "/evil.so",
+}
+
+
+def test_a_server_sees_the_basics_its_own_env_and_the_marker_and_nothing_else():
+    seen = environment(Launch(command="x", env={"KEY": "v", "PATH": "/own"}), OURS, "m.1.")
+    assert seen == {name: f"our-{name}" for name in INHERITED} | {"KEY": "v", "PATH": "/own", VARIABLE: "m.1."}
+
+
+def test_what_is_to_be_inherited_is_named_or_matched_by_case():
+    seen = environment(Launch(command="x", inherit_env=("SSH_AUTH_SOCK", "AWS_P*", "aws_*", "NOT_THERE")), OURS, "m")
+    assert set(seen) == {*INHERITED, "SSH_AUTH_SOCK", "AWS_PROFILE", VARIABLE}
+
+
+def test_the_marker_cannot_be_overridden():
+    assert (
+        environment(Launch(command="x", env={VARIABLE: "forged"}), OURS | {VARIABLE: "outer"}, "m.1.")[VARIABLE]
+        == "m.1."
+    )
+
+
+def test_of_what_is_missing_nothing_is_made_up():
+    assert environment(Launch(command="x"), {}, "m") == {VARIABLE: "m"}
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        (0, "exited with status 0"),
+        (3, "exited with status 3"),
+        (-9, "was killed by SIGKILL"),
+        (-11, "was killed by SIGSEGV"),
+        (-200, "was killed by signal 200"),
+    ],
+)
+def test_how_a_process_ended_is_told_for_people(code: int, text: str):
+    assert exit_text(code) == text
+
+
+# -- starting
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        (Launch(command="/no/such/program"), "ENOENT"),
+        (Launch(command="no-such-program-anywhere"), "ENOENT"),
+        (Launch(command="/etc/passwd"), "EACCES"),
+        (Launch(command=sys.executable, cwd=Path("/no/such/folder")), "working folder"),
+        (Launch(command="nul\0byte"), "not a valid argument"),
+        (Launch(command=""), "could not be run|was not found|not executable"),
+    ],
+)
+async def test_a_command_that_cannot_be_run_is_told_with_its_reason(how: Launch, said: str):
+    async with processes() as running:
+        with pytest.raises(SpawnFailed, match=said):
+            running.spawn(how)
+
+
+async def test_a_command_is_an_argument_vector_and_never_a_shell_line(tmp_path: Path):
+    async with processes() as running:
+        code = "import sys, json; print(json.dumps(sys.argv[1:]))"
+        tricky = ("; touch x", "$(touch x)", "`touch x`", "-rf", "", "a b", "*")
+        child = running.spawn(Launch(command=sys.executable, args=("-c", code, *tricky), cwd=tmp_path))
+        await asyncio.wait_for(child.exited, 10)
+        descriptor = child.descriptor("stdout")
+        os.close(child.descriptor("stdin"))
+        os.close(child.descriptor("stderr"))
+        with os.fdopen(descriptor, "rb") as output:
+            assert json.loads(output.read()) == list(tricky)
+        await running.end(child)
+    assert os.listdir(tmp_path) == []  # noqa: PTH208 -- pathlib would be a blocking call by its name
+
+
+# -- ending
+
+
+async def ended(code: str, **limits: float) -> int:
+    """The return code of a program that is stopped; its stdin is closed first, as a channel does."""
+    quick = {"stdin_eof_seconds": 0.1, "terminate_seconds": 0.1, "kill_seconds": 2.0} | limits
+    async with processes(**quick) as running:
+        child = running.spawn(Launch(command=sys.executable, args=("-SEc", code)))
+        pipes = [child.descriptor(name) for name in ("stdin", "stdout", "stderr")]
+        os.read(pipes[1], 1)
+        os.close(pipes[0])
+        await running.end(child)
+        for pipe in pipes[1:]:
+            os.close(pipe)
+        return await asyncio.wait_for(child.exited, 5)
+
+
+READY = "import os, signal, sys, time; os.write(1, b'x');"
+
+
+async def test_a_good_server_ends_by_itself_when_its_input_ends():
+    assert await ended(f"{READY} sys.stdin.read(); sys.exit(7)", stdin_eof_seconds=5) == 7
+
+
+async def test_one_that_ignores_the_end_of_its_input_is_terminated():
+    assert await ended(f"{READY} time.sleep(60)", terminate_seconds=5) == -signal.SIGTERM
+
+
+async def test_one_that_ignores_that_too_is_killed():
+    code = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {READY} time.sleep(60)"
+    assert await ended(code) == -signal.SIGKILL
+
+
+@needs_proc
+@pytest.mark.parametrize("mode", ["grandchild", "daemon"])
+async def test_what_a_server_started_ends_with_it(mode: str):
+    """Also what has left its group and session: the marker in its environment finds it."""
+    marker = new_marker()
+    code = "import subprocess, sys; subprocess.Popen([sys.executable, '-SEc', 'import time; time.sleep(60)'], {}); {}"
+    options = f"start_new_session={mode == 'daemon'}, stdin=-3, stdout=-3, stderr=-3"
+    script = code.format(options, f"{READY} sys.stdin.read()")
+    async with processes(stdin_eof_seconds=0.3) as running:
+        child = running.spawn(Launch(command=sys.executable, args=("-SEc", script), env=marker))
+        pipes = [child.descriptor(name) for name in ("stdin", "stdout", "stderr")]
+        os.read(pipes[1], 1)
+        await wait_until(lambda: len(census(marker)) == 2, what="the server and its child")
+        os.close(pipes[0])
+        await running.end(child)
+        assert census(marker) == []
+        for pipe in pipes[1:]:
+            os.close(pipe)
+
+
+@needs_proc
+async def test_a_neighbours_processes_are_spared():
+    spared, ended_ = new_marker(), new_marker()
+    async with processes() as running:
+        children = [running.spawn(launch("ok", env=marker)) for marker in (spared, ended_)]
+        pipes = [child.descriptor(name) for child in children for name in ("stdin", "stdout", "stderr")]
+        os.close(pipes[3])
+        await running.end(children[1])
+        assert census(ended_) == []
+        assert len(census(spared)) == 1
+        os.close(pipes[0])
+        await running.end(children[0])
+        for pipe in (*pipes[1:3], *pipes[4:]):
+            os.close(pipe)
+
+
+@needs_proc
+async def test_without_its_guardian_a_server_is_still_ended():
+    marker = new_marker()
+    async with processes(sweep_seconds=0.1) as running:
+        child = running.spawn(launch("ok", env=marker))
+        pipes = [child.descriptor(name) for name in ("stdin", "stdout", "stderr")]
+        assert running._guardian is not None
+        running._guardian._process.kill()
+        running._guardian._process.wait()
+        os.close(pipes[0])
+        await running.end(child)
+        assert census(marker) == []
+        for pipe in pipes[1:]:
+            os.close(pipe)
+
+
+HOST = """
+import asyncio, os, sys
+from mcp_workbench.connections.processes import Processes
+from mcp_workbench.limits import Limits
+from tests.connections.real import launch
+
+async def main():
+    running = Processes(Limits())
+    marker = dict([sys.argv[1].split("=")])
+    daemon = launch("daemon", env=marker)
+    children = [running.spawn(launch("ignore_sigterm", env=marker)), running.spawn(daemon)]
+    call = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"spawn"}}'
+    os.write(children[1]._process.stdin.fileno(), call + b"\\n")
+    os.write(1, f"{os.getpid()} {running._guardian._process.pid}\\n".encode())
+    await asyncio.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+@needs_proc
+async def test_after_a_kill_of_the_workbench_itself_nothing_of_it_remains():
+    marker = new_marker()
+    pair = "=".join(next(iter(marker.items())))
+    root = SRC.parent
+    env = os.environ | {"PYTHONPATH": f"{SRC}{os.pathsep}{root}"}
+    host = subprocess.Popen([sys.executable, "-c", HOST, pair], stdout=subprocess.PIPE, env=env, cwd=root)  # noqa: ASYNC220
+    assert host.stdout is not None
+    _, guardian = map(int, host.stdout.readline().split())
+    await wait_until(lambda: len(census(marker)) >= 3, what="two servers and a daemon")
+    host.kill()
+    host.wait()
+    host.stdout.close()
+    await wait_until(lambda: not census(marker), 5, what="the end of every process")
+    await wait_until(lambda: not is_alive(guardian), 5, what="the end of the guardian")

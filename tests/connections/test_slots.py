@@ -1,0 +1,151 @@
+"""A bounded number of calls at once: in order, never lost, never for ever."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from mcp_workbench.connections.slots import Slots
+from mcp_workbench.errors import Overloaded
+from tests.wire.pair import settle
+
+
+class Office:
+    """Visitors of slots who stay until they are let go."""
+
+    def __init__(self, count: int, queued: int, wait_seconds: float = 60) -> None:
+        self.slots = Slots(count, queued, wait_seconds)
+        self.inside: list[str] = []
+        self.most = 0
+        self.doors: dict[str, asyncio.Event] = {}
+
+    def visit(self, name: str) -> asyncio.Task[None]:
+        self.doors[name] = asyncio.Event()
+        return asyncio.ensure_future(self._visit(name))
+
+    async def _visit(self, name: str) -> None:
+        async with self.slots:
+            self.inside.append(name)
+            self.most = max(self.most, len(self.inside))
+            try:
+                await self.doors[name].wait()
+            finally:
+                self.inside.remove(name)
+
+    async def let_go(self, *names: str) -> None:
+        for name in names:
+            self.doors[name].set()
+        await settle()
+
+
+async def test_no_more_than_the_count_are_inside_at_once():
+    office = Office(3, 100)
+    visits = [office.visit(str(number)) for number in range(50)]
+    await settle()
+    assert office.inside == ["0", "1", "2"]
+    for number in range(50):
+        await office.let_go(str(number))
+    await asyncio.gather(*visits)
+    assert office.most == 3
+
+
+async def test_those_who_wait_come_in_in_the_order_of_their_arrival():
+    office = Office(1, 10)
+    visits = [office.visit(name) for name in "abcde"]
+    await settle()
+    seen: list[str] = []
+    for name in "abcde":
+        seen += office.inside
+        await office.let_go(name)
+    assert seen == list("abcde")
+    await asyncio.gather(*visits)
+
+
+async def test_a_newcomer_does_not_pass_those_who_wait():
+    office = Office(1, 10)
+    first, second = office.visit("first"), office.visit("second")
+    await settle()
+    office.doors["first"].set()
+    late = office.visit("late")  # arrives in the turn in which the slot is handed on
+    await settle()
+    assert office.inside == ["second"]
+    await office.let_go("second", "late")
+    await asyncio.gather(first, second, late)
+
+
+async def test_beyond_the_queue_one_is_refused_at_once():
+    office = Office(1, 1)
+    inside, waiting = office.visit("inside"), office.visit("waiting")
+    await settle()
+    with pytest.raises(Overloaded):
+        await asyncio.wait_for(office.visit("refused"), 5)
+    await office.let_go("inside", "waiting")
+    await asyncio.gather(inside, waiting)
+
+
+async def test_a_wait_that_is_too_long_ends_and_takes_no_slot_with_it():
+    office = Office(1, 5, wait_seconds=0.01)
+    inside = office.visit("inside")
+    await settle()
+    with pytest.raises(Overloaded, match=r"0\.01 s"):
+        await asyncio.wait_for(office.visit("impatient"), 5)
+    await office.let_go("inside")
+    await inside
+    last = office.visit("last")
+    await settle()
+    assert office.inside == ["last"]
+    await office.let_go("last")
+    await last
+
+
+async def test_a_cancelled_waiter_leaves_the_queue_and_the_next_one_comes_in():
+    office = Office(1, 5)
+    inside, cancelled, next_ = office.visit("inside"), office.visit("cancelled"), office.visit("next")
+    await settle()
+    cancelled.cancel()
+    await office.let_go("inside")
+    assert office.inside == ["next"]
+    await office.let_go("next")
+    await asyncio.gather(inside, next_)
+
+
+async def test_a_waiter_that_is_cancelled_as_its_turn_comes_passes_the_slot_on():
+    office = Office(1, 5)
+    inside, cancelled, next_ = office.visit("inside"), office.visit("cancelled"), office.visit("next")
+    await settle()
+    office.slots._release()  # as `inside` will do: its turn comes,
+    cancelled.cancel()  # and it is cancelled before it sees that
+    await settle()
+    assert "next" in office.inside
+    office.slots._free -= 1  # the slot that was released twice
+    await office.let_go("inside", "next")
+    await asyncio.gather(inside, next_)
+
+
+@pytest.mark.parametrize("how", ["cancelled", "timed out"])
+async def test_who_gave_up_does_not_count_as_waiting(how: str):
+    office = Office(1, 1, wait_seconds=0.01 if how == "timed out" else 60)
+    inside = office.visit("inside")
+    await settle()
+    gone = office.visit("gone")
+    await settle()
+    if how == "cancelled":
+        gone.cancel()
+    await asyncio.gather(gone, return_exceptions=True)
+    office.slots._wait_seconds = 60
+    late = office.visit("late")
+    await settle()
+    assert not late.done(), f"refused although nobody waits: {late.exception()}"
+    await office.let_go("inside")
+    assert office.inside == ["late"]
+    await office.let_go("late")
+    await asyncio.gather(inside, late)
+
+
+async def test_a_slot_is_given_back_when_its_work_fails():
+    slots = Slots(1, 0, 1)
+    for _ in range(3):
+        with pytest.raises(ValueError, match="work"):
+            async with slots:
+                raise ValueError("work")

@@ -1,0 +1,218 @@
+"""A server on its stdin and stdout: noise, broken messages, its end and its last words."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from msgspec import Raw
+
+from mcp_workbench import observe
+from mcp_workbench.config.model import Launch
+from mcp_workbench.connections.stdio import StderrRing
+from mcp_workbench.errors import MessageTooLarge, ProtocolViolation, ServerExited, ServerRefused, ShuttingDown
+from tests.connections.real import channel, launch
+from tests.support.configs import read_log
+from tests.support.procs import wait_until
+
+
+def script(code: str) -> Launch:
+    """A server that is one line of Python; `say` writes a line, `id_of` reads a request and returns its id."""
+    head = (
+        "import json, os, sys, time\n"
+        "def say(data): os.write(1, (data if isinstance(data, bytes) else json.dumps(data).encode()) + b'\\n')\n"
+        "def id_of(): return json.loads(sys.stdin.buffer.readline())['id']\n"
+        "def answer(i): say({'jsonrpc': '2.0', 'id': i, 'result': {'id': i}})\n"
+    )
+    return Launch(command=sys.executable, args=("-SEc", head + code))
+
+
+ASKS = (
+    "i = id_of(); say({{'jsonrpc': '2.0', 'id': 'p', 'method': '{}'}}); "
+    "say({{'jsonrpc': '2.0', 'id': i, 'result': json.loads(sys.stdin.buffer.readline())}})"
+)
+
+
+async def test_a_request_is_answered_and_a_ping_of_the_server_too():
+    async with channel(script(ASKS.format("ping"))) as opened:
+        assert json.loads(bytes(await opened.request("m", {}))) == {"jsonrpc": "2.0", "id": "p", "result": {}}
+
+
+async def test_nothing_else_that_a_server_asks_is_offered():
+    async with channel(script(ASKS.format("roots/list"))) as opened:
+        assert json.loads(bytes(await opened.request("m", {})))["error"]["code"] == -32601
+
+
+async def test_notifications_of_the_server_are_handed_on_in_order():
+    heard: list[str] = []
+    code = "i = id_of(); [say({'jsonrpc': '2.0', 'method': f'n{n}'}) for n in range(5)]; answer(i)"
+    async with channel(script(code)) as opened:
+        opened.listen(lambda method, _params: heard.append(method))
+        await opened.request("m", {})
+        assert heard == [f"n{number}" for number in range(5)]
+
+
+async def test_a_broken_answer_fails_its_own_call_and_the_connection_goes_on():
+    code = 'a, b = id_of(), id_of(); say(b\'{"jsonrpc":"2.0","id":%d,"result":{\' % a); answer(b); answer(id_of())'
+    async with channel(script(code)) as opened:
+        broken, good = (asyncio.ensure_future(opened.request(method, {})) for method in "ab")
+        with pytest.raises(ProtocolViolation):
+            await broken
+        await good
+        await opened.request("c", {})
+
+
+async def test_a_broken_message_that_names_no_call_ends_the_connection():
+    async with channel(
+        script('id_of(); say(b\'{"jsonrpc":"2.0","id":1.5}\'); time.sleep(60)'), stdin_eof_seconds=0.1
+    ) as opened:
+        with pytest.raises(ProtocolViolation):
+            await asyncio.wait_for(opened.request("m", {}), 5)
+        assert isinstance(await opened.ended, ProtocolViolation)
+
+
+async def test_some_noise_is_tolerated_and_a_good_message_makes_up_for_it():
+    code = "\nfor _ in range(3):\n    i = id_of()\n    for n in range(8): say(b'\\x1b[1mbanner')\n    answer(i)"
+    async with channel(script(code), noise_lines=10) as opened:
+        for _ in range(3):
+            await opened.request("m", {})
+
+
+@pytest.mark.parametrize(
+    ("code", "limits"),
+    [
+        ("for n in range(11): say(b'banner')", {"noise_lines": 10}),
+        ("say(b'x' * 600); say(b'y' * 600)", {"noise_bytes": 1000}),
+    ],
+)
+async def test_too_much_noise_ends_the_connection(code: str, limits: dict[str, int]):
+    async with channel(script(f"i = id_of()\n{code}\ntime.sleep(60)"), stdin_eof_seconds=0.1, **limits) as opened:
+        with pytest.raises(ProtocolViolation, match="something else than messages"):
+            await asyncio.wait_for(opened.request("m", {}), 5)
+
+
+async def test_a_message_over_the_cap_ends_the_connection():
+    async with channel(
+        script("id_of(); say(b'x' * 3000); time.sleep(60)"), message_bytes=2000, stdin_eof_seconds=0.1
+    ) as opened:
+        with pytest.raises(MessageTooLarge):
+            await asyncio.wait_for(opened.request("m", {}), 5)
+
+
+# -- its end
+
+
+@pytest.mark.parametrize(
+    ("code", "how"),
+    [
+        (
+            "sys.stderr.write('the disk is on fire'); sys.exit(3)",
+            "it exited with status 3; its last words:\nthe disk is on fire",
+        ),
+        ("sys.exit(0)", "it exited with status 0"),
+        ("os.kill(os.getpid(), 9)", "it was killed by SIGKILL"),
+    ],
+)
+async def test_when_a_server_ends_its_calls_fail_with_how_and_its_last_words(code: str, how: str):
+    async with channel(script(f"id_of(); {code}")) as opened:
+        calls = [asyncio.ensure_future(opened.request("m", {})) for _ in range(5)]
+        for outcome in await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 5):
+            assert isinstance(outcome, ServerExited)
+            assert str(outcome) == how
+        assert isinstance(await opened.ended, ServerExited)
+        with pytest.raises(ServerExited):
+            await opened.request("late", {})
+
+
+async def test_an_answer_just_before_the_end_is_delivered():
+    for _ in range(5):
+        async with channel(script("answer(id_of()); os._exit(1)")) as opened:
+            assert bytes(await asyncio.wait_for(opened.request("m", {}), 5))
+
+
+async def test_a_server_that_closes_its_output_and_stays_has_ended():
+    async with channel(
+        script("id_of(); os.close(1); time.sleep(60)"), obituary_seconds=0.1, stdin_eof_seconds=0.1
+    ) as opened:
+        with pytest.raises(ServerExited, match="closed its output"):
+            await asyncio.wait_for(opened.request("m", {}), 5)
+
+
+async def test_closing_fails_what_is_under_way_and_can_be_done_twice():
+    async with channel(script("id_of(); id_of()")) as opened:
+        call = asyncio.ensure_future(opened.request("m", {}))
+        await asyncio.sleep(0)
+        await asyncio.gather(opened.close(), opened.close())
+        with pytest.raises(ShuttingDown):
+            await call
+
+
+async def test_a_cancelled_close_goes_on():
+    async with channel(script("id_of(); time.sleep(60)"), stdin_eof_seconds=0.1) as opened:
+        closing = asyncio.ensure_future(opened.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        await asyncio.gather(closing, return_exceptions=True)
+        await asyncio.wait_for(opened.close(), 5)
+        assert opened._child.exited.done()
+
+
+async def test_a_cancelled_call_is_cancelled_at_the_server(tmp_path: Path):
+    log = tmp_path / "log"
+    async with channel(launch("hang_list", log=log)) as opened:
+        call = asyncio.ensure_future(opened.request("tools/list", {}))
+        await wait_until(lambda: len(read_log(log)) >= 2)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        await wait_until(lambda: read_log(log)[-1]["message"]["method"] == "notifications/cancelled")
+
+
+async def test_a_refusal_is_a_refusal():
+    async with channel(launch("ok")) as opened:
+        with pytest.raises(ServerRefused):
+            await opened.request("nonsense", {"a": Raw(b"1.00")})
+
+
+# -- its last words
+
+
+async def ring(data: bytes, size: int = 65_536) -> StderrRing:
+    kept = StderrRing(size)
+    for start in range(0, len(data), 1000):
+        kept.data_received(data[start : start + 1000])
+    return kept
+
+
+async def test_the_last_words_are_escaped_line_by_line():
+    kept = await ring(b"one\n\x1b[31mtwo\x00\nthree\xff\xe2\x80\xae\n\n")
+    assert kept.tail(2048) == "one\n\\x1b[31mtwo\\x00\nthree\ufffd\\u202e"
+
+
+async def test_only_the_end_is_shown_and_no_line_that_was_cut():
+    kept = await ring(b"".join(b"line %03d\n" % number for number in range(1000)))
+    lines = kept.tail(100).split("\n")
+    assert lines[-1] == "line 999"
+    assert all(len(line) == 8 for line in lines)
+    assert len("\n".join(lines)) <= 100
+    assert (await ring(b"x" * 5000)).tail(100) == "x" * 100
+
+
+async def test_a_flood_is_kept_within_bounds():
+    kept = await ring(os.urandom(1000) * 500, size=1000)
+    assert len(kept._data) <= 2000
+
+
+@pytest.mark.parametrize("cut", range(0, 40, 3))
+async def test_a_secret_is_not_shown_not_even_half_of_it_where_the_text_is_cut(
+    cut: int, monkeypatch: pytest.MonkeyPatch
+):
+    secret = "0123456789abcdefghij"  # noqa: S105 -- a made-up one
+    monkeypatch.setattr(observe.log, "redact", observe.Redactor())
+    observe.log.redact.hide([secret])
+    kept = await ring(b"y" * 500 + secret.encode() + b"x" * (90 - cut % 20 + cut))
+    shown = kept.tail(100)
+    assert not any(secret[start : start + 4] in shown for start in range(len(secret) - 3))

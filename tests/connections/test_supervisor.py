@@ -1,0 +1,240 @@
+"""One server: started once, when it is needed, and again after it died; nothing after it was closed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_workbench.config.model import Endpoint, Launch, MissingVariable, ServerConfig
+from mcp_workbench.connections.processes import Processes
+from mcp_workbench.connections.supervisor import Supervisor
+from mcp_workbench.errors import (
+    Fault,
+    ServerExited,
+    ShuttingDown,
+    SpawnFailed,
+    StartupTimeout,
+    TransportUnavailable,
+    VariableMissing,
+)
+from mcp_workbench.limits import Limits
+from tests.connections.real import launch, supervisor
+from tests.support.configs import read_log, received, starts
+from tests.support.procs import census, needs_proc, new_marker, wait_until
+from tests.wire.pair import settle
+
+ECHO: dict[str, Any] = {"name": "echo", "arguments": {}}
+
+
+async def test_nothing_starts_before_it_is_needed(tmp_path: Path):
+    log = tmp_path / "log"
+    async with supervisor(launch("ok", log=log)) as supervised:
+        await settle()
+        assert (supervised.state, supervised.current) == ("idle", None)
+    assert starts(log) == []
+
+
+async def test_a_hundred_callers_at_once_share_one_process(tmp_path: Path):
+    log = tmp_path / "log"
+    async with supervisor(launch("slow_start", 0.1, log=log)) as supervised:
+        connections = await asyncio.gather(*(supervised.connection() for _ in range(100)))
+        assert len(set(map(id, connections))) == 1
+        assert supervised.state == "ready"
+        assert supervised.current is connections[0]
+        await supervised.call(ECHO, None)
+    assert len(starts(log)) == 1
+    assert supervised.state == "closed"
+
+
+async def test_a_failed_start_fails_all_who_wait_and_the_next_one_tries_again():
+    async with supervisor(Launch(command="/no/such/program")) as supervised:
+        outcomes = await asyncio.gather(*(supervised.connection() for _ in range(10)), return_exceptions=True)
+        assert {type(outcome) for outcome in outcomes} == {SpawnFailed}
+        assert supervised.state == "idle"
+        with pytest.raises(SpawnFailed):
+            await supervised.connection()
+
+
+async def test_a_cancelled_first_caller_does_not_cancel_the_rest(tmp_path: Path):
+    log = tmp_path / "log"
+    async with supervisor(launch("slow_start", 0.1, log=log)) as supervised:
+        first = asyncio.ensure_future(supervised.connection())
+        await asyncio.sleep(0)
+        rest = [asyncio.ensure_future(supervised.connection()) for _ in range(5)]
+        await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.wait_for(asyncio.gather(*rest), 5)
+        assert first.cancelled()
+    assert len(starts(log)) == 1
+
+
+async def test_a_start_that_everybody_left_goes_on_and_is_used_later(tmp_path: Path):
+    log = tmp_path / "log"
+    async with supervisor(launch("slow_start", 0.1, log=log)) as supervised:
+        only = asyncio.ensure_future(supervised.connection())
+        await asyncio.sleep(0)
+        only.cancel()
+        await wait_until(lambda: supervised.state == "ready")
+        await supervised.connection()
+    assert len(starts(log)) == 1
+
+
+async def test_after_its_death_the_next_call_starts_it_again(tmp_path: Path):
+    log = tmp_path / "log"
+    changed: list[None] = []
+    async with supervisor(launch("ok", log=log), on_list_changed=lambda: changed.append(None)) as supervised:
+        await supervised.call(ECHO, None)
+        assert changed == []
+        os.kill(starts(log)[0], signal.SIGKILL)
+        await wait_until(lambda: supervised.state == "idle")
+        assert supervised.current is None
+        await supervised.call(ECHO, None)
+        assert len(set(starts(log))) == 2
+        assert changed == [None]  # a new process may offer other tools
+
+
+async def test_a_call_that_is_under_way_fails_with_its_server(tmp_path: Path):
+    log = tmp_path / "log"
+    async with supervisor(launch("never", log=log)) as supervised:
+        call = asyncio.ensure_future(supervised.call({"name": "hang", "arguments": {}}, None))
+        await wait_until(lambda: received(log, "tools/call"))
+        os.kill(starts(log)[0], signal.SIGKILL)
+        with pytest.raises(ServerExited, match="SIGKILL"):
+            await asyncio.wait_for(call, 5)
+
+
+async def test_a_server_that_exits_on_the_probe_is_restarted_once_without_it_and_that_is_remembered(tmp_path: Path):
+    log = tmp_path / "log"
+    async with supervisor(launch("exits_on_probe", log=log)) as supervised:
+        await supervised.connection()
+        assert len(starts(log)) == 2
+        assert len(received(log, "server/discover")) == 1
+        os.kill(starts(log)[-1], signal.SIGKILL)
+        await wait_until(lambda: supervised.state == "idle")
+        await supervised.connection()
+        assert len(starts(log)) == 3
+        assert len(received(log, "server/discover")) == 1
+
+
+async def test_a_server_that_exits_at_its_start_is_tried_no_more_than_twice(tmp_path: Path):
+    log = tmp_path / "log"
+    async with supervisor(launch("exit_at_start", log=log)) as supervised:
+        with pytest.raises(ServerExited, match=r"status 3; its last words:\n.*disk is on fire"):
+            await asyncio.wait_for(supervised.connection(), 10)
+    assert len(starts(log)) == 2
+
+
+@pytest.mark.parametrize("mode", ["modern", "ok", "silent_probe"])
+async def test_servers_of_both_eras_answer_and_their_era_is_remembered(mode: str, tmp_path: Path):
+    log = tmp_path / "log"
+    async with supervisor(launch(mode, log=log), probe_patience_seconds=0.1) as supervised:
+        connection = await supervised.connection()
+        assert connection.agreement.modern is (mode == "modern")
+        await supervised.call(ECHO, None)
+        assert supervised._modern is (mode == "modern")
+
+
+async def test_a_modern_server_is_asked_to_tell_of_changes():
+    changed = asyncio.Event()
+    async with supervisor(launch("modern"), on_list_changed=changed.set) as supervised:
+        await supervised.call({"name": "grow", "arguments": {}}, None)
+        await asyncio.wait_for(changed.wait(), 5)
+
+
+@needs_proc
+async def test_a_server_that_never_answers_is_given_up_and_gone():
+    marker = new_marker()
+    async with supervisor(
+        launch("hang_init", env=marker), startup_timeout_seconds=0.3, probe_patience_seconds=0.05, stdin_eof_seconds=0.3
+    ) as supervised:
+        with pytest.raises(StartupTimeout, match=r"0\.3 s"):
+            await asyncio.wait_for(supervised.connection(), 5)
+        assert census(marker) == []
+
+
+# -- closing
+
+
+@needs_proc
+@pytest.mark.parametrize("turns", [0, 1, 2, 3, 4, 5, 6, 8, 12])
+async def test_closing_during_a_start_leaves_no_process_and_fails_who_waits(turns: int):
+    marker = new_marker()
+    async with supervisor(launch("hang_init", env=marker), stdin_eof_seconds=0.3) as supervised:
+        waiting = asyncio.ensure_future(supervised.connection())
+        await settle(turns)
+        await asyncio.wait_for(supervised.close(), 5)
+        remaining = census(marker)
+        with pytest.raises(ShuttingDown):
+            await asyncio.wait_for(waiting, 1)
+        assert remaining == []
+        assert supervised.state == "closed"
+
+
+async def test_nothing_starts_after_close(tmp_path: Path):
+    log = tmp_path / "log"
+    async with supervisor(launch("ok", log=log)) as supervised:
+        await supervised.close()
+        with pytest.raises(ShuttingDown):
+            await supervised.connection()
+        with pytest.raises(ShuttingDown):
+            await supervised.call(ECHO, None)
+    assert read_log(log) == []
+
+
+@needs_proc
+async def test_closing_ends_a_ready_server_and_fails_its_calls(tmp_path: Path):
+    log, marker = tmp_path / "log", new_marker()
+    async with supervisor(launch("never", log=log, env=marker), stdin_eof_seconds=0.3) as supervised:
+        call = asyncio.ensure_future(supervised.call({"name": "hang", "arguments": {}}, None))
+        await wait_until(lambda: received(log, "tools/call"))
+        await asyncio.gather(supervised.close(), supervised.close())
+        with pytest.raises(Fault):
+            await call
+        assert census(marker) == []
+
+
+# -- what cannot be started at all
+
+
+async def fault_of(server: ServerConfig) -> Fault:
+    running = Processes(Limits())
+    supervised = Supervisor(server, running, Limits(), lambda: None)
+    with pytest.raises(Fault) as caught:
+        await asyncio.wait_for(supervised.connection(), 5)
+    await supervised.close()
+    await running.close()
+    return caught.value
+
+
+async def test_a_missing_variable_is_named_with_its_place():
+    missing = (MissingVariable("API_KEY", "toolboxes.dev.mcpServers.fs.env.API_KEY", 3, 5),)
+    fault = await fault_of(ServerConfig(name="fs", toolbox="dev", target=Launch(command="x"), missing=missing))
+    assert isinstance(fault, VariableMissing)
+    assert "API_KEY" in str(fault)
+    assert "toolboxes.dev.mcpServers.fs.env.API_KEY" in str(fault)
+
+
+async def test_a_server_with_a_url_is_not_reached_by_this_version():
+    server = ServerConfig(name="fs", toolbox="dev", target=Endpoint(url="https://example.com"))
+    assert isinstance(await fault_of(server), TransportUnavailable)
+
+
+async def test_an_unexpected_failure_of_a_start_reaches_who_waits_instead_of_leaving_them_waiting():
+    """For example no more file descriptors: every caller has an outcome, and the next one tries again."""
+    running = Processes(Limits())
+
+    def spawn(_: Launch) -> Any:
+        raise OSError(24, "Too many open files")
+
+    running.spawn = spawn  # type: ignore[method-assign]
+    supervised = Supervisor(ServerConfig(name="fs", toolbox="dev", target=launch()), running, Limits(), lambda: None)
+    outcome = await asyncio.gather(asyncio.wait_for(supervised.connection(), 2), return_exceptions=True)
+    assert not isinstance(outcome[0], TimeoutError)
+    assert isinstance(outcome[0], Exception)
+    assert supervised.state == "idle"
+    await supervised.close()

@@ -1,0 +1,133 @@
+"""Links lead somewhere, and what the documents list is what there is: limits, commands, options, functions, files."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from mcp_workbench import Limits
+from mcp_workbench.cli import options
+from mcp_workbench.cli.app import app
+from mcp_workbench.config import keys, locate
+from mcp_workbench.identity import ToolIdentifier, joined_name
+from tests.docs.markdown import EVERY, ROOT, anchors, code_words, links, rows, sections
+
+DOCS = ROOT / "docs"
+SOURCE = ROOT / "src" / "mcp_workbench"
+INTERNAL = re.compile(
+    r"contract\.md|faults\.md|protocol-notes|\bseeds?\b|\.\./shared|/work/|SC-\d|FR-\d", re.IGNORECASE
+)
+
+
+def read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", EVERY, ids=lambda path: path.name)
+def test_every_relative_link_leads_to_a_file_and_a_heading(path: Path):
+    for link in links(read(path)):
+        if link.startswith(("http://", "https://")):
+            continue
+        target, _, anchor = link.partition("#")
+        file = (path.parent / target).resolve() if target else path
+        assert file.exists(), link
+        assert not anchor or anchor in anchors(read(file)), link
+
+
+@pytest.mark.parametrize("path", EVERY, ids=lambda path: path.name)
+def test_a_document_speaks_of_the_product_alone(path: Path):
+    assert INTERNAL.search(read(path)) is None
+
+
+def test_the_map_of_the_documents_names_each():
+    index = {link.partition("#")[0] for link in links(read(DOCS / "index.md"))}
+    assert {path.name for path in DOCS.glob("*.md")} - {"index.md"} <= index
+
+
+def test_every_limit_is_documented_with_its_default():
+    shown = {code_words(row[0])[0]: float(row[1]) for row in rows(read(DOCS / "limits.md"))}
+    assert shown == {name: float(getattr(Limits(), name)) for name in Limits.__struct_fields__}
+
+
+def test_the_limits_that_are_marked_as_fixed_are_those_that_a_workbench_can_not_set():
+    source = "\n".join(read(path) for path in SOURCE.rglob("*.py"))
+    settable = set(re.findall(r"limits\.(\w+)", source))
+    shown = {code_words(row[0])[0] for row in rows(read(DOCS / "limits.md")) if "*Fixed.*" in row[2]}
+    fixed = {name for name in Limits.__struct_fields__ if name not in settable and f"DEFAULTS.{name}" in source}
+    assert shown == fixed
+
+
+def test_every_limit_of_the_configuration_file_is_documented():
+    numbers = [key.name for key in (*keys.ROOT, *keys.TOOLBOX, *keys.SERVER) if key.kind == "number"]
+    assert numbers
+    for name in numbers:
+        assert f"`{name}`" in read(DOCS / "limits.md")
+        assert f"`{name}`" in read(DOCS / "configuration.md")
+
+
+def test_every_command_option_and_variable_is_documented():
+    text = read(DOCS / "command.md")
+    shown = {word.split()[0] for row in rows(text) for word in code_words(row[0])}
+    declared = {option.name for option in (*options.SERVE, *options.CHECK)}
+    assert shown == {*app.commands, *declared, locate.VARIABLE, "WORKBENCH_LOG"}
+
+
+def steps() -> list[tuple[str, str]]:
+    """The file and the function of every step of "One call, step by step"."""
+    [section] = [
+        one for one in sections(read(DOCS / "architecture.md")) if one.headings[-1:] == ("One call, step by step",)
+    ]
+    return [(code_words(row[2])[0], name) for row in rows(section.text) for name in code_words(row[3])]
+
+
+def definitions(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.parse(read(path)).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            inner = (one for one in node.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef))
+            found |= {f"{node.name}.{one.name}" for one in inner}
+    return found
+
+
+@pytest.mark.parametrize(("file", "name"), steps())
+def test_the_steps_of_a_call_name_functions_that_exist(file: str, name: str):
+    assert name in definitions(SOURCE / file)
+
+
+def test_the_steps_of_a_call_are_ten():
+    [section] = [
+        one for one in sections(read(DOCS / "architecture.md")) if one.headings[-1:] == ("One call, step by step",)
+    ]
+    assert [row[0] for row in rows(section.text) if row[0]] == [str(number) for number in range(1, 11)]
+
+
+def test_the_joined_names_in_the_documents_are_those_that_the_code_makes():
+    [section] = [
+        one
+        for one in sections(read(DOCS / "architecture.md"))
+        if one.headings[-1:] == ("Joined names in dynamic mode",)
+    ]
+    shown = [(code_words(row[0]), code_words(row[1])[0]) for row in rows(section.text)]
+    assert len(shown) >= 5
+    for parts, name in shown:
+        assert joined_name(ToolIdentifier(*parts)) == name
+
+
+def test_every_dependency_has_its_reason():
+    declared = re.search(r"^dependencies = \[(.*?)\]", read(ROOT / "pyproject.toml"), re.DOTALL | re.MULTILINE)
+    assert declared
+    names = set(re.findall(r'"([a-z-]+)', declared[1]))
+    [section] = [one for one in sections(read(DOCS / "architecture.md")) if one.headings[-1:] == ("Dependencies",)]
+    assert {code_words(row[0])[0] for row in rows(section.text)} == names
+
+
+def test_every_command_of_make_that_is_shown_exists():
+    targets = set(re.findall(r"^([a-z]+):", read(ROOT / "Makefile"), re.MULTILINE))
+    used = {target for path in EVERY for target in re.findall(r"(?:^|`)make ([a-z]+)", read(path), re.MULTILINE)}
+    assert used <= targets
+    assert {"demo", "test", "check", "bench"} <= used

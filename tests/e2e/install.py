@@ -1,0 +1,80 @@
+"""Put the reference servers of the end-to-end tests under `.cache/e2e/` of the repository.
+
+Safe to run again: what is there in the pinned versions is left alone. `python tests/e2e/install.py`
+Without Node the npm servers are left out, and their tests say so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+CACHE = ROOT / ".cache" / "e2e"
+CONSTRAINTS = ROOT / "tests" / "constraints"
+
+
+def pins(file: str) -> list[str]:
+    """The lines of a constraints file that name a package."""
+    lines = (line.strip() for line in (CONSTRAINTS / file).read_text(encoding="utf-8").splitlines())
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def is_current(folder: Path, wanted: str) -> bool:
+    stamp = folder / ".stamp"
+    return stamp.is_file() and stamp.read_text(encoding="utf-8") == fingerprint(wanted)
+
+
+def set_current(folder: Path, wanted: str) -> None:
+    (folder / ".stamp").write_text(fingerprint(wanted), encoding="utf-8")
+
+
+def fingerprint(wanted: str) -> str:
+    """What a folder was made for: the packages, and the Python that its environments rest on."""
+    return hashlib.sha256(f"{wanted}\n{sys.base_prefix}\n{sys.version}".encode()).hexdigest()
+
+
+def fresh(folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def install_npm() -> None:
+    packages = pins("e2e-npm.txt")
+    folder = CACHE / "npm"
+    if is_current(folder, " ".join(packages)):
+        return
+    npm = shutil.which("npm")
+    if npm is None:
+        print("npm is not installed: the tests of npm servers will be skipped", file=sys.stderr)
+        return
+    options = ["--no-package-lock", "--no-save", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]
+    subprocess.run([npm, "install", "--prefix", str(fresh(folder)), *options, *packages], check=True)
+    set_current(folder, " ".join(packages))
+
+
+def install_pypi(pin: str) -> None:
+    folder = CACHE / pin.partition("==")[0]
+    if is_current(folder, pin):
+        return
+    subprocess.run([sys.executable, "-m", "venv", str(fresh(folder))], check=True)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, pin], check=True, env=environment)
+    set_current(folder, pin)
+
+
+def main() -> None:
+    CACHE.mkdir(parents=True, exist_ok=True)
+    install_npm()
+    for pin in pins("e2e-pypi.txt"):
+        install_pypi(pin)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,635 @@
+"""An MCP server on stdio with one fault per mode. Standard library only, so it starts fast.
+
+    rogue_stdio.py MODE [ARGUMENT...]
+
+A mode is a handful of handlers: what it does at the `start`, on a method, on an `unknown` method, at `eof`.
+What a mode does not say is as in `ok`. With ROGUE_LOG set, every message that it gets stands there as one
+line of JSON, and so do its start and its end.
+"""
+
+# ruff: noqa: ARG001 -- handlers share one signature
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+Message = dict[str, Any]
+Handler = Callable[["Peer", Message], None]
+
+SCHEMA = {"type": "object", "properties": {"nonce": {"type": "string"}}}
+MODERN = "2026-07-28"
+STDERR_TEXT = "boom: the disk is on fire"
+MODES: dict[str, dict[str, Handler]] = {}
+
+
+def on(mode: str, *events: str) -> Callable[[Handler], Handler]:
+    """Enter a handler into the table of modes."""
+
+    def enter(handler: Handler) -> Handler:
+        for event in events:
+            MODES.setdefault(mode, {})[event] = handler
+        return handler
+
+    return enter
+
+
+class Peer:
+    """The wire, the log, and what a mode wants to remember."""
+
+    def __init__(self, mode: str, arguments: list[str]) -> None:
+        self.mode = mode
+        self.arguments = arguments
+        self.handlers = MODES["ok"] | MODES[mode]
+        self.tools = [tool(name) for name in TOOLS.get(mode, ("echo", "nonce"))]
+        self.owed: list[Message] = []
+        self.listeners: list[Any] = []
+
+    def log(self, event: str, **fields: Any) -> None:
+        if path := os.environ.get("ROGUE_LOG"):
+            line = json.dumps({"event": event, "pid": os.getpid(), "mode": self.mode, **fields}) + "\n"
+            log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            os.write(log, line.encode())
+            os.close(log)
+
+    def raw(self, line: bytes) -> None:
+        sys.stdout.buffer.write(line + b"\n")
+        sys.stdout.buffer.flush()
+
+    def send(self, **message: Any) -> None:
+        self.raw(json.dumps({"jsonrpc": "2.0", **message}).encode())
+
+    def answer(self, request: Message, result: Any) -> None:
+        self.send(id=request["id"], result=result)
+
+    def say(self, request: Message, text: str, **fields: Any) -> None:
+        self.answer(request, {"content": [{"type": "text", "text": text}], **fields})
+
+    def handle(self, event: str, message: Message | None = None) -> None:
+        handler = self.handlers.get(event) or self.handlers["unknown"]
+        handler(self, message or {})
+
+    def run(self) -> None:
+        self.log("start", argv=sys.argv[1:])
+        self.handle("start")
+        for line in sys.stdin.buffer:
+            message = json.loads(line)
+            self.log("message", message=message, line=line.decode())
+            if "method" in message:
+                self.handle(message["method"], message)
+        self.handle("eof")
+        self.log("exit")
+
+
+def tool(name: str, **fields: Any) -> Message:
+    return {"name": name, "description": f"The tool {name}.", "inputSchema": SCHEMA, **fields}
+
+
+def arguments_of(request: Message) -> Message:
+    return request["params"].get("arguments") or {}
+
+
+def called(request: Message) -> str:
+    return request["params"]["name"]
+
+
+def sleep_for_ever() -> None:
+    while True:
+        time.sleep(60)
+
+
+def nothing(peer: Peer, message: Message) -> None:
+    """Ignore it."""
+
+
+# -- ok [TOOL...]: every call is echoed: arguments, _meta, pid, and the name that it came under
+
+
+@on("ok", "start")
+def start(peer: Peer, _: Message) -> None:
+    if peer.mode == "ok" and peer.arguments:
+        peer.tools = [tool(name) for name in peer.arguments]
+
+
+@on("ok", "initialize")
+def initialize(peer: Peer, request: Message) -> None:
+    result = {
+        "protocolVersion": request["params"]["protocolVersion"],
+        "capabilities": {"tools": {"listChanged": True}},
+        "serverInfo": {"name": "rogue", "version": "1"},
+    }
+    peer.answer(request, result)
+
+
+@on("ok", "tools/list")
+def list_tools(peer: Peer, request: Message) -> None:
+    peer.answer(request, {"tools": peer.tools})
+
+
+@on("ok", "tools/call")
+def echo(peer: Peer, request: Message) -> None:
+    params = request["params"]
+    heard = {
+        "name": params["name"],
+        "arguments": params.get("arguments"),
+        "meta": params.get("_meta"),
+        "pid": os.getpid(),
+        "argv": sys.argv[1:],
+    }
+    text = arguments_of(request).get("nonce") if called(request) == "nonce" else json.dumps(heard)
+    peer.say(request, str(text), structuredContent=heard)
+
+
+@on("ok", "ping")
+def pong(peer: Peer, request: Message) -> None:
+    peer.answer(request, {})
+
+
+@on("ok", "unknown")
+def refuse(peer: Peer, message: Message) -> None:
+    if "id" in message:
+        peer.send(id=message["id"], error={"code": -32601, "message": "Method not found"})
+
+
+MODES["ok"]["eof"] = nothing
+MODES["ok"]["notifications/initialized"] = nothing
+
+TOOLS: dict[str, tuple[str, ...]] = {}
+
+
+# -- starting: exit_at_start, hang_init, slow_start SECONDS, exits_on_probe, silent_probe
+
+
+@on("exit_at_start", "start")
+def exit_at_start(peer: Peer, _: Message) -> None:
+    print(STDERR_TEXT, file=sys.stderr, flush=True)
+    sys.exit(3)
+
+
+on("hang_init", "unknown", "initialize", "tools/list")(nothing)
+
+
+@on("slow_start", "start")
+@on("modern", "start")
+def slow_start(peer: Peer, _: Message) -> None:
+    time.sleep(float(peer.arguments[0]) if peer.arguments else 0)
+
+
+@on("exits_on_probe", "unknown")
+def exits_on_probe(peer: Peer, _: Message) -> None:
+    print("unexpected first message", file=sys.stderr, flush=True)
+    sys.exit(1)
+
+
+on("silent_probe", "unknown")(nothing)
+
+
+# -- listing: hang_list, pages COUNT [SIZE], cursor KIND, duptools, schemas, names, unknown_fields, list_changed
+
+on("hang_list", "tools/list")(nothing)
+
+
+@on("pages", "tools/list")
+def pages(peer: Peer, request: Message) -> None:
+    count, size = (int(argument) for argument in (*peer.arguments, "50")[:2])
+    first = int((request.get("params") or {}).get("cursor") or 0)
+    page = [tool(f"tool_{number:04}") for number in range(first, min(first + size, count))]
+    more = {"nextCursor": str(first + size)} if first + size < count else {}
+    peer.answer(request, {"tools": page, **more})
+
+
+CURSORS: dict[str, Callable[[str], str]] = {
+    "same": lambda _: "again",
+    "alternating": lambda cursor: "tock" if cursor == "tick" else "tick",
+    "new": lambda cursor: str(int(cursor or 0) + 1),
+    "empty": lambda _: "",
+}
+
+
+@on("cursor", "tools/list")
+def endless(peer: Peer, request: Message) -> None:
+    cursor = (request.get("params") or {}).get("cursor", "")
+    peer.owed.append(request)
+    page = [tool(f"tool_{len(peer.owed)}")]
+    peer.answer(request, {"tools": page, "nextCursor": CURSORS[peer.arguments[0]](cursor)})
+
+
+@on("empty_cursor_once", "tools/list")
+def empty_cursor_once(peer: Peer, request: Message) -> None:
+    """Its second page lies behind the cursor ""."""
+    if "cursor" in (request.get("params") or {}):
+        peer.answer(request, {"tools": [tool("second")]})
+    else:
+        peer.answer(request, {"tools": [tool("first")], "nextCursor": ""})
+
+
+TOOLS["duptools"] = ("first", "twice", "last", "twice")
+MODES["duptools"] = {}
+
+
+def nested(depth: int) -> str:
+    return '{"type":"object","properties":{"a":' * depth + "{}" + "}}" * depth
+
+
+SCHEMAS: dict[str, Callable[[], str]] = {
+    "plain": lambda: json.dumps(SCHEMA),
+    "huge": lambda: json.dumps({"type": "object", "description": "x" * 5_000_000}),
+    "nested": lambda: nested(100),
+    "deep": lambda: nested(10_000),
+    "many": lambda: json.dumps({"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(100_000)}}),
+    "cycle": lambda: '{"type":"object","properties":{"a":{"$ref":"#/properties/a"}}}',
+    "remote": lambda: json.dumps({"type": "object", "properties": {"a": {"$ref": os.environ.get("ROGUE_REF", "")}}}),
+}
+
+
+@on("schemas", "tools/list")
+def schemas(peer: Peer, request: Message) -> None:
+    """Tools named after their schema; which ones stands in the arguments."""
+    tools = ",".join(f'{{"name":"{kind}","inputSchema":{SCHEMAS[kind]()}}}' for kind in peer.arguments)
+    peer.raw(f'{{"jsonrpc":"2.0","id":{json.dumps(request["id"])},"result":{{"tools":[{tools}]}}}}'.encode())
+
+
+WEIRD_NAMES = (
+    "a b",
+    "dev__fs__x",
+    "__",
+    "_",
+    "a__b__",
+    "dots.and-dashes",
+    "sla/sh:colon",
+    "line\nbreak",
+    "\x1b[31mred",
+    "right\u202eleft",
+    "naïve-日本語-🙂",
+    "open_toolbox",
+    "use_tool",
+    "'quoted' \"twice\" {json}",
+    "n" * 10_000,
+)
+TOOLS["names"] = WEIRD_NAMES
+MODES["names"] = {}
+
+RICH_TOOL = tool(
+    "rich",
+    title="Rich",
+    annotations={"readOnlyHint": True, "title": "Rich too", "x-vendor-hint": [1, None]},
+    outputSchema={"type": "object", "x-unknown": {"$comment": "kept"}},
+    icons=[{"src": "data:image/png;base64,AA==", "mimeType": "image/png", "sizes": ["16x16"], "theme": "dark"}],
+    execution={"taskSupport": "forbidden"},
+    _meta={"vendor/key": {"nested": [True, 0.5, "x"]}},
+    toolbox_name="liar",
+    source_server="liar",
+)
+RICH_TOOL["x-vendor"] = {"anything": ["goes", {"here": None}]}
+RICH_RESULT = {
+    "content": [
+        {"type": "text", "text": "hello", "annotations": {"audience": ["user"], "priority": 0.9}, "x-part": 1},
+        {"type": "video", "data": "AA==", "mimeType": "video/mp4"},
+    ],
+    "structuredContent": {"a": [1, 2, {"b": None}]},
+    "isError": False,
+    "_meta": {"vendor/trace": "abc"},
+    "x-unknown": {"kept": True},
+}
+
+
+@on("unknown_fields", "tools/list")
+def rich_list(peer: Peer, request: Message) -> None:
+    peer.answer(request, {"tools": [RICH_TOOL], "x-list": 1})
+
+
+@on("unknown_fields", "tools/call")
+def rich_call(peer: Peer, request: Message) -> None:
+    peer.answer(request, RICH_RESULT)
+
+
+@on("list_changed", "tools/call")
+def grow(peer: Peer, request: Message) -> None:
+    if called(request) != "grow":
+        return echo(peer, request)
+    peer.tools.append(tool(f"grown_{len(peer.tools)}"))
+    peer.answer(request, {"content": []})
+    return peer.send(method="notifications/tools/list_changed")
+
+
+TOOLS["list_changed"] = ("echo", "grow")
+
+
+# -- modern [SECONDS]: the modern era alone, with server/discover, per-request _meta and subscriptions/listen
+
+
+@on("modern", "initialize")
+def refuse_handshake(peer: Peer, request: Message) -> None:
+    data = {"supported": [MODERN], "requested": request["params"].get("protocolVersion")}
+    peer.send(id=request["id"], error={"code": -32022, "message": "Unsupported protocol version", "data": data})
+
+
+@on("modern", "server/discover")
+def discover(peer: Peer, request: Message) -> None:
+    result = {
+        "supportedVersions": [MODERN],
+        "capabilities": {"tools": {"listChanged": True}},
+        "instructions": "A modern server.",
+        "resultType": "complete",
+        "ttlMs": 0,
+        "cacheScope": "private",
+        "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "rogue", "version": "1"}},
+    }
+    peer.answer(request, result)
+
+
+@on("modern", "tools/list")
+def modern_list(peer: Peer, request: Message) -> None:
+    if is_enveloped(peer, request):
+        peer.answer(request, {"tools": peer.tools, "resultType": "complete", "ttlMs": 0, "cacheScope": "private"})
+
+
+@on("modern", "subscriptions/listen")
+def listen(peer: Peer, request: Message) -> None:
+    peer.listeners.append(request["id"])
+    tell_listeners(peer, "notifications/subscriptions/acknowledged", notifications=request["params"]["notifications"])
+
+
+@on("modern", "tools/call")
+def modern_call(peer: Peer, request: Message) -> None:
+    if not is_enveloped(peer, request):
+        return None
+    if called(request) == "grow":
+        peer.tools.append(tool(f"grown_{len(peer.tools)}"))
+        tell_listeners(peer, "notifications/tools/list_changed")
+        return peer.answer(request, {"content": [], "resultType": "complete"})
+    text = json.dumps({"name": called(request), "arguments": arguments_of(request), "meta": request["params"]["_meta"]})
+    return peer.say(request, text, resultType="complete")
+
+
+def tell_listeners(peer: Peer, method: str, **params: Any) -> None:
+    for listener in peer.listeners:
+        peer.send(method=method, params={**params, "_meta": {"io.modelcontextprotocol/subscriptionId": listener}})
+
+
+def is_enveloped(peer: Peer, request: Message) -> bool:
+    meta = (request.get("params") or {}).get("_meta") or {}
+    needed = ("io.modelcontextprotocol/protocolVersion", "io.modelcontextprotocol/clientCapabilities")
+    if all(key in meta for key in needed):
+        return True
+    peer.send(id=request["id"], error={"code": -32602, "message": "the request's _meta lacks the envelope"})
+    return False
+
+
+TOOLS["modern"] = ("echo", "grow")
+
+
+# -- calling: crash, never, progress COUNT, asks_sampling, dump_env, is_error, rpc_error, digits
+
+
+@on("crash", "tools/call")
+def crash(peer: Peer, request: Message) -> None:
+    if called(request) != "crash":
+        return echo(peer, request)
+    print(STDERR_TEXT, file=sys.stderr, flush=True)
+    sys.exit(3)
+
+
+TOOLS["crash"] = ("echo", "crash")
+
+
+@on("never", "tools/call")
+def never(peer: Peer, request: Message) -> None:
+    """`hang` is answered only when the next call comes, just before that one's own answer."""
+    if called(request) == "hang":
+        return peer.owed.append(request)
+    while peer.owed:
+        peer.say(peer.owed.pop(), "late")
+    return echo(peer, request)
+
+
+on("never", "notifications/cancelled")(nothing)
+TOOLS["never"] = ("hang", "echo")
+
+
+@on("progress", "tools/call")
+def progress(peer: Peer, request: Message) -> None:
+    """With the argument `gap`, that many seconds pass before each notification."""
+    count = int(peer.arguments[0])
+    token = (request["params"].get("_meta") or {}).get("progressToken")
+    for step in range(1, count + 1):
+        time.sleep(arguments_of(request).get("gap", 0))
+        params = {"progressToken": token, "progress": step, "total": count, "message": f"step {step}"}
+        if token is not None:
+            peer.send(method="notifications/progress", params=params)
+    echo(peer, request)
+
+
+@on("asks_sampling", "tools/call")
+def asks_sampling(peer: Peer, request: Message) -> None:
+    peer.send(id="question", method="sampling/createMessage", params={"messages": [], "maxTokens": 1})
+    while True:
+        message = json.loads(sys.stdin.buffer.readline())
+        peer.log("message", message=message)
+        if message.get("id") == "question":
+            return peer.say(request, json.dumps(message))
+
+
+@on("dump_env", "tools/call")
+def dump_env(peer: Peer, request: Message) -> None:
+    peer.say(request, json.dumps(dict(os.environ)), structuredContent={"cwd": os.getcwd()})  # noqa: PTH109 -- stdlib peer
+
+
+@on("is_error", "tools/call")
+def is_error(peer: Peer, request: Message) -> None:
+    peer.say(request, "the tool itself failed", isError=True, _meta={"vendor/why": 1})
+
+
+@on("rpc_error", "tools/call")
+def rpc_error(peer: Peer, request: Message) -> None:
+    peer.send(id=request["id"], error={"code": -32050, "message": "not on a Sunday", "data": {"day": 7}})
+
+
+DIGITS = '{"n":[1.00,12345678901234567890.10,1e400,-0.0,1E+2,0.1000000000000000055511151231257827]}'
+
+
+@on("digits", "tools/call")
+def digits(peer: Peer, request: Message) -> None:
+    result = f'{{"content":[],"structuredContent":{DIGITS}}}'
+    peer.raw(f'{{"jsonrpc":"2.0","id":{json.dumps(request["id"])},"result":{result}}}'.encode())
+
+
+# -- the stream: garbage LINES, bigline, drip, stderrflood, close_stdout, no_read
+
+BANNER = "\x1b[1;32m== Starting the best server ever ==\x1b[0m"
+
+
+@on("garbage", "start")
+def garbage_at_start(peer: Peer, _: Message) -> None:
+    garbage(peer, int(peer.arguments[0]))
+
+
+@on("garbage", "tools/call")
+def garbage_in_call(peer: Peer, request: Message) -> None:
+    garbage(peer, arguments_of(request).get("lines", 0))
+    echo(peer, request)
+
+
+def garbage(peer: Peer, lines: int) -> None:
+    for number in range(lines):
+        peer.raw(f"{BANNER} {number}".encode())
+
+
+@on("bigline", "tools/call")
+def bigline(peer: Peer, request: Message) -> None:
+    """An answer of the size that the argument `bytes` names, in one line."""
+    size = arguments_of(request).get("bytes", 0)
+    out = sys.stdout.buffer
+    out.write(
+        f'{{"jsonrpc":"2.0","id":{json.dumps(request["id"])},"result":{{"content":[{{"type":"text","text":"'.encode()
+    )
+    for _ in range(size // 65_536):
+        out.write(b"x" * 65_536)
+    out.write(b'"}]}}\n')
+    out.flush()
+
+
+@on("drip", "tools/call")
+def drip(peer: Peer, request: Message) -> None:
+    os.write(1, f'{{"jsonrpc":"2.0","id":{json.dumps(request["id"])},"result":{{"content":['.encode())
+    while True:
+        os.write(1, b" ")
+        time.sleep(0.02)
+
+
+@on("stderrflood", "tools/call")
+def stderrflood(peer: Peer, request: Message) -> None:
+    line = b"e" * 99 + b"\n"
+    for _ in range(arguments_of(request).get("bytes", 0) // 100_000):
+        os.write(2, line * 1000)
+    echo(peer, request)
+
+
+@on("close_stdout", "tools/call")
+def close_stdout(peer: Peer, request: Message) -> None:
+    os.close(1)
+    sleep_for_ever()
+
+
+@on("no_read", "tools/list")
+def no_read(peer: Peer, request: Message) -> None:
+    list_tools(peer, request)
+    sleep_for_ever()
+
+
+# -- malformed answers, one per tool name; ID stands for the id of the request
+
+MALFORMED: dict[str, bytes] = {
+    "wrong_version": b'{"jsonrpc":"1.0","id":ID,"result":{"content":[]}}',
+    "no_version": b'{"id":ID,"result":{"content":[]}}',
+    "no_id": b'{"jsonrpc":"2.0","result":{"content":[]}}',
+    "null_id": b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}',
+    "both": b'{"jsonrpc":"2.0","id":ID,"result":{"content":[]},"error":{"code":1,"message":"x"}}',
+    "neither": b'{"jsonrpc":"2.0","id":ID}',
+    "float_id": b'{"jsonrpc":"2.0","id":ID.5,"result":{"content":[]}}',
+    "object_id": b'{"jsonrpc":"2.0","id":{"a":ID},"result":{"content":[]}}',
+    "deep": b'{"jsonrpc":"2.0","id":ID,"result":{"content":' + b"[" * 100_000 + b"]" * 100_000 + b"}}",
+    "long_int": b'{"jsonrpc":"2.0","id":ID,"result":{"content":[],"n":' + b"9" * 5000 + b"}}",
+    "bad_utf8": b'{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"\xff\xfe"}]}}',
+    "truncated": b'{"jsonrpc":"2.0","id":ID,"result":{"content":[',
+    "array": b'[{"jsonrpc":"2.0","id":ID,"result":{"content":[]}}]',
+    "result_is_string": b'{"jsonrpc":"2.0","id":ID,"result":"fine"}',
+    "result_is_null": b'{"jsonrpc":"2.0","id":ID,"result":null}',
+    "error_is_string": b'{"jsonrpc":"2.0","id":ID,"error":"no"}',
+    "error_code_is_string": b'{"jsonrpc":"2.0","id":ID,"error":{"code":"x","message":5}}',
+    "not_a_number": b'{"jsonrpc":"2.0","id":ID,"result":{"content":[],"n":NaN}}',
+    "two_values": b'{"jsonrpc":"2.0","id":ID,"result":{"content":[]}}{"jsonrpc":"2.0"}',
+    "single_quotes": b"{'jsonrpc':'2.0','id':ID,'result':{}}",
+}
+TEXTS: dict[str, bytes] = {
+    "surrogate": b"half \\ud83d emoji",
+    "two_halves": b"\\udc00\\ud800",
+    "whole": b"\\ud83d\\ude42",
+    "nul": b"a\\u0000b",
+    "separator": "a\u2028b\u2029c".encode(),
+}
+
+
+@on("malformed", "tools/call")
+def malformed(peer: Peer, request: Message) -> None:
+    """The tool `raw` sends the line that its argument holds."""
+    line = MALFORMED.get(called(request)) or arguments_of(request).get("line", "").encode("latin-1")
+    if not line:
+        return echo(peer, request)
+    return peer.raw(line.replace(b"ID", json.dumps(request["id"]).encode()))
+
+
+@on("texts", "tools/call")
+def texts(peer: Peer, request: Message) -> None:
+    identity = json.dumps(request["id"]).encode()
+    text = TEXTS[called(request)]
+    peer.raw(b'{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"%s"}]}}' % (identity, text))
+
+
+TOOLS["malformed"] = ("echo", "raw", *MALFORMED)
+TOOLS["texts"] = tuple(TEXTS)
+
+
+# -- answers that nobody asked for: twice, to a future id, to an unknown id
+
+
+@on("replies", "tools/call")
+def replies(peer: Peer, request: Message) -> None:
+    number = request["id"] if isinstance(request["id"], int) else 0
+    if called(request) == "future":
+        for ahead in range(1, 50):
+            peer.send(id=number + ahead, result={"content": [{"type": "text", "text": "forged"}]})
+    if called(request) == "unknown":
+        peer.send(id="nobody asked", result={"content": [{"type": "text", "text": "forged"}]})
+    echo(peer, request)
+    if called(request) == "twice":
+        peer.say(request, "forged")
+
+
+TOOLS["replies"] = ("echo", "twice", "future", "unknown")
+
+
+# -- processes: grandchild, daemon, ignore_eof, ignore_sigterm (and end of file)
+
+
+def leave_behind(**options: Any) -> int:
+    command = [sys.executable, "-c", "import time; time.sleep(600)"]
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, **options).pid
+
+
+@on("grandchild", "tools/call")
+def grandchild(peer: Peer, request: Message) -> None:
+    peer.say(request, str(leave_behind(stderr=subprocess.DEVNULL)))
+
+
+@on("daemon", "tools/call")
+def daemon(peer: Peer, request: Message) -> None:
+    peer.say(request, str(leave_behind(stderr=subprocess.DEVNULL, start_new_session=True)))
+
+
+@on("ignore_eof", "eof")
+def ignore_eof(peer: Peer, _: Message) -> None:
+    sleep_for_ever()
+
+
+@on("ignore_sigterm", "start")
+def ignore_sigterm(peer: Peer, _: Message) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+
+
+on("ignore_sigterm", "eof")(ignore_eof)
+
+
+def main() -> None:
+    Peer(sys.argv[1], sys.argv[2:]).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""Who is calling: the first request decides the era of a connection, and each era has its rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcp_workbench.wire.jsonrpc import RpcError
+from tests.serve.fakes import MODERN, PREFIX, Client, envelope
+
+HANDSHAKE = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
+
+
+async def refused(client: Client, method: str, params: dict[str, Any] | None = None) -> RpcError:
+    with pytest.raises(RpcError) as caught:
+        await client.send(method, params)
+    return caught.value
+
+
+# -- handshake
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
+async def test_a_version_of_the_handshake_era_is_agreed_on(version: str):
+    assert (await Client().initialize(version))["protocolVersion"] == version
+
+
+@pytest.mark.parametrize("version", ["1.0", "", "2024-10-07", "2099-01-01", MODERN])
+async def test_for_any_other_version_the_newest_handshake_version_is_offered(version: str):
+    assert (await Client().initialize(version))["protocolVersion"] == "2025-11-25"
+
+
+@pytest.mark.parametrize("params", [{}, {"protocolVersion": None}, {"protocolVersion": 5}, {"protocolVersion": []}])
+async def test_initialize_without_a_version_is_invalid_and_can_be_repeated(params: dict[str, Any]):
+    client = Client()
+    assert (await refused(client, "initialize", params)).code == -32602
+    await client.initialize()
+
+
+async def test_capabilities_must_be_an_object():
+    params = {"protocolVersion": "2025-11-25", "capabilities": []}
+    assert (await refused(Client(), "initialize", params)).code == -32602
+
+
+@pytest.mark.parametrize("method", ["tools/list", "tools/call", "server/discover", "nonsense"])
+async def test_nothing_but_ping_is_answered_before_initialize(method: str):
+    client = Client()
+    assert (await refused(client, method)).code == -32600
+    assert await client.send("ping") == {}
+    assert client.surface.exchanges == []
+    await client.initialize()
+    assert await client.send("ping") == {}
+
+
+async def test_a_second_initialize_is_refused_and_the_first_one_stands():
+    client = Client()
+    await client.initialize("2024-11-05")
+    assert (await refused(client, "initialize", {"protocolVersion": "2025-11-25"})).code == -32600
+    assert await client.send("tools/list") == {"tools": [{"name": "handshake"}]}
+
+
+async def test_an_envelope_on_a_handshake_connection_is_refused():
+    client = Client()
+    await client.initialize()
+    assert (await refused(client, "tools/list", {"_meta": envelope()})).code == -32600
+    assert await client.send("tools/list") == {"tools": [{"name": "handshake"}]}
+
+
+async def test_initialize_with_an_envelope_is_a_handshake():
+    client = Client()
+    await client.send("initialize", {"protocolVersion": "2025-11-25", "_meta": envelope()})
+    assert await client.send("tools/list") == {"tools": [{"name": "handshake"}]}
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "expected"),
+    [
+        ({}, False),
+        ({"roots": {}}, True),
+        ({"sampling": {}}, True),
+        ({"elicitation": {}}, True),
+        ({"experimental": {}}, False),
+    ],
+)
+async def test_a_client_can_be_asked_if_it_declared_what_for(capabilities: dict[str, Any], *, expected: bool):
+    handshake, modern = Client(), Client()
+    await handshake.initialize(**capabilities)
+    await handshake.send("tools/call", {"name": "echo"})
+    await modern.modern("tools/call", {"name": "echo"}, **capabilities)
+    for client in (handshake, modern):
+        assert client.surface.exchanges[0].caller.can_be_asked is expected
+
+
+# -- modern
+
+
+@pytest.mark.parametrize("key", ["protocolVersion", "clientCapabilities"])
+async def test_a_missing_key_of_the_envelope_is_named(key: str):
+    client = Client()
+    await client.modern("tools/list")
+    meta = {name: value for name, value in envelope().items() if name != f"{PREFIX}{key}"}
+    error = await refused(client, "tools/list", {"_meta": meta})
+    assert error.code == -32602
+    assert f"{PREFIX}{key}" in error.message
+
+
+@pytest.mark.parametrize("params", [{}, {"_meta": {}}, {"_meta": None}, {"_meta": []}, {"_meta": "x"}])
+async def test_a_request_without_an_envelope_is_invalid_on_a_modern_connection(params: dict[str, Any]):
+    client = Client()
+    await client.modern("tools/list")
+    assert (await refused(client, "tools/list", params)).code == -32602
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2099-01-01", ""])
+async def test_another_version_is_unsupported_and_the_supported_ones_are_told(version: str):
+    error = await refused(Client(), "server/discover", {"_meta": envelope(version)})
+    assert error.code == -32022
+    assert error.data == {"supported": [MODERN], "requested": version}
+
+
+@pytest.mark.parametrize("version", [None, 5, [], {}])
+async def test_a_version_that_is_no_string_is_invalid(version: object):
+    assert (await refused(Client(), "server/discover", {"_meta": envelope(version)})).code == -32602
+
+
+@pytest.mark.parametrize("capabilities", [None, [], "x"])
+async def test_capabilities_of_the_envelope_must_be_an_object(capabilities: object):
+    meta = envelope() | {f"{PREFIX}clientCapabilities": capabilities}
+    assert (await refused(Client(), "server/discover", {"_meta": meta})).code == -32602
+
+
+async def test_initialize_on_a_modern_connection_is_an_unsupported_version():
+    client = Client()
+    await client.modern("tools/list")
+    error = await refused(client, "initialize", {"protocolVersion": "2025-11-25"})
+    assert error.code == -32022
+    assert error.data == {"supported": [MODERN], "requested": "2025-11-25"}
+
+
+async def test_after_a_wrong_version_the_right_one_is_accepted():
+    client = Client()
+    await refused(client, "server/discover", {"_meta": envelope("2099-01-01")})
+    assert (await client.modern("server/discover"))["supportedVersions"] == [MODERN]
+
+
+async def test_the_log_level_of_a_request_is_its_callers():
+    client = Client()
+    await client.modern("tools/call", {"name": "echo", "_meta": {f"{PREFIX}logLevel": "debug"}})
+    await client.modern("tools/call", {"name": "echo"})
+    assert [exchange.caller.log_level for exchange in client.surface.exchanges] == ["debug", None]
+
+
+@pytest.mark.parametrize("method", ["ping", "resources/list", "nonsense", "logging/setLevel", "", "tools/list\u0000"])
+async def test_an_unknown_method_is_not_found(method: str):
+    client = Client()
+    await client.modern("tools/list")
+    assert (await refused(client, method, {"_meta": envelope()})).code == -32601
+
+
+@pytest.mark.parametrize("method", ["server/discover", "subscriptions/listen", "nonsense", "resources/list"])
+async def test_methods_of_the_other_era_are_not_found_in_the_handshake_era(method: str):
+    client = Client()
+    await client.initialize()
+    assert (await refused(client, method)).code == -32601

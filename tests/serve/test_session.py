@@ -1,0 +1,418 @@
+"""One client: lists, calls, questions to a modern client, subscriptions."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Raw
+
+from mcp_workbench import __version__
+from mcp_workbench.limits import Limits
+from mcp_workbench.serve.session import for_era
+from mcp_workbench.wire.jsonrpc import RpcError
+from tests.serve.fakes import MODERN, PREFIX, Client, FakeSurface, envelope
+from tests.support.procs import wait_until
+from tests.wire.pair import settle
+
+ASKABLE = {"elicitation": {}}
+
+
+async def refused(client: Client, params: dict[str, Any], method: str = "tools/call") -> RpcError:
+    with pytest.raises(RpcError) as caught:
+        await client.modern(method, params, **ASKABLE)
+    return caught.value
+
+
+def text_of(result: dict[str, Any]) -> str:
+    return result["content"][0]["text"]
+
+
+# -- greeting and listing
+
+
+async def test_initialize_says_who_we_are_and_what_we_have():
+    result = await Client().initialize()
+    assert result["serverInfo"]["name"] == "mcp-workbench"
+    assert result["serverInfo"]["version"] == __version__
+    assert result["instructions"] == "how to"
+    assert result["capabilities"] == {"tools": {"listChanged": True}}
+
+
+async def test_a_list_that_never_changes_is_not_announced_to_change():
+    assert (await Client(FakeSurface(changes=False)).initialize())["capabilities"] == {"tools": {}}
+
+
+async def test_discover_has_every_field_that_the_modern_era_wants():
+    result = await Client().modern("server/discover")
+    assert result.pop("_meta")[f"{PREFIX}serverInfo"]["name"] == "mcp-workbench"
+    assert result == {
+        "supportedVersions": [MODERN],
+        "capabilities": {"tools": {"listChanged": True}},
+        "instructions": "how to",
+        "ttlMs": 3_600_000,
+        "cacheScope": "private",
+        "resultType": "complete",
+    }
+
+
+async def test_a_handshake_list_is_the_tools_alone():
+    client = Client()
+    await client.initialize()
+    assert await client.send("tools/list", {"_meta": {"progressToken": 1}}) == {"tools": [{"name": "handshake"}]}
+
+
+@pytest.mark.parametrize(("changes", "ttl"), [(True, 0), (False, 3_600_000)])
+async def test_a_modern_list_says_how_long_it_holds(*, changes: bool, ttl: int):
+    result = await Client(FakeSurface(changes=changes)).modern("tools/list")
+    assert result["tools"] == [{"name": "modern"}]
+    assert (result["ttlMs"], result["cacheScope"], result["resultType"]) == (ttl, "private", "complete")
+
+
+@pytest.mark.parametrize("cursor", ["", "2", "x"])
+async def test_a_cursor_that_we_never_gave_is_refused(cursor: str):
+    assert (await refused(Client(), {"cursor": cursor}, "tools/list")).code == -32602
+
+
+# -- calls
+
+
+async def test_a_call_gives_the_surface_its_arguments_as_they_came():
+    client = Client()
+    await client.initialize()
+    assert text_of(await client.send("tools/call", {"name": "echo", "arguments": {"a": [1]}})) == '{"a": [1]}'
+    assert text_of(await client.send("tools/call", {"name": "echo"})) == "nothing"
+    assert text_of(await client.send("tools/call", {"name": "echo", "arguments": None})) == "null"
+
+
+@pytest.mark.parametrize("params", [{}, {"name": None}, {"name": 5}, {"name": {"a": 1}}])
+async def test_a_call_without_a_name_is_invalid(params: dict[str, Any]):
+    assert (await refused(Client(), params)).code == -32602
+
+
+@pytest.mark.parametrize("meta", [[], "x", 5])
+async def test_a_meta_that_is_no_object_is_invalid(meta: object):
+    client = Client()
+    await client.initialize()
+    with pytest.raises(RpcError) as caught:
+        await client.send("tools/call", {"name": "echo", "_meta": meta})
+    assert caught.value.code == -32602
+
+
+async def test_of_the_meta_everything_travels_but_the_token_and_the_reserved_keys():
+    client = Client()
+    meta = {
+        **envelope(),
+        f"{PREFIX}logLevel": "debug",
+        f"{PREFIX}future": 1,
+        "progressToken": "theirs",
+        "traceparent": "00-1",
+        "com.example/x": {"n": 1},
+        "io.modelcontextprotocolx": 2,
+    }
+    await client.send("tools/call", {"name": "echo", "_meta": meta})
+    (exchange,) = client.surface.exchanges
+    assert {key: json.loads(bytes(value)) for key, value in exchange.meta.items()} == {
+        "traceparent": "00-1",
+        "com.example/x": {"n": 1},
+        "io.modelcontextprotocolx": 2,
+    }
+    assert exchange.progress_token is not None
+    assert bytes(exchange.progress_token) == b'"theirs"'
+
+
+async def test_progress_goes_to_the_line_of_the_call_under_its_own_token():
+    client = Client()
+    await client.initialize()
+    await client.send("tools/call", {"name": "progress", "_meta": {"progressToken": 7}})
+    assert client.last_line.told == [("notifications/progress", {"progressToken": 7, "progress": 1})]
+    await client.send("tools/call", {"name": "progress"})
+    assert client.last_line.told == []
+    assert client.line.told == []
+
+
+# -- what is added to and taken from a result
+
+DIGITS = b'{"content":[],"n":[1.00,12345678901234567890.10,1e400,-0.0,1E+2],"_meta":{"x":1}}'
+
+
+def test_a_result_for_its_own_era_is_the_same_bytes():
+    assert bytes(for_era(Raw(DIGITS), modern=False)) == DIGITS
+    typed = DIGITS.replace(b"{", b'{"resultType":"input_required",', 1)
+    assert bytes(for_era(Raw(typed), modern=True)) == typed
+
+
+def test_a_modern_client_gets_a_result_type_and_nothing_else_is_touched():
+    assert bytes(for_era(Raw(DIGITS), modern=True)) == DIGITS.replace(b"{", b'{"resultType":"complete",', 1)
+
+
+def test_a_handshake_client_gets_no_result_type_and_nothing_else_is_touched():
+    typed = DIGITS.replace(b',"_meta"', b',"resultType":"complete","_meta"')
+    assert bytes(for_era(Raw(typed), modern=False)) == DIGITS
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text() | st.just("resultType"), JSON, max_size=4))
+def test_adding_and_taking_the_result_type_leaves_every_other_member(result: dict[str, Any]):
+    raw = Raw(msgspec.json.encode(result))
+    rest = {key: value for key, value in result.items() if key != "resultType"}
+    assert json.loads(bytes(for_era(raw, modern=False))) == rest
+    assert json.loads(bytes(for_era(raw, modern=True))) == {"resultType": result.get("resultType", "complete"), **rest}
+
+
+async def test_the_digits_of_a_result_reach_the_client():
+    client = Client()
+    await client.modern("tools/list")
+    given = {
+        "name": Raw(b'"raw"'),
+        "arguments": Raw(b'{"result":' + DIGITS + b"}"),
+        "_meta": Raw(json.dumps(envelope()).encode()),
+    }
+    caller = client.callers.of("tools/call", given)
+    result = await client.session.handle(caller, client.line, "tools/call", given)
+    assert DIGITS[1:] in bytes(result)
+
+
+# -- questions
+
+
+async def ask(client: Client, *names: str, tool: str = "ask") -> dict[str, Any]:
+    return await client.modern("tools/call", {"name": tool, "arguments": {"names": names}}, **ASKABLE)
+
+
+def retry(asked: dict[str, Any], answers: Any = None, tool: str = "ask", **more: Any) -> dict[str, Any]:
+    given = answers if answers is not None else {key: {"answer": key} for key in asked["inputRequests"]}
+    return {"name": tool, "requestState": asked["requestState"], "inputResponses": given, **more}
+
+
+async def test_a_modern_client_is_asked_by_its_answer_and_resumes_with_the_state():
+    client = Client()
+    asked = await ask(client, "a", "b")
+    assert asked["resultType"] == "input_required"
+    assert list(asked["inputRequests"].values()) == [
+        {"method": "elicitation/create", "params": {"name": name}} for name in ("a", "b")
+    ]
+    result = await client.modern("tools/call", retry(asked), **ASKABLE)
+    assert result["resultType"] == "complete"
+    assert json.loads(text_of(result)) == [{"answer": key} for key in asked["inputRequests"]]
+    assert len(client.surface.exchanges) == 1
+    assert client.session._parked == {}
+
+
+async def test_each_round_has_a_state_of_its_own():
+    client = Client()
+    first = await ask(client, tool="twice")
+    second = await client.modern("tools/call", retry(first, tool="twice"), **ASKABLE)
+    assert second["resultType"] == "input_required"
+    assert second["requestState"] != first["requestState"]
+    result = await client.modern("tools/call", retry(second, tool="twice"), **ASKABLE)
+    assert len(json.loads(text_of(result))) == 2
+
+
+async def test_an_unanswered_question_is_asked_again():
+    client = Client()
+    asked = await ask(client, "a", "b")
+    key_a, key_b = asked["inputRequests"]
+    again = await client.modern("tools/call", retry(asked, {key_a: 1}), **ASKABLE)
+    assert list(again["inputRequests"]) == [key_b]
+    result = await client.modern("tools/call", retry(again, {key_b: 2}), **ASKABLE)
+    assert json.loads(text_of(result)) == [1, 2]
+
+
+@pytest.mark.parametrize("state", ["", "unknown", None, 5, {}])
+async def test_an_unknown_state_is_refused_and_the_call_is_not_made(state: object):
+    client = Client()
+    assert (await refused(client, {"name": "ask", "requestState": state})).code == -32602
+    assert client.surface.exchanges == []
+
+
+async def test_a_state_is_good_once():
+    client = Client()
+    asked = await ask(client, "a")
+    await client.modern("tools/call", retry(asked), **ASKABLE)
+    assert (await refused(client, retry(asked))).code == -32602
+    assert len(client.surface.exchanges) == 1
+
+
+async def test_two_retries_with_one_state_at_once_give_one_answer():
+    client = Client()
+    asked = await ask(client, "a")
+    outcomes = await asyncio.gather(
+        *(client.modern("tools/call", retry(asked), **ASKABLE) for _ in range(2)), return_exceptions=True
+    )
+    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["RpcError", "dict"]
+
+
+async def test_a_state_is_for_the_tool_that_asked():
+    client = Client()
+    asked = await ask(client, "a")
+    assert (await refused(client, retry(asked, tool="echo"))).code == -32602
+    assert text_of(await client.modern("tools/call", retry(asked), **ASKABLE))  # and it is not lost by the attempt
+
+
+async def test_a_state_is_for_whom_it_was_given_to():
+    client = Client()
+    asked = await ask(client, "a")
+    (exchange,) = client.surface.exchanges
+    params = {key: Raw(json.dumps(value).encode()) for key, value in retry(asked).items()}
+    stranger = msgspec.structs.replace(exchange.caller, principal="somebody else")
+    with pytest.raises(RpcError):
+        await client.session.handle(stranger, client.line, "tools/call", params)
+    assert text_of(await client.modern("tools/call", retry(asked), **ASKABLE))
+
+
+async def test_answers_that_are_no_object_are_refused_and_the_call_waits_on():
+    client = Client()
+    asked = await ask(client, "a")
+    assert (await refused(client, retry(asked, ["x"]))).code == -32602
+    assert text_of(await client.modern("tools/call", retry(asked), **ASKABLE))
+
+
+async def test_an_expired_state_is_refused_and_its_work_is_cancelled():
+    client = Client(limits=Limits(question_seconds=0.01))
+    asked = await ask(client, "a")
+    await wait_until(lambda: not client.session._parked)
+    await settle()
+    assert client.surface.cancelled == ["ask"]
+    assert (await refused(client, retry(asked))).code == -32602
+
+
+async def test_closing_the_session_ends_parked_calls_and_the_surface():
+    client = Client()
+    await ask(client, "a")
+    client.session.close()
+    await settle()
+    assert client.surface.cancelled == ["ask"]
+    assert client.surface.closed
+    assert client.session._parked == {}
+
+
+async def test_a_state_cannot_be_guessed():
+    client = Client()
+    states = {(await ask(client, "a"))["requestState"] for _ in range(20)}
+    assert len(states) == 20
+    assert min(map(len, states)) >= 32
+    client.session.close()
+    await settle()
+
+
+async def test_a_handshake_client_is_asked_while_its_call_is_open():
+    client = Client()
+    await client.initialize(**ASKABLE)
+    result = await client.send("tools/call", {"name": "ask", "arguments": {"names": ["a"]}})
+    assert json.loads(text_of(result)) == [{"asked": ["elicitation/create", {"name": "a"}]}]
+
+
+async def test_a_handshake_client_cannot_resume_anything():
+    client = Client()
+    await client.initialize()
+    result = await client.send("tools/call", {"name": "echo", "requestState": "x"})
+    assert text_of(result) == "nothing"
+
+
+async def test_a_cancelled_request_cancels_its_call():
+    client = Client()
+    running = asyncio.ensure_future(client.modern("tools/call", {"name": "wait"}, **ASKABLE))
+    await settle()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    await settle()
+    assert client.surface.cancelled == ["wait"]
+
+
+# -- changes of the list
+
+
+async def listening(client: Client, notifications: Any) -> tuple[asyncio.Task[Any], list[Any]]:
+    """A subscription, and what its line is told."""
+    task = asyncio.ensure_future(client.modern("subscriptions/listen", {"notifications": notifications}))
+    await settle()
+    return task, client.last_line.told
+
+
+async def end(task: asyncio.Task[Any]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_subscription_is_acknowledged_with_its_id_and_told_of_changes():
+    client = Client()
+    task, told = await listening(client, {"toolsListChanged": True, "promptsListChanged": True})
+    meta = {f"{PREFIX}subscriptionId": 1}
+    assert told == [
+        ("notifications/subscriptions/acknowledged", {"notifications": {"toolsListChanged": True}, "_meta": meta})
+    ]
+    client.surface.changed()
+    client.surface.changed()
+    assert told[1:] == [("notifications/tools/list_changed", {"_meta": meta})] * 2
+    assert client.line.told == []
+    await end(task)
+    client.surface.changed()
+    assert len(told) == 3
+
+
+async def test_each_subscription_is_told_under_its_own_id():
+    client = Client()
+    first, told_first = await listening(client, {"toolsListChanged": True})
+    second, told_second = await listening(client, {"toolsListChanged": True})
+    client.surface.changed()
+    assert told_first[-1][1]["_meta"] == {f"{PREFIX}subscriptionId": 1}
+    assert told_second[-1][1]["_meta"] == {f"{PREFIX}subscriptionId": 2}
+    await end(first)
+    client.surface.changed()
+    assert (len(told_first), len(told_second)) == (2, 3)
+    await end(second)
+
+
+@pytest.mark.parametrize("wanted", [{}, {"toolsListChanged": False}, {"toolsListChanged": "true"}, {"x": True}])
+async def test_what_was_not_asked_for_is_not_told(wanted: dict[str, Any]):
+    client = Client()
+    task, told = await listening(client, wanted)
+    client.surface.changed()
+    assert [params["notifications"] for _, params in told] == [{}]
+    await end(task)
+
+
+async def test_a_list_that_never_changes_honours_nothing():
+    client = Client(FakeSurface(changes=False))
+    task, told = await listening(client, {"toolsListChanged": True})
+    assert [params["notifications"] for _, params in told] == [{}]
+    await end(task)
+
+
+@pytest.mark.parametrize("params", [{}, {"notifications": None}, {"notifications": ["toolsListChanged"]}])
+async def test_a_subscription_to_no_object_is_invalid(params: dict[str, Any]):
+    client = Client()
+    assert (await refused(client, params, "subscriptions/listen")).code == -32602
+    assert client.last_line.told == []
+
+
+async def test_subscriptions_are_answered_when_there_will_be_no_more_to_tell():
+    client = Client()
+    task, _ = await listening(client, {"toolsListChanged": True})
+    client.session.end_subscriptions()
+    result = await asyncio.wait_for(task, 5)
+    assert result["resultType"] == "complete"
+
+
+async def test_a_handshake_client_is_told_of_changes_once_it_said_that_it_is_ready():
+    client = Client()
+    client.surface.changed()
+    await client.send("initialize", {"protocolVersion": "2025-11-25"})
+    client.surface.changed()
+    assert client.line.told == []
+    client.session.notice("notifications/initialized")
+    client.session.notice("notifications/unknown")
+    client.surface.changed()
+    assert client.line.told == [("notifications/tools/list_changed", {})]

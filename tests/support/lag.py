@@ -1,0 +1,36 @@
+"""How long the event loop was kept from running: a task that wants to wake often and notes how late it did."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from types import TracebackType
+from typing import Self
+
+INTERVAL_SECONDS = 0.005
+
+
+class LagProbe:
+    """`async with LagProbe() as lag: ...; assert lag.worst_seconds < 0.05`"""
+
+    def __init__(self) -> None:
+        self.worst_seconds = 0.0
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._watch())
+        await asyncio.sleep(0)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._task is not None
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _watch(self) -> None:
+        while True:
+            before = time.monotonic()
+            await asyncio.sleep(INTERVAL_SECONDS)
+            self.worst_seconds = max(self.worst_seconds, time.monotonic() - before - INTERVAL_SECONDS)

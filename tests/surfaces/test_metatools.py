@@ -1,0 +1,266 @@
+"""The two tools that every client sees: their definitions, the instructions, and names from before 0.11.0."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import msgspec
+import pytest
+from msgspec import Raw
+
+from mcp_workbench.config.model import Config
+from mcp_workbench.surfaces.metatools import definitions, instructions
+from mcp_workbench.surfaces.proxy import ProxySurface
+from mcp_workbench.workbench import Workbench
+from tests.support.configs import read_log, rogue
+from tests.surfaces.benches import HANDSHAKE, MODERN, call, config_of, error_of, knowing, listed, running
+
+KNOWN = {"dev": {"fs": ["read", "write"], "db": ["query"]}, "ops": {"fs": ["read"]}}
+MIGRATION = "Tool names changed in 0.11.0: see docs/migration.md"
+
+
+def schema_of(config: Config, index: int) -> dict[str, Any]:
+    return json.loads(bytes(definitions(config)[index]))["inputSchema"]
+
+
+# -- definitions
+
+
+async def test_the_list_is_the_same_bytes_every_time_and_in_both_eras():
+    async with knowing(KNOWN) as workbench:
+        first, second = ProxySurface(workbench), ProxySurface(knowing(KNOWN))
+        assert len({bytes(await one.list(caller)) for one in (first, second) for caller in (HANDSHAKE, MODERN)}) == 1
+        await call(first, "open_toolbox", {"toolbox": "dev"})
+        assert bytes(await first.list(HANDSHAKE)) == bytes(await second.list(HANDSHAKE))
+
+
+async def test_there_are_two_tools_and_opening_is_read_only():
+    opener, user = await listed(ProxySurface(knowing(KNOWN)))
+    assert (opener["name"], user["name"]) == ("open_toolbox", "use_tool")
+    assert opener["annotations"] == {"readOnlyHint": True}
+    assert "readOnlyHint" not in user.get("annotations", {})
+
+
+@pytest.mark.parametrize("known", [KNOWN, {}, {"o": {"s": []}}])
+def test_the_schemas_are_valid_json_schema(known: Any):
+    for raw in definitions(config_of(known)):
+        jsonschema.Draft202012Validator.check_schema(json.loads(bytes(raw))["inputSchema"])
+
+
+def test_the_schema_of_open_toolbox_names_the_toolboxes_and_takes_nothing_else():
+    schema = schema_of(config_of(KNOWN), 0)
+    assert schema["properties"]["toolbox"]["enum"] == ["dev", "ops"]
+    check = jsonschema.Draft202012Validator(schema).is_valid
+    assert check({"toolbox": "dev"})
+    assert not any(map(check, [{}, {"toolbox": "x"}, {"toolbox": 5}, {"toolbox": "dev", "extra": 1}]))
+
+
+def test_without_toolboxes_the_schema_is_still_one_that_can_be_met():
+    schema = schema_of(config_of({}), 0)
+    assert "enum" not in schema["properties"]["toolbox"]  # an empty enum is refused by many hosts
+
+
+def test_the_schema_of_use_tool_takes_what_the_workbench_takes():
+    check = jsonschema.Draft202012Validator(schema_of(config_of(KNOWN), 1)).is_valid
+    tool = {"toolbox": "dev", "server": "fs", "tool": "read"}
+    assert check({"tool": tool})
+    assert check({"tool": tool, "arguments": {"a": 1}})
+    for wrong in (
+        {},
+        {"tool": "dev__fs__read"},
+        {"tool": tool | {"x": 1}},
+        {"tool": tool, "x": 1},
+        {"tool": tool | {"server": ""}},
+    ):
+        assert not check(wrong)
+    assert not check({"tool": {"toolbox": "dev", "server": "fs"}})
+
+
+def test_use_tool_says_where_its_parts_come_from_with_an_example():
+    description = json.loads(bytes(definitions(config_of(KNOWN))[1]))["description"]
+    for field in ("toolbox_name", "source_server", "name"):
+        assert field in description
+    example = json.loads(description[description.index("{") :])
+    assert (example["tool"]["toolbox"], example["tool"]["server"]) == ("dev", "fs")
+
+
+# -- instructions
+
+
+def test_the_instructions_name_each_toolbox_its_servers_and_a_call():
+    text = instructions(config_of(KNOWN))
+    assert "- dev (2 servers): The toolbox dev" in text
+    assert "- ops (1 server): The toolbox ops" in text
+    assert json.loads(text[text.index("{") :])["tool"]["server"] == "fs"
+
+
+def test_the_toolboxes_stand_in_the_description_of_open_toolbox_too():
+    assert "- dev (2 servers): The toolbox dev" in json.loads(bytes(definitions(config_of(KNOWN))[0]))["description"]
+
+
+def test_without_toolboxes_the_file_to_edit_is_named():
+    assert "/etc/workbench-config.json" in instructions(config_of({}))
+    assert "/etc/workbench-config.json" in json.loads(bytes(definitions(config_of({}))[0]))["description"]
+
+
+def test_a_description_of_several_lines_is_one_line_of_the_list():
+    config = config_of({"dev": {"fs": []}})
+    toolbox = msgspec.structs.replace(config.toolboxes["dev"], description="one\n  two\x1b\n- evil (9 servers)")
+    text = instructions(msgspec.structs.replace(config, toolboxes={"dev": toolbox}))
+    assert "- dev (1 server): one two\\x1b - evil (9 servers)" in text
+
+
+# -- names from before 0.11.0
+
+
+def sends(text: str) -> list[dict[str, Any]]:
+    """The structured calls that an error shows."""
+    return [json.loads(line.removeprefix("Send: use_tool ")) for line in text.splitlines() if line.startswith("Send: ")]
+
+
+@pytest.mark.parametrize("name", ["db_query", "dev__db_query", "dev__db__query"])
+@pytest.mark.parametrize("way", ["tools/call", "tool", "tool_name", "workbench_use_tool"])
+async def test_a_historical_name_of_a_known_tool_gets_the_structured_call(name: str, way: str):
+    surface = ProxySurface(knowing(KNOWN))
+    match way:
+        case "tools/call":
+            result = await call(surface, name, {"sql": "x"})
+        case "workbench_use_tool":
+            result = await call(surface, way, {"toolbox_name": "dev", "tool_name": name, "arguments": {"sql": "x"}})
+        case _:
+            result = await call(surface, "use_tool", {way: name, "arguments": {"sql": "x"}})
+    text = error_of(result)
+    assert MIGRATION in text
+    assert sends(text) == [{"tool": {"toolbox": "dev", "server": "db", "tool": "query"}, "arguments": {"sql": "x"}}]
+
+
+@pytest.mark.parametrize("name", ["fs_remove", "nothing", "workbench_open_toolbox", "dev__fs__", "", "🙂\n"])
+async def test_any_other_name_is_told_that_names_changed_and_no_call(name: str):
+    text = error_of(await call(ProxySurface(knowing(KNOWN)), name, {}))
+    assert MIGRATION in text
+    assert sends(text) == []
+
+
+async def test_if_several_tools_had_a_name_all_are_shown_and_none_is_chosen():
+    surface = ProxySurface(knowing(KNOWN))
+    result = await call(surface, "fs_read", {})
+    assert [sent["tool"]["toolbox"] for sent in sends(error_of(result))] == ["dev", "ops"]
+    assert "toolbox" not in result["_meta"]["mcp-workbench/error"]
+
+
+async def test_at_most_five_are_shown():
+    surface = ProxySurface(knowing({f"box{number}": {"fs": ["read"]} for number in range(8)}))
+    assert len(sends(error_of(await call(surface, "fs_read", {})))) == 5
+
+
+async def test_a_tool_of_a_server_cannot_take_the_place_of_a_meta_tool():
+    surface = ProxySurface(knowing({"dev": {"open": ["toolbox"], "use": ["tool"]}}))
+    assert error_of(await call(surface, "use_tool", {})).startswith("Invalid tool identifier: expected an object")
+
+
+# -- errors
+
+
+@pytest.mark.parametrize(
+    ("tool", "text", "where"),
+    [
+        (("Dev", "fs", "read"), "Toolbox 'Dev' not found\nDid you mean 'dev'?", {"toolbox": "Dev"}),
+        (
+            ("dev", "fss", "read"),
+            "Server 'fss' not found in toolbox 'dev'\nDid you mean 'fs'?",
+            {"toolbox": "dev", "server": "fss"},
+        ),
+        (
+            ("dev", "fs", "raed"),
+            "Tool 'raed' not found in server 'fs' (toolbox 'dev')\nDid you mean 'read'?",
+            {"toolbox": "dev", "server": "fs", "tool": "raed"},
+        ),
+        (("dev", "db", "zzz"), "Tool 'zzz' not found in server 'db' (toolbox 'dev')\nAvailable tools: 'query'", None),
+    ],
+)
+async def test_what_does_not_exist_is_named_with_help_and_for_programs(
+    tool: tuple[str, str, str], text: str, where: Any
+):
+    given = dict(zip(("toolbox", "server", "tool"), tool, strict=True))
+    result = await call(ProxySurface(knowing(KNOWN)), "use_tool", {"tool": given})
+    assert error_of(result) == text
+    meta = result["_meta"]["mcp-workbench/error"]
+    code = meta.pop("code")
+    assert code in {"toolbox_not_found", "server_not_found", "tool_not_found"}
+    assert where is None or meta == where
+
+
+async def test_a_toolbox_that_does_not_exist_cannot_be_opened():
+    text = error_of(await call(ProxySurface(knowing(KNOWN)), "open_toolbox", {"toolbox": "zzz"}))
+    assert text == "Toolbox 'zzz' not found\nAvailable toolboxes: 'dev', 'ops'"
+
+
+async def test_a_toolbox_of_which_every_server_fails_says_why_server_by_server():
+    async with knowing(KNOWN) as workbench:
+        text = error_of(await call(ProxySurface(workbench), "open_toolbox", {"toolbox": "dev"}))
+    lines = text.splitlines()
+    assert lines[0] == "Toolbox 'dev' could not be opened"
+    assert [line.split(":")[0] for line in lines[1:3]] == ["- fs", "- db"]
+    assert "ENOENT" in lines[1]
+
+
+async def test_a_server_that_cannot_be_started_is_named():
+    async with Workbench(config_of({"dev": {"fs": []}})) as workbench:
+        tool = {"toolbox": "dev", "server": "fs", "tool": "read"}
+        text = error_of(await call(ProxySurface(workbench), "use_tool", {"tool": tool}))
+    assert text.startswith(
+        "Failed to connect to server 'fs' in toolbox 'dev': command '/no/such/program' was not found"
+    )
+
+
+async def test_a_hostile_name_is_shown_on_one_line():
+    given = {"toolbox": "x\n\x1b[31m\u202e" + "y" * 1000, "server": "s", "tool": "t"}
+    text = error_of(await call(ProxySurface(knowing(KNOWN)), "use_tool", {"tool": given}))
+    assert text.splitlines()[0].startswith("Toolbox 'x\\n\\x1b[31m\\u202eyyy")
+    assert len(text) < 500
+
+
+# -- with a real server
+
+
+async def test_opening_lists_and_using_calls(tmp_path: Path):
+    async with running(tmp_path, {"dev": {"one": rogue(), "two": rogue("exit_at_start")}}, "proxy") as workbench:
+        surface = ProxySurface(workbench)
+        opened = json.loads((await call(surface, "open_toolbox", {"toolbox": "dev"}))["content"][0]["text"])
+        assert list(opened)[:3] == ["toolbox", "description", "servers_connected"]
+        assert opened["servers_connected"] == 1
+        assert [failed["server"] for failed in opened["servers_failed"]] == ["two"]
+        assert [tool["name"] for tool in opened["tools"]] == ["echo", "nonce"]
+        tool = {"toolbox": "dev", "server": "one", "tool": "nonce"}
+        result = await call(surface, "use_tool", {"tool": tool, "arguments": '{"nonce":\n"7"}'})
+        assert result["content"] == [{"type": "text", "text": "7"}]
+
+
+async def test_nothing_is_started_for_a_call_that_is_wrong(tmp_path: Path):
+    log = tmp_path / "log"
+    async with running(tmp_path, {"dev": {"one": rogue(log=log)}}, "proxy") as workbench:
+        surface = ProxySurface(workbench)
+        good = {"toolbox": "dev", "server": "one", "tool": "echo"}
+        for wrong in (
+            {"tool": good, "x": 1},
+            {"tool": good, "arguments": 5},
+            {"tool": good | {"server": "two"}},
+            {"tool": "one_echo"},
+        ):
+            error_of(await call(surface, "use_tool", wrong))
+        assert read_log(log) == []
+
+
+async def test_what_a_server_refused_is_a_failure_and_its_code_is_told(tmp_path: Path):
+    async with running(tmp_path, {"dev": {"one": rogue("rpc_error")}}, "proxy") as workbench:
+        tool = {"toolbox": "dev", "server": "one", "tool": "echo"}
+        result = await call(ProxySurface(workbench), "use_tool", {"tool": tool})
+        assert error_of(result) == "Tool 'echo' in server 'one' (toolbox 'dev') failed: not on a Sunday (code -32050)"
+        assert result["_meta"]["mcp-workbench/error"] == {"code": "server_refused", **tool}
+
+
+def test_raw_is_what_definitions_are():
+    assert all(isinstance(raw, Raw) for raw in definitions(config_of(KNOWN)))

@@ -1,0 +1,164 @@
+"""The log: one event is one line, nothing invisible, no secrets, and nobody suffers if it cannot be written."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import subprocess
+import sys
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_workbench.observe import LEVELS, Log, Redactor
+
+ANY_TEXT = st.text(st.characters())
+SECRET = "s3cr3t/+ vä?lue\n&x"  # noqa: S105 -- a made-up one
+
+
+@contextlib.contextmanager
+def capturing(level: str = "debug") -> Iterator[tuple[Log, list[bytes]]]:
+    """A log, and after the block what it wrote."""
+    source, sink = os.pipe()
+    written: list[bytes] = []
+    try:
+        yield Log(sink, level), written
+    finally:
+        os.close(sink)
+        with os.fdopen(source, "rb") as file:
+            written.append(file.read())
+
+
+def line_of(message: str, secrets: tuple[str, ...] = (), **values: object) -> str:
+    with capturing() as (log, written):
+        log.redact.hide(secrets)
+        log.event("info", message, values)
+    return written[0].decode()
+
+
+@given(st.dictionaries(st.sampled_from(["server", "error", "reason"]), ANY_TEXT))
+def test_one_event_is_one_line_without_anything_invisible_whatever_the_text(values: dict[str, str]):
+    line = line_of("something happened", **values)
+    assert line.endswith("\n")
+    assert line.count("\n") == 1
+    assert not {unicodedata.category(character) for character in line[:-1]} & {"Cc", "Cf", "Zl", "Zp", "Cs"}
+    assert len(line[:-1].splitlines()) == 1
+
+
+def test_values_stand_behind_the_message_and_what_has_spaces_is_quoted():
+    line = line_of("it ended", server="dev/fs", reason="no more", code=3, absent=None, empty="")
+    assert line.split(" ", 1)[1] == 'info it ended server=dev/fs reason="no more" code=3 empty=""\n'
+
+
+def test_a_long_value_is_cut():
+    assert len(line_of("m", reason="x" * 100_000)) < 600
+
+
+@pytest.mark.parametrize("level", LEVELS[:-1])
+def test_events_below_the_level_are_not_written(level: str):
+    with capturing(level) as (log, written):
+        for event in LEVELS[:-1]:
+            log.event(event, "event", {})
+    levels = [line.split()[1].decode() for line in written[0].splitlines()]
+    assert levels == list(LEVELS[LEVELS.index(level) : -1])
+
+
+def test_off_is_silent_and_the_level_can_be_changed():
+    with capturing("off") as (log, written):
+        log.event("error", "no", {})
+        log.set_level("error")
+        log.event("error", "yes", {})
+    assert b"no" not in written[0]
+    assert b"yes" in written[0]
+
+
+# -- secrets
+
+FORMS = {
+    "plain": SECRET,
+    "base64": base64.b64encode(SECRET.encode()).decode(),
+    "base64 without padding": base64.b64encode(SECRET.encode()).decode().rstrip("="),
+    "base64url": base64.urlsafe_b64encode(SECRET.encode()).decode(),
+    "url": quote(SECRET),
+    "url, all": quote(SECRET, safe=""),
+    "form": quote_plus(SECRET),
+}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_a_secret_is_never_written_in_any_usual_form(form: str):
+    line = line_of("failed", (SECRET,), reason=f"before {form} after")
+    assert "s3cr3t" not in line
+    assert form.rstrip("=") not in line
+    assert "before ***" in line
+    assert "after" in line
+
+
+@given(st.text(st.characters(exclude_categories=("Cs",)), min_size=6, max_size=30), st.text(max_size=20))
+def test_any_secret_is_gone_from_any_text_around_it(secret: str, around: str):
+    redact = Redactor()
+    redact.hide([secret])
+    hidden = redact(f"{around}{secret}{around}")
+    if not (secret.startswith("/") and Path(secret.split("\0", maxsplit=1)[0]).exists()) and secret not in "***" * 20:
+        assert secret not in hidden or secret in around
+
+
+def test_a_secret_that_contains_another_one_disappears_whole():
+    redact = Redactor()
+    redact.hide(["secret"])
+    redact.hide(["my-secret-key"])
+    assert redact("a my-secret-key b secret c") == "a *** b *** c"
+
+
+@pytest.mark.parametrize("position", [484, 490, 495, 499])
+def test_half_of_a_secret_is_not_written_where_a_long_value_is_cut(position: int):
+    """Redact before cutting: half a secret would no longer be recognised."""
+    secret = "0123456789abcdef" * 2
+    line = line_of("failed", (secret,), reason="x" * position + secret)
+    assert "0123" not in line.split("reason=")[1]
+
+
+def test_short_values_and_plain_paths_are_spared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HOME", "/home/nobody-here")
+    redact = Redactor()
+    redact.hide(["1", "true", "", str(tmp_path), "/home/nobody-here"])
+    text = f"1 true {tmp_path} /home/nobody-here"
+    assert redact(text) == text
+
+
+@pytest.mark.parametrize("value", ["/not/a/path/but/a/secret", "a\0b-secret", "/a\0b-secret", "half\ud800-secret"])
+def test_any_other_value_can_be_hidden(value: str):
+    redact = Redactor()
+    redact.hide([value])
+    assert redact(f"x {value} y") == "x *** y"
+
+
+# -- a log that cannot be written
+
+
+def test_a_log_that_cannot_be_written_disturbs_nobody():
+    source, sink = os.pipe()
+    os.close(source)
+    log = Log(sink, "debug")
+    log.event("error", "nobody reads", {})
+    os.close(sink)
+    log.event("error", "closed", {})
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="platform: no /dev/full")
+def test_a_full_disk_disturbs_nobody():
+    with Path("/dev/full").open("wb") as full:
+        Log(full.fileno(), "debug").event("error", "full", {})
+
+
+def test_a_program_without_stderr_logs_nothing_and_goes_on():
+    code = "from mcp_workbench import observe; observe.error('x', a=1); print('alive')"
+    script = f'exec "{sys.executable}" -c "{code}" 2>&-'
+    done = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, check=False, timeout=20)
+    assert done.stdout == "alive\n"

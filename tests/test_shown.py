@@ -1,0 +1,57 @@
+"""Foreign text, shown: one line, nothing invisible, ordinary text left alone."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_workbench.shown import shown
+
+ANY_TEXT = st.text(st.characters())  # surrogates, private use and unassigned characters included
+INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
+@given(ANY_TEXT)
+def test_nothing_invisible_remains_of_any_text(text: str):
+    result = shown(text)
+    assert not {unicodedata.category(character) for character in result} & INVISIBLE
+    assert len(result.splitlines()) <= 1
+    result.encode()
+
+
+@given(st.text(st.characters(categories=("L", "M", "N", "P", "S", "Zs")), max_size=200))
+def test_ordinary_text_of_any_script_is_left_alone(text: str):
+    assert shown(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("\x1b[31mred", "\\x1b[31mred"),
+        ("a\x00b", "a\\x00b"),
+        ("right\u202eleft", "right\\u202eleft"),
+        ("zero\u200bwidth", "zero\\u200bwidth"),
+        ("tag\U000e0041", "tag\\U000e0041"),
+        ("half\ud800", "half\\ud800"),
+        ("line\u2028end", "line\\u2028end"),
+        ("c1\x9bcsi", "c1\\x9bcsi"),
+        ("soft\xadhyphen", "soft\\xadhyphen"),
+        ("naïve 日本語 🙂 'x'", "naïve 日本語 🙂 'x'"),
+    ],
+)
+def test_hidden_characters_appear_as_escapes(text: str, expected: str):
+    assert shown(text) == expected
+
+
+@pytest.mark.parametrize("text", ["line\nbreak", "tab\tcr\r"])
+def test_line_breaks_and_tabs_appear_as_escapes(text: str):
+    assert shown(text).isprintable()
+
+
+def test_a_long_text_is_cut_and_says_so():
+    assert shown("x" * 10, 10) == "x" * 10
+    assert shown("x" * 11, 10) == "x" * 10 + "…"
+    assert len(shown("n" * 10_000)) == 201

@@ -1,0 +1,260 @@
+"""Envelopes: what is read, what is repaired, what is refused; and ids that cannot be guessed."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Raw
+
+from mcp_workbench.limits import DEFAULTS
+from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire.jsonrpc import UNSET, Ids, RpcError, Unreadable, read
+
+
+def unreadable(line: bytes) -> Unreadable:
+    with pytest.raises(Unreadable) as caught:
+        read(line)
+    return caught.value
+
+
+# -- the four kinds
+
+
+def test_a_request_keeps_its_params_as_the_bytes_they_were():
+    message = read(b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"n": 1.00, "m":1e400}}')
+    assert (message.id, message.method) == (7, "tools/call")
+    assert bytes(message.params) == b'{"n": 1.00, "m":1e400}'
+
+
+def test_a_notification_has_no_id_and_a_null_id_is_not_the_same():
+    assert read(b'{"jsonrpc":"2.0","method":"x"}').id is UNSET
+    assert read(b'{"jsonrpc":"2.0","id":null,"method":"x"}').id is None
+
+
+def test_a_response_has_a_result_or_an_error_and_null_is_a_result():
+    assert bytes(read(b'{"jsonrpc":"2.0","id":1,"result":null}').result) == b"null"
+    assert jsonrpc.is_present(read(b'{"jsonrpc":"2.0","id":"a","error":{"code":1,"message":"x"}}').error)
+    assert read(b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"x"}}').id is None
+
+
+@pytest.mark.parametrize("id_", [0, -1, 2**53, 10**30, "", "a", "\u2028"])
+def test_any_whole_number_or_string_is_an_id(id_: int | str):
+    line = json.dumps({"jsonrpc": "2.0", "id": id_, "method": "x"}).encode()
+    assert read(line).id == id_
+
+
+def test_an_unknown_member_is_ignored_and_of_a_duplicate_the_last_one_counts():
+    message = read(b'{"jsonrpc":"2.0","extra":[1],"id":1,"id":2,"method":"a","method":"b","params":1,"params":{}}')
+    assert (message.id, message.method, bytes(message.params)) == (2, "b", b"{}")
+
+
+# -- what is no message
+
+MALFORMED = {
+    "nothing": b"",
+    "text": b"Starting server...",
+    "number": b"5",
+    "string": b'"jsonrpc"',
+    "null": b"null",
+    "array": b'[{"jsonrpc":"2.0","id":1,"method":"x"}]',
+    "empty object": b"{}",
+    "no version": b'{"id":1,"method":"x"}',
+    "wrong version": b'{"jsonrpc":"1.0","id":1,"method":"x"}',
+    "version is a number": b'{"jsonrpc":2.0,"id":1,"method":"x"}',
+    "float id": b'{"jsonrpc":"2.0","id":1.5,"method":"x"}',
+    "whole float id": b'{"jsonrpc":"2.0","id":1.0,"method":"x"}',
+    "bool id": b'{"jsonrpc":"2.0","id":true,"method":"x"}',
+    "object id": b'{"jsonrpc":"2.0","id":{},"method":"x"}',
+    "array id": b'{"jsonrpc":"2.0","id":[1],"method":"x"}',
+    "id of 5000 digits": b'{"jsonrpc":"2.0","id":' + b"9" * 5000 + b',"method":"x"}',
+    "method is a number": b'{"jsonrpc":"2.0","id":1,"method":5}',
+    "response without id": b'{"jsonrpc":"2.0","result":{}}',
+    "result with null id": b'{"jsonrpc":"2.0","id":null,"result":{}}',
+    "result and error": b'{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":"x"}}',
+    "neither result nor error": b'{"jsonrpc":"2.0","id":1}',
+    "method is null": b'{"jsonrpc":"2.0","id":1,"method":null}',
+    "cut off": b'{"jsonrpc":"2.0","id":1,"method":"x"',
+    "two values": b'{"jsonrpc":"2.0","method":"x"}{}',
+    "trailing comma": b'{"jsonrpc":"2.0","method":"x",}',
+    "single quotes": b"{'jsonrpc':'2.0','method':'x'}",
+    "NaN": b'{"jsonrpc":"2.0","method":"x","params":{"n":NaN}}',
+    "bad escape": b'{"jsonrpc":"2.0","method":"x","params":{"n":"\\x41"}}',
+    "bare control character": b'{"jsonrpc":"2.0","method":"x","params":{"n":"a\x01b"}}',
+    "bare NUL": b'{"jsonrpc":"2.0","method":"x\x00"}',
+    "NUL before": b'\x00{"jsonrpc":"2.0","method":"x"}',
+    "leading zero": b'{"jsonrpc":"2.0","method":"x","params":{"n":01}}',
+    "deep": b'{"jsonrpc":"2.0","id":1,"result":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    "deep and open": b'{"jsonrpc":"2.0","id":1,"result":' + b'{"a":' * 100_000,
+}
+
+
+@pytest.mark.parametrize("line", MALFORMED.values(), ids=MALFORMED)
+def test_everything_else_is_unreadable(line: bytes):
+    unreadable(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "claims"),
+    [
+        (b"banner", False),
+        (b'{"level":"info"}', False),
+        (b'{"jsonrpc":"2.0","id":1.5}', True),
+        (b'{"jsonrpc":"2.0"', True),
+    ],
+)
+def test_it_is_told_whether_a_line_claims_to_be_a_message(line: bytes, *, claims: bool):
+    assert unreadable(line).claims is claims
+
+
+@pytest.mark.parametrize(
+    ("line", "syntax"), [(b"{", True), (b"[]", False), (b'{"jsonrpc":"1.0"}', False), (b"\xff", True)]
+)
+def test_it_is_told_whether_json_or_json_rpc_is_broken(line: bytes, *, syntax: bool):
+    assert unreadable(line).syntax is syntax
+
+
+@given(st.binary())
+def test_any_bytes_are_read_or_unreadable(line: bytes):
+    with contextlib.suppress(Unreadable):
+        read(line)
+
+
+# -- repair
+
+
+def text_through(body: bytes) -> str:
+    message = read(b'{"jsonrpc":"2.0","id":1,"result":{"text":"' + body + b'"}}')
+    return json.loads(bytes(message.result))["text"]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b"half \\ud83d pair", "half \ufffd pair"),
+        (b"\\ud83d", "\ufffd"),
+        (b"\\uDC00", "\ufffd"),
+        (b"\\udc00\\ud800", "\ufffd\ufffd"),
+        (b"\\ud83d\\ude42", "\U0001f642"),
+        (b"\\ud83d\\ud83d\\ude42", "\ufffd\U0001f642"),
+        (b"\\ud83d\\ude42\\ude42", "\U0001f642\ufffd"),
+        (b"\\\\ud800 \\ud800", "\\ud800 \ufffd"),  # an escaped backslash is no escape
+        (b"\\\\\\ud800", "\\\ufffd"),
+        (b"a\\u0000b", "a\0b"),
+        ("a\u2028b\u2029c".encode(), "a\u2028b\u2029c"),
+        (b"\xff\xfe", "\ufffd\ufffd"),
+        (b"\xed\xa0\x80", "\ufffd\ufffd\ufffd"),  # a surrogate in UTF-8
+        (b"caf\xc3\xa9", "café"),
+    ],
+)
+def test_text_that_is_not_quite_unicode_is_repaired_and_the_rest_is_kept(body: bytes, expected: str):
+    assert text_through(body) == expected
+
+
+ESCAPES = st.sampled_from([b"\\ud83d", b"\\ude42", b"\\\\", b"x", b"\\n", b"\\ud800", b"\\udfff", b"\\u0041"])
+
+
+@given(st.lists(ESCAPES, max_size=8))
+def test_every_mixture_of_escapes_comes_out_as_a_lenient_reader_reads_it(parts: list[bytes]):
+    body = b"".join(parts)
+    lenient = json.loads(b'"' + body + b'"')  # the standard library joins pairs and keeps halves
+    expected = "".join("\ufffd" if "\ud800" <= character <= "\udfff" else character for character in lenient)
+    assert text_through(body) == expected
+
+
+def test_a_message_beyond_the_repair_limit_is_refused_rather_than_repaired():
+    body = b"\\ud800" + b"x" * DEFAULTS.repair_bytes
+    unreadable(b'{"jsonrpc":"2.0","id":1,"result":{"text":"' + body + b'"}}')
+
+
+# -- recovering an id
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"jsonrpc":"2.0","id":41,"result":{',
+        b'{"jsonrpc":"2.0", "id" : 41.5, "result":{}}',
+        b'{"jsonrpc":"1.0","result":{' + b'"a":1,' * 10_000 + b'"b":2},"id":41}',
+        b'{"id":7,"nested":{"id":41}}',
+        b'{"jsonrpc":"2.0","id":41,"result":' + b"[" * 100_000,
+    ],
+)
+def test_the_id_of_a_known_request_is_found_near_either_end(line: bytes):
+    assert jsonrpc.recover_id(line, {41}.__contains__) == 41
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b'{"id":"41"}',
+        b'{"id":411}',
+        b'{"id":141}',
+        b'{"id":null}',
+        b'{"id":' + b"4" * 5000,
+        b"x" * 5000 + b'"id":41' + b"x" * 5000,
+    ],
+)
+def test_no_id_is_made_up(line: bytes):
+    assert jsonrpc.recover_id(line, {41, 4, 1}.__contains__) is None
+
+
+# -- ids
+
+
+def test_ids_are_distinct_positive_and_below_what_javascript_can_count():
+    ids = [Ids() for _ in range(2)]
+    drawn = [make() for make in ids for _ in range(5_000)]
+    assert len(set(drawn)) == len(drawn)
+    assert all(0 < id_ < 2**52 for id_ in drawn)
+
+
+def test_ids_cannot_be_guessed_from_the_ones_before():
+    make = Ids()
+    drawn = [make() for _ in range(200)]
+    steps = {after - before for before, after in itertools.pairwise(drawn)}
+    assert len(steps) == 199
+    assert max(drawn) > 2**50  # the whole range is used
+    assert Ids()() not in drawn
+
+
+# -- writing
+
+
+def test_lines_are_compact_json_without_a_line_break():
+    raw = Raw(b'{"n":1.00}')
+    assert (
+        jsonrpc.request_line(1, "m", {"a": raw}) == b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":{"n":1.00}}}'
+    )
+    assert jsonrpc.notification_line("m", {}) == b'{"jsonrpc":"2.0","method":"m"}'
+    assert jsonrpc.notification_line("m", {"a": "x\ny"}) == b'{"jsonrpc":"2.0","method":"m","params":{"a":"x\\ny"}}'
+    assert jsonrpc.result_line("a", raw) == b'{"jsonrpc":"2.0","id":"a","result":{"n":1.00}}'
+
+
+def test_an_error_line_has_data_only_where_there_is_some():
+    assert json.loads(jsonrpc.error_line(None, RpcError(-1, "no"))) == {
+        "jsonrpc": "2.0",
+        "id": None,
+        "error": {"code": -1, "message": "no"},
+    }
+    assert json.loads(jsonrpc.error_line(1, RpcError(-1, "no", {"a": None})))["error"]["data"] == {"a": None}
+
+
+@pytest.mark.parametrize("raw", [b'"no"', b"null", b"[]", b"5", b'{"code":"x","message":5}', b'{"code":1e400}'])
+def test_an_error_in_any_other_form_is_still_an_error(raw: bytes):
+    assert jsonrpc.error_body(Raw(raw)).message
+
+
+def test_members_of_an_object_stay_raw_and_anything_else_has_none():
+    assert {key: bytes(value) for key, value in jsonrpc.fields(Raw(b'{"a": 1.0,"b":[ ]}')).items()} == {
+        "a": b"1.0",
+        "b": b"[ ]",
+    }
+    with pytest.raises(msgspec.DecodeError):
+        jsonrpc.fields(Raw(b"[]"))
