@@ -273,6 +273,28 @@ async def test_what_a_server_says_when_it_refuses_a_call_is_redacted_and_escaped
         assert isinstance(caught.value.fault, ServerRefused)
 
 
+NAIVE = """
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    answer = {"error": {"code": -32601, "message": "Method not found"}}
+    if "id" not in message:
+        answer = {"error": {"code": -32600, "message": "Invalid Request: no id"}}
+    elif message["method"] == "initialize":
+        answer = {"result": {"protocolVersion": "2025-11-25", "capabilities": {}}}
+    elif message["method"] == "tools/list":
+        answer = {"result": {"tools": [{"name": "t", "inputSchema": {}}]}}
+    print(json.dumps({"jsonrpc": "2.0", "id": message.get("id"), **answer}), flush=True)
+"""
+
+
+async def test_a_naive_server_that_answers_notifications_with_an_error_stays_usable(tmp_path: Path):
+    """It complains of `notifications/initialized`, to which there is no answer; no request of ours is lost by that."""
+    entry = {"command": rogue()["command"], "args": ["-SEc", NAIVE]}
+    async with workbench(tmp_path, {"dev": {"naive": entry, "good": rogue()}}) as bench:
+        assert (await bench.open("dev")).failed == ()
+
+
 # -- changes
 
 
@@ -280,7 +302,7 @@ async def test_a_changed_list_is_read_again_and_told(tmp_path: Path):
     changed = asyncio.Event()
     async with workbench(tmp_path, {"dev": {"fs": rogue("list_changed")}}, relist_interval_seconds=0.05) as bench:
         await bench.open("dev")
-        stop = bench.on_change(changed.set)
+        stop = bench.on_change(lambda _toolbox: changed.set())
         await bench.use(tool("fs", "grow"))
         await asyncio.wait_for(changed.wait(), 5)
         assert names(await bench.open("dev")) == [("fs", "echo"), ("fs", "grow"), ("fs", "grown_2")]
@@ -307,7 +329,7 @@ async def test_an_unchanged_list_is_not_told(tmp_path: Path):
     told: list[None] = []
     async with workbench(tmp_path, {"dev": {"fs": rogue("ok", log=log)}}, relist_interval_seconds=0.01) as bench:
         await bench.open("dev")
-        bench.on_change(lambda: told.append(None))
+        bench.on_change(lambda _toolbox: told.append(None))
         bench._servers["dev"]["fs"]._list_changed()
         await wait_until(lambda: len(received(log, "tools/list")) == 2)
         await bench.use(tool("fs", "echo"))
@@ -342,10 +364,11 @@ async def test_whoever_waits_for_a_start_is_told_that_the_workbench_closes(what:
         assert census(marker) == []
 
 
-async def test_a_cancelled_open_does_not_stop_the_start_that_others_wait_for(tmp_path: Path):
+@pytest.mark.parametrize("what", ["open", "use"])
+async def test_a_cancelled_caller_does_not_stop_the_start_that_others_wait_for(what: str, tmp_path: Path):
     log = tmp_path / "log"
     async with workbench(tmp_path, {"dev": {"fs": rogue("slow_start", 0.2, log=log)}}) as bench:
-        first = asyncio.ensure_future(bench.open("dev"))
+        first = asyncio.ensure_future(bench.open("dev") if what == "open" else bench.use(tool("fs", "echo")))
         await asyncio.sleep(0)
         second = asyncio.ensure_future(bench.open("dev"))
         third = asyncio.ensure_future(bench.use(tool("fs", "echo")))

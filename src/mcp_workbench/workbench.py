@@ -80,10 +80,11 @@ class Workbench:
         self.catalog = Catalog({name: tuple(toolbox.servers) for name, toolbox in config.toolboxes.items()})
         self._processes = Processes(limits)
         self._servers: dict[str, dict[str, _Server]] = {}
-        self._listeners: list[Callable[[], None]] = []
+        self._listeners: list[Callable[[str], None]] = []
         self._closed = False
+        names = {*config.toolboxes, *(server.name for server in config.servers())}
         for server in config.servers():
-            observe.log.redact.hide(server.secrets)
+            observe.log.redact.hide(server.secrets - names)
 
     async def __aenter__(self) -> Workbench:
         return self
@@ -158,8 +159,8 @@ class Workbench:
         self._closed = True
         self._processes.kill_all()
 
-    def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call `listener` whenever a listing changed; returns how to stop that."""
+    def on_change(self, listener: Callable[[str], None]) -> Callable[[], None]:
+        """Call `listener` with the toolbox whenever a listing in it changed; returns how to stop that."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
@@ -211,9 +212,9 @@ class Workbench:
             server = toolbox[config.name] = _Server(config, self._processes, self.catalog, self.limits, self._changed)
         return server
 
-    def _changed(self) -> None:
+    def _changed(self, toolbox: str) -> None:
         for listener in tuple(self._listeners):
-            listener()
+            listener(toolbox)
 
     # -- what an open answers
 
@@ -257,7 +258,7 @@ class _Server:
         processes: Processes,
         catalog: Catalog,
         limits: Limits,
-        changed: Callable[[], None],
+        changed: Callable[[str], None],
     ) -> None:
         self._config = config
         self._catalog = catalog
@@ -302,7 +303,7 @@ class _Server:
         for pattern in listing.unmatched_filters:
             observe.warning("a tool filter matches nothing", server=label, filter=pattern)
         if self._catalog.put(self._config.toolbox, self._config.name, listing):
-            self._changed()
+            self._changed(self._config.toolbox)
         return listing
 
     def _list_changed(self) -> None:

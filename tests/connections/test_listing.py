@@ -81,19 +81,21 @@ async def test_the_empty_string_is_a_cursor_like_any_other():
 
 
 @pytest.mark.parametrize(
-    "next_cursor",
+    ("next_cursor", "requests"),
     [
-        lambda _: "again",
-        lambda cursor: "tock" if cursor == "tick" else "tick",
-        lambda _: "",
-        lambda cursor: (cursor or "") + "x",
+        (lambda _: "again", 2),
+        (lambda cursor: "tock" if cursor == "tick" else "tick", 3),
+        (lambda _: "", 2),
+        (lambda cursor: (cursor or "") + "x", LIMITS.list_pages),
     ],
     ids=["same", "alternating", "empty", "new"],
 )
-async def test_an_endless_list_is_an_error_within_the_cap(next_cursor: Callable[[str | None], str]):
+async def test_an_endless_list_is_an_error_as_soon_as_it_repeats_itself_or_at_the_cap(
+    next_cursor: Callable[[str | None], str], requests: int
+):
     server = Pages(lambda cursor: {"tools": [tool(cursor)], "nextCursor": next_cursor(cursor)})
     assert isinstance(await fault_of(server), ListTooLarge)
-    assert len(server.cursors) <= LIMITS.list_pages
+    assert len(server.cursors) == requests
 
 
 async def test_exactly_as_many_pages_as_allowed_are_no_error():

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import mcp_workbench
 from mcp_workbench.config.model import Launch
 from mcp_workbench.connections.guardian import VARIABLE
 from mcp_workbench.connections.processes import INHERITED, environment, exit_text
@@ -19,7 +20,7 @@ from mcp_workbench.errors import SpawnFailed
 from tests.connections.real import launch, processes
 from tests.support.procs import census, is_alive, needs_proc, new_marker, wait_until
 
-SRC = Path(__file__).parents[2] / "src"
+SRC = Path(mcp_workbench.__file__).parents[1]
 
 
 # -- what a server sees
@@ -212,7 +213,7 @@ asyncio.run(main())
 async def test_after_a_kill_of_the_workbench_itself_nothing_of_it_remains():
     marker = new_marker()
     pair = "=".join(next(iter(marker.items())))
-    root = SRC.parent
+    root = Path(__file__).parents[2]
     env = os.environ | {"PYTHONPATH": f"{SRC}{os.pathsep}{root}"}
     host = subprocess.Popen([sys.executable, "-c", HOST, pair], stdout=subprocess.PIPE, env=env, cwd=root)  # noqa: ASYNC220
     assert host.stdout is not None

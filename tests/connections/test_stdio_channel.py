@@ -75,6 +75,14 @@ async def test_a_broken_message_that_names_no_call_ends_the_connection():
         assert isinstance(await opened.ended, ProtocolViolation)
 
 
+async def test_a_server_that_could_not_read_us_fails_every_call_since_none_can_be_told():
+    code = "id_of(); id_of(); say({'jsonrpc': '2.0', 'id': None, 'error': {'code': -32700, 'message': 'Parse error'}})"
+    async with channel(script(f"{code}; time.sleep(60)"), stdin_eof_seconds=0.1) as opened:
+        calls = [asyncio.ensure_future(opened.request("m", {})) for _ in range(2)]
+        for outcome in await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 5):
+            assert isinstance(outcome, ProtocolViolation)
+
+
 async def test_some_noise_is_tolerated_and_a_good_message_makes_up_for_it():
     code = "\nfor _ in range(3):\n    i = id_of()\n    for n in range(8): say(b'\\x1b[1mbanner')\n    answer(i)"
     async with channel(script(code), noise_lines=10) as opened:

@@ -139,6 +139,34 @@ async def test_servers_of_both_eras_answer_and_their_era_is_remembered(mode: str
         assert supervised._modern is (mode == "modern")
 
 
+async def test_a_handshake_server_that_starts_slowly_and_answers_both_questions_at_once_is_agreed_with(tmp_path: Path):
+    for number in range(4):
+        log = tmp_path / f"log{number}"
+        async with supervisor(launch("slow_start", 0.15, log=log), probe_patience_seconds=0.02) as supervised:
+            assert not (await supervised.connection()).agreement.modern
+            assert received(log, "server/discover")
+        assert len(starts(log)) == 1
+
+
+@needs_proc
+async def test_many_starts_and_ends_leave_no_descriptor_and_no_task(tmp_path: Path):
+    log = tmp_path / "log"
+    async with supervisor(launch("ok", log=log)) as supervised:
+
+        async def start_and_end() -> None:
+            await supervised.connection()
+            os.kill(starts(log)[-1], signal.SIGKILL)
+            await wait_until(lambda: supervised.state == "idle" and not supervised._owners)
+
+        await start_and_end()
+        descriptors, tasks = len(os.listdir("/proc/self/fd")), len(asyncio.all_tasks())  # noqa: PTH208 -- /proc does not block
+        for _ in range(10):
+            await start_and_end()
+        await settle()
+        assert len(os.listdir("/proc/self/fd")) == descriptors  # noqa: PTH208
+        assert len(asyncio.all_tasks()) == tasks
+
+
 async def test_a_modern_server_is_asked_to_tell_of_changes():
     changed = asyncio.Event()
     async with supervisor(launch("modern"), on_list_changed=changed.set) as supervised:

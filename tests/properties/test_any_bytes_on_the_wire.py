@@ -34,6 +34,7 @@ MEMBERS: dict[str, st.SearchStrategy[Any]] = {
 VALID: list[dict[str, Any]] = [
     {"jsonrpc": "2.0", "id": ID, "result": {"ok": True}},
     {"jsonrpc": "2.0", "id": ID, "error": {"code": -1, "message": "no"}},
+    {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "Parse error"}},
     {"jsonrpc": "2.0", "id": 1, "method": "echo", "params": {"a": 1}},
     {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": ID, "progress": 1}},
     {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}},
@@ -95,7 +96,7 @@ async def storm(stream: bytes, cuts: list[int]) -> None:
     reader.eof_received()
     assert over == [None]
     end.peer.close(ServerExited("over"))
-    outcomes = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 5)
+    outcomes = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 1)
     assert all(isinstance(outcome, (Raw, Fault)) for outcome in outcomes)
     await settle()
     assert end.peer._pending == {}

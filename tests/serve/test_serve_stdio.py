@@ -108,6 +108,12 @@ def test_the_null_device_on_either_side_is_an_end_like_any_other(config: Path, r
     assert served(config, HELLO, redirect=redirect).returncode == 0
 
 
+def test_a_closed_input_is_no_crash(config: Path):
+    done = served(config, b"", redirect="<&-")
+    assert b"Traceback" not in done.stderr
+    assert done.stdout == b""
+
+
 # -- what is no request
 
 

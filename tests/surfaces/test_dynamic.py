@@ -116,11 +116,25 @@ async def test_a_closed_surface_hears_of_no_more_changes():
     surface = opened("dev")
     told: list[None] = []
     surface.watch(lambda: told.append(None))
-    surface._workbench._changed()
+    surface._workbench.catalog.put("dev", "fs", ServerTools(tools={}))
+    surface._workbench._changed("dev")
     assert told == [None]
     surface.close()
-    surface._workbench._changed()
+    surface._workbench.catalog.put("dev", "a_b", ServerTools(tools={}))
+    surface._workbench._changed("dev")
     assert told == [None]
+
+
+async def test_a_change_in_a_toolbox_that_is_not_open_is_not_told():
+    """The client's list is the same: it need not fetch it again."""
+    surface = opened("dev")
+    told: list[None] = []
+    surface.watch(lambda: told.append(None))
+    before = await names(surface)
+    surface._workbench.catalog.put("ops", "fs", ServerTools(tools={}))
+    surface._workbench._changed("ops")
+    assert await names(surface) == before
+    assert told == []
 
 
 # -- what a name calls

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
+from mcp_workbench import observe
 from mcp_workbench.config.model import Config
 from mcp_workbench.surfaces.metatools import definitions, instructions
 from mcp_workbench.surfaces.proxy import ProxySurface
@@ -221,6 +222,21 @@ async def test_a_hostile_name_is_shown_on_one_line():
     text = error_of(await call(ProxySurface(knowing(KNOWN)), "use_tool", {"tool": given}))
     assert text.splitlines()[0].startswith("Toolbox 'x\\n\\x1b[31m\\u202eyyy")
     assert len(text) < 500
+
+
+async def test_a_name_of_the_configuration_is_shown_even_where_a_variable_has_the_same_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """`"env": {"NODE_ENV": "production"}` in a toolbox `production`: the text of an error starts with exactly that."""
+    monkeypatch.setattr(observe.log, "redact", observe.Redactor())
+    entry = rogue(env={"NODE_ENV": "production", "DB": "database"})
+    async with running(tmp_path, {"production": {"database": entry}}, "proxy") as workbench:
+        surface = ProxySurface(workbench)
+        tool = {"toolbox": "production", "server": "database", "tool": "nothing"}
+        text = error_of(await call(surface, "use_tool", {"tool": tool}))
+        assert text.startswith("Tool 'nothing' not found in server 'database' (toolbox 'production')")
+        sent = sends(error_of(await call(surface, "use_tool", {"tool": "production__database__echo"})))
+        assert sent == [{"tool": {"toolbox": "production", "server": "database", "tool": "echo"}, "arguments": {}}]
 
 
 # -- with a real server

@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from mcp_workbench.wire.exchange import Line
 from mcp_workbench.wire.framing import LineWriter
-from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, RpcError, Unreadable
+from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, ErrorBody, RpcError, Unreadable
 from mcp_workbench.wire.peer import Peer
 
 Answering = Callable[[Raw, Line], Awaitable[Raw]]
@@ -58,6 +58,7 @@ class Recorder:
         self.methods: dict[str, Answering] = {}
         self.notifications: list[tuple[str, Any]] = []
         self.broken: list[bytes] = []
+        self.complaints: list[ErrorBody] = []
         self.started: list[str] = []
 
     async def request(self, method: str, params: Raw, line: Line) -> Raw:
@@ -72,6 +73,9 @@ class Recorder:
     def unreadable(self, line: bytes, problem: Unreadable) -> None:
         del problem
         self.broken.append(line)
+
+    def complaint(self, error: ErrorBody) -> None:
+        self.complaints.append(error)
 
 
 class End:

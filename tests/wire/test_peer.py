@@ -184,6 +184,22 @@ async def test_answers_to_nothing_are_counted_and_ignored(id_: object):
         await call
 
 
+@pytest.mark.parametrize(
+    ("code", "heard"), [(-32700, True), (-32600, True), (-32601, False), (-32603, False), (0, False)]
+)
+async def test_an_error_without_an_id_is_a_complaint_where_it_says_that_something_could_not_be_read(
+    code: int, *, heard: bool
+):
+    end = End()
+    call = asking(end)
+    await settle()
+    end.receive(id=None, error={"code": code, "message": "what?"})
+    assert [(error.code, error.message) for error in end.handler.complaints] == ([(code, "what?")] if heard else [])
+    assert not call.done()  # what it means is for the handler to decide
+    end.receive(id=await sent_id(end), result={})
+    await call
+
+
 async def test_the_id_as_a_string_does_not_answer_the_request():
     end = End()
     call = asking(end)
@@ -414,6 +430,18 @@ async def test_progress_reaches_the_client_under_its_own_token_and_before_the_an
     assert listener.heard == [
         ("notifications/progress", {"progressToken": "theirs", "progress": step, "x-more": "kept"}) for step in (1, 2)
     ]
+
+
+async def test_progress_is_asked_for_where_it_restarts_a_deadline_and_stays_with_us_if_the_client_wants_none():
+    end = End()
+    listener = Listener()
+    call = asking(end, params={"a": 1}, exchange=exchange_with(listener, None), idle_seconds=60)
+    id_ = await sent_id(end)
+    assert end.writer.sent[0]["params"] == {"a": 1, "_meta": {"progressToken": id_}}
+    end.receive(method="notifications/progress", params={"progressToken": id_, "progress": 1})
+    assert listener.heard == []
+    end.receive(id=id_, result={})
+    await call
 
 
 @pytest.mark.parametrize("exchange", [None, exchange_with(Listener(), None)])

@@ -24,6 +24,8 @@ def app() -> None:
 
 def _command(name: str, text: str, run: Run, declared: Sequence[options.Option] = ()) -> None:
     def callback(**given: Any) -> None:
+        if "" in given.values():
+            raise click.UsageError("an option has an empty value")
         chosen = {key: "true" if value is True else value for key, value in given.items() if value}
         raise SystemExit(run(chosen))
 

@@ -190,7 +190,12 @@ class Inbox:
             self._end(ProtocolViolation("it writes something else than messages to its standard output"))
 
     def complaint(self, error: ErrorBody) -> None:
-        """It can't read what we send, so some call would wait for nothing: all of them end."""
+        """It can't parse what we send, so some call would wait for nothing: all of them end.
+
+        Other errors without an id are ignored: some servers answer notifications with them.
+        """
+        if error.code != jsonrpc.PARSE_ERROR:
+            return
         reason = shown(observe.redacted(error.message))
         self._end(ProtocolViolation(f"it could not read a message of ours ({reason}, code {error.code})"))
 

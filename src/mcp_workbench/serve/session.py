@@ -117,7 +117,7 @@ class Session:
 
     async def _list_tools(self, caller: Caller, line: Line, params: dict[str, Raw]) -> Raw:
         del line
-        if "cursor" in params:
+        if not _is_absent(params.get("cursor")):
             raise RpcError(jsonrpc.INVALID_PARAMS, "Invalid cursor: the list has one page")
         tools = await self._surface.list(caller)
         if not caller.modern:
@@ -201,13 +201,18 @@ def for_era(result: Raw, *, modern: bool) -> Raw:
 
 def _exchange(caller: Caller, line: Line, params: dict[str, Raw]) -> Exchange:
     """A call, with what of its `_meta` is for the server and the token that is for us."""
-    raw = params.get("_meta", jsonrpc.NOTHING)
-    if not jsonrpc.is_present(raw):
+    raw = params.get("_meta")
+    if raw is None or _is_absent(raw):
         return Exchange(caller, line)
     meta = _object(raw, "params._meta")
     token = meta.pop(eras.PROGRESS_TOKEN, None)
     travels = {key: value for key, value in meta.items() if not key.startswith(eras.RESERVED)}
     return Exchange(caller, line, progress_token=token, meta=travels)
+
+
+def _is_absent(raw: Raw | None) -> bool:
+    """Some clients write null for what they do not send."""
+    return raw is None or jsonrpc.is_null(raw)
 
 
 def _object(raw: Raw, what: str) -> dict[str, Raw]:

@@ -42,13 +42,15 @@ def serve(config: Config, limits: Limits = DEFAULTS) -> int:
 
 def claim_standard_streams() -> tuple[int, int]:
     """Our own descriptors for the client; 0 becomes /dev/null and 1 becomes stderr."""
-    source, sink = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
+    for standard in range(3):  # one that was closed is as good as /dev/null
+        try:
+            os.fstat(standard)
+        except OSError:
+            os.dup2(nothing, standard)
+    source, sink = os.dup(0), os.dup(1)
     os.dup2(nothing, 0)
-    try:
-        os.dup2(2, 1)
-    except OSError:  # no stderr: what is printed goes nowhere
-        os.dup2(nothing, 1)
+    os.dup2(2, 1)
     os.close(nothing)
     return source, sink
 
@@ -79,7 +81,7 @@ class StdioFront:
         limits = workbench.limits
         self._workbench = workbench
         self._drain = drain
-        self._reader = LineReader(self._receive, self._input_ended, limits.message_bytes)
+        self._reader = LineReader(self._receive, self._input_ended, limits.message_bytes, last_line=True)
         self._writer = LineWriter(self._output_lost, on_congestion=self._congested)
         self._peer = Peer(self._writer, self)
         self._callers = Callers()
@@ -161,7 +163,7 @@ def surface_for(workbench: Workbench) -> Surface:
 
 
 def _members(params: Raw) -> dict[str, Raw]:
-    if not jsonrpc.is_present(params):
+    if not jsonrpc.is_present(params) or jsonrpc.is_null(params):
         return {}
     if not jsonrpc.is_object(params):
         raise RpcError(jsonrpc.INVALID_PARAMS, "params must be an object")

@@ -96,9 +96,9 @@ class DynamicSurface:
             if identifier.toolbox in self._opened:
                 self._names.register(identifier)
 
-    def _catalog_changed(self) -> None:
-        self._register()
-        if self._opened:
+    def _catalog_changed(self, toolbox: str) -> None:
+        if toolbox in self._opened:
+            self._register()
             self._changed()
 
     # -- what a joined name calls

@@ -6,7 +6,6 @@ from typing import Any
 
 from msgspec import Raw
 
-from mcp_workbench import observe
 from mcp_workbench.errors import WorkbenchError
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.workbench import Opened
@@ -20,9 +19,13 @@ def text(value: str, **extra: Any) -> Raw:
 
 
 def failure(error: WorkbenchError, *, prefix: str = "") -> Raw:
-    """What went wrong and what to do, for a model to read; the code and the place, for programs."""
+    """What went wrong and what to do, for a model to read; the code and the place, for programs.
+
+    Foreign text in it, which may hold secrets, was redacted where it was taken up: here a name of the
+    configuration would be blacked out too.
+    """
     message = f"{prefix}{error}\n{error.hint}" if error.hint else f"{prefix}{error}"
-    return text(observe.redacted(message), isError=True, _meta={ERROR_META: {"code": error.wire_code, **error.where}})
+    return text(message, isError=True, _meta={ERROR_META: {"code": error.wire_code, **error.where}})
 
 
 def opened(toolbox: Opened) -> Raw:
@@ -33,9 +36,7 @@ def opened(toolbox: Opened) -> Raw:
         "servers_connected": toolbox.servers_connected,
     }
     if toolbox.failed:
-        answer["servers_failed"] = [
-            {"server": one.server, "error": observe.redacted(str(one.fault))} for one in toolbox.failed
-        ]
+        answer["servers_failed"] = [{"server": one.server, "error": str(one.fault)} for one in toolbox.failed]
     if toolbox.withheld:
         answer["tools_withheld"] = [
             {"server": server, "name": tool.name, "reason": tool.reason} for server, tool in toolbox.withheld

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Raw
 
+from mcp_workbench.errors import InputUnavailable
 from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, Id, Params
 
 PROGRESS = "notifications/progress"
@@ -93,7 +94,12 @@ class Exchange:
         self._line.notify(method, params)
 
     async def ask(self, method: str, params: Params) -> Raw:
-        """Ask the client: at once where it can be asked, else as the outcome of its request."""
+        """Ask the client: at once in the handshake era, else as the outcome of its request.
+
+        Raises `InputUnavailable` where the client did not declare that it can be asked.
+        """
+        if not self.caller.can_be_asked:
+            raise InputUnavailable("its client can't be asked")
         if not self.caller.modern and self._line is not None:
             return await self._line.ask(method, params)
         self._count += 1

@@ -39,6 +39,10 @@ class LineBuffer:
         self._size += len(rest)
         return self._checked(lines)
 
+    def rest(self) -> bytes:
+        """What came after the last line break."""
+        return b"".join(self._parts)
+
     def _take(self, end: bytes) -> bytes:
         if not self._size:
             self._parts.clear()
@@ -65,14 +69,24 @@ class LineBuffer:
 
 
 class LineReader(asyncio.Protocol):
-    """Hands each line to `on_line`, in order, then calls `on_end` once."""
+    """Hands each line to `on_line`, in order, then calls `on_end` once.
+
+    With `last_line`, input that ends without a line break ends in a line all the same: people type
+    that. From a server it is the message in which it died.
+    """
 
     def __init__(
-        self, on_line: Callable[[bytes], None], on_end: Callable[[Fault | None], None], max_bytes: int
+        self,
+        on_line: Callable[[bytes], None],
+        on_end: Callable[[Fault | None], None],
+        max_bytes: int,
+        *,
+        last_line: bool = False,
     ) -> None:
         self._on_line = on_line
         self._on_end = on_end
         self._max_bytes = max_bytes
+        self._last_line = last_line
         self._buffer = LineBuffer(max_bytes)
         self._transport: asyncio.ReadTransport | None = None
         self._ended = False
@@ -90,6 +104,8 @@ class LineReader(asyncio.Protocol):
             self._end(MessageTooLarge(f"a message was larger than {self._max_bytes} bytes"))
 
     def eof_received(self) -> None:
+        if self._last_line and not self._ended and (rest := self._buffer.rest().strip()):
+            self._on_line(rest)
         self._end(None)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 -- asyncio's signature

@@ -78,7 +78,7 @@ _id_decoder: msgspec.json.Decoder[Id] = msgspec.json.Decoder(Id)
 _object_decoder = msgspec.json.Decoder(dict[str, Raw])
 encode = msgspec.json.Encoder().encode
 
-_BRACE, _QUOTE = b'{"'
+_BRACE, _QUOTE, _NULL = b'{"n'
 """The first byte of well-formed JSON tells its kind."""
 
 _HEX = rb"[0-9a-fA-F]{2}"
@@ -157,6 +157,12 @@ def is_text(raw: Raw) -> bool:
     """Whether well-formed JSON is a string."""
     view = memoryview(raw)
     return view.nbytes > 0 and view[0] == _QUOTE
+
+
+def is_null(raw: Raw) -> bool:
+    """Whether well-formed JSON is null."""
+    view = memoryview(raw)
+    return view.nbytes > 0 and view[0] == _NULL
 
 
 def text(raw: Raw) -> str:
