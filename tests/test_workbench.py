@@ -228,7 +228,7 @@ async def test_a_known_server_that_can_no_longer_be_started_could_not_be_reached
         await bench.open("dev")
         program.unlink()
         os.kill(starts(tmp_path / "log")[0], signal.SIGKILL)
-        supervisor = bench._servers["dev"]["fs"].supervisor
+        supervisor = bench._providers["dev"]["fs"].supervisor
         await wait_until(lambda: supervisor.state == "idle")
         with pytest.raises(ConnectFailed, match="Failed to connect to server 'fs' in toolbox 'dev'"):
             await bench.use(tool("fs", "echo"))
@@ -330,7 +330,7 @@ async def test_an_unchanged_list_is_not_told(tmp_path: Path):
     async with workbench(tmp_path, {"dev": {"fs": rogue("ok", log=log)}}, relist_interval_seconds=0.01) as bench:
         await bench.open("dev")
         bench.on_change(lambda _toolbox: told.append(None))
-        bench._servers["dev"]["fs"]._list_changed()
+        bench._providers["dev"]["fs"]._list_changed()
         await wait_until(lambda: len(received(log, "tools/list")) == 2)
         await bench.use(tool("fs", "echo"))
         assert told == []

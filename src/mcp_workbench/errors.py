@@ -283,9 +283,9 @@ class ToolboxFailed(WorkbenchError):
 
     def __init__(self, toolbox: str, failures: Sequence[ConnectFailed]) -> None:
         lines = [f"Toolbox '{shown(toolbox)}' could not be opened"]
-        lines += [f"- {shown(failure.server)}: {failure.fault}" for failure in failures]
-        hints = [failure.fault.hint for failure in failures if failure.fault.hint]
-        super().__init__("\n".join(lines), hint=hints[0] if hints else "")
+        lines += [f"- {shown(one.server)}: {' | '.join(str(one.fault).splitlines())}" for one in failures]
+        hints = {failure.fault.hint for failure in failures}
+        super().__init__("\n".join(lines), hint=hints.pop() if len(hints) == 1 else "")
         self.toolbox = toolbox
         self.failures = tuple(failures)
 

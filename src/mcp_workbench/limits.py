@@ -34,8 +34,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The definitions of one server, together."""
     schema_bytes: int = 256 * 1024
     """One tool's definition; a larger one would fill a context window by itself."""
+    name_scan_bytes: int = 4096
+    """How far into a definition that is too large its name is looked for."""
     schema_depth: int = 64
     """Nesting of one tool's definition: readers of schemas recurse."""
+    list_inline_bytes: int = 256 * 1024
+    """A longer list is read in a thread: on the event loop it would delay every other call."""
+    refresh_wait_seconds: float = 2.0
+    """How long an open waits for a list that changed, before it answers with the one it has."""
     relist_interval_seconds: float = 2.0
     """A storm of `list_changed` leads to at most one new listing in this time."""
 
@@ -68,6 +74,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The same in bytes."""
     noise_sample_bytes: int = 200
     """How much of the first noise line is logged."""
+    id_length: int = 1024
+    """Characters in a request's id; it is repeated in the answer."""
+    id_batch: int = 64
+    """Ids drawn from the system's noise at once."""
     identifier_scan_bytes: int = 4096
     """How far into an unreadable message its id is looked for."""
 
@@ -80,7 +90,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Third step: SIGKILL to the group, and the wait for the kernel to deliver it."""
     group_poll_seconds: float = 0.02
     """How often a process group that must be empty is looked at; no event tells it."""
-    sweep_seconds: float = 1.0
+    group_seconds: float = 0.5
+    """What is left of a group whose leader ended well gets SIGTERM, and this long."""
+    sweep_seconds: float = 0.5
     """The guardian's search for daemonised descendants; a scan takes milliseconds."""
     obituary_seconds: float = 0.5
     """After a server's output ended, how long its exit status and last words are waited for:
@@ -110,6 +122,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     # -- what is shown
     names_shown: int = 20
     """Names listed in an error, when none is near."""
+    nearest_candidates: int = 300
+    """Names that are compared in search of the nearest: more would block the event loop."""
+    nearest_shown: int = 3
+    """Names that may have been meant, where several are offered."""
     joined_matches_shown: int = 5
     """Tools listed for one historical name that several had."""
     name_shown_length: int = 200
@@ -120,10 +136,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How long a modern client may keep a list that cannot change while we run."""
     dynamic_ttl_ms: int = 0
     """The same where the list can change: not at all without asking."""
+    log_line_bytes: int = 4096
+    """One log line: what a pipe takes at once."""
     log_value_length: int = 500
     """Characters of one value in a log line."""
-    bytes_per_token: float = 4.0
-    """The usual estimate for JSON and English; no tokenizer runs in the server."""
 
 
 DEFAULTS = Limits()

@@ -8,6 +8,7 @@ was registered with `hide` appears, plain, base64 or URL-encoded; a log that can
 from __future__ import annotations
 
 import os
+import select
 import time
 from collections.abc import Iterable
 from typing import Final
@@ -48,12 +49,15 @@ def _is_worth_hiding(value: str) -> bool:
 
 def _forms(secret: str) -> set[str]:
     import base64  # noqa: PLC0415 -- only where there are secrets
+    import json  # noqa: PLC0415
     from urllib.parse import quote, quote_plus  # noqa: PLC0415
 
     raw = secret.encode("utf-8", "surrogatepass")
     encoded = (base64.b64encode(raw), base64.urlsafe_b64encode(raw))
     forms = {secret, shown(secret, len(secret)), quote(raw, safe=""), quote(raw), quote_plus(raw)}
     forms |= {form.decode().rstrip("=") for form in encoded}
+    forms |= {json.dumps(secret, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)}
+    forms |= {line for line in secret.splitlines() if len(line) >= DEFAULTS.secret_length}
     return {form for form in forms if len(form) >= DEFAULTS.secret_length}
 
 
@@ -63,6 +67,7 @@ class Log:
     def __init__(self, descriptor: int = _STDERR, level: str = "warning") -> None:
         self._descriptor = descriptor
         self._rank = LEVELS.index(level)
+        self._lost = 0
         self.redact = Redactor()
 
     def set_level(self, level: str) -> None:
@@ -75,11 +80,21 @@ class Log:
         texts = {name: self.redact(str(value)) for name, value in values.items() if value is not None}
         pairs = "".join(f" {name}={_value(text)}" for name, text in texts.items())
         moment = time.strftime("%H:%M:%S")
-        line = self.redact(f"{moment} {level} {message}{pairs}")
+        lost = f" ({self._lost} lines before this one were lost)" if self._lost else ""
+        line = f"{moment} {level} {message}{pairs}{lost}".encode("utf-8", "backslashreplace")
+        self._lost = 0 if self._write(line[: DEFAULTS.log_line_bytes - 1] + b"\n") else self._lost + 1
+
+    def _write(self, line: bytes) -> bool:
+        """Write without waiting: nobody may suffer from a log that is not read. Whether it was written."""
         try:
-            os.write(self._descriptor, line.encode("utf-8", "backslashreplace") + b"\n")
+            poll = select.poll()
+            poll.register(self._descriptor, select.POLLOUT)
+            if not any(state & select.POLLOUT for _, state in poll.poll(0)):
+                return False
+            os.write(self._descriptor, line)
         except OSError:
-            return  # Nobody can be told, and no call may suffer for it.
+            return False
+        return True
 
 
 def _value(value: str) -> str:
@@ -108,5 +123,10 @@ def error(message: str, **values: object) -> None:
 
 
 def redacted(text: str) -> str:
-    """`text` without secrets, for errors that carry foreign text."""
+    """`text` without secrets."""
     return log.redact(text)
+
+
+def foreign(text: str, length: int = DEFAULTS.name_shown_length) -> str:
+    """Text from a server or the system, fit for an error: one line, no secrets, nothing invisible."""
+    return shown(log.redact(text), length)

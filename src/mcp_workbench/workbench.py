@@ -1,7 +1,7 @@
 """The heart: toolboxes that open when they are needed, and tools that are called by their identifier.
 
-It joins the catalog (what tools there are) and the connections (how their servers are reached),
-which do not know each other. It checks that a toolbox, a server and a tool exist before anything is
+It knows what is configured, and has a provider for each server, which joins what the catalog knows of
+it and how it is reached. It checks that a toolbox, a server and a tool exist before anything is
 started or contacted, and names whatever goes wrong. It knows no front, no era and no tool names
 but identifiers.
 """
@@ -9,7 +9,7 @@ but identifiers.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, cast
 
@@ -18,12 +18,10 @@ from msgspec import Raw
 
 from mcp_workbench import observe
 from mcp_workbench.catalog import render
-from mcp_workbench.catalog.snapshot import Catalog, ServerTools, Withheld, take_listing
+from mcp_workbench.catalog.snapshot import Catalog, ServerTools, Withheld
 from mcp_workbench.config.model import Config, ServerConfig, ToolboxConfig
 from mcp_workbench.connections.base import explained
-from mcp_workbench.connections.listing import list_tools
 from mcp_workbench.connections.processes import Processes
-from mcp_workbench.connections.supervisor import Supervisor
 from mcp_workbench.errors import (
     CallFailed,
     ConnectFailed,
@@ -40,6 +38,7 @@ from mcp_workbench.errors import (
 from mcp_workbench.identity import ToolIdentifier, ToolInfo
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.nearest import nearest_or_known
+from mcp_workbench.provider import Provider
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.exchange import Exchange
 
@@ -79,12 +78,13 @@ class Workbench:
         self.limits = limits
         self.catalog = Catalog({name: tuple(toolbox.servers) for name, toolbox in config.toolboxes.items()})
         self._processes = Processes(limits)
-        self._servers: dict[str, dict[str, _Server]] = {}
+        self._providers: dict[str, dict[str, Provider]] = {}
         self._listeners: list[Callable[[str], None]] = []
-        self._closed = False
+        self._closing: asyncio.Task[None] | None = None
+        self._killed = False
         names = {*config.toolboxes, *(server.name for server in config.servers())}
-        for server in config.servers():
-            observe.log.redact.hide(server.secrets - names)
+        secrets = {secret for server in config.servers() for secret in server.secrets}
+        observe.log.redact.hide(secrets - names)
 
     async def __aenter__(self) -> Workbench:
         return self
@@ -104,13 +104,22 @@ class Workbench:
         """
         self._check_open()
         chosen = self._toolbox(toolbox)
-        listings = {name: self._server(server).start_listing() for name, server in chosen.servers.items()}
-        if listings:
-            await asyncio.wait(listings.values(), timeout=self.limits.open_timeout_seconds)
-        failed = tuple(self._failures(chosen, listings))
-        if listings and len([one for one in failed if not isinstance(one.fault, StillStarting)]) == len(listings):
+        outcomes = await self._list(chosen.servers.values())
+        failed = tuple(
+            ConnectFailed(toolbox, name, outcome) for name, outcome in outcomes.items() if isinstance(outcome, Fault)
+        )
+        if failed and all(not isinstance(one.fault, StillStarting) for one in failed) and len(failed) == len(outcomes):
             raise ToolboxFailed(toolbox, failed)
-        return self._opened(chosen, failed)
+        listings = {name: outcome for name, outcome in outcomes.items() if not isinstance(outcome, Fault)}
+        return _opened(chosen, listings, failed)
+
+    async def list_all(self) -> None:
+        """Have every server of every toolbox list, as far as the open deadline allows."""
+        self._check_open()
+        for toolbox in self.config.toolboxes.values():
+            for server in toolbox.servers.values():
+                self._provider(server)
+        await asyncio.gather(*(self._list(toolbox.servers.values()) for toolbox in self.config.toolboxes.values()))
 
     async def use(self, identifier: ToolIdentifier, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Call a tool and return its result as its server gave it, as Python objects.
@@ -129,14 +138,14 @@ class Workbench:
     async def relay(self, identifier: ToolIdentifier, arguments: Raw, exchange: Exchange | None = None) -> Raw:
         """`use` in raw JSON, on behalf of a client: what the server says goes to `exchange`."""
         self._check_open()
-        server = self._server(self._find(identifier))
-        await self._check_tool(identifier, server)
+        provider = self._provider(self._find(identifier))
+        await self._check_tool(identifier, provider)
         params: dict[str, Any] = {"name": identifier.tool, "arguments": arguments}
         if exchange is not None and exchange.meta:
             params["_meta"] = exchange.meta
-        await self._reach(identifier, server)
+        await self._reach(identifier, provider)
         try:
-            result = await server.supervisor.call(params, exchange)
+            result = await provider.supervisor.call(params, exchange)
         except ServerRefused as refusal:
             raise CallFailed(identifier, explained(refusal)) from None
         except Fault as fault:
@@ -146,17 +155,22 @@ class Workbench:
         return result
 
     async def close(self) -> None:
-        """End every server, all at once, within the shutdown limit. Nothing starts after this."""
-        if self._closed:
-            return
-        self._closed = True
-        servers = [server for toolbox in self._servers.values() for server in toolbox.values()]
-        await asyncio.gather(*(server.close() for server in servers))
+        """End every server, all at once, within the shutdown limit. Nothing starts after this.
+
+        Whoever calls it, and however often, waits for the same end; cancelling one caller stops nothing.
+        """
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        providers = [provider for toolbox in self._providers.values() for provider in toolbox.values()]
+        await asyncio.gather(*(provider.close() for provider in providers))
         await self._processes.close()
 
     def kill(self) -> None:
         """End every server at once, without waiting: for a second signal."""
-        self._closed = True
+        self._killed = True
         self._processes.kill_all()
 
     def on_change(self, listener: Callable[[str], None]) -> Callable[[], None]:
@@ -171,7 +185,7 @@ class Workbench:
         return self.catalog.known()
 
     def _check_open(self) -> None:
-        if self._closed:
+        if self._closing is not None or self._killed:
             raise ShuttingDown("The workbench is closing")
 
     def _toolbox(self, name: str) -> ToolboxConfig:
@@ -186,148 +200,62 @@ class Workbench:
             raise ServerNotFound(identifier.toolbox, identifier.server, hint=hint)
         return server
 
-    async def _check_tool(self, identifier: ToolIdentifier, server: _Server) -> None:
+    async def _check_tool(self, identifier: ToolIdentifier, provider: Provider) -> None:
         """Whether the tool exists is asked of the catalog, and of the server if that does not know yet."""
         if self.catalog.tool(identifier) is not None:
             return
         listing = self.catalog.listing(identifier.toolbox, identifier.server)
-        if listing is None:
+        if listing is None or not provider.is_settled:
             try:
-                listing = await asyncio.shield(server.start_listing())
+                listing = await provider.tools()
             except Fault as fault:
                 raise ConnectFailed(identifier.toolbox, identifier.server, fault) from None
         if identifier.tool not in listing.tools:
             raise ToolNotFound(identifier, hint=nearest_or_known(identifier.tool, listing.tools, "tools"))
 
-    async def _reach(self, identifier: ToolIdentifier, server: _Server) -> None:
+    async def _reach(self, identifier: ToolIdentifier, provider: Provider) -> None:
         """See that the server runs, before a slot of it is taken."""
+        if provider.supervisor.current is not None:
+            return
         try:
-            await server.supervisor.connection()
+            await provider.reach()
         except Fault as fault:
             raise ConnectFailed(identifier.toolbox, identifier.server, fault) from None
 
-    def _server(self, config: ServerConfig) -> _Server:
-        toolbox = self._servers.setdefault(config.toolbox, {})
-        if (server := toolbox.get(config.name)) is None:
-            server = toolbox[config.name] = _Server(config, self._processes, self.catalog, self.limits, self._changed)
-        return server
+    def _provider(self, config: ServerConfig) -> Provider:
+        toolbox = self._providers.setdefault(config.toolbox, {})
+        if (provider := toolbox.get(config.name)) is None:
+            provider = Provider(config, self._processes, self.catalog, self.limits, self._changed)
+            toolbox[config.name] = provider
+        return provider
 
     def _changed(self, toolbox: str) -> None:
         for listener in tuple(self._listeners):
             listener(toolbox)
 
-    # -- what an open answers
-
-    def _failures(
-        self, toolbox: ToolboxConfig, listings: Mapping[str, asyncio.Future[ServerTools]]
-    ) -> Iterator[ConnectFailed]:
-        for name, listing in listings.items():
-            if not listing.done():
-                # What an earlier listing told stands while a new one is under way.
-                if self.catalog.listing(toolbox.name, name) is None:
-                    yield ConnectFailed(toolbox.name, name, StillStarting("still starting"))
-            elif isinstance(fault := listing.exception(), Fault):
-                yield ConnectFailed(toolbox.name, name, fault)
-            elif fault is not None:
-                raise fault
-
-    def _opened(self, toolbox: ToolboxConfig, failed: tuple[ConnectFailed, ...]) -> Opened:
-        lost = {failure.server for failure in failed}
-        listings = {name: self.catalog.listing(toolbox.name, name) for name in toolbox.servers if name not in lost}
-        present = {name: listing for name, listing in listings.items() if listing is not None}
-        return Opened(
-            toolbox=toolbox.name,
-            description=toolbox.description,
-            entries=tuple(
-                render.entry(ToolIdentifier(toolbox.name, server, tool.name), tool)
-                for server, listing in present.items()
-                for tool in listing.tools.values()
-            ),
-            servers_connected=len(present),
-            failed=failed,
-            withheld=tuple((server, tool) for server, listing in present.items() for tool in listing.withheld),
-        )
+    async def _list(self, servers: Iterable[ServerConfig]) -> dict[str, ServerTools | Fault]:
+        """What each server offers, or why it offers nothing now, within the open deadline."""
+        seconds = self.limits.open_timeout_seconds
+        providers = {server.name: self._provider(server) for server in servers}
+        outcomes = await asyncio.gather(*(one.tools(seconds) for one in providers.values()), return_exceptions=True)
+        listed: dict[str, ServerTools | Fault] = {}
+        for name, outcome in zip(providers, outcomes, strict=True):
+            if isinstance(outcome, BaseException) and not isinstance(outcome, Fault):
+                raise outcome
+            listed[name] = outcome
+        return listed
 
 
-class _Server:
-    """One configured server: its supervisor, and its listing in the catalog."""
-
-    def __init__(
-        self,
-        config: ServerConfig,
-        processes: Processes,
-        catalog: Catalog,
-        limits: Limits,
-        changed: Callable[[str], None],
-    ) -> None:
-        self._config = config
-        self._catalog = catalog
-        self._limits = limits
-        self._changed = changed
-        self._listing: asyncio.Task[ServerTools] | None = None
-        self._relisting: asyncio.Task[None] | None = None
-        self._outdated = False
-        self._listed_at = 0.0
-        self._listed_on: object = None
-        self.supervisor = Supervisor(config, processes, limits, self._list_changed)
-
-    def start_listing(self) -> asyncio.Future[ServerTools]:
-        """The listing: the one that is there while its connection lasts, else a new one. Single flight."""
-        if self._listing is None or (self._listing.done() and not self._is_current()):
-            self._listing = asyncio.get_running_loop().create_task(self._list())
-            self._listing.add_done_callback(_mark_retrieved)
-        return self._listing
-
-    async def close(self) -> None:
-        if self._relisting is not None:
-            self._relisting.cancel()
-        await self.supervisor.close()  # which ends a listing too, and tells whoever waits for it
-
-    def _is_current(self) -> bool:
-        """Whether the last listing succeeded on the connection that is there now."""
-        return (
-            self._listing is not None
-            and not self._listing.cancelled()
-            and self._listing.exception() is None
-            and self.supervisor.current is self._listed_on
-        )
-
-    async def _list(self) -> ServerTools:
-        connection = await self.supervisor.connection()
-        self._listed_at = asyncio.get_running_loop().time()
-        self._outdated = False
-        definitions = await list_tools(connection, self._limits)
-        listing = take_listing(definitions, self._config.tool_filters, self._limits)
-        self._listed_on = connection
-        label = f"{self._config.toolbox}/{self._config.name}"
-        for pattern in listing.unmatched_filters:
-            observe.warning("a tool filter matches nothing", server=label, filter=pattern)
-        if self._catalog.put(self._config.toolbox, self._config.name, listing):
-            self._changed(self._config.toolbox)
-        return listing
-
-    def _list_changed(self) -> None:
-        """The server says that its tools changed: list again, but not more often than the limit."""
-        self._outdated = True
-        if self._relisting is None or self._relisting.done():
-            self._relisting = asyncio.get_running_loop().create_task(self._relist())
-
-    async def _relist(self) -> None:
-        loop = asyncio.get_running_loop()
-        while self._outdated:
-            await asyncio.sleep(max(0.0, self._listed_at + self._limits.relist_interval_seconds - loop.time()))
-            if self._listing is not None and not self._listing.done():
-                await asyncio.wait((self._listing,))
-                continue
-            self._listing = loop.create_task(self._list())
-            self._listing.add_done_callback(_mark_retrieved)
-            await asyncio.wait((self._listing,))
-            if self._listing.cancelled() or self._listing.exception() is not None:
-                observe.warning("a changed list could not be read", server=self._config.name)
-                return
-
-
-def _mark_retrieved(listing: asyncio.Task[ServerTools]) -> None:
-    """A failed listing that nobody waits for is no news: the next one is tried when it is needed."""
-    if not listing.cancelled():
-        listing.exception()
+def _opened(toolbox: ToolboxConfig, listings: Mapping[str, ServerTools], failed: tuple[ConnectFailed, ...]) -> Opened:
+    return Opened(
+        toolbox=toolbox.name,
+        description=toolbox.description,
+        entries=tuple(
+            render.entry(ToolIdentifier(toolbox.name, server, tool.name), tool)
+            for server, listing in listings.items()
+            for tool in listing.tools.values()
+        ),
+        servers_connected=len(listings),
+        failed=failed,
+        withheld=tuple((server, tool) for server, listing in listings.items() for tool in listing.withheld),
+    )

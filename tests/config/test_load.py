@@ -317,3 +317,7 @@ def test_loading_imports_nothing_that_only_a_mistake_needs(tmp_path, toolbox):
 
 def test_a_file_without_toolboxes_yet_loads(load):
     assert load('{"toolboxes": {}}').toolboxes == {}
+
+
+def test_a_host_file_without_servers_yet_has_no_toolboxes(load):
+    assert load('{"mcpServers": {}}').toolboxes == {}

@@ -32,7 +32,6 @@ VALID = [
 INVALID = [
     {},
     [],
-    {"mcpServers": {}},
     {"mcpServers": {"a": LAUNCHED}, "toolboxes": {"t": {"description": "d", "mcpServers": {"a": LAUNCHED}}}},
     {"toolboxes": {"t": {"description": "d", "mcpServers": {"a": LAUNCHED}}}, "theme": "dark"},
     {"toolboxes": {"t": {"description": " ", "mcpServers": {"a": LAUNCHED}}}},

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from mcp_workbench.errors import Fault
+from mcp_workbench.errors import Fault, ServerExited
 
 
 class FakeChannel:
@@ -36,6 +36,8 @@ class FakeChannel:
         """Raw JSON, a value, a fault, or a function of the params."""
         future = self.waiting[method]
         if isinstance(answer, Fault):
+            if isinstance(answer, ServerExited) and not self.ended.done():
+                self.ended.set_result(answer)
             future.set_exception(answer)
         elif isinstance(answer, bytes):
             future.set_result(Raw(answer))

@@ -128,7 +128,7 @@ def test_a_closed_input_is_no_crash(config: Path):
         (b'{"jsonrpc":"1.0","id":1,"method":"x"}', -32600),
         (b'{"jsonrpc":"2.0","id":1.5,"method":"x"}', -32600),
         (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', -32600),
-        (b'{"jsonrpc":"2.0","id":1,"method":"x","params":' + b"[" * 100_000 + b"]" * 100_000 + b"}", None),
+        (b'{"jsonrpc":"2.0","method":"x","params":' + b"[" * 100_000 + b"]" * 100_000 + b',"id":1}', None),
     ],
 )
 def test_what_cannot_be_read_is_refused_and_the_next_request_is_answered(config: Path, bad: bytes, code: int | None):
@@ -136,6 +136,13 @@ def test_what_cannot_be_read_is_refused_and_the_next_request_is_answered(config:
     by_id = answers(done.stdout)
     assert by_id[None]["error"]["code"] == (code or by_id[None]["error"]["code"])
     assert set(by_id) == {None, 0, 9}
+
+
+def test_a_request_that_is_too_deep_is_refused_under_its_id_where_that_stands_first(config: Path):
+    deep = b'{"jsonrpc":"2.0","id":"a","method":"x","params":' + b"[" * 100_000 + b"]" * 100_000 + b"}\n"
+    by_id = answers(served(config, deep + HELLO + line(9, "ping")).stdout)
+    assert "error" in by_id["a"]
+    assert set(by_id) == {"a", 0, 9}
 
 
 @pytest.mark.parametrize("params", [[], "x", 5])

@@ -11,7 +11,7 @@ from mcp_workbench.catalog.snapshot import ServerTools
 from mcp_workbench.identity import ToolIdentifier
 from mcp_workbench.surfaces.dynamic import DynamicSurface
 from tests.support.configs import rogue, starts
-from tests.surfaces.benches import MODERN, call, error_of, knowing, listed, running
+from tests.surfaces.benches import HANDSHAKE, MODERN, call, error_of, knowing, listed, running
 
 META = ["open_toolbox", "use_tool"]
 KNOWN = {"dev": {"fs": ["read", "my__tool"], "a_b": ["c"]}, "ops": {"fs": ["read"]}}
@@ -25,7 +25,7 @@ def opened(*toolboxes: str) -> DynamicSurface:
     """A surface of known tools on which these toolboxes are open."""
     surface = DynamicSurface(knowing(KNOWN))
     for toolbox in toolboxes:
-        surface._toolbox_opened(toolbox)
+        surface._toolbox_opened(HANDSHAKE, toolbox)
     return surface
 
 
@@ -44,11 +44,11 @@ async def test_opening_adds_the_tools_of_that_toolbox_after_the_meta_tools_and_t
     surface = opened()
     told: list[None] = []
     surface.watch(lambda: told.append(None))
-    surface._toolbox_opened("dev")
+    surface._toolbox_opened(HANDSHAKE, "dev")
     assert await names(surface) == [*META, "dev__fs__read", "dev__fs__my__tool", "dev__a_b__c"]
-    surface._toolbox_opened("dev")
+    surface._toolbox_opened(HANDSHAKE, "dev")
     assert told == [None]
-    surface._toolbox_opened("ops")
+    surface._toolbox_opened(HANDSHAKE, "ops")
     assert (await names(surface))[-1] == "ops__fs__read"
 
 
@@ -167,7 +167,7 @@ async def test_an_old_name_of_a_known_tool_is_told_the_new_one(old: str, new: st
 async def test_a_registered_name_wins_over_any_historical_reading():
     surface = DynamicSurface(knowing({"t": {"s": ["x__y__z"], "x": ["y"]}, "s_x": {"y": ["z"]}}))
     for toolbox in ("t", "s_x"):
-        surface._toolbox_opened(toolbox)
+        surface._toolbox_opened(HANDSHAKE, toolbox)
     assert surface.resolve("s_x__y__z") == ToolIdentifier("s_x", "y", "z")  # also `{server}_{tool}` of t/s/x__y__z
     text = error_of(await call(surface, "s_x__y__z", {}))
     await surface._workbench.close()
@@ -177,7 +177,7 @@ async def test_a_registered_name_wins_over_any_historical_reading():
 async def test_an_unknown_name_of_the_right_form_is_not_found_with_the_nearest_and_what_is_not_open():
     text = error_of(await call(opened("dev"), "dev__fs__raed", {}))
     assert text.startswith("Error: Tool name 'dev__fs__raed' not found")
-    assert "Did you mean 'dev__fs__read'?" in text
+    assert "Did you mean 'dev__fs__read' or 'dev__fs__my__tool'?" in text
     assert "Not open: ops" in text
 
 

@@ -99,7 +99,7 @@ def test_the_instructions_name_each_toolbox_its_servers_and_a_call():
 
 
 def test_the_toolboxes_stand_in_the_description_of_open_toolbox_too():
-    assert "- dev (2 servers): The toolbox dev" in json.loads(bytes(definitions(config_of(KNOWN))[0]))["description"]
+    assert "- dev: The toolbox dev" in json.loads(bytes(definitions(config_of(KNOWN))[0]))["description"]
 
 
 def test_without_toolboxes_the_file_to_edit_is_named():
@@ -168,11 +168,15 @@ async def test_a_tool_of_a_server_cannot_take_the_place_of_a_meta_tool():
 @pytest.mark.parametrize(
     ("tool", "text", "where"),
     [
-        (("Dev", "fs", "read"), "Toolbox 'Dev' not found\nDid you mean 'dev'?", {"toolbox": "Dev"}),
+        (
+            ("Dev", "fs", "read"),
+            "Toolbox 'Dev' not found\nDid you mean 'dev'?",
+            {"toolbox": "Dev", "server": "fs", "tool": "read"},
+        ),
         (
             ("dev", "fss", "read"),
             "Server 'fss' not found in toolbox 'dev'\nDid you mean 'fs'?",
-            {"toolbox": "dev", "server": "fss"},
+            {"toolbox": "dev", "server": "fss", "tool": "read"},
         ),
         (
             ("dev", "fs", "raed"),

@@ -8,13 +8,12 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from mcp_workbench.limits import Limits
+from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.wire import jsonrpc
 
 # Patterns are text here and compiled at their first use: most runs never need one.
-_STRING = rb'"(?:[^"\\]|\\.)*"'
+_STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
 _NAME = rb'"name"\s*:\s*("(?:[^"\\]|\\.)*")'
-_NAME_SCAN_BYTES = 4096
 _BRACKETS = bytes.maketrans(b"[]", b"{}")
 _NO_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
 
@@ -59,7 +58,7 @@ def oversize(raw: Raw, limits: Limits) -> str | None:
 
 def name_of(raw: Raw) -> str:
     """The name in a definition that is too large or too deep to be read whole, if it is near its start."""
-    match = re.search(_NAME, bytes(raw)[:_NAME_SCAN_BYTES])
+    match = re.search(_NAME, bytes(raw)[: DEFAULTS.name_scan_bytes])
     try:
         return msgspec.json.decode(match[1], type=str) if match else ""
     except msgspec.DecodeError:

@@ -6,7 +6,6 @@ from msgspec import Raw
 
 from mcp_workbench.catalog.definition import Definition
 from mcp_workbench.identity import ToolIdentifier, joined_name
-from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.wire import jsonrpc
 
 
@@ -27,7 +26,7 @@ def native(identifier: ToolIdentifier, definition: Definition) -> Raw:
     fields["_meta"] = Raw(
         jsonrpc.encode(
             {
-                **_object(fields.get("_meta")),
+                **jsonrpc.members(fields.get("_meta")),
                 "source_server": identifier.server,
                 "toolbox_name": identifier.toolbox,
                 "original_name": identifier.tool,
@@ -38,12 +37,8 @@ def native(identifier: ToolIdentifier, definition: Definition) -> Raw:
 
 
 def _title(fields: dict[str, Raw], identifier: ToolIdentifier) -> str:
-    annotated = _object(fields.get("annotations")).get("title")
+    annotated = jsonrpc.members(fields.get("annotations")).get("title")
     return _text(fields.get("title")) or _text(annotated) or identifier.tool
-
-
-def _object(raw: Raw | None) -> dict[str, Raw]:
-    return jsonrpc.fields(raw) if raw is not None and jsonrpc.is_object(raw) else {}
 
 
 def _text(raw: Raw | None) -> str:
@@ -52,8 +47,3 @@ def _text(raw: Raw | None) -> str:
 
 def _raw(value: str) -> Raw:
     return Raw(jsonrpc.encode(value))
-
-
-def estimated_tokens(size_bytes: int) -> int:
-    """About how many tokens a text of this size costs a model."""
-    return round(size_bytes / DEFAULTS.bytes_per_token)

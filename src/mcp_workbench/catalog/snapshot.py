@@ -76,12 +76,27 @@ class Catalog:
         self._listings: dict[str, dict[str, ServerTools | None]] = {
             toolbox: dict.fromkeys(servers) for toolbox, servers in toolboxes.items()
         }
+        self._lost: set[tuple[str, str]] = set()
 
     def put(self, toolbox: str, server: str, listing: ServerTools) -> bool:
         """Replace a server's listing; whether that changed anything."""
-        changed = self._listings[toolbox][server] != listing
+        changed = self._listings[toolbox][server] != listing or (toolbox, server) in self._lost
         self._listings[toolbox][server] = listing
+        self._lost.discard((toolbox, server))
         return changed
+
+    def lose(self, toolbox: str, server: str) -> bool:
+        """The server can't be reached. Its tools stay known, for routing, but are not there until it lists again."""
+        lost = (toolbox, server) not in self._lost and self._listings[toolbox][server] is not None
+        self._lost.add((toolbox, server))
+        return lost
+
+    def present(self) -> Iterator[tuple[ToolIdentifier, Definition]]:
+        """Every tool whose server is not lost, in order."""
+        for identifier in self.known():
+            definition = self.tool(identifier)
+            if definition is not None and (identifier.toolbox, identifier.server) not in self._lost:
+                yield identifier, definition
 
     def listing(self, toolbox: str, server: str) -> ServerTools | None:
         """None where the server has not listed yet."""

@@ -14,12 +14,16 @@ Run = Callable[[Mapping[str, str]], int]
 
 
 @click.group(
+    invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Start with: mcp-workbench demo. Documentation: README.md and docs/.",
 )
 @click.version_option(__version__, prog_name="mcp-workbench", message="%(prog)s %(version)s")
-def app() -> None:
+@click.pass_context
+def app(context: click.Context) -> None:
     """One MCP server in front of many: servers grouped into toolboxes, started when they are needed."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
 def _command(name: str, text: str, run: Run, declared: Sequence[options.Option] = ()) -> None:

@@ -91,7 +91,8 @@ def _target(server: ServerConfig) -> str:
     """How it is reached, without anything that a variable brought in."""
     if isinstance(server.target, Endpoint):
         return f"{_transport(server)} (not supported by this version: its tools will be missing)"
-    command = os.path.basename(server.target.command) if server.target.command not in server.secrets else "***"  # noqa: PTH119 -- no path is meant
+    secret = any(value in server.target.command for value in server.secrets)
+    command = "***" if secret else os.path.basename(server.target.command)  # noqa: PTH119 -- no path is meant
     return f"starts {shown(command)} with {_count(server.target.args, 'argument')}"
 
 

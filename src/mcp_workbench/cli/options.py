@@ -33,12 +33,16 @@ CONFIG = Option(
     "configuration folder.",
     "FILE",
 )
+CONFIG_AT_TERMINAL = CONFIG._replace(
+    help="The configuration file. Default: $WORKBENCH_CONFIG, else ./workbench-config.json, else "
+    "workbench-config.json in the user's configuration folder."
+)
 LOG_LEVEL = Option("--log-level", "How much is logged to stderr. Default: $WORKBENCH_LOG, else info.", "LEVEL", LEVELS)
 STRICT = Option("--strict", "Refuse to start when a ${VAR} of the configuration is not set.")
 JSON = Option("--json", "Print JSON, for programs.")
 
 SERVE = (CONFIG, LOG_LEVEL, STRICT)
-CHECK = (CONFIG, JSON)
+CHECK = (CONFIG_AT_TERMINAL, JSON)
 
 
 class NotPlain(Exception):

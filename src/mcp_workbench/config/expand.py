@@ -72,9 +72,9 @@ def _reference(value: str, start: int) -> tuple[str, str | None, int]:
     if name is None or (rest and not rest.startswith(":-")):
         raise _malformed(body)
     default = rest[2:] if rest else None
-    if default is not None and "${" in default:
+    if default is not None and "${" in default.replace("$${", ""):
         raise MalformedReferenceError("a default cannot hold another ${", "Write the default as plain text.")
-    return name.group(), default, end + 1
+    return name.group(), None if default is None else default.replace("$${", "${"), end + 1
 
 
 def _malformed(body: str) -> MalformedReferenceError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from mcp_workbench.limits import DEFAULTS
+from mcp_workbench.nearest import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -52,9 +53,7 @@ ANNOTATIONS = ("@readOnly", "@destructive", "@idempotent", "@openWorld")
 
 SCHEMA_KEY = Key("$schema", "text", "Where an editor finds the schema of this file; it has no effect.")
 TOOLBOXES = Key("toolboxes", "object", "The toolboxes by name: groups of servers that are opened together.")
-MCP_SERVERS = Key(
-    "mcpServers", "object", "The servers by name, written as every MCP host writes them.", filled="Add a server."
-)
+MCP_SERVERS = Key("mcpServers", "object", "The servers by name, written as every MCP host writes them.")
 
 ROOT: tuple[Key, ...] = (
     SCHEMA_KEY,
@@ -79,7 +78,7 @@ ROOT: tuple[Key, ...] = (
 
 TOOLBOX: tuple[Key, ...] = (
     Key("description", "text", "What the toolbox is for, in a sentence that an agent chooses by.", required=True),
-    MCP_SERVERS._replace(required=True),
+    MCP_SERVERS._replace(required=True, filled="Add a server."),
 )
 
 SERVER: tuple[Key, ...] = (
@@ -152,18 +151,6 @@ ELSEWHERE: Mapping[str, str] = {
     "mcp_servers": "mcpServers",
 }
 """Root keys of hosts with another form of the file, and the name that it has here."""
-
-_NEAR = 0.6
-_VERY_NEAR = 0.8
-
-
-def nearest(name: str, known: Iterable[str], *, certain: bool = False) -> str | None:
-    """The known name that `name` is probably meant to be; `certain`: all but surely."""
-    from difflib import get_close_matches  # noqa: PLC0415 -- only a mistake needs it, every start would pay for it
-
-    by_case = {candidate.lower(): candidate for candidate in known}
-    matches = get_close_matches(name.lower(), by_case, n=1, cutoff=_VERY_NEAR if certain else _NEAR)
-    return by_case[matches[0]] if matches else None
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:

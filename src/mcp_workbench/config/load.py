@@ -24,11 +24,12 @@ from mcp_workbench.config.fields import (
     unknown_key,
 )
 from mcp_workbench.config.jsonc import parse
-from mcp_workbench.config.keys import ELSEWHERE, ROOT, TOOLBOX, nearest
+from mcp_workbench.config.keys import ELSEWHERE, ROOT, TOOLBOX
 from mcp_workbench.config.model import Config, ConfigWarning, ServerConfig, ToolboxConfig
 from mcp_workbench.config.servers import Reading, read_server
 from mcp_workbench.config.source import Source, read_source
 from mcp_workbench.limits import DEFAULTS, Limits
+from mcp_workbench.nearest import nearest
 from mcp_workbench.shown import shown
 
 if TYPE_CHECKING:
@@ -123,6 +124,8 @@ def _bare(members: Mapping[str, Place], reading: Reading) -> dict[str, ToolboxCo
     for name, member in members.items():
         if name not in keys or name == "inputs":
             reading.warnings.append(member.warning(f"'{shown(name)}' has no effect here"))
+    if not members["mcpServers"].members():
+        return {}
     servers = _read_servers(members["mcpServers"], DEFAULT_TOOLBOX, reading)
     return {DEFAULT_TOOLBOX: ToolboxConfig(name=DEFAULT_TOOLBOX, description=DEFAULT_DESCRIPTION, servers=servers)}
 

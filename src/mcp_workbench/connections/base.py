@@ -11,14 +11,13 @@ from msgspec import Raw
 from mcp_workbench import observe
 from mcp_workbench.errors import Fault, ServerRefused
 from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.shown import shown
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import Params
 
 
 def explained(refusal: ServerRefused) -> ServerRefused:
     """A server's JSON-RPC error as a reason fit to be shown: its message without secrets, and its code."""
-    message = shown(observe.redacted(str(refusal)), DEFAULTS.stderr_tail_bytes) or "an error without a message"
+    message = observe.foreign(str(refusal), DEFAULTS.stderr_tail_bytes) or "an error without a message"
     return ServerRefused(f"{message} (code {refusal.rpc_code})", rpc_code=refusal.rpc_code, data=refusal.data)
 
 

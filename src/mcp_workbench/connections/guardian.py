@@ -5,8 +5,9 @@ the pipe is a marker: every process that carries it in its environment is killed
 how many there were. The pipe's end, by a close or by the death of the workbench, is the order to
 do so for every marker of the run, and to go.
 
-Markers are found in /proc. Where there is none (macOS), the process groups that were announced as
-`group N` lines are killed instead: best effort, since a daemonised process has left its group.
+`group N` announces a process group that is killed at the end too, `gone N` takes that back: a process
+may overwrite its environment. Markers are found in /proc; where there is none (macOS) only the groups
+are known, so a daemonised process, which has left its group, is missed.
 """
 
 import os
@@ -14,6 +15,8 @@ import signal
 import sys
 
 VARIABLE = "MCP_WORKBENCH_RUN"
+ROUNDS = 10
+"""Scans of one sweep: something that forks faster than it is killed must not keep us for ever."""
 
 
 def carriers(marker: bytes) -> list[int]:
@@ -36,7 +39,7 @@ def carriers(marker: bytes) -> list[int]:
 def sweep(marker: bytes) -> int:
     """Kill the carriers of a marker until there are none: a dying process may have forked."""
     total = 0
-    for _ in range(10):
+    for _ in range(ROUNDS):
         pids = carriers(marker)
         for pid in pids:
             try:
@@ -57,22 +60,22 @@ def main() -> None:
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     for line in sys.stdin.buffer:
         order = line.strip()
-        if order.startswith(b"group "):
-            groups.add(int(order[6:]))
+        word, _, number = order.partition(b" ")
+        if word in (b"group", b"gone"):
+            groups.add(int(number)) if word == b"group" else groups.discard(int(number))
             continue
         count = sweep(order) if has_proc else 0
         try:
             os.write(1, b"%s %d\n" % (order, count))
         except OSError:
             break
-    if has_proc:
-        sweep(run)
-        return
     for group in groups:
         try:
             os.killpg(group, signal.SIGKILL)
         except OSError:
             continue
+    if has_proc:
+        sweep(run)
 
 
 if __name__ == "__main__":

@@ -12,13 +12,14 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from mcp_workbench import observe
 from mcp_workbench.connections.base import Channel, explained
 from mcp_workbench.errors import NegotiationFailed, ServerRefused
 from mcp_workbench.limits import Limits
-from mcp_workbench.shown import shown
 from mcp_workbench.wire import eras
 from mcp_workbench.wire.eras import HANDSHAKE_VERSIONS, MODERN_VERSIONS
 from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, Params
+from mcp_workbench.wire.tasks import heard
 
 
 class Agreement(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,18 +65,18 @@ async def negotiate(channel: Channel, limits: Limits, *, modern: bool | None = N
     asked = [probe]
     try:
         await asyncio.wait(asked, timeout=limits.probe_patience_seconds)
-        if not _is_settled(probe):
+        if not _is_settled(probe, channel):
             asked.append(asyncio.ensure_future(_initialize(channel)))
         return await _first_good(asked)
     finally:
         for task in asked:
             task.cancel()
-            task.add_done_callback(_mark_retrieved)
+            task.add_done_callback(heard)
 
 
-def _is_settled(probe: asyncio.Task[Agreement]) -> bool:
+def _is_settled(probe: asyncio.Task[Agreement], channel: Channel) -> bool:
     """Whether the probe decided it: an agreement, or the end of the connection. A refusal does not."""
-    return probe.done() and not isinstance(probe.exception(), ServerRefused | NegotiationFailed)
+    return probe.done() and (probe.exception() is None or channel.ended.done())
 
 
 async def _first_good(tasks: list[asyncio.Task[Agreement]]) -> Agreement:
@@ -87,12 +88,6 @@ async def _first_good(tasks: list[asyncio.Task[Agreement]]) -> Agreement:
             if task.done() and task.exception() is None:
                 return task.result()
     return tasks[-1].result()
-
-
-def _mark_retrieved(task: asyncio.Task[Agreement]) -> None:
-    """A refusal of the question that was not needed is no news."""
-    if not task.cancelled():
-        task.exception()
 
 
 async def _discover(channel: Channel) -> Agreement:
@@ -117,7 +112,7 @@ async def _initialize(channel: Channel) -> Agreement:
     except (msgspec.DecodeError, RecursionError):
         raise NegotiationFailed("it answered initialize with something else") from None
     if found.protocol_version not in HANDSHAKE_VERSIONS:
-        raise NegotiationFailed(f"it speaks only protocol version {shown(found.protocol_version)}")
+        raise NegotiationFailed(f"it speaks only protocol version {observe.foreign(found.protocol_version)}")
     channel.notify("notifications/initialized", {})
     return Agreement(version=found.protocol_version, modern=False, capabilities=found.capabilities)
 

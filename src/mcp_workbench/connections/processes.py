@@ -25,7 +25,6 @@ from mcp_workbench.config.model import Launch
 from mcp_workbench.connections import guardian
 from mcp_workbench.errors import SpawnFailed
 from mcp_workbench.limits import Limits
-from mcp_workbench.shown import shown
 
 INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR")
 
@@ -81,7 +80,7 @@ class Child:
         """The leader is gone; what is left of its group goes the same way."""
         self.signal(signal.SIGTERM)
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._limits.stdin_eof_seconds
+        deadline = loop.time() + self._limits.group_seconds
         while self._group_exists() and loop.time() < deadline:  # noqa: ASYNC110 -- no event tells that a group is empty
             await asyncio.sleep(self._limits.group_poll_seconds)
         self.signal(signal.SIGKILL)
@@ -99,10 +98,11 @@ class Child:
 
     def _watch(self) -> None:
         loop = asyncio.get_running_loop()
-        if not hasattr(os, "pidfd_open"):
+        try:
+            descriptor = os.pidfd_open(self.pid)
+        except (AttributeError, OSError):  # another system, an old kernel, or no descriptor left
             self._watch_in_thread(loop)
             return
-        descriptor = os.pidfd_open(self.pid)
 
         def reap() -> None:
             loop.remove_reader(descriptor)
@@ -146,8 +146,8 @@ class Processes:
 
     def spawn(self, launch: Launch) -> Child:
         """Start a server. Raises `SpawnFailed`."""
-        if self._guardian is None:
-            self._guardian = Guardian(self._run, self._limits)
+        if self._guardian is None or not self._guardian.lives:
+            self._guardian = self._post_guardian()
         self._count += 1
         marker = f"{self._run}.{self._count}."
         child = Child(_start(launch, environment(launch, self._environ, marker)), marker, self._limits)
@@ -161,8 +161,16 @@ class Processes:
             await child.stop()
             if self._guardian is not None:
                 await self._guardian.sweep(child.marker)
+                self._guardian.forget(child.pid)
         finally:
             self._children.discard(child)
+
+    def _post_guardian(self) -> Guardian:
+        """A guardian that knows of every child that is there: the first one, or after one was killed."""
+        guardian = Guardian(self._run, self._limits)
+        for child in self._children:
+            guardian.announce(child.pid)
+        return guardian
 
     def kill_all(self) -> None:
         """The last resort: no waiting, no politeness. The guardian finds the rest."""
@@ -192,7 +200,7 @@ def _start(launch: Launch, env: dict[str, str]) -> subprocess.Popen[bytes]:
 
 
 def _spawn_failed(launch: Launch, error: OSError | ValueError) -> SpawnFailed:
-    command = observe.redacted(shown(launch.command))
+    command = observe.foreign(launch.command)
     number = error.errno if isinstance(error, OSError) else None
     if launch.cwd is not None and not launch.cwd.is_dir():
         return SpawnFailed("its working folder does not exist", hint="Correct 'cwd' in the configuration.")
@@ -220,14 +228,26 @@ class Guardian:
             start_new_session=True,
         )
         self._answers: dict[str, asyncio.Future[None]] = {}
+        self._ended = asyncio.get_running_loop().create_future()
         self._buffer = b""
         assert self._process.stdout is not None  # noqa: S101 -- a pipe was asked for
         self._output = self._process.stdout.fileno()
         os.set_blocking(self._output, False)
+        assert self._process.stdin is not None  # noqa: S101 -- a pipe was asked for
+        os.set_blocking(self._process.stdin.fileno(), False)
         asyncio.get_running_loop().add_reader(self._output, self._read)
 
+    @property
+    def lives(self) -> bool:
+        return self._process.poll() is None
+
     def announce(self, group: int) -> None:
+        """A process group that is to be killed if we are."""
         self._order(f"group {group}")
+
+    def forget(self, group: int) -> None:
+        """That group is gone, and its number may become another's."""
+        self._order(f"gone {group}")
 
     async def sweep(self, marker: str) -> None:
         """Have everything killed that carries the marker."""
@@ -241,8 +261,7 @@ class Guardian:
         assert self._process.stdin is not None  # noqa: S101 -- a pipe was asked for
         with contextlib.suppress(OSError):
             self._process.stdin.close()
-        ended = self._answers[""] = asyncio.get_running_loop().create_future()
-        await asyncio.wait((ended,), timeout=self._limits.sweep_seconds)
+        await asyncio.wait((self._ended,), timeout=self._limits.sweep_seconds)
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
@@ -255,7 +274,7 @@ class Guardian:
         try:
             os.write(self._process.stdin.fileno(), line.encode() + b"\n")
         except (OSError, ValueError):
-            observe.warning("the guardian process is gone; daemonised processes may be missed")
+            observe.warning("the guardian process does not listen; daemonised processes may be missed")
             return False
         return True
 
@@ -263,13 +282,12 @@ class Guardian:
         data = os.read(self._output, 4096)
         if not data:
             asyncio.get_running_loop().remove_reader(self._output)
-            self._resolve("")
+            for answer in (self._ended, *self._answers.values()):
+                if not answer.done():
+                    answer.set_result(None)
             return
         *lines, self._buffer = (self._buffer + data).split(b"\n")
         for line in lines:
             marker, _, _ = line.decode().partition(" ")
-            self._resolve(marker)
-
-    def _resolve(self, marker: str) -> None:
-        if (answer := self._answers.get(marker)) is not None and not answer.done():
-            answer.set_result(None)
+            if (answer := self._answers.get(marker)) is not None and not answer.done():
+                answer.set_result(None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import deque
 
 from mcp_workbench.errors import Overloaded
@@ -36,15 +35,14 @@ class Slots:
         self._queue.append(turn)
         try:
             await turn
-        except asyncio.CancelledError:
-            # Cancelled in the moment its turn came: pass the slot on.
-            if turn.done() and not turn.cancelled() and turn.exception() is None:
-                self._release()
+        except BaseException:
+            if turn in self._queue:
+                self._queue.remove(turn)
+            elif turn.done() and not turn.cancelled() and turn.exception() is None:
+                self._release()  # Cancelled in the moment its turn came: pass the slot on.
             raise
         finally:
             timer.cancel()
-            with contextlib.suppress(ValueError):  # who got a slot has left the queue already
-                self._queue.remove(turn)
 
     def _give_up(self, turn: asyncio.Future[None]) -> None:
         if not turn.done():

@@ -41,7 +41,7 @@ class StdioChannel:
         self._reader = LineReader(self._receive, self._output_ended, limits.message_bytes)
         self._writer = LineWriter(self._input_lost)
         self._inbox = Inbox(label, limits, self._end)
-        self._peer = self._inbox.peer = Peer(self._writer, self._inbox)
+        self._peer = self._inbox.peer = Peer(self._writer, self._inbox, answers_always=False)
         self._output_over = self._loop.create_future()
         self.ended: asyncio.Future[Fault] = self._loop.create_future()
 
@@ -158,6 +158,7 @@ class Inbox:
         self._noise_lines = 0
         self._noise_bytes = 0
         self._is_noise = False
+        self._sampled = False
         self.on_notification: Callable[[str, Raw], None] = lambda _method, _params: None
 
     async def request(self, method: str, params: Raw, line: Line) -> Raw:  # noqa: ARG002 -- Handler's signature
@@ -172,7 +173,7 @@ class Inbox:
     def unreadable(self, line: bytes, problem: Unreadable) -> None:
         """An answer in a broken message fails its call; other broken messages end the connection."""
         violation = ProtocolViolation(
-            f"it sent a message that can't be read ({shown(str(problem))})",
+            f"it sent a message that can't be read ({observe.foreign(str(problem))})",
             hint="The server breaks the protocol; its own log or documentation may tell why.",
         )
         if self.peer.fail_request(line, violation):
@@ -183,8 +184,9 @@ class Inbox:
         self._is_noise = True
         self._noise_lines += 1
         self._noise_bytes += len(line)
-        if self._noise_lines == 1:
-            sample = line[: self._limits.noise_sample_bytes].decode("utf-8", "replace")
+        if not self._sampled:
+            self._sampled = True
+            sample = observe.foreign(line.decode("utf-8", "replace"), self._limits.noise_sample_bytes)
             observe.warning("a server wrote something that is no message", server=self._label, sample=sample)
         if self._noise_lines > self._limits.noise_lines or self._noise_bytes > self._limits.noise_bytes:
             self._end(ProtocolViolation("it writes something else than messages to its standard output"))
@@ -196,7 +198,7 @@ class Inbox:
         """
         if error.code != jsonrpc.PARSE_ERROR:
             return
-        reason = shown(observe.redacted(error.message))
+        reason = observe.foreign(error.message)
         self._end(ProtocolViolation(f"it could not read a message of ours ({reason}, code {error.code})"))
 
     def line_read(self) -> None:
@@ -229,10 +231,12 @@ class StderrRing(asyncio.Protocol):
 
     def tail(self, size: int) -> str:
         """Its last lines, redacted and escaped; a line that was cut is left out."""
-        # Redact before cutting: half a secret would no longer be recognised.
-        text = observe.redacted(self._data.decode("utf-8", "replace").strip())
+        # Redact before cutting: half a secret would no longer be recognised. More than is shown, and
+        # not the whole ring, since there may be thousands of secrets to look for.
+        text = observe.redacted(self._data[-4 * size :].decode("utf-8", "replace").strip())
         lines = [shown(line, size) for line in text[-size:].splitlines()]
-        return "\n".join(lines[1:] if len(text) > size and len(lines) > 1 else lines)
+        was_cut = len(text) > size or len(self._data) > 4 * size
+        return "\n".join(lines[1:] if was_cut and len(lines) > 1 else lines)
 
     def close(self) -> None:
         if self._transport is not None:

@@ -26,6 +26,7 @@ from mcp_workbench.connections.stdio import StdioChannel
 from mcp_workbench.errors import (
     Fault,
     InputUnavailable,
+    ProtocolViolation,
     ServerExited,
     ShuttingDown,
     SpawnFailed,
@@ -35,12 +36,13 @@ from mcp_workbench.errors import (
 )
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire.eras import LIST_CHANGED
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import Params
+from mcp_workbench.wire.tasks import heard
 
 T = TypeVar("T")
 State = Literal["idle", "starting", "ready", "closed"]
-LIST_CHANGED = "notifications/tools/list_changed"
 
 
 class Connection:
@@ -99,7 +101,9 @@ class Supervisor:
     def current(self) -> Connection | None:
         """The connection that is there now."""
         ready = self._ready
-        return ready.result() if ready is not None and ready.done() and ready.exception() is None else None
+        if ready is None or not ready.done() or ready.exception() is not None or _is_over(ready):
+            return None
+        return ready.result()
 
     async def call(self, params: Params, exchange: Exchange | None) -> Raw:
         """`tools/call` on the server, in one of its slots and within the deadlines of a call."""
@@ -128,7 +132,7 @@ class Supervisor:
     def _start(self) -> asyncio.Future[Connection]:
         loop = asyncio.get_running_loop()
         ready: asyncio.Future[Connection] = loop.create_future()
-        ready.add_done_callback(_mark_retrieved)
+        ready.add_done_callback(heard)
         self.state = "starting"
         owner = loop.create_task(self._own(ready), name=f"owner of {self._label}")
         self._owners.add(owner)
@@ -143,7 +147,7 @@ class Supervisor:
             self._failed(ready, fault)
             return
         except Exception as error:  # noqa: BLE001 -- whatever it is, nobody may wait for this start for ever
-            self._failed(ready, SpawnFailed(f"it could not be started ({type(error).__name__}: {error})"))
+            self._failed(ready, SpawnFailed(f"it could not be started ({observe.foreign(repr(error))})"))
             return
         if self.state != "closed":
             self.state = "ready"
@@ -175,7 +179,7 @@ class Supervisor:
     async def _open(self) -> Connection:
         try:
             return await self._open_once(modern=self._modern)
-        except ServerExited:
+        except (ServerExited, ProtocolViolation):
             if self._modern is not None:
                 raise
         # It may have ended because of a probe that it does not know: once more, without.
@@ -262,9 +266,3 @@ async def _subscribe(connection: Connection) -> None:
     """Keep a subscription open as long as the connection lasts; a refusal is no harm."""
     with contextlib.suppress(Fault):
         await connection.request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
-
-
-def _mark_retrieved(ready: asyncio.Future[Connection]) -> None:
-    """A failed start that nobody waited for is logged by the owner already."""
-    if not ready.cancelled():
-        ready.exception()

@@ -27,7 +27,7 @@ class Callers:
 
     def of(self, method: str, params: dict[str, Raw]) -> Caller:
         """Who makes this request. Raises `RpcError` where the era or the order is wrong."""
-        meta = members(params.get("_meta"))
+        meta = jsonrpc.members(params.get("_meta"))
         enveloped = eras.PROTOCOL_VERSION in meta
         if self._modern is None:
             self._modern = enveloped and method != "initialize"
@@ -80,7 +80,7 @@ def _initializing(params: dict[str, Raw]) -> Caller:
 
 
 def _caller(version: str, capabilities: Raw, *, modern: bool, log_level: str | None = None) -> Caller:
-    declared = members(capabilities)
+    declared = jsonrpc.members(capabilities)
     return Caller(
         version=version,
         modern=modern,
@@ -95,11 +95,6 @@ def _unsupported(requested: Any) -> RpcError:
     if isinstance(requested, str):
         data["requested"] = requested
     return RpcError(jsonrpc.UNSUPPORTED_VERSION, "Unsupported protocol version", data)
-
-
-def members(raw: Raw | None) -> dict[str, Raw]:
-    """The members of an object; anything else has none."""
-    return jsonrpc.fields(raw) if raw is not None and jsonrpc.is_object(raw) else {}
 
 
 def _value(raw: Raw | None) -> Any:

@@ -16,12 +16,13 @@ import msgspec
 from msgspec import Raw
 
 from mcp_workbench.limits import DEFAULTS, Limits
+from mcp_workbench.shown import shown
 from mcp_workbench.surfaces.base import Surface
 from mcp_workbench.wire import eras, jsonrpc
+from mcp_workbench.wire.eras import LIST_CHANGED
 from mcp_workbench.wire.exchange import Answer, Caller, Exchange, Line, Question
 from mcp_workbench.wire.jsonrpc import RpcError
 
-LIST_CHANGED = "notifications/tools/list_changed"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 
 Method = Callable[[Caller, Line, dict[str, Raw]], Awaitable[Raw]]
@@ -45,7 +46,7 @@ class Session:
         self._limits = limits
         self._greeted = False
         self._parked: dict[str, Parked] = {}
-        self._subscribers: dict[int | str | None, Line] = {}
+        self._subscribers: set[Line] = set()
         self._subscriptions_over = asyncio.Event()
         shared = {"tools/list": self._list_tools, "tools/call": self._call_tool}
         self._handshake_methods: dict[str, Method] = {
@@ -64,7 +65,7 @@ class Session:
         """The result of a request. Raises `RpcError`."""
         handler = (self._modern_methods if caller.modern else self._handshake_methods).get(method)
         if handler is None:
-            raise RpcError(jsonrpc.METHOD_NOT_FOUND, f"Method not found: {method}")
+            raise RpcError(jsonrpc.METHOD_NOT_FOUND, f"Method not found: {shown(method)}")
         return await handler(caller, line, params)
 
     def notice(self, method: str) -> None:
@@ -76,8 +77,8 @@ class Session:
         """The list of tools changed: tell a handshake client, and every modern subscription."""
         if self._greeted:
             self._line.notify(LIST_CHANGED, {})
-        for id_, line in self._subscribers.items():
-            line.notify(LIST_CHANGED, {"_meta": {eras.SUBSCRIPTION_ID: id_}})
+        for line in self._subscribers:
+            line.notify(LIST_CHANGED, {"_meta": {eras.SUBSCRIPTION_ID: line.request_id}})
 
     def end_subscriptions(self) -> None:
         """Answer every subscription: there will be no more to tell."""
@@ -147,10 +148,10 @@ class Session:
         line.notify(ACKNOWLEDGED, {"notifications": honoured, "_meta": meta})
         try:
             if subscribed:
-                self._subscribers[line.request_id] = line
+                self._subscribers.add(line)
             await self._subscriptions_over.wait()
         finally:
-            self._subscribers.pop(line.request_id, None)
+            self._subscribers.discard(line)
         return _result(resultType="complete", _meta=meta)
 
     def _capabilities(self) -> dict[str, Any]:
@@ -176,7 +177,7 @@ class Session:
         answers = _object(params.get("inputResponses", jsonrpc.EMPTY_OBJECT), "params.inputResponses")
         del self._parked[handle]
         parked.timer.cancel()
-        parked.exchange.attach(line, answers)
+        parked.exchange.attach(line, answers, jsonrpc.members(params.get("_meta")).get(eras.PROGRESS_TOKEN))
         return parked.exchange
 
     def _expire(self, handle: str) -> None:

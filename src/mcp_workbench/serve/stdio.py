@@ -37,7 +37,12 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 def serve(config: Config, limits: Limits = DEFAULTS) -> int:
     """Serve one client on stdin and stdout until it is gone; the exit status."""
     source, sink = claim_standard_streams()
-    return asyncio.run(_serve(config, source, sink, limits))
+    terminals = [os.dup(descriptor) for descriptor in (source, sink) if os.isatty(descriptor)]
+    try:
+        return asyncio.run(_serve(config, source, sink, limits))
+    finally:
+        for terminal in terminals:  # the shell shares it, and does not expect what asyncio made of it
+            os.set_blocking(terminal, True)
 
 
 def claim_standard_streams() -> tuple[int, int]:
@@ -65,7 +70,7 @@ async def _serve(config: Config, source: int, sink: int, limits: Limits) -> int:
         try:
             return await front.run(source, sink)
         finally:
-            await front.close()
+            await asyncio.gather(front.close(), workbench.close())
 
 
 def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -86,6 +91,7 @@ class StdioFront:
         self._peer = Peer(self._writer, self)
         self._callers = Callers()
         self._session = Session(surface_for(workbench), PeerLine(self._peer, None), limits)
+        self._signals = 0
         self._over: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def run(self, source: int, sink: int) -> int:
@@ -103,7 +109,8 @@ class StdioFront:
 
     def signalled(self, number: int) -> None:
         """The first signal ends the session and cleans up; the second one ends the process."""
-        if self._over.done():
+        self._signals += 1
+        if self._signals > 1:
             self._workbench.kill()
             os._exit(128 + number)
         observe.info("ending", signal=signal.Signals(number).name)
@@ -121,10 +128,9 @@ class StdioFront:
         self._session.notice(method)
 
     def unreadable(self, line: bytes, problem: Unreadable) -> None:
-        del line
         code = jsonrpc.PARSE_ERROR if problem.syntax else jsonrpc.INVALID_REQUEST
         what = "Parse error" if problem.syntax else "Invalid request"
-        self._peer.refuse(RpcError(code, f"{what}: {problem}"))
+        self._peer.refuse(line, RpcError(code, f"{what}: {problem}"))
 
     def complaint(self, error: ErrorBody) -> None:
         observe.warning("the client could not read a message", code=error.code, reason=error.message)
@@ -140,7 +146,7 @@ class StdioFront:
     def _input_ended(self, fault: Fault | None) -> None:
         if fault is not None:
             observe.error("the client's input can't be read", code=fault.code, reason=str(fault))
-            self._peer.refuse(RpcError(jsonrpc.INVALID_REQUEST, str(fault)))
+            self._peer.refuse(b"", RpcError(jsonrpc.INVALID_REQUEST, str(fault)))
         self._session.end_subscriptions()
         if self._drain and (open_requests := self._peer.serving):
             # Requests from a file: whoever wrote it wants the answers.

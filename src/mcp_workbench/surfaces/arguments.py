@@ -53,7 +53,7 @@ def read_use(arguments: Raw) -> tuple[ToolIdentifier, Raw]:
 
 def read_open(arguments: Raw) -> str:
     """The toolbox of an `open_toolbox` call."""
-    given = _object(arguments)
+    given = jsonrpc.members(arguments)
     raw = given.get("toolbox")
     if raw is None:
         hint = "The parameter is called 'toolbox'." if "toolbox_name" in given else ""
@@ -80,7 +80,16 @@ def read_tool_arguments(raw: Raw) -> Raw:
             inner = jsonrpc.NOTHING
         if jsonrpc.is_object(inner):
             return inner
-    raise InvalidParameters("arguments must be an object")
+    raise InvalidParameters("arguments must be an object", hint='Send them as an object: {"name": "value"}.')
+
+
+def named_parts(arguments: Raw) -> dict[str, str]:
+    """The parts of an identifier that a call gave, whatever else is wrong with it."""
+    given = jsonrpc.members(arguments)
+    tool = given.get("tool", jsonrpc.NOTHING)
+    parts = jsonrpc.members(tool) if jsonrpc.is_object(tool) else given
+    named = {name: jsonrpc.text(raw) for name, raw in parts.items() if name in PARTS and jsonrpc.is_text(raw)}
+    return {name: named[name] for name in PARTS if named.get(name) and (parts is not given or name == "toolbox")}
 
 
 def corrected_call(identifier: ToolIdentifier, arguments: Raw = jsonrpc.NOTHING) -> str:
@@ -92,11 +101,11 @@ def corrected_call(identifier: ToolIdentifier, arguments: Raw = jsonrpc.NOTHING)
 
 
 def _explain_use(arguments: Raw) -> NoReturn:
-    given = _object(arguments)
+    given = jsonrpc.members(arguments)
     tool = given.get("tool")
     if tool is None or not jsonrpc.is_object(tool):
         raise _no_object(given, tool)
-    parts = _object(tool)
+    parts = jsonrpc.members(tool)
     _check_parts(parts, given)
     _refuse_extra(parts, PARTS, hint=_renamed(parts, given))
     _refuse_extra(given, ("tool", "arguments"))
@@ -141,8 +150,3 @@ def _refuse_extra(given: dict[str, Raw], known: tuple[str, ...], *, hint: str = 
             near = nearest(key, known)
             hint = hint or (f"Did you mean '{near}'?" if near else f"Recognized keys: {', '.join(known)}")
             raise InvalidParameters(f"Unrecognized key '{shown(key)}'", hint=hint)
-
-
-def _object(raw: Raw) -> dict[str, Raw]:
-    """The members of an object; anything else has none."""
-    return jsonrpc.fields(raw) if jsonrpc.is_object(raw) else {}

@@ -7,7 +7,6 @@ list must not change by a call, so it has the tools of every toolbox from the st
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
 
 from msgspec import Raw
@@ -17,7 +16,7 @@ from mcp_workbench.config.model import Config
 from mcp_workbench.errors import CallFailed, ConnectFailed, RequestError, UnknownToolName, WorkbenchError
 from mcp_workbench.identity import NameTable, ToolIdentifier, has_joined_form, joined_name, tools_once_named
 from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.nearest import nearest
+from mcp_workbench.nearest import nearest_names
 from mcp_workbench.shown import shown
 from mcp_workbench.surfaces import results
 from mcp_workbench.surfaces.arguments import read_tool_arguments
@@ -40,6 +39,7 @@ class DynamicSurface:
         self._metatools = MetaTools(workbench, on_opened=self._toolbox_opened)
         self._names = NameTable()
         self._opened: dict[str, None] = {}
+        self._has_all = False
         self._changed: Callable[[], None] = lambda: None
         self._stop = workbench.on_change(self._catalog_changed)
 
@@ -55,7 +55,7 @@ class DynamicSurface:
     async def call(self, exchange: Exchange, name: str, arguments: Raw) -> Raw:
         if name in (OPEN_TOOLBOX, USE_TOOL):
             return await self._metatools.call(exchange, name, arguments)
-        if self.resolve(name) is None and exchange.caller.modern:
+        if self.resolve(name) is None and exchange.caller.modern and not self._has_all:
             await self._open_all()  # A modern client may call what it knows from an earlier connection.
         return await self._call_native(exchange, name, arguments)
 
@@ -72,23 +72,22 @@ class DynamicSurface:
     # -- what is listed
 
     def _native_tools(self) -> Iterable[Raw]:
-        for identifier in self._workbench.known():
-            definition = self._workbench.catalog.tool(identifier)
-            if identifier.toolbox in self._opened and definition is not None and self._names.register(identifier):
+        for identifier, definition in self._workbench.catalog.present():
+            if identifier.toolbox in self._opened and self._names.register(identifier):
                 yield render.native(identifier, definition)
 
-    def _toolbox_opened(self, toolbox: str) -> None:
-        """An open that succeeded, even in part, adds its tools."""
-        if toolbox not in self._opened:
+    def _toolbox_opened(self, caller: Caller, toolbox: str) -> None:
+        """An open that succeeded, even in part, adds its tools; a modern client has them anyway."""
+        if toolbox not in self._opened and not caller.modern:
             self._opened[toolbox] = None
             self._register()
             self._changed()
 
     async def _open_all(self) -> None:
         """Open every toolbox, within the open deadline; what fails is absent until it heals."""
-        toolboxes = self._workbench.config.toolboxes
-        await asyncio.gather(*(self._workbench.open(toolbox) for toolbox in toolboxes), return_exceptions=True)
-        self._opened = dict.fromkeys(toolboxes)
+        await self._workbench.list_all()
+        self._opened = dict.fromkeys(self._workbench.config.toolboxes)
+        self._has_all = True
         self._register()
 
     def _register(self) -> None:
@@ -126,9 +125,9 @@ class DynamicSurface:
         return UnknownToolName(f"Tool name '{shown(name)}' not found", hint=self._where_to_look(name))
 
     def _where_to_look(self, name: str) -> str:
-        near = nearest(name, self._names)
+        near = [f"'{other}'" for other in nearest_names(name, self._names)]
         closed = [shown(toolbox) for toolbox in _closed(self._workbench.config, self._opened)]
-        hints = [f"Did you mean '{near}'?"] if near else []
+        hints = [f"Did you mean {' or '.join(near)}?"] if near else []
         if closed:
             hints.append(f"Not open: {', '.join(closed[: DEFAULTS.names_shown])}. Call open_toolbox first.")
         return " ".join(hints)

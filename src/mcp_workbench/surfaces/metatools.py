@@ -12,14 +12,22 @@ from typing import Any
 from msgspec import Raw
 
 from mcp_workbench.config.model import Config, ToolboxConfig
-from mcp_workbench.errors import CallFailed, ServerRefused, UnknownToolName, WorkbenchError
+from mcp_workbench.errors import (
+    CallFailed,
+    InvalidParameters,
+    ServerRefused,
+    ToolNotFound,
+    UnknownToolName,
+    WorkbenchError,
+)
 from mcp_workbench.identity import ToolIdentifier, tools_once_named
 from mcp_workbench.limits import DEFAULTS
+from mcp_workbench.nearest import known_names
 from mcp_workbench.shown import shown
 from mcp_workbench.surfaces import results
-from mcp_workbench.surfaces.arguments import OldName, corrected_call, read_open, read_use
+from mcp_workbench.surfaces.arguments import OldName, corrected_call, named_parts, read_open, read_use
 from mcp_workbench.wire import jsonrpc
-from mcp_workbench.wire.exchange import Exchange
+from mcp_workbench.wire.exchange import Caller, Exchange
 from mcp_workbench.workbench import Workbench
 
 OPEN_TOOLBOX = "open_toolbox"
@@ -30,9 +38,9 @@ MIGRATION = "Tool names changed in 0.11.0: see docs/migration.md"
 class MetaTools:
     """`open_toolbox` and `use_tool` on one workbench."""
 
-    def __init__(self, workbench: Workbench, *, on_opened: Callable[[str], None] = lambda _toolbox: None) -> None:
+    def __init__(self, workbench: Workbench, *, on_opened: Callable[[Caller, str], None] | None = None) -> None:
         self._workbench = workbench
-        self._on_opened = on_opened
+        self._on_opened: Callable[[Caller, str], None] = on_opened or (lambda _caller, _toolbox: None)
         self.definitions = definitions(workbench.config)
         self.instructions = instructions(workbench.config)
 
@@ -42,10 +50,10 @@ class MetaTools:
             if name == USE_TOOL:
                 return await self.use(exchange, arguments)
             if name == OPEN_TOOLBOX:
-                return await self.open(arguments)
+                return await self.open(exchange, arguments)
             raise self._unknown(name, arguments)
         except WorkbenchError as error:
-            return results.failure(error)
+            return results.failure(error, named=named_parts(arguments))
 
     async def use(self, exchange: Exchange, arguments: Raw) -> Raw:
         try:
@@ -53,11 +61,21 @@ class MetaTools:
         except OldName as error:
             error.hint = self.migration_help(error.name, error.arguments)
             raise
-        return await relay(self._workbench, identifier, tool_arguments, exchange)
+        try:
+            return await relay(self._workbench, identifier, tool_arguments, exchange)
+        except ToolNotFound as error:
+            if tools_once_named(identifier.tool, self._workbench.known()):
+                error.hint = self.migration_help(identifier.tool, tool_arguments)
+            raise
 
-    async def open(self, arguments: Raw) -> Raw:
-        opened = await self._workbench.open(read_open(arguments))
-        self._on_opened(opened.toolbox)
+    async def open(self, exchange: Exchange, arguments: Raw) -> Raw:
+        try:
+            toolbox = read_open(arguments)
+        except InvalidParameters as error:
+            error.hint = error.hint or known_names(self._workbench.config.toolboxes, "toolboxes")
+            raise
+        opened = await self._workbench.open(toolbox)
+        self._on_opened(exchange.caller, opened.toolbox)
         return results.opened(opened)
 
     def migration_help(self, name: str, arguments: Raw = jsonrpc.NOTHING) -> str:
@@ -67,7 +85,7 @@ class MetaTools:
 
     def _unknown(self, name: str, arguments: Raw) -> UnknownToolName:
         """A name from before 0.11.0, of a tool or of a meta-tool."""
-        given = jsonrpc.fields(arguments) if jsonrpc.is_object(arguments) else {}
+        given = jsonrpc.members(arguments)
         old = given.get("tool_name", jsonrpc.NOTHING)
         if name == f"workbench_{USE_TOOL}" and jsonrpc.is_text(old):
             hint = self.migration_help(jsonrpc.text(old), given.get("arguments", jsonrpc.NOTHING))
@@ -105,10 +123,9 @@ def instructions(config: Config) -> str:
     lines = [
         "MCP servers grouped into toolboxes. open_toolbox lists the tools of one, use_tool calls a tool.",
         "Toolboxes:",
-        *(_toolbox_line(toolbox) for toolbox in config.toolboxes.values()),
-        f"Example: {_example(config)}",
+        *(_toolbox_line(toolbox, counted=True) for toolbox in config.toolboxes.values()),
     ]
-    return "\n".join(lines)
+    return "\n".join(lines) + _example(config)
 
 
 def _open_toolbox(config: Config) -> dict[str, Any]:
@@ -137,7 +154,7 @@ def _use_tool(config: Config) -> dict[str, Any]:
         "title": "Use tool",
         "description": (
             "Call a tool. From its open_toolbox entry: toolbox = toolbox_name, server = source_server, "
-            f"tool = name; arguments as its inputSchema says.\nExample: {_example(config)}"
+            f"tool = name; arguments as its inputSchema says.{_example(config)}"
         ),
         "inputSchema": {
             "type": "object",
@@ -156,16 +173,16 @@ def _use_tool(config: Config) -> dict[str, Any]:
     }
 
 
-def _toolbox_line(toolbox: ToolboxConfig) -> str:
+def _toolbox_line(toolbox: ToolboxConfig, *, counted: bool = False) -> str:
     count = len(toolbox.servers)
+    servers = f" ({count} server{'' if count == 1 else 's'})" if counted else ""
     description = shown(" ".join(toolbox.description.split()), DEFAULTS.log_value_length)
-    return f"- {shown(toolbox.name)} ({count} server{'' if count == 1 else 's'}): {description}"
+    return f"- {shown(toolbox.name)}{servers}: {description}"
 
 
 def _example(config: Config) -> str:
-    """A structured call whose toolbox and server are real."""
-    server = next(config.servers(), None)
-    identifier = ToolIdentifier(
-        server.toolbox if server is not None else "dev", server.name if server is not None else "filesystem", "TOOL"
-    )
-    return jsonrpc.encode({"tool": identifier.params(), "arguments": {}}).decode()
+    """A line with a structured call whose toolbox and server are real; empty if there is no server."""
+    if (server := next(config.servers(), None)) is None:
+        return ""
+    tool = ToolIdentifier(server.toolbox, server.name, "TOOL").params()
+    return f"\nExample: {jsonrpc.encode({'tool': tool, 'arguments': {}}).decode()}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Raw
@@ -18,14 +19,14 @@ def text(value: str, **extra: Any) -> Raw:
     return Raw(jsonrpc.encode({"content": [{"type": "text", "text": value}], **extra}))
 
 
-def failure(error: WorkbenchError, *, prefix: str = "") -> Raw:
+def failure(error: WorkbenchError, *, prefix: str = "", named: Mapping[str, str] | None = None) -> Raw:
     """What went wrong and what to do, for a model to read; the code and the place, for programs.
 
     Foreign text in it, which may hold secrets, was redacted where it was taken up: here a name of the
-    configuration would be blacked out too.
+    configuration would be blacked out too. `named` are the parts of an identifier that the call gave.
     """
     message = f"{prefix}{error}\n{error.hint}" if error.hint else f"{prefix}{error}"
-    return text(message, isError=True, _meta={ERROR_META: {"code": error.wire_code, **error.where}})
+    return text(message, isError=True, _meta={ERROR_META: {"code": error.wire_code, **(named or {}), **error.where}})
 
 
 def opened(toolbox: Opened) -> Raw:

@@ -21,6 +21,7 @@ LOG_LEVEL: Final = f"{RESERVED}logLevel"
 SERVER_INFO: Final = f"{RESERVED}serverInfo"
 SUBSCRIPTION_ID: Final = f"{RESERVED}subscriptionId"
 
+LIST_CHANGED: Final = "notifications/tools/list_changed"
 PROGRESS_TOKEN: Final = "progressToken"  # noqa: S105 -- no password
 
 SELF: Final[dict[str, Any]] = {"name": "mcp-workbench", "title": "MCP Workbench", "version": __version__}

@@ -123,9 +123,10 @@ class Exchange:
         self._work = asyncio.ensure_future(work)
         return await self.outcome()
 
-    def attach(self, line: Line, answers: Mapping[str, Raw]) -> None:
-        """The client came back with answers, on a new wire request."""
+    def attach(self, line: Line, answers: Mapping[str, Raw], progress_token: Raw | None = None) -> None:
+        """The client came back with answers, on a new wire request with a token of its own."""
         self._line = line
+        self.progress_token = progress_token
         for key, answer in answers.items():
             if key in self._open and not (future := self._open[key][1]).done():
                 future.set_result(answer)

@@ -78,6 +78,7 @@ _id_decoder: msgspec.json.Decoder[Id] = msgspec.json.Decoder(Id)
 _object_decoder = msgspec.json.Decoder(dict[str, Raw])
 encode = msgspec.json.Encoder().encode
 
+_LEADING_ID = rb'^\s*\{[^{}\[\]]*?"id"\s*:\s*("[^"\\]*"|-?\d{1,18})\s*[,}]'
 _BRACE, _QUOTE, _NULL = b'{"n'
 """The first byte of well-formed JSON tells its kind."""
 
@@ -99,6 +100,8 @@ def read(line: bytes) -> Message:
         message = _decoder.decode(line)
     except (msgspec.DecodeError, RecursionError) as error:
         message = _read_repaired(line, error)
+    if isinstance(message.id, str) and len(message.id) > DEFAULTS.id_length:
+        raise Unreadable("its id is too long", syntax=False, claims=True)
     if message.method is None and not _is_response(message):
         raise Unreadable("neither a request nor a response", syntax=False, claims=True)
     return message
@@ -142,6 +145,16 @@ def recover_id(line: bytes, known: Callable[[int], bool]) -> int | None:
     return None
 
 
+def leading_id(line: bytes) -> Id | None:
+    """The id of an unreadable request, where it stands before anything else that could hold one."""
+    head, params, _ = line[: DEFAULTS.identifier_scan_bytes].partition(b'"params"')
+    match = re.search(_LEADING_ID, head) if params else None
+    try:
+        return _id_decoder.decode(match[1]) if match else None
+    except msgspec.DecodeError:
+        return None
+
+
 def is_present(raw: Raw) -> bool:
     """Whether a field was there, a null included."""
     return memoryview(raw).nbytes > 0
@@ -168,6 +181,11 @@ def is_null(raw: Raw) -> bool:
 def text(raw: Raw) -> str:
     """The string. Raises `msgspec.DecodeError` for others."""
     return _text_decoder.decode(raw)
+
+
+def members(raw: Raw | None) -> dict[str, Raw]:
+    """The members of a JSON object, each still raw; anything else has none."""
+    return _object_decoder.decode(raw) if raw is not None and is_object(raw) else {}
 
 
 def fields(raw: Raw) -> dict[str, Raw]:
@@ -215,13 +233,11 @@ class Ids:
     Below 2**52: servers in JavaScript lose larger ones.
     """
 
-    _BATCH = 64
-
     def __init__(self) -> None:
         self._pool: list[int] = []
 
     def __call__(self) -> int:
         if not self._pool:
-            noise = os.urandom(8 * self._BATCH)
+            noise = os.urandom(8 * DEFAULTS.id_batch)
             self._pool = [int.from_bytes(noise[i : i + 8]) >> 12 for i in range(0, len(noise), 8)]
         return self._pool.pop() or self()

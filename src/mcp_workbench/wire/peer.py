@@ -21,6 +21,7 @@ from mcp_workbench.wire.framing import LineWriter
 from mcp_workbench.wire.jsonrpc import ErrorBody, Id, Message, Params, RpcError, Unreadable
 
 CANCELLED = "notifications/cancelled"
+_NEVER = float("inf")
 
 
 class Handler(Protocol):
@@ -46,21 +47,27 @@ class Handler(Protocol):
 class Pending:
     """A request of ours that waits for its answer."""
 
-    __slots__ = ("exchange", "future", "hard_at", "idle_seconds", "quiet_since", "timer")
+    __slots__ = ("exchange", "future", "hard_at", "idle_seconds", "quiet_since")
 
     def __init__(self, future: asyncio.Future[Raw], exchange: Exchange | None) -> None:
         self.future = future
         self.exchange = exchange
-        self.timer: asyncio.TimerHandle | None = None
         self.quiet_since = 0.0
-        self.idle_seconds = 0.0
-        self.hard_at = 0.0
+        self.idle_seconds = _NEVER
+        self.hard_at = _NEVER
+
+    @property
+    def due(self) -> float:
+        """When its deadline passes, unless progress comes."""
+        return min(self.quiet_since + self.idle_seconds, self.hard_at)
 
 
 class Peer:
     """One end of a connection."""
 
-    def __init__(self, writer: LineWriter, handler: Handler) -> None:
+    def __init__(self, writer: LineWriter, handler: Handler, *, answers_always: bool = True) -> None:
+        """Without `answers_always` it lets requests drop of a peer that does not read its answers."""
+        self._answers_always = answers_always
         self._writer = writer
         self._handler = handler
         self._loop = asyncio.get_running_loop()
@@ -68,6 +75,8 @@ class Peer:
         self._pending: dict[int, Pending] = {}
         self._inbound: dict[Id, asyncio.Task[None]] = {}
         self._fault: Fault | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due = _NEVER
         self.strays = 0
         """Answers to nothing that we asked, or a second time."""
 
@@ -93,7 +102,7 @@ class Peer:
             raise self._fault
         id_ = self._new_id()
         pending = self._pending[id_] = Pending(self._loop.create_future(), exchange)
-        self._set_deadlines(id_, pending, idle_seconds, hard_seconds)
+        self._set_deadlines(pending, idle_seconds, hard_seconds)
         sent = False
         try:
             if self._writer.congested:
@@ -110,8 +119,6 @@ class Peer:
             raise
         finally:
             self._pending.pop(id_, None)
-            if pending.timer is not None:
-                pending.timer.cancel()
 
     def notify(self, method: str, params: Params) -> None:
         self._writer.write(jsonrpc.notification_line(method, params))
@@ -145,15 +152,16 @@ class Peer:
         self._settle(id_, fault)
         return True
 
-    def refuse(self, error: RpcError) -> None:
-        """Answer something unreadable, under no id since none can be trusted."""
-        self._writer.write(jsonrpc.error_line(None, error))
+    def refuse(self, line: bytes, error: RpcError) -> None:
+        """Answer something unreadable, under its id if that can be told."""
+        self._writer.write(jsonrpc.error_line(jsonrpc.leading_id(line), error))
 
     def close(self, fault: Fault) -> None:
         """The connection is over: our requests fail with `fault`, their requests are cancelled."""
         if self._fault is not None:
             return
         self._fault = fault
+        self._arm(_NEVER)
         for id_ in tuple(self._pending):
             self._settle(id_, fault)
         for task in tuple(self._inbound.values()):
@@ -209,27 +217,33 @@ class Peer:
             pass
         return id_
 
-    # -- deadlines
+    # -- deadlines: one timer for all requests, set to the earliest
 
-    def _set_deadlines(self, id_: int, pending: Pending, idle_seconds: float, hard_seconds: float) -> None:
+    def _set_deadlines(self, pending: Pending, idle_seconds: float, hard_seconds: float) -> None:
         if not (idle_seconds or hard_seconds):
             return
         now = self._loop.time()
         pending.quiet_since = now
         pending.idle_seconds = idle_seconds or hard_seconds
-        pending.hard_at = now + (hard_seconds or float("inf"))
-        self._arm(id_, pending)
+        pending.hard_at = now + (hard_seconds or _NEVER)
+        if pending.due < self._timer_due:
+            self._arm(pending.due)
 
-    def _arm(self, id_: int, pending: Pending) -> None:
-        due = min(pending.quiet_since + pending.idle_seconds, pending.hard_at)
-        pending.timer = self._loop.call_at(due, self._due, id_, pending)
+    def _arm(self, due: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_due = due
+        self._timer = self._loop.call_at(due, self._look_at_deadlines) if due < _NEVER else None
 
-    def _due(self, id_: int, pending: Pending) -> None:
+    def _look_at_deadlines(self) -> None:
         now = self._loop.time()
-        if now < min(pending.quiet_since + pending.idle_seconds, pending.hard_at):
-            self._arm(id_, pending)
-        elif not pending.future.done():
-            pending.future.set_exception(_timeout(pending, hard=now >= pending.hard_at))
+        next_due = _NEVER
+        for pending in self._pending.values():
+            if pending.due > now:
+                next_due = min(next_due, pending.due)
+            elif not pending.future.done():
+                pending.future.set_exception(_timeout(pending, hard=now >= pending.hard_at))
+        self._arm(next_due)
 
     # -- what the other side starts
 
@@ -266,6 +280,8 @@ class Peer:
         elif id_ in self._inbound:
             problem = RpcError(jsonrpc.INVALID_REQUEST, "A request with this id is still being answered")
             self._writer.write(jsonrpc.error_line(id_, problem))
+        elif self._writer.congested and not self._answers_always:
+            self.strays += 1
         elif self._fault is None:
             self._inbound[id_] = self._loop.create_task(self._answer(id_, method, params))
 
