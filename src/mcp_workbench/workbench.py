@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 from msgspec import Raw
@@ -21,7 +21,6 @@ from mcp_workbench.catalog import render
 from mcp_workbench.catalog.snapshot import Catalog, ServerTools, Withheld
 from mcp_workbench.config.model import Config, ServerConfig, ToolboxConfig
 from mcp_workbench.connections.base import explained
-from mcp_workbench.connections.processes import Processes
 from mcp_workbench.errors import (
     CallFailed,
     ConnectFailed,
@@ -38,9 +37,12 @@ from mcp_workbench.errors import (
 from mcp_workbench.identity import ToolIdentifier, ToolInfo
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.nearest import nearest_or_known
-from mcp_workbench.provider import Provider
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.exchange import Exchange
+
+if TYPE_CHECKING:
+    from mcp_workbench.connections.processes import Processes
+    from mcp_workbench.provider import Provider
 
 
 class Opened(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,7 +79,7 @@ class Workbench:
         self.config = config
         self.limits = limits
         self.catalog = Catalog({name: tuple(toolbox.servers) for name, toolbox in config.toolboxes.items()})
-        self._processes = Processes(limits)
+        self._processes: Processes | None = None
         self._providers: dict[str, dict[str, Provider]] = {}
         self._listeners: list[Callable[[str], None]] = []
         self._closing: asyncio.Task[None] | None = None
@@ -139,11 +141,13 @@ class Workbench:
         """`use` in raw JSON, on behalf of a client: what the server says goes to `exchange`."""
         self._check_open()
         provider = self._provider(self._find(identifier))
-        await self._check_tool(identifier, provider)
+        if self.catalog.tool(identifier) is None:
+            await self._check_tool(identifier, provider)
         params: dict[str, Any] = {"name": identifier.tool, "arguments": arguments}
         if exchange is not None and exchange.meta:
             params["_meta"] = exchange.meta
-        await self._reach(identifier, provider)
+        if provider.supervisor.current is None:
+            await self._reach(identifier, provider)
         try:
             result = await provider.supervisor.call(params, exchange)
         except ServerRefused as refusal:
@@ -166,12 +170,14 @@ class Workbench:
     async def _close(self) -> None:
         providers = [provider for toolbox in self._providers.values() for provider in toolbox.values()]
         await asyncio.gather(*(provider.close() for provider in providers))
-        await self._processes.close()
+        if self._processes is not None:
+            await self._processes.close()
 
     def kill(self) -> None:
         """End every server at once, without waiting: for a second signal."""
         self._killed = True
-        self._processes.kill_all()
+        if self._processes is not None:
+            self._processes.kill_all()
 
     def on_change(self, listener: Callable[[str], None]) -> Callable[[], None]:
         """Call `listener` with the toolbox whenever a listing in it changed; returns how to stop that."""
@@ -201,9 +207,7 @@ class Workbench:
         return server
 
     async def _check_tool(self, identifier: ToolIdentifier, provider: Provider) -> None:
-        """Whether the tool exists is asked of the catalog, and of the server if that does not know yet."""
-        if self.catalog.tool(identifier) is not None:
-            return
+        """The catalog does not have it: it does not exist, or its server has not listed yet."""
         listing = self.catalog.listing(identifier.toolbox, identifier.server)
         if listing is None or not provider.is_settled:
             try:
@@ -215,8 +219,6 @@ class Workbench:
 
     async def _reach(self, identifier: ToolIdentifier, provider: Provider) -> None:
         """See that the server runs, before a slot of it is taken."""
-        if provider.supervisor.current is not None:
-            return
         try:
             await provider.reach()
         except Fault as fault:
@@ -225,9 +227,17 @@ class Workbench:
     def _provider(self, config: ServerConfig) -> Provider:
         toolbox = self._providers.setdefault(config.toolbox, {})
         if (provider := toolbox.get(config.name)) is None:
-            provider = Provider(config, self._processes, self.catalog, self.limits, self._changed)
-            toolbox[config.name] = provider
+            provider = toolbox[config.name] = self._new_provider(config)
         return provider
+
+    def _new_provider(self, config: ServerConfig) -> Provider:
+        # What only a call needs is imported by the first call: a client's first answer does not wait for it.
+        from mcp_workbench.connections.processes import Processes  # noqa: PLC0415
+        from mcp_workbench.provider import Provider  # noqa: PLC0415
+
+        if self._processes is None:
+            self._processes = Processes(self.limits)
+        return Provider(config, self._processes, self.catalog, self.limits, self._changed)
 
     def _changed(self, toolbox: str) -> None:
         for listener in tuple(self._listeners):

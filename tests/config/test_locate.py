@@ -40,7 +40,7 @@ def test_the_flag_wins_over_everything(home, terminal):
     local()
     own(home)
     environ = {"HOME": str(home), "WORKBENCH_CONFIG": "/other.json"}
-    assert find_config("/flag.json", environ, terminal=terminal) == Path("/flag.json")
+    assert Path(find_config("/flag.json", environ, terminal=terminal)) == Path("/flag.json")
 
 
 @pytest.mark.parametrize("terminal", [True, False])
@@ -48,30 +48,30 @@ def test_the_variable_wins_over_files_in_known_places(home, terminal):
     local()
     own(home)
     environ = {"HOME": str(home), "WORKBENCH_CONFIG": "/other.json"}
-    assert find_config(None, environ, terminal=terminal) == Path("/other.json")
+    assert Path(find_config(None, environ, terminal=terminal)) == Path("/other.json")
 
 
 def test_an_empty_variable_counts_as_not_set(home):
     path = own(home)
-    assert find_config(None, {"HOME": str(home), "WORKBENCH_CONFIG": ""}, terminal=False) == path
+    assert Path(find_config(None, {"HOME": str(home), "WORKBENCH_CONFIG": ""}, terminal=False)) == path
 
 
 def test_a_tilde_is_the_home_folder_where_no_shell_replaced_it(home, monkeypatch):
     monkeypatch.setenv("HOME", str(home))
-    assert find_config("~/a.json", {}, terminal=False) == home / "a.json"
-    assert find_config(None, {"WORKBENCH_CONFIG": "~/b.json"}, terminal=False) == home / "b.json"
+    assert Path(find_config("~/a.json", {}, terminal=False)) == home / "a.json"
+    assert Path(find_config(None, {"WORKBENCH_CONFIG": "~/b.json"}, terminal=False)) == home / "b.json"
 
 
 def test_at_a_terminal_the_current_folder_comes_before_the_users_file(home):
     own(home)
     path = local()
-    assert find_config(None, {"HOME": str(home)}, terminal=True) == path
+    assert Path(find_config(None, {"HOME": str(home)}, terminal=True)) == path
 
 
 def test_a_server_uses_the_users_file_and_not_the_current_folder(home):
     local()
     path = own(home)
-    assert find_config(None, {"HOME": str(home)}, terminal=False) == path
+    assert Path(find_config(None, {"HOME": str(home)}, terminal=False)) == path
 
 
 def test_a_server_does_not_start_with_the_file_of_the_current_folder_and_says_which_flag_to_pass(home):
@@ -95,19 +95,19 @@ def test_where_nothing_is_found_the_error_names_the_places_and_how_to_start(home
 
 def test_xdg_config_home_is_used_where_it_is_absolute(home):
     path = write(home / "xdg/mcp-workbench/workbench-config.json")
-    assert find_config(None, {"HOME": str(home), "XDG_CONFIG_HOME": str(home / "xdg")}, terminal=False) == path
+    assert Path(find_config(None, {"HOME": str(home), "XDG_CONFIG_HOME": str(home / "xdg")}, terminal=False)) == path
     default = own(home)
-    assert find_config(None, {"HOME": str(home), "XDG_CONFIG_HOME": "xdg"}, terminal=False) == default
+    assert Path(find_config(None, {"HOME": str(home), "XDG_CONFIG_HOME": "xdg"}, terminal=False)) == default
 
 
 def test_macos_has_its_own_folder(home, monkeypatch):
     monkeypatch.setattr(locate.sys, "platform", "darwin")
     path = write(home / "Library/Application Support/mcp-workbench/workbench-config.json")
-    assert find_config(None, {"HOME": str(home)}, terminal=False) == path
+    assert Path(find_config(None, {"HOME": str(home)}, terminal=False)) == path
 
 
 def test_a_broken_link_is_found_so_that_reading_it_tells_what_is_wrong(home):
     path = home / ".config/mcp-workbench/workbench-config.json"
     path.parent.mkdir(parents=True)
     path.symlink_to("nowhere")
-    assert find_config(None, {"HOME": str(home)}, terminal=False) == path
+    assert Path(find_config(None, {"HOME": str(home)}, terminal=False)) == path

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from types import FrameType
+from typing import Any
 
 import pytest
 
+from mcp_workbench.connections import slots as module
 from mcp_workbench.connections.slots import Slots
 from mcp_workbench.errors import Overloaded
 from tests.wire.pair import settle
@@ -114,7 +118,7 @@ async def test_a_waiter_that_is_cancelled_as_its_turn_comes_passes_the_slot_on()
     office = Office(1, 5)
     inside, cancelled, next_ = office.visit("inside"), office.visit("cancelled"), office.visit("next")
     await settle()
-    office.slots._release()  # as `inside` will do: its turn comes,
+    office.slots.release()  # as `inside` will do: its turn comes,
     cancelled.cancel()  # and it is cancelled before it sees that
     await settle()
     assert "next" in office.inside
@@ -149,3 +153,45 @@ async def test_a_slot_is_given_back_when_its_work_fails():
         with pytest.raises(ValueError, match="work"):
             async with slots:
                 raise ValueError("work")
+
+
+async def test_waiting_and_getting_a_slot_raises_nothing_not_even_inside():
+    raised: list[object] = []
+
+    def trace(frame: FrameType, event: str, detail: Any) -> Any:
+        if frame.f_code.co_filename != module.__file__:
+            return None
+        if event == "exception" and detail[0] is not StopIteration:
+            raised.append(detail[:2])
+        return trace
+
+    office = Office(2, 10)
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        visits = [office.visit(name) for name in "abcdef"]
+        await settle()
+        for name in "abcdef":
+            await office.let_go(name)
+        await asyncio.gather(*visits)
+    finally:
+        sys.settrace(before)
+    assert raised == []
+    assert (office.slots._free, len(office.slots._queue)) == (2, 0)
+
+
+async def test_whatever_happens_to_the_visitors_all_slots_are_free_in_the_end():
+    office = Office(2, 4, wait_seconds=0.02)
+    visits = [office.visit(str(number)) for number in range(8)]  # two inside, four wait, two are refused
+    await settle()
+    visits[2].cancel()
+    await asyncio.wait(visits[3:6])  # these three waited too long
+    await office.let_go("0")
+    visits[1].cancel()
+    outcomes = await asyncio.gather(*visits, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [
+        type(None),
+        *(asyncio.CancelledError,) * 2,
+        *(Overloaded,) * 5,
+    ]
+    assert (office.slots._free, len(office.slots._queue)) == (2, 0)

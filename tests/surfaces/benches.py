@@ -40,7 +40,7 @@ def config_of(known: Known, **settings: Any) -> Config:
         )
         for toolbox, servers in known.items()
     }
-    return Config(source=Path("/etc/workbench-config.json"), toolboxes=toolboxes, **settings)
+    return Config(file="/etc/workbench-config.json", toolboxes=toolboxes, **settings)
 
 
 def knowing(known: Known) -> Workbench:

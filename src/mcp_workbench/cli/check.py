@@ -43,7 +43,7 @@ def run(options: Mapping[str, str]) -> int:
 
 def _as_text(config: Config) -> Iterator[str]:
     servers = list(config.servers())
-    yield f"{config.source}: {_count(config.toolboxes, 'toolbox', 'toolboxes')}, {_count(servers, 'server')}"
+    yield f"{config.file}: {_count(config.toolboxes, 'toolbox', 'toolboxes')}, {_count(servers, 'server')}"
     yield f"mode: {config.tool_mode}"
     for toolbox in config.toolboxes.values():
         yield ""
@@ -57,13 +57,13 @@ def _as_text(config: Config) -> Iterator[str]:
     if config.warnings:
         yield ""
     for warning in config.warnings:
-        yield f"warning: {config.source}:{warning.line}:{warning.column}: {warning.path}: {warning.message}"
+        yield f"warning: {config.file}:{warning.line}:{warning.column}: {warning.path}: {warning.message}"
 
 
 def _as_json(config: Config) -> dict[str, Any]:
     return {
         "ok": not any(server.missing for server in config.servers()),
-        "file": str(config.source),
+        "file": config.file,
         "toolMode": config.tool_mode,
         "toolboxes": {
             toolbox.name: {

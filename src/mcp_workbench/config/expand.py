@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _START = re.compile(r"\$\$\{|\$\{")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_PREFIXED = re.compile(r"(?:env|ENV|secret|secrets):([A-Za-z_][A-Za-z0-9_]*)")
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+_PREFIXED = r"(?:env|ENV|secret|secrets):([A-Za-z_][A-Za-z0-9_]*)"
 _LITERAL_HINT = "$${ stands for the characters ${."
 
 
@@ -67,7 +67,7 @@ def _reference(value: str, start: int) -> tuple[str, str | None, int]:
     if end < 0:
         raise MalformedReferenceError("a ${ is not closed by }", "Write ${NAME}.")
     body = value[start:end]
-    name = _NAME.match(body)
+    name = re.match(_NAME, body)
     rest = body[name.end() :] if name else body
     if name is None or (rest and not rest.startswith(":-")):
         raise _malformed(body)
@@ -80,7 +80,7 @@ def _reference(value: str, start: int) -> tuple[str, str | None, int]:
 def _malformed(body: str) -> MalformedReferenceError:
     if not body:
         return MalformedReferenceError("${} names no variable", "Write ${NAME}.")
-    prefixed = _PREFIXED.fullmatch(body)
+    prefixed = re.fullmatch(_PREFIXED, body)
     if prefixed:
         name = prefixed.group(1)
         return MalformedReferenceError(f"the form ${{…:{name}}} is not supported", f"Write ${{{name}}}.")

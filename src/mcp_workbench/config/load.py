@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from mcp_workbench.config.fields import (
@@ -34,6 +33,7 @@ from mcp_workbench.shown import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
     from mcp_workbench.config.model import ToolMode
 
@@ -41,7 +41,7 @@ DEFAULT_TOOLBOX = "default"
 DEFAULT_DESCRIPTION = "All configured servers"
 EVERY_TOOLBOX = "*"
 
-_PORTABLE_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_PORTABLE_NAME = r"[A-Za-z0-9_-]+"
 
 
 def load_config(
@@ -55,13 +55,13 @@ def load_config(
 
     `strict` decides whether a missing variable is an error; None leaves it to the file.
     """
-    file = Path(path)
+    file = os.fspath(path)
     source = read_source(file, limits)
     root = Place(source, parse(source, limits), "", 0)
     members = _read_root(root)
-    absolute = Path(os.path.abspath(file))  # noqa: PTH100 -- Path.resolve would follow a link to another folder
+    absolute = os.path.abspath(file)  # noqa: PTH100 -- and links are not followed: to another folder they would lead
     reading = Reading(
-        folder=absolute.parent,
+        folder=os.path.dirname(absolute),  # noqa: PTH120
         environ=os.environ if environ is None else environ,
         strict=_flag(members, "strict") if strict is None else strict,
         limits=limits,
@@ -70,7 +70,7 @@ def load_config(
     toolboxes = _read_toolboxes(members["toolboxes"], reading) if "toolboxes" in members else _bare(members, reading)
     mode = read_string(members["toolMode"]) if "toolMode" in members else "proxy"
     return Config(
-        source=absolute,
+        file=absolute,
         toolboxes=toolboxes,
         tool_mode=cast("ToolMode", mode),
         strict=reading.strict,
@@ -179,7 +179,7 @@ def _name_problem(name: str, length: int) -> str:
 
 
 def _name_warnings(name: str, entry: Place, by_case: Mapping[str, str]) -> Iterable[ConfigWarning]:
-    if not _PORTABLE_NAME.fullmatch(name):
+    if not re.fullmatch(_PORTABLE_NAME, name):
         yield entry.warning("a name of letters, digits, _ and - alone works with every client")
     sibling = by_case.get(name.casefold())
     if sibling is not None:

@@ -3,13 +3,15 @@
 Guarantees: a server that a host starts (`terminal=False`) never uses a file for the only reason that
 it lies in the current folder, since a cloned repository must not be able to start programs. A file
 that was named is returned whether it exists or not; reading it tells what is wrong.
+
+Paths are strings here and in the reader: `serve` goes through both, and importing pathlib is a
+noticeable part of its start.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mcp_workbench.errors import ConfigError
@@ -24,12 +26,12 @@ FOLDER_NAME = "mcp-workbench"
 _START_HINT = "Create one of them, or pass a file with --config FILE; an MCP host's file with mcpServers works too."
 
 
-def find_config(flag: str | None, environ: Mapping[str, str], *, terminal: bool) -> Path:
+def find_config(flag: str | None, environ: Mapping[str, str], *, terminal: bool) -> str:
     """The file to read; `terminal`: a person typed the command, so the current folder counts."""
     named = flag or environ.get(VARIABLE)
     if named:
         return _with_home(named)
-    local, own = Path(FILE_NAME), user_config(environ)
+    local, own = FILE_NAME, user_config(environ)
     places = [local, own] if terminal else [own]
     for place in places:
         # lexists: a broken link is a file that somebody meant, and reading it says what is wrong.
@@ -44,21 +46,21 @@ def find_config(flag: str | None, environ: Mapping[str, str], *, terminal: bool)
     raise ConfigError(f"no configuration found; looked at {looked}", hint=_START_HINT)
 
 
-def user_config(environ: Mapping[str, str]) -> Path:
+def user_config(environ: Mapping[str, str]) -> str:
     """The file in the user's configuration folder."""
-    home = Path(environ.get("HOME") or os.path.expanduser("~"))  # noqa: PTH111 -- Path.home raises where there is none
+    home = environ.get("HOME") or os.path.expanduser("~")
     if sys.platform == "darwin":
-        return home / "Library" / "Application Support" / FOLDER_NAME / FILE_NAME
+        return os.path.join(home, "Library", "Application Support", FOLDER_NAME, FILE_NAME)
     xdg = environ.get("XDG_CONFIG_HOME", "")
     # The XDG specification: a relative path is invalid and to be ignored.
-    folder = Path(xdg) if xdg.startswith("/") else home / ".config"
-    return folder / FOLDER_NAME / FILE_NAME
+    folder = xdg if xdg.startswith("/") else os.path.join(home, ".config")
+    return os.path.join(folder, FOLDER_NAME, FILE_NAME)
 
 
-def _with_home(name: str) -> Path:
+def _with_home(name: str) -> str:
     """Hosts start programs without a shell, so `~` in their files arrives here as it is."""
-    return Path(os.path.expanduser(name))  # noqa: PTH111 -- Path raises for an unknown user
+    return os.path.expanduser(name)
 
 
-def _display(place: Path) -> str:
-    return str(place) if place.is_absolute() else f"./{place}"
+def _display(place: str) -> str:
+    return place if os.path.isabs(place) else f"./{place}"

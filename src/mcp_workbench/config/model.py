@@ -8,10 +8,12 @@ secret show only their names in `repr`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 ToolMode = Literal["proxy", "dynamic"]
 
@@ -86,13 +88,21 @@ class ConfigWarning(msgspec.Struct, frozen=True, kw_only=True):
 class Config(msgspec.Struct, frozen=True, kw_only=True):
     """The whole file."""
 
-    source: Path
+    file: str
+    """The absolute path of the file."""
     toolboxes: Mapping[str, ToolboxConfig]
     tool_mode: ToolMode = "proxy"
     strict: bool = False
     open_timeout_seconds: float | None = None
     """`openTimeout`; None: the default of `limits.py`."""
     warnings: tuple[ConfigWarning, ...] = ()
+
+    @property
+    def source(self) -> Path:
+        """The file, for code that works with it."""
+        from pathlib import Path  # noqa: PLC0415 -- serving does not need it, and every start would pay for it
+
+        return Path(self.file)
 
     def servers(self) -> Iterator[ServerConfig]:
         """Every server of every toolbox, in the order of the file."""

@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 
     from mcp_workbench.limits import Limits
 
-_URL = re.compile(r"https?://[^\s/?#\x00-\x1f\x7f]+[^\s\x00-\x1f\x7f]*", re.IGNORECASE)
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_HEADER_UNFIT = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
-_SECRET_NAME = re.compile(r"key|token|secret|passw|passphrase|pwd|credential|auth|(?:^|_)pat(?:$|_)", re.IGNORECASE)
+# Patterns are text here and compiled at their first use: most files need none of them.
+_URL = r"(?i)https?://[^\s/?#\x00-\x1f\x7f]+[^\s\x00-\x1f\x7f]*"
+_HEADER_NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_HEADER_UNFIT = r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]"
+_SECRET_NAME = r"(?i)key|token|secret|passw|passphrase|pwd|credential|auth|(?:^|_)pat(?:$|_)"  # noqa: S105 -- what secrets are called
 _LAUNCH_KEYS = ("args", "env", "cwd", "inheritEnv")
 _ENDPOINT_KEYS = ("headers",)
 
@@ -37,14 +38,14 @@ _ENDPOINT_KEYS = ("headers",)
 class Reading(msgspec.Struct):
     """What one reading of a file needs everywhere: its surroundings and the warnings so far."""
 
-    folder: Path
+    folder: str
     environ: Mapping[str, str]
     strict: bool
     limits: Limits
     warnings: list[ConfigWarning]
 
     def __repr__(self) -> str:
-        return f"Reading({str(self.folder)!r})"
+        return f"Reading({self.folder!r})"
 
 
 def read_server(place: Place, toolbox: str, name: str, reading: Reading) -> ServerConfig | None:
@@ -146,7 +147,7 @@ def _endpoint(members: Mapping[str, Place], url: Place, transport: Literal["http
     values.warn_unused(members, _LAUNCH_KEYS, "has no effect for a server with a url")
     headers = members.get("headers")
     for name, member in headers.members().items() if headers else ():
-        if not _HEADER_NAME.fullmatch(name):
+        if not re.fullmatch(_HEADER_NAME, name):
             raise member.key_error("this is no name for a header", "Use letters, digits and -.")
     return Endpoint(url=values.url(url), headers=values.headers(headers), transport=transport)
 
@@ -191,10 +192,17 @@ class _Values:
     def program(self, place: Place) -> str:
         """A path becomes absolute; a bare name is looked up on PATH when the server starts."""
         command = os.path.expanduser(self.filled(place))  # noqa: PTH111 -- Path raises for an unknown user
-        return str(self._reading.folder / command) if "/" in command else command
+        if "/" not in command or command.startswith("/"):
+            return command
+        return str(self._below(command))
 
     def folder(self, place: Place) -> Path:
-        return self._reading.folder / os.path.expanduser(self.filled(place))  # noqa: PTH111 -- same
+        return self._below(os.path.expanduser(self.filled(place)))  # noqa: PTH111 -- same
+
+    def _below(self, name: str) -> Path:
+        from pathlib import Path  # noqa: PLC0415 -- few servers need it, and every start would pay for it
+
+        return Path(self._reading.folder, name)
 
     def args(self, place: Place | None) -> tuple[str, ...]:
         return tuple(self.text(item, is_argument=True) for item in place.items()) if place else ()
@@ -208,13 +216,13 @@ class _Values:
     def headers(self, place: Place | None) -> dict[str, str]:
         values = self.map(place)
         for name, member in place.members().items() if place else ():
-            if _HEADER_UNFIT.search(values[name]):
+            if re.search(_HEADER_UNFIT, values[name]):
                 raise member.error("holds a character that no header can carry", "Remove line breaks from the value.")
         return values
 
     def url(self, place: Place) -> str:
         url = self.filled(place)
-        if not self.missing and not _URL.fullmatch(url):
+        if not self.missing and not re.fullmatch(_URL, url):
             raise place.error("must be an address that starts with http:// or https://")
         return url
 
@@ -230,6 +238,6 @@ class _Values:
 
     def _warn_visible(self, place: Place, used: Mapping[str, str]) -> None:
         for variable in used:
-            if _SECRET_NAME.search(variable):
+            if re.search(_SECRET_NAME, variable):
                 message = f"${{{variable}}}: a secret in args is visible to other programs of this user (ps); use env"
                 self._reading.warnings.append(place.warning(message))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 BOM = "\ufeff"
 
-_PLAIN_KEY = re.compile(r"[^\s.\[\]'\"\\]+")
+_PLAIN_KEY = r"[^\s.\[\]'\"\\]+"
 _OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 
@@ -61,12 +61,12 @@ def extend_path(path: str, step: str | int) -> str:
     if isinstance(step, int):
         return f"{path}[{step}]"
     visible = shown(step)
-    if visible != step or not _PLAIN_KEY.fullmatch(step):
+    if visible != step or not re.fullmatch(_PLAIN_KEY, step):
         return f'{path}["{visible}"]'
     return f"{path}.{step}" if path else step
 
 
-def read_source(path: Path, limits: Limits) -> Source:
+def read_source(path: str, limits: Limits) -> Source:
     """The text of the file at `path`."""
     try:
         descriptor = os.open(path, _OPEN_FLAGS)
@@ -99,7 +99,7 @@ def _remedy(error: OSError | ValueError) -> str:
     return ""
 
 
-def _check_status(status: os.stat_result, path: Path, limits: Limits) -> None:
+def _check_status(status: os.stat_result, path: str, limits: Limits) -> None:
     if stat.S_ISDIR(status.st_mode):
         raise ConfigError("this is a directory, not a file", file=path, hint="Pass the file inside it.")
     if not stat.S_ISREG(status.st_mode):
@@ -108,7 +108,7 @@ def _check_status(status: os.stat_result, path: Path, limits: Limits) -> None:
         raise _too_large(path, limits)
 
 
-def _too_large(path: Path, limits: Limits) -> ConfigError:
+def _too_large(path: str, limits: Limits) -> ConfigError:
     return ConfigError(f"the file is larger than {limits.config_bytes} bytes", file=path, hint="Is it the right file?")
 
 
@@ -120,7 +120,7 @@ def _read(descriptor: int, size: int) -> bytes:
     return b"".join(chunks)
 
 
-def _decode(data: bytes, path: Path) -> str:
+def _decode(data: bytes, path: str) -> str:
     # A file without a mark whose first characters hold a NUL byte is UTF-16 or UTF-32: both begin with ASCII here.
     if data.startswith(_WIDE_MARKS) or b"\x00" in data[:4]:
         raise ConfigError("the file is not UTF-8, but UTF-16 or UTF-32", file=path, hint="Save it as UTF-8.")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
 
 from msgspec import Raw
 
@@ -29,7 +29,7 @@ class Channel(Protocol):
         """Resolves when the wire is of no more use, with the reason."""
         ...
 
-    async def request(
+    def request(
         self,
         method: str,
         params: Params,
@@ -38,7 +38,7 @@ class Channel(Protocol):
         idle_seconds: float = 0,
         hard_seconds: float = 0,
         cancellable: bool = True,
-    ) -> Raw:
+    ) -> Coroutine[Any, Any, Raw]:
         """Send a request, return its raw result; what the server says meanwhile goes to `exchange`."""
         ...
 

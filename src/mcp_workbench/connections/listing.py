@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Protocol
 
 import msgspec
@@ -18,9 +19,9 @@ from mcp_workbench.wire.jsonrpc import METHOD_NOT_FOUND, Params
 class Requests(Protocol):
     """Anything that a list can be asked of."""
 
-    async def request(
+    def request(
         self, method: str, params: Params, exchange: Exchange | None = None, *, hard_seconds: float = 0
-    ) -> Raw: ...
+    ) -> Awaitable[Raw]: ...
 
 
 class _Page(msgspec.Struct, rename="camel"):

@@ -18,7 +18,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
-from pathlib import Path
 
 from mcp_workbench import observe
 from mcp_workbench.config.model import Launch
@@ -167,6 +166,8 @@ class Processes:
 
     def _post_guardian(self) -> Guardian:
         """A guardian that knows of every child that is there: the first one, or after one was killed."""
+        if self._guardian is not None:
+            self._guardian.bury()
         guardian = Guardian(self._run, self._limits)
         for child in self._children:
             guardian.announce(child.pid)
@@ -220,7 +221,7 @@ class Guardian:
     def __init__(self, run: str, limits: Limits) -> None:
         self._limits = limits
         self._process = subprocess.Popen(  # noqa: S603 -- our own script
-            [sys.executable, "-I", "-S", str(Path(guardian.__file__)), run],
+            [sys.executable, "-I", "-S", guardian.__file__, run],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -264,10 +265,16 @@ class Guardian:
         await asyncio.wait((self._ended,), timeout=self._limits.sweep_seconds)
         if self._process.poll() is None:
             self._process.kill()
+        self.bury()
+
+    def bury(self) -> None:
+        """It has ended: nothing of it is kept."""
         self._process.wait()
         asyncio.get_running_loop().remove_reader(self._output)
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
 
     def _order(self, line: str) -> bool:
         assert self._process.stdin is not None  # noqa: S101 -- a pipe was asked for

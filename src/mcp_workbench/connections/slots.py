@@ -9,7 +9,7 @@ from mcp_workbench.errors import Overloaded
 
 
 class Slots:
-    """`async with slots:` holds one slot. Raises `Overloaded` instead of waiting for ever."""
+    """`take` or `wait` for a slot, then `release` it. Raises `Overloaded` instead of waiting for ever."""
 
     def __init__(self, count: int, queued: int, wait_seconds: float) -> None:
         self._free = count
@@ -18,17 +18,23 @@ class Slots:
         self._queue: deque[asyncio.Future[None]] = deque()
 
     async def __aenter__(self) -> None:
-        if self._free > 0:
-            self._free -= 1
-            return
-        if len(self._queue) >= self._queued:
-            raise Overloaded(f"{self._queued} calls wait for it already")
-        await self._wait()
+        if not self.take():
+            await self.wait()
 
     async def __aexit__(self, *_: object) -> None:
-        self._release()
+        self.release()
 
-    async def _wait(self) -> None:
+    def take(self) -> bool:
+        """A slot, if one is free."""
+        if self._free <= 0:
+            return False
+        self._free -= 1
+        return True
+
+    async def wait(self) -> None:
+        """A slot, in turn."""
+        if len(self._queue) >= self._queued:
+            raise Overloaded(f"{self._queued} calls wait for it already")
         loop = asyncio.get_running_loop()
         turn = loop.create_future()
         timer = loop.call_later(self._wait_seconds, self._give_up, turn)
@@ -39,7 +45,7 @@ class Slots:
             if turn in self._queue:
                 self._queue.remove(turn)
             elif turn.done() and not turn.cancelled() and turn.exception() is None:
-                self._release()  # Cancelled in the moment its turn came: pass the slot on.
+                self.release()  # Cancelled in the moment its turn came: pass the slot on.
             raise
         finally:
             timer.cancel()
@@ -48,7 +54,7 @@ class Slots:
         if not turn.done():
             turn.set_exception(Overloaded(f"no slot became free within {self._wait_seconds:g} s"))
 
-    def _release(self) -> None:
+    def release(self) -> None:
         """Hand the slot to the next that still waits, else keep it."""
         while self._queue:
             turn = self._queue.popleft()

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from msgspec import Raw
 
@@ -66,7 +67,7 @@ class StdioChannel:
 
     # -- Channel
 
-    async def request(
+    def request(
         self,
         method: str,
         params: Params,
@@ -75,8 +76,8 @@ class StdioChannel:
         idle_seconds: float = 0,
         hard_seconds: float = 0,
         cancellable: bool = True,
-    ) -> Raw:
-        return await self._peer.request(
+    ) -> Coroutine[Any, Any, Raw]:
+        return self._peer.request(
             method,
             params,
             exchange,

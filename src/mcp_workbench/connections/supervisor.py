@@ -52,7 +52,7 @@ class Connection:
         self.channel = channel
         self.agreement = agreement
 
-    async def request(
+    def request(
         self,
         method: str,
         params: Params,
@@ -60,12 +60,10 @@ class Connection:
         *,
         idle_seconds: float = 0,
         hard_seconds: float = 0,
-    ) -> Raw:
+    ) -> Coroutine[Any, Any, Raw]:
         """As `Channel.request`, with what the server's era wants in every request."""
         stamped = self.agreement.stamp(params)
-        return await self.channel.request(
-            method, stamped, exchange, idle_seconds=idle_seconds, hard_seconds=hard_seconds
-        )
+        return self.channel.request(method, stamped, exchange, idle_seconds=idle_seconds, hard_seconds=hard_seconds)
 
 
 class Supervisor:
@@ -107,8 +105,11 @@ class Supervisor:
 
     async def call(self, params: Params, exchange: Exchange | None) -> Raw:
         """`tools/call` on the server, in one of its slots and within the deadlines of a call."""
-        async with self._slots:
-            connection = await self.connection()  # again, since it may have died while a slot was waited for
+        if not self._slots.take():
+            await self._slots.wait()
+        try:
+            # It may have died while a slot was waited for.
+            connection = self.current or await self.connection()
             result = await connection.request(
                 "tools/call",
                 params,
@@ -116,6 +117,8 @@ class Supervisor:
                 idle_seconds=self._limits.call_idle_timeout_seconds,
                 hard_seconds=self._limits.call_hard_timeout_seconds,
             )
+        finally:
+            self._slots.release()
         if connection.agreement.modern:
             _refuse_question(result)
         return result

@@ -61,12 +61,12 @@ class Session:
         }
         surface.watch(self.publish)
 
-    async def handle(self, caller: Caller, line: Line, method: str, params: dict[str, Raw]) -> Raw:
+    def handle(self, caller: Caller, line: Line, method: str, params: dict[str, Raw]) -> Awaitable[Raw]:
         """The result of a request. Raises `RpcError`."""
         handler = (self._modern_methods if caller.modern else self._handshake_methods).get(method)
         if handler is None:
             raise RpcError(jsonrpc.METHOD_NOT_FOUND, f"Method not found: {shown(method)}")
-        return await handler(caller, line, params)
+        return handler(caller, line, params)
 
     def notice(self, method: str) -> None:
         """A notification from the client; cancellations are the peer's business."""

@@ -8,9 +8,11 @@ read from. It exits 0 at the end of input, 128 + n by signal n; a second signal 
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import stat
+from collections.abc import Awaitable
 from typing import Any
 
 from msgspec import Raw
@@ -22,8 +24,6 @@ from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.serve.callers import Callers
 from mcp_workbench.serve.session import Session
 from mcp_workbench.surfaces.base import Surface
-from mcp_workbench.surfaces.dynamic import DynamicSurface
-from mcp_workbench.surfaces.proxy import ProxySurface
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.exchange import Line
 from mcp_workbench.wire.framing import LineReader, LineWriter, read_lines, write_lines
@@ -36,6 +36,8 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 def serve(config: Config, limits: Limits = DEFAULTS) -> int:
     """Serve one client on stdin and stdout until it is gone; the exit status."""
+    # What was imported stays: collections of garbage need not look at it again and again.
+    gc.freeze()
     source, sink = claim_standard_streams()
     terminals = [os.dup(descriptor) for descriptor in (source, sink) if os.isatty(descriptor)]
     try:
@@ -118,10 +120,10 @@ class StdioFront:
 
     # -- Handler of the client's Peer
 
-    async def request(self, method: str, params: Raw, line: Line) -> Raw:
+    def request(self, method: str, params: Raw, line: Line) -> Awaitable[Raw]:
         given = _members(params)
         caller = self._callers.of(method, given)
-        return await self._session.handle(caller, line, method, given)
+        return self._session.handle(caller, line, method, given)
 
     def notification(self, method: str, params: Raw) -> None:
         del params
@@ -165,7 +167,13 @@ class StdioFront:
 
 def surface_for(workbench: Workbench) -> Surface:
     """What the configuration says that a client sees."""
-    return DynamicSurface(workbench) if workbench.config.tool_mode == "dynamic" else ProxySurface(workbench)
+    if workbench.config.tool_mode == "dynamic":
+        from mcp_workbench.surfaces.dynamic import DynamicSurface  # noqa: PLC0415 -- only what is used is loaded
+
+        return DynamicSurface(workbench)
+    from mcp_workbench.surfaces.proxy import ProxySurface  # noqa: PLC0415
+
+    return ProxySurface(workbench)
 
 
 def _members(params: Raw) -> dict[str, Raw]:

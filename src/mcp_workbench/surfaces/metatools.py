@@ -119,7 +119,7 @@ def definitions(config: Config) -> tuple[Raw, Raw]:
 def instructions(config: Config) -> str:
     """What a model is told at the start: the toolboxes, and one call as an example."""
     if not config.toolboxes:
-        return f"No toolboxes are configured. Add them to {config.source}."
+        return f"No toolboxes are configured. Add them to {config.file}."
     lines = [
         "MCP servers grouped into toolboxes. open_toolbox lists the tools of one, use_tool calls a tool.",
         "Toolboxes:",

@@ -151,7 +151,7 @@ def leading_id(line: bytes) -> Id | None:
     match = re.search(_LEADING_ID, head) if params else None
     try:
         return _id_decoder.decode(match[1]) if match else None
-    except msgspec.DecodeError:
+    except ValueError:  # also what is no UTF-8
         return None
 
 

@@ -9,6 +9,7 @@ queue per message. It does not know what any method means, nor which side of the
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Any, Protocol
 
 from msgspec import Raw
@@ -27,7 +28,7 @@ _NEVER = float("inf")
 class Handler(Protocol):
     """What a peer does with what the other side starts."""
 
-    async def request(self, method: str, params: Raw, line: Line) -> Raw:
+    def request(self, method: str, params: Raw, line: Line) -> Awaitable[Raw]:
         """Answer a request. Raises `RpcError` to answer with an error."""
         ...
 
@@ -274,14 +275,14 @@ class Peer:
             task.cancel("the client cancelled it")
 
     def _requested(self, id_: Any, method: str, params: Raw) -> None:
-        if id_ is None:
+        if self._writer.congested and not self._answers_always:
+            self.strays += 1
+        elif id_ is None:
             problem = RpcError(jsonrpc.INVALID_REQUEST, "A request's id must be a string or a whole number")
             self._writer.write(jsonrpc.error_line(None, problem))
         elif id_ in self._inbound:
             problem = RpcError(jsonrpc.INVALID_REQUEST, "A request with this id is still being answered")
             self._writer.write(jsonrpc.error_line(id_, problem))
-        elif self._writer.congested and not self._answers_always:
-            self.strays += 1
         elif self._fault is None:
             self._inbound[id_] = self._loop.create_task(self._answer(id_, method, params))
 
