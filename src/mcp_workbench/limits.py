@@ -64,6 +64,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """One message: honest results exceed 1 MiB; checking and re-framing 8 MiB takes 43 ms."""
     write_buffer_bytes: int = 8 * 1024 * 1024
     """Unread output towards one peer before requests to it wait: one largest message."""
+    greeting_bytes: int = 32 * 1024
+    """The longest first answer that is written before the event loop runs: half an empty pipe."""
     read_chunk_bytes: int = 256 * 1024
     """One read from a pipe: four times the default pipe size of Linux."""
     repair_bytes: int = 1024 * 1024

@@ -28,9 +28,14 @@ def run(options: Mapping[str, str]) -> int:
     for server in config.servers():
         for missing in server.missing:
             observe.warning("a variable is not set", variable=missing.variable, path=missing.path)
-    from mcp_workbench.serve.stdio import serve  # noqa: PLC0415 -- a wrong configuration is told without it
+    from mcp_workbench.serve.greeting import greet  # noqa: PLC0415 -- a wrong configuration is told without it
+    from mcp_workbench.serve.streams import claim_standard_streams  # noqa: PLC0415
 
-    return serve(config)
+    source, sink = claim_standard_streams()
+    greeting = greet(config, source, sink)
+    from mcp_workbench.serve.stdio import serve  # noqa: PLC0415 -- loads the event loop, after the first answer
+
+    return serve(config, source, sink, greeting)
 
 
 def _level(options: Mapping[str, str]) -> str:

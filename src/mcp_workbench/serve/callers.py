@@ -11,8 +11,8 @@ import msgspec
 from msgspec import Raw
 
 from mcp_workbench.wire import eras, jsonrpc
+from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.eras import HANDSHAKE_VERSIONS, MODERN_VERSIONS
-from mcp_workbench.wire.exchange import Caller
 from mcp_workbench.wire.jsonrpc import RpcError
 
 ASKABLE = ("sampling", "elicitation", "roots")

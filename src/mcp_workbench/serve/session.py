@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Raw
 
 from mcp_workbench.limits import DEFAULTS, Limits
+from mcp_workbench.serve.greeting import COMPLETE, discover_result, initialize_result
 from mcp_workbench.shown import shown
 from mcp_workbench.surfaces.base import Surface
 from mcp_workbench.wire import eras, jsonrpc
@@ -94,12 +95,7 @@ class Session:
 
     async def _initialize(self, caller: Caller, line: Line, params: dict[str, Raw]) -> Raw:
         del line, params
-        return _result(
-            protocolVersion=caller.version,
-            capabilities=self._capabilities(),
-            serverInfo=eras.SELF,
-            instructions=self._surface.instructions,
-        )
+        return initialize_result(caller, self._surface.instructions, changes=self._surface.changes)
 
     async def _ping(self, caller: Caller, line: Line, params: dict[str, Raw]) -> Raw:
         del caller, line, params
@@ -107,14 +103,7 @@ class Session:
 
     async def _discover(self, caller: Caller, line: Line, params: dict[str, Raw]) -> Raw:
         del caller, line, params
-        return _result(
-            supportedVersions=list(eras.MODERN_VERSIONS),
-            capabilities=self._capabilities(),
-            instructions=self._surface.instructions,
-            ttlMs=self._limits.list_ttl_ms,
-            cacheScope="private",
-            **_COMPLETE,
-        )
+        return discover_result(self._surface.instructions, self._limits, changes=self._surface.changes)
 
     async def _list_tools(self, caller: Caller, line: Line, params: dict[str, Raw]) -> Raw:
         del line
@@ -124,7 +113,7 @@ class Session:
         if not caller.modern:
             return _result(tools=tools)
         ttl = self._limits.dynamic_ttl_ms if self._surface.changes else self._limits.list_ttl_ms
-        return _result(tools=tools, ttlMs=ttl, cacheScope="private", **_COMPLETE)
+        return _result(tools=tools, ttlMs=ttl, cacheScope="private", **COMPLETE)
 
     async def _call_tool(self, caller: Caller, line: Line, params: dict[str, Raw]) -> Raw:
         name = params.get("name", jsonrpc.NOTHING)
@@ -154,9 +143,6 @@ class Session:
             self._subscribers.discard(line)
         return _result(resultType="complete", _meta=meta)
 
-    def _capabilities(self) -> dict[str, Any]:
-        return {"tools": {"listChanged": True} if self._surface.changes else {}}
-
     # -- questions to a modern client
 
     def _outcome(self, exchange: Exchange, name: str, outcome: Answer | Question) -> Raw:
@@ -184,9 +170,6 @@ class Session:
         if (parked := self._parked.pop(handle, None)) is not None:
             parked.timer.cancel()
             parked.exchange.cancel("the client did not answer")
-
-
-_COMPLETE: dict[str, Any] = {"resultType": "complete", "_meta": {eras.SERVER_INFO: eras.SELF}}
 
 
 def for_era(result: Raw, *, modern: bool) -> Raw:

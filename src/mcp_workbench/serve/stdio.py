@@ -1,8 +1,7 @@
 """The workbench on stdin and stdout.
 
-Guarantees: nothing but the protocol reaches file descriptor 1, whatever a library prints; the end of
-stdin, a signal or a broken pipe ends everything that was started; a client that does not read is not
-read from. It exits 0 at the end of input, 128 + n by signal n; a second signal ends it at once.
+Guarantees: the end of stdin, a signal or a broken pipe ends everything that was started; a client that
+does not read is not read from. It exits 0 at the end of input, 128 + n by signal n; a second signal ends it at once.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from mcp_workbench import observe
 from mcp_workbench.config.model import Config
 from mcp_workbench.errors import Fault, ShuttingDown
 from mcp_workbench.limits import DEFAULTS, Limits
-from mcp_workbench.serve.callers import Callers
+from mcp_workbench.serve.greeting import Greeting
 from mcp_workbench.serve.session import Session
 from mcp_workbench.surfaces.base import Surface
 from mcp_workbench.wire import jsonrpc
@@ -34,39 +33,23 @@ from mcp_workbench.workbench import Workbench
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-def serve(config: Config, limits: Limits = DEFAULTS) -> int:
-    """Serve one client on stdin and stdout until it is gone; the exit status."""
+def serve(config: Config, source: int, sink: int, greeting: Greeting, limits: Limits = DEFAULTS) -> int:
+    """Serve one client on two file descriptors until it is gone; the exit status."""
     # What was imported stays: collections of garbage need not look at it again and again.
     gc.freeze()
-    source, sink = claim_standard_streams()
     terminals = [os.dup(descriptor) for descriptor in (source, sink) if os.isatty(descriptor)]
     try:
-        return asyncio.run(_serve(config, source, sink, limits))
+        return asyncio.run(_serve(config, source, sink, greeting, limits))
     finally:
         for terminal in terminals:  # the shell shares it, and does not expect what asyncio made of it
             os.set_blocking(terminal, True)
 
 
-def claim_standard_streams() -> tuple[int, int]:
-    """Our own descriptors for the client; 0 becomes /dev/null and 1 becomes stderr."""
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for standard in range(3):  # one that was closed is as good as /dev/null
-        try:
-            os.fstat(standard)
-        except OSError:
-            os.dup2(nothing, standard)
-    source, sink = os.dup(0), os.dup(1)
-    os.dup2(nothing, 0)
-    os.dup2(2, 1)
-    os.close(nothing)
-    return source, sink
-
-
-async def _serve(config: Config, source: int, sink: int, limits: Limits) -> int:
+async def _serve(config: Config, source: int, sink: int, greeting: Greeting, limits: Limits) -> int:
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_report)
     async with Workbench(config, limits=limits) as workbench:
-        front = StdioFront(workbench, drain=stat.S_ISREG(os.fstat(source).st_mode))
+        front = StdioFront(workbench, greeting, drain=stat.S_ISREG(os.fstat(source).st_mode))
         for number in SIGNALS:
             loop.add_signal_handler(number, front.signalled, number)
         try:
@@ -84,14 +67,15 @@ def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
 class StdioFront:
     """Reads a client's messages, hands them to its session, writes the answers."""
 
-    def __init__(self, workbench: Workbench, *, drain: bool = False) -> None:
+    def __init__(self, workbench: Workbench, greeting: Greeting, *, drain: bool = False) -> None:
         limits = workbench.limits
         self._workbench = workbench
         self._drain = drain
         self._reader = LineReader(self._receive, self._input_ended, limits.message_bytes, last_line=True)
         self._writer = LineWriter(self._output_lost, on_congestion=self._congested)
         self._peer = Peer(self._writer, self)
-        self._callers = Callers()
+        self._callers = greeting.callers
+        self._unread = greeting.unread
         self._session = Session(surface_for(workbench), PeerLine(self._peer, None), limits)
         self._signals = 0
         self._over: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -99,6 +83,7 @@ class StdioFront:
     async def run(self, source: int, sink: int) -> int:
         """Until the client is gone or a signal comes; the exit status."""
         await write_lines(sink, self._writer, self._workbench.limits)
+        self._reader.data_received(self._unread)
         await read_lines(source, self._reader, self._workbench.limits)
         return await self._over
 

@@ -110,9 +110,9 @@ class DynamicSurface:
             return await relay(self._workbench, identifier, read_tool_arguments(arguments), exchange)
         except (CallFailed, ConnectFailed) as error:
             place = "/".join(shown(part) for part in identifier.parts())
-            return results.failure(error, prefix=f"[{place}] Error: ")
+            return results.failure(error, prefix=f"[{place}] Error: ", named=identifier.params())
         except WorkbenchError as error:
-            return results.failure(error, prefix="Error: ")
+            return results.failure(error, prefix="Error: ", named=identifier.params())
 
     def _unknown(self, name: str) -> RequestError:
         once = [tool for tool in tools_once_named(name, self._workbench.known()) if joined_name(tool) != name]

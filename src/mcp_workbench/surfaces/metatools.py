@@ -1,17 +1,11 @@
-"""The two tools that every client sees, and what they do.
-
-Their definitions depend on the configuration alone, so they are the same bytes after every restart
-and in both protocol eras: a host's prompt cache holds.
-"""
+"""The two tools that every client sees, and what they do. What they say of themselves: `wording.py`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from msgspec import Raw
 
-from mcp_workbench.config.model import Config, ToolboxConfig
 from mcp_workbench.errors import (
     CallFailed,
     InvalidParameters,
@@ -26,12 +20,11 @@ from mcp_workbench.nearest import known_names
 from mcp_workbench.shown import shown
 from mcp_workbench.surfaces import results
 from mcp_workbench.surfaces.arguments import OldName, corrected_call, named_parts, read_open, read_use
+from mcp_workbench.surfaces.wording import OPEN_TOOLBOX, USE_TOOL, definitions, instructions
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.exchange import Caller, Exchange
 from mcp_workbench.workbench import Workbench
 
-OPEN_TOOLBOX = "open_toolbox"
-USE_TOOL = "use_tool"
 MIGRATION = "Tool names changed in 0.11.0: see docs/migration.md"
 
 
@@ -109,80 +102,3 @@ async def relay(workbench: Workbench, identifier: ToolIdentifier, arguments: Raw
 
 def _is_missing_capability(fault: ServerRefused) -> bool:
     return fault.rpc_code == jsonrpc.MISSING_CLIENT_CAPABILITY
-
-
-def definitions(config: Config) -> tuple[Raw, Raw]:
-    """The two tools."""
-    return (Raw(jsonrpc.encode(_open_toolbox(config))), Raw(jsonrpc.encode(_use_tool(config))))
-
-
-def instructions(config: Config) -> str:
-    """What a model is told at the start: the toolboxes, and one call as an example."""
-    if not config.toolboxes:
-        return f"No toolboxes are configured. Add them to {config.file}."
-    lines = [
-        "MCP servers grouped into toolboxes. open_toolbox lists the tools of one, use_tool calls a tool.",
-        "Toolboxes:",
-        *(_toolbox_line(toolbox, counted=True) for toolbox in config.toolboxes.values()),
-    ]
-    return "\n".join(lines) + _example(config)
-
-
-def _open_toolbox(config: Config) -> dict[str, Any]:
-    toolbox: dict[str, Any] = {"type": "string", "enum": list(config.toolboxes)}
-    if not config.toolboxes:
-        toolbox = {"type": "string", "minLength": 1}
-    listed = "\n".join(_toolbox_line(one) for one in config.toolboxes.values())
-    return {
-        "name": OPEN_TOOLBOX,
-        "title": "Open toolbox",
-        "description": f"List the tools of a toolbox.\n{listed or instructions(config)}",
-        "inputSchema": {
-            "type": "object",
-            "properties": {"toolbox": toolbox},
-            "required": ["toolbox"],
-            "additionalProperties": False,
-        },
-        "annotations": {"readOnlyHint": True},
-    }
-
-
-def _use_tool(config: Config) -> dict[str, Any]:
-    part = {"type": "string", "minLength": 1}
-    return {
-        "name": USE_TOOL,
-        "title": "Use tool",
-        "description": (
-            "Call a tool. From its open_toolbox entry: toolbox = toolbox_name, server = source_server, "
-            f"tool = name; arguments as its inputSchema says.{_example(config)}"
-        ),
-        "inputSchema": {
-            "type": "object",
-            "properties": {
-                "tool": {
-                    "type": "object",
-                    "properties": {"toolbox": part, "server": part, "tool": part},
-                    "required": ["toolbox", "server", "tool"],
-                    "additionalProperties": False,
-                },
-                "arguments": {"type": "object"},
-            },
-            "required": ["tool"],
-            "additionalProperties": False,
-        },
-    }
-
-
-def _toolbox_line(toolbox: ToolboxConfig, *, counted: bool = False) -> str:
-    count = len(toolbox.servers)
-    servers = f" ({count} server{'' if count == 1 else 's'})" if counted else ""
-    description = shown(" ".join(toolbox.description.split()), DEFAULTS.log_value_length)
-    return f"- {shown(toolbox.name)}{servers}: {description}"
-
-
-def _example(config: Config) -> str:
-    """A line with a structured call whose toolbox and server are real; empty if there is no server."""
-    if (server := next(config.servers(), None)) is None:
-        return ""
-    tool = ToolIdentifier(server.toolbox, server.name, "TOOL").params()
-    return f"\nExample: {jsonrpc.encode({'tool': tool, 'arguments': {}}).decode()}"

@@ -16,7 +16,8 @@ import msgspec
 from msgspec import Raw
 
 from mcp_workbench.errors import InputUnavailable
-from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, Id, Params
+from mcp_workbench.wire.caller import Caller
+from mcp_workbench.wire.jsonrpc import Id, Params
 
 PROGRESS = "notifications/progress"
 
@@ -34,21 +35,6 @@ class Line(Protocol):
     async def ask(self, method: str, params: Params) -> Raw:
         """Send a request to the client and return its result. Raises `ServerRefused`."""
         ...
-
-
-class Caller(msgspec.Struct, frozen=True, kw_only=True):
-    """Who calls: per session in the handshake era, per request in the modern one."""
-
-    version: str
-    modern: bool
-    capabilities: Raw = EMPTY_OBJECT
-    principal: str = "local"
-    """Whose credentials the call came with; on stdio the user that started us."""
-    audience: str = "stdio"
-    """Which client's session may see what servers say during the call."""
-    log_level: str | None = None
-    can_be_asked: bool = False
-    """It declared sampling, elicitation or roots."""
 
 
 class Answer(msgspec.Struct, frozen=True):

@@ -1,0 +1,114 @@
+"""The first answer, given before the event loop is loaded.
+
+Loading asyncio takes longer than the rest of a start together. A client's first request is usually there
+before that, and asks for nothing but what the configuration says: then it is answered at once, with the
+functions that also answer it later. Everything else is left unread.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+from typing import Any, Final, NamedTuple
+
+from msgspec import UNSET, Raw
+
+from mcp_workbench.config.model import Config
+from mcp_workbench.limits import DEFAULTS, Limits
+from mcp_workbench.serve.callers import Callers
+from mcp_workbench.surfaces.wording import instructions
+from mcp_workbench.wire import eras, jsonrpc
+from mcp_workbench.wire.caller import Caller
+
+COMPLETE: Final[dict[str, Any]] = {"resultType": "complete", "_meta": {eras.SERVER_INFO: eras.SELF}}
+
+
+class Greeting(NamedTuple):
+    """What is known of the client, and what it sent that was not answered yet."""
+
+    callers: Callers
+    unread: bytes = b""
+
+
+def greet(config: Config, source: int, sink: int, limits: Limits = DEFAULTS) -> Greeting:
+    """Answer the first request if it is there and asks who we are. Never waits."""
+    received = _waiting(source, limits)
+    line, ended, rest = received.partition(b"\n")
+    callers = Callers()
+    answer = _answer(config, callers, line, limits) if ended else None
+    if answer is None or not _write(sink, answer, limits):
+        return Greeting(Callers(), received)
+    return Greeting(callers, rest)
+
+
+def initialize_result(caller: Caller, text: str, *, changes: bool) -> Raw:
+    """The answer to a handshake client's first request."""
+    return Raw(
+        jsonrpc.encode(
+            {
+                "protocolVersion": caller.version,
+                "capabilities": _capabilities(changes=changes),
+                "serverInfo": eras.SELF,
+                "instructions": text,
+            }
+        )
+    )
+
+
+def discover_result(text: str, limits: Limits, *, changes: bool) -> Raw:
+    """The answer to a modern client that asks what we are."""
+    return Raw(
+        jsonrpc.encode(
+            {
+                "supportedVersions": list(eras.MODERN_VERSIONS),
+                "capabilities": _capabilities(changes=changes),
+                "instructions": text,
+                "ttlMs": limits.list_ttl_ms,
+                "cacheScope": "private",
+                **COMPLETE,
+            }
+        )
+    )
+
+
+def _capabilities(*, changes: bool) -> dict[str, Any]:
+    return {"tools": {"listChanged": True} if changes else {}}
+
+
+def _waiting(source: int, limits: Limits) -> bytes:
+    """What can be read without waiting."""
+    poll = select.poll()
+    poll.register(source, select.POLLIN)
+    if not any(state & select.POLLIN for _, state in poll.poll(0)):
+        return b""
+    try:
+        return os.read(source, limits.read_chunk_bytes)
+    except OSError:
+        return b""
+
+
+def _answer(config: Config, callers: Callers, line: bytes, limits: Limits) -> bytes | None:
+    """The answer to a greeting; None for anything else, errors included: they can wait."""
+    try:
+        message = jsonrpc.read(line)
+        if message.method not in ("initialize", "server/discover") or message.id is UNSET or message.id is None:
+            return None
+        caller = callers.of(message.method, jsonrpc.members(message.params))
+    except (jsonrpc.Unreadable, jsonrpc.RpcError):
+        return None
+    if caller.modern == (message.method == "initialize"):
+        return None
+    text, changes = instructions(config), config.tool_mode == "dynamic"
+    if caller.modern:
+        return jsonrpc.result_line(message.id, discover_result(text, limits, changes=changes))
+    return jsonrpc.result_line(message.id, initialize_result(caller, text, changes=changes))
+
+
+def _write(sink: int, answer: bytes, limits: Limits) -> bool:
+    """Write the answer if an empty pipe certainly takes it whole."""
+    if len(answer) >= limits.greeting_bytes:
+        return False
+    try:
+        return os.write(sink, answer + b"\n") == len(answer) + 1
+    except OSError:
+        return False

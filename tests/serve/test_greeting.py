@@ -1,0 +1,103 @@
+"""The first answer, before the event loop is loaded: the same as later, and nothing is lost by it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from mcp_workbench.limits import Limits
+from mcp_workbench.serve.greeting import Greeting, greet
+from mcp_workbench.serve.session import Session
+from mcp_workbench.surfaces.dynamic import DynamicSurface
+from mcp_workbench.surfaces.proxy import ProxySurface
+from mcp_workbench.wire.caller import Caller
+from mcp_workbench.workbench import Workbench
+from tests.serve.fakes import FakeLine
+from tests.surfaces.benches import config_of
+
+KNOWN = {"dev": {"fs": ["read"], "db": ["query"]}, "ops": {"fs": ["read"]}}
+
+META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
+INITIALIZE = {"protocolVersion": "2025-06-18", "capabilities": {"roots": {}}, "clientInfo": {"name": "x"}}
+GREETINGS = {"initialize": INITIALIZE, "server/discover": {"_meta": META}}
+
+
+def line(method: str, params: Any, **more: Any) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params, **more}).encode() + b"\n"
+
+
+def greeted(received: bytes, mode: Any = "proxy", limits: Limits | None = None) -> tuple[Greeting, bytes]:
+    """What `greet` makes of input that is there, and what it writes."""
+    source, client = os.pipe()
+    reader, sink = os.pipe()
+    os.set_blocking(reader, False)
+    try:
+        if received:
+            os.write(client, received)
+        greeting = greet(config_of(KNOWN, tool_mode=mode), source, sink, limits or Limits())
+        try:
+            return greeting, os.read(reader, 1 << 16)
+        except BlockingIOError:
+            return greeting, b""
+    finally:
+        for descriptor in (source, client, reader, sink):
+            os.close(descriptor)
+
+
+@pytest.mark.parametrize("mode", ["proxy", "dynamic"])
+@pytest.mark.parametrize("method", GREETINGS)
+async def test_the_answer_is_the_one_that_the_session_gives(method: str, mode: Any):
+    _, written = greeted(line(method, GREETINGS[method]), mode)
+    workbench = Workbench(config_of(KNOWN, tool_mode=mode))
+    session = Session((DynamicSurface if mode == "dynamic" else ProxySurface)(workbench), FakeLine(1))
+    modern = method != "initialize"
+    caller = Caller(version="2026-07-28" if modern else "2025-06-18", modern=modern)
+    later = await session.handle(caller, FakeLine(1), method, {})
+    assert json.loads(written) == {"jsonrpc": "2.0", "id": 1, "result": json.loads(bytes(later))}
+    assert written.endswith(b"}\n")
+
+
+def test_the_era_and_what_followed_are_handed_on():
+    greeting, _ = greeted(line("initialize", INITIALIZE) + b'{"more":1}\n{"ha')
+    assert greeting.unread == b'{"more":1}\n{"ha'
+    caller = greeting.callers.of("tools/list", {})
+    assert (caller.version, caller.modern, caller.can_be_asked) == ("2025-06-18", False, True)
+
+
+@pytest.mark.parametrize(
+    "received",
+    [
+        b"",
+        b'{"jsonrpc":"2.0","id":1,"method":"initialize"',
+        b"garbage\n",
+        line("ping", {}),
+        line("tools/list", {}),
+        line("tools/list", {"_meta": META}),
+        line("initialize", {}),
+        line("initialize", INITIALIZE, id=None),
+        line("initialize", INITIALIZE, jsonrpc="1.0"),
+        line("server/discover", {}),
+        line("server/discover", {"_meta": {**META, "io.modelcontextprotocol/protocolVersion": "2030-01-01"}}),
+    ],
+)
+def test_what_is_no_good_greeting_is_left_for_later_untouched(received: bytes):
+    greeting, written = greeted(received)
+    assert written == b""
+    assert greeting.unread == received
+    assert greeting.callers.of("ping", {}).modern is False, "no era was decided"
+
+
+def test_an_answer_that_a_pipe_might_not_take_is_left_for_later():
+    received = line("initialize", INITIALIZE)
+    greeting, written = greeted(received, limits=Limits(greeting_bytes=100))
+    assert (written, greeting.unread) == (b"", received)
+
+
+def test_the_event_loop_is_not_loaded_for_it():
+    code = "import sys, mcp_workbench.cli.serve, mcp_workbench.serve.greeting; sys.exit('asyncio' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
