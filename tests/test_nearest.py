@@ -51,3 +51,18 @@ def test_a_hostile_name_costs_little_time():
     nearest("a" * 1_000_000, [f"tool_{number}" for number in range(200)])
     nearest("tool_x", ["b" * 10_000] * 50)
     assert time.process_time() - since < 2
+
+
+@pytest.mark.parametrize("length", [30, 60, 200])
+def test_the_nearest_among_very_many_long_names_costs_little_time_and_is_still_found(length: int):
+    stem = ("list_repository_items_" * 20)[: length - 6]
+    known = [f"{stem}_{number:05}" for number in range(5000)]
+    since = time.process_time()
+    assert nearest_or_known(f"{stem}_zzzzz", known, "tools")
+    assert nearest_or_known(f"{stem.upper()}_01234", known, "tools") == f"Did you mean '{known[1234]}'?"
+    assert time.process_time() - since < 0.5
+
+
+def test_the_right_name_among_very_many_is_still_found():
+    known = [f"{verb}_{noun}_{number}" for verb in ("get", "set", "put") for noun in "abcde" for number in range(300)]
+    assert nearest("create_isue", [*known, "create_issue"]) == "create_issue"

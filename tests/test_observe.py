@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -162,3 +163,82 @@ def test_a_program_without_stderr_logs_nothing_and_goes_on():
     script = f'exec "{sys.executable}" -c "{code}" 2>&-'
     done = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, check=False, timeout=20)
     assert done.stdout == "alive\n"
+
+
+@pytest.mark.timeout(10)
+def test_a_log_that_nobody_reads_is_not_waited_for_and_tells_later_what_was_lost():
+    source, sink = os.pipe()
+    log = Log(sink, "debug")
+    for _ in range(2000):
+        log.event("info", "nobody reads", {"filler": "x" * 400})
+    os.set_blocking(source, False)
+    read = b""
+    with contextlib.suppress(BlockingIOError):
+        while data := os.read(source, 65_536):
+            read += data
+    log.event("info", "somebody reads", {})
+    line = os.read(source, 65_536).decode()
+    os.close(source)
+    os.close(sink)
+    assert read.endswith(b"\n"), "no line is written in part"
+    assert f"({2000 - read.count(b'nobody reads')} lines before this one were lost) somebody reads" in line
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x",
+        "\U000e0001",
+        "日",
+        "ä",
+    ],
+)
+def test_a_line_is_no_longer_than_a_pipe_takes_at_once(text: str):
+    with capturing() as (log, written):
+        log.event("info", "much", {f"value{number}": text * 1000 for number in range(20)})
+    assert written[0].count(b"\n") == 1
+    assert written[0].endswith(b"\n")
+    assert len(written[0]) <= 4096
+    assert written[0].decode(), "no character is cut in two"
+
+
+def test_the_words_of_the_log_itself_are_never_taken_for_a_secret():
+    """`"env": {"LOG_LEVEL": "warning"}` must not black out every line of that level."""
+    with capturing() as (log, written):
+        log.redact.hide(["warning", "could not be started"])
+        log.event("warning", "a server could not be started", {"reason": "warning"})
+    assert written[0].decode().split(" ", 1)[1] == "warning a server could not be started reason=***\n"
+
+
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_a_secret_inside_a_json_text_is_not_written(*, ascii_only: bool):
+    secret = 'pa"ss\\wörd\n23'  # noqa: S105 -- a made-up one
+    line = line_of("failed", (secret,), reason=json.dumps({"key": secret}, ensure_ascii=ascii_only))
+    assert "ss" not in line.split("reason=")[1]
+
+
+def test_no_line_of_a_secret_of_several_lines_is_written():
+    secret = "-----BEGIN KEY-----\nMIIEvgIBADANBg\n-----END KEY-----\n"  # noqa: S105 -- a made-up one
+    line = line_of("failed", (secret,), first="bad: MIIEvgIBADANBg!", second="-----BEGIN KEY-----")
+    assert "MIIE" not in line
+    assert "BEGIN" not in line
+
+
+def test_what_was_lost_is_told_even_in_a_line_that_is_cut():
+    source, sink = os.pipe()
+    log = Log(sink, "debug")
+    os.set_blocking(sink, False)
+    with contextlib.suppress(BlockingIOError):
+        while os.write(sink, b"x" * 4096):
+            pass
+    log.event("info", "lost", {})
+    os.set_blocking(source, False)
+    with contextlib.suppress(BlockingIOError):
+        while os.read(source, 65_536):
+            pass
+    log.event("info", "long", {f"value{number}": "x" * 500 for number in range(20)})
+    log.event("info", "short", {})
+    text = os.read(source, 65_536).decode()
+    os.close(source)
+    os.close(sink)
+    assert "1 lines before this one were lost" in text

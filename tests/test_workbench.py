@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,8 @@ from mcp_workbench.errors import (
 from mcp_workbench.wire.exchange import Caller, Exchange
 from tests.support.configs import received, rogue, starts, write_config
 from tests.support.library import DeafLine, text_of, tool, workbench
-from tests.support.procs import census, needs_proc, new_marker, wait_until
+from tests.support.procs import census, is_alive, needs_proc, new_marker, wait_until
+from tests.wire.pair import settle
 
 
 def names(opened: Any) -> list[tuple[str, str]]:
@@ -351,6 +353,42 @@ async def test_nothing_starts_after_close_and_closing_twice_is_harmless(tmp_path
 
 
 @needs_proc
+async def test_whoever_closes_second_waits_for_the_same_end(tmp_path: Path):
+    marker = new_marker()
+    async with workbench(tmp_path, {"dev": {"fs": rogue("ignore_eof", env=marker)}}, stdin_eof_seconds=0.3) as bench:
+        await bench.open("dev")
+        guardian = guardian_of(bench)
+        first = asyncio.ensure_future(bench.close())
+        await settle()
+        await bench.close()
+        assert census(marker) == []
+        assert not is_alive(guardian)
+        await asyncio.wait_for(first, 1)
+
+
+@needs_proc
+async def test_a_cancelled_close_goes_on_to_its_end(tmp_path: Path):
+    marker = new_marker()
+    async with workbench(tmp_path, {"dev": {"fs": rogue("ignore_eof", env=marker)}}, stdin_eof_seconds=0.3) as bench:
+        await bench.open("dev")
+        guardian = guardian_of(bench)
+        closing = asyncio.ensure_future(bench.close())
+        await settle()
+        closing.cancel()
+        await asyncio.gather(closing, return_exceptions=True)
+        assert closing.cancelled()
+        assert len(census(marker)) == 1
+        await wait_until(lambda: census(marker) == [], what="the end of the server")
+        await wait_until(lambda: not is_alive(guardian), what="the end of the guardian")
+
+
+def guardian_of(bench: Workbench) -> int:
+    assert bench._processes is not None
+    assert bench._processes._guardian is not None
+    return bench._processes._guardian._process.pid
+
+
+@needs_proc
 @pytest.mark.parametrize("what", ["open", "use"])
 async def test_whoever_waits_for_a_start_is_told_that_the_workbench_closes(what: str, tmp_path: Path):
     """Not a `CancelledError`: nobody cancelled the caller."""
@@ -382,3 +420,14 @@ async def test_a_cancelled_caller_does_not_stop_the_start_that_others_wait_for(w
 async def test_the_deadline_of_the_file_is_the_deadline_of_an_open(tmp_path: Path):
     config = load_config(write_config(tmp_path, {"dev": {"fs": rogue()}}, openTimeout=7))
     assert Workbench(config).limits.open_timeout_seconds == 7
+
+
+def test_the_secrets_of_very_many_servers_cost_little_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(observe.log, "redact", observe.Redactor())
+    env = {f"server{number}": {f"KEY{key}": f"{number:016}-{key:016}+/" for key in range(10)} for number in range(600)}
+    servers = {name: {"command": "true", "env": variables} for name, variables in env.items()}
+    config = load_config(write_config(tmp_path, {"dev": servers}))
+    since = time.process_time()
+    Workbench(config)
+    assert time.process_time() - since < 0.6
+    assert observe.redacted(f"a {env['server599']['KEY9']} b") == "a *** b"

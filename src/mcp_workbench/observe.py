@@ -48,16 +48,22 @@ def _is_worth_hiding(value: str) -> bool:
 
 
 def _forms(secret: str) -> set[str]:
+    """A secret as it may turn up: plain or encoded, escaped as JSON or Python do, whole or line by line."""
     import base64  # noqa: PLC0415 -- only where there are secrets
     import json  # noqa: PLC0415
     from urllib.parse import quote, quote_plus  # noqa: PLC0415
 
-    raw = secret.encode("utf-8", "surrogatepass")
-    encoded = (base64.b64encode(raw), base64.urlsafe_b64encode(raw))
-    forms = {secret, shown(secret, len(secret)), quote(raw, safe=""), quote(raw), quote_plus(raw)}
-    forms |= {form.decode().rstrip("=") for form in encoded}
-    forms |= {json.dumps(secret, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)}
-    forms |= {line for line in secret.splitlines() if len(line) >= DEFAULTS.secret_length}
+    forms: set[str] = set()
+    for part in (secret, *secret.splitlines()):
+        raw = part.encode("utf-8", "surrogatepass")
+        forms |= {part, shown(part, len(part)), quote(raw, safe=""), quote(raw), quote_plus(raw)}
+        forms |= {text.decode().rstrip("=") for text in (base64.b64encode(raw), base64.urlsafe_b64encode(raw))}
+        forms |= {
+            json.dumps(part)[1:-1],
+            json.dumps(part, ensure_ascii=False)[1:-1],
+            repr(part)[1:-1],
+            ascii(part)[1:-1],
+        }
     return {form for form in forms if len(form) >= DEFAULTS.secret_length}
 
 
@@ -80,9 +86,11 @@ class Log:
         texts = {name: self.redact(str(value)) for name, value in values.items() if value is not None}
         pairs = "".join(f" {name}={_value(text)}" for name, text in texts.items())
         moment = time.strftime("%H:%M:%S")
-        lost = f" ({self._lost} lines before this one were lost)" if self._lost else ""
-        line = f"{moment} {level} {message}{pairs}{lost}".encode("utf-8", "backslashreplace")
-        self._lost = 0 if self._write(line[: DEFAULTS.log_line_bytes - 1] + b"\n") else self._lost + 1
+        lost = f"({self._lost} lines before this one were lost) " if self._lost else ""
+        line = f"{moment} {level} {lost}{message}{pairs}".encode("utf-8", "backslashreplace")
+        if len(line) >= DEFAULTS.log_line_bytes:  # cut between two characters
+            line = line[: DEFAULTS.log_line_bytes - 1].decode("utf-8", "ignore").encode()
+        self._lost = 0 if self._write(line + b"\n") else self._lost + 1
 
     def _write(self, line: bytes) -> bool:
         """Write without waiting: nobody may suffer from a log that is not read. Whether it was written."""

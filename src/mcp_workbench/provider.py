@@ -105,8 +105,12 @@ class Provider:
         await self.reach()
         connection = await self.supervisor.connection()
         self._listed_at = asyncio.get_running_loop().time()
-        self._outdated = False
-        listing = await self._choose(await list_tools(connection, self._limits))
+        self._outdated = False  # what changes from here on is not in this listing
+        try:
+            listing = await self._choose(await list_tools(connection, self._limits))
+        except Fault:
+            self._outdated = True
+            raise
         self._listed_on = connection
         if self._catalog.put(self._config.toolbox, self._config.name, listing):
             self._report_filters(listing)

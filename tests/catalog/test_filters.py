@@ -9,7 +9,8 @@ import pytest
 from msgspec import Raw
 
 from mcp_workbench.catalog.definition import Definition
-from mcp_workbench.catalog.filters import ToolFilter
+from mcp_workbench.catalog.filters import ANNOTATIONS, ToolFilter
+from mcp_workbench.config import keys
 
 
 def tool(name: str, **annotations: Any) -> Definition:
@@ -80,3 +81,7 @@ def test_filters_that_match_nothing_are_told_with_their_mark():
     chosen = ToolFilter(["read_*", "writ_*", "!nothing", "@idempotent", "*"])
     assert chosen.unmatched([tool("read_file"), tool("write_file")]) == ["writ_*", "!nothing", "@idempotent"]
     assert ToolFilter(["*"]).unmatched([]) == ["*"]
+
+
+def test_the_configuration_knows_the_annotations_that_a_filter_knows():
+    assert tuple(ANNOTATIONS) == keys.ANNOTATIONS

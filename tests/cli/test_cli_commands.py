@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -67,6 +68,26 @@ def test_the_bare_command_serves_a_host(tmp_path: Path):
     done = run("--config", str(config), folder=tmp_path, stdin=request(1, "initialize", INITIALIZE))
     assert done.returncode == 0
     assert json.loads(done.stdout)["result"]["serverInfo"]["version"] == __version__
+
+
+def test_the_bare_command_helps_a_person(tmp_path: Path):
+    person, terminal = pty.openpty()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "mcp_workbench"],
+            stdin=terminal,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=20,
+            cwd=tmp_path,
+            env=environment(tmp_path / "home"),
+        )
+    finally:
+        os.close(person)
+        os.close(terminal)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert all(command in done.stdout for command in ("serve", "check", "schema", "demo"))
 
 
 def test_the_version_is_told(tmp_path: Path):
@@ -189,6 +210,18 @@ def test_no_secret_is_shown(arguments: list[str], tmp_path: Path, monkeypatch: p
     status, output = check("--config", str(write_config(tmp_path, {"dev": {"fs": entry}})), *arguments)
     assert status == 0
     assert "canary-4711" not in output
+
+
+@pytest.mark.parametrize("arguments", [[], ["--json"]])
+def test_a_command_into_which_a_variable_was_expanded_is_not_shown(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("CANARY", "canary-4711/secret")
+    entry = {"command": "./run-${CANARY}"}
+    status, output = check("--config", str(write_config(tmp_path, {"dev": {"fs": entry, "ok": rogue()}})), *arguments)
+    assert status == 0
+    assert "canary" not in output
+    assert "secret" not in output
 
 
 # -- schema

@@ -14,8 +14,9 @@ import pytest
 
 import mcp_workbench
 from mcp_workbench.config.model import Launch
+from mcp_workbench.connections import guardian
 from mcp_workbench.connections.guardian import VARIABLE
-from mcp_workbench.connections.processes import INHERITED, environment, exit_text
+from mcp_workbench.connections.processes import INHERITED, Guardian, environment, exit_text
 from mcp_workbench.errors import SpawnFailed
 from tests.connections.real import launch, processes
 from tests.support.procs import census, is_alive, needs_proc, new_marker, wait_until
@@ -187,6 +188,59 @@ async def test_without_its_guardian_a_server_is_still_ended():
         assert census(marker) == []
         for pipe in pipes[1:]:
             os.close(pipe)
+
+
+@needs_proc
+async def test_a_guardian_that_was_killed_is_replaced_at_the_next_start_and_knows_every_server():
+    """By its group: the marker of the first one, which writes over its environment, can't be found."""
+    async with processes(stdin_eof_seconds=0.3) as running:
+        first = running.spawn(launch("clobber"))
+        assert first._process.stdin is not None
+        assert first._process.stdout is not None
+        os.write(first._process.stdin.fileno(), b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+        assert first._process.stdout.readline()  # it is past its start
+        killed = running._guardian
+        assert killed is not None
+        killed._process.kill()
+        killed._process.wait()
+        second = running.spawn(launch("ok"))
+        posted = running._guardian
+        assert posted is not None
+        assert posted is not killed
+        assert posted.lives
+        assert posted._process.stdin is not None
+        posted._process.stdin.close()  # as if we were gone
+        for child in (first, second):
+            assert await asyncio.wait_for(child.exited, 5) == -signal.SIGKILL
+            await running.end(child)
+
+
+@pytest.mark.parametrize(
+    ("orders", "survives"), [("group {}", False), ("group {0}\ngone {0}", True), ("gone {}", True)]
+)
+def test_the_guardian_kills_the_groups_that_were_announced_and_not_taken_back(orders: str, *, survives: bool):
+    """A number that was given back may be another's by now."""
+    command = [sys.executable, "-SEc", "import time; print(flush=True); time.sleep(60)"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True, env={}) as bystander:
+        assert bystander.stdout is not None
+        bystander.stdout.readline()
+        script = [sys.executable, "-I", "-S", guardian.__file__, "no-such-run"]
+        subprocess.run(script, input=orders.format(bystander.pid).encode() + b"\n", check=True, timeout=10)
+        if survives:
+            assert bystander.poll() is None
+            bystander.kill()
+        assert bystander.wait(5) == -signal.SIGKILL
+
+
+@needs_proc
+async def test_a_server_that_has_ended_is_taken_back_from_the_guardian(monkeypatch: pytest.MonkeyPatch):
+    orders: list[str] = []
+    order = Guardian._order
+    monkeypatch.setattr(Guardian, "_order", lambda self, line: orders.append(line) or order(self, line))
+    async with processes() as running:
+        child = running.spawn(launch("ok"))
+        await running.end(child)
+    assert orders == [f"group {child.pid}", child.marker, f"gone {child.pid}"]
 
 
 HOST = """

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import Raw
@@ -148,6 +149,15 @@ async def test_a_server_that_closes_its_output_and_stays_has_ended():
     ) as opened:
         with pytest.raises(ServerExited, match="closed its output"):
             await asyncio.wait_for(opened.request("m", {}), 5)
+
+
+async def test_noise_between_good_messages_is_told_once(monkeypatch: pytest.MonkeyPatch):
+    told: list[Any] = []
+    monkeypatch.setattr(observe, "warning", lambda message, **values: told.append((message, values)))
+    code = "[(say(b'x' * 180), say({'jsonrpc': '2.0', 'method': 'n'})) for _ in range(3000)]; answer(id_of())"
+    async with channel(script(code)) as opened:
+        await asyncio.wait_for(opened.request("m", {}), 10)
+    assert [values["sample"] for _, values in told] == ["x" * 180]
 
 
 async def test_closing_fails_what_is_under_way_and_can_be_done_twice():

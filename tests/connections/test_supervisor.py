@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from mcp_workbench.errors import (
 )
 from mcp_workbench.limits import Limits
 from tests.connections.real import launch, supervisor
+from tests.peers.rogue_stdio import SLOPPY
 from tests.support.configs import read_log, received, starts
 from tests.support.procs import census, needs_proc, new_marker, wait_until
 from tests.wire.pair import settle
@@ -139,6 +142,18 @@ async def test_servers_of_both_eras_answer_and_their_era_is_remembered(mode: str
         assert supervised._modern is (mode == "modern")
 
 
+@pytest.mark.parametrize("kind", SLOPPY)
+async def test_a_server_that_refuses_the_probe_in_a_broken_message_is_initialized_the_old_way(
+    kind: str, tmp_path: Path
+):
+    log = tmp_path / "log"
+    async with supervisor(launch("sloppy_probe", kind, log=log), probe_patience_seconds=0.2) as supervised:
+        assert not (await asyncio.wait_for(supervised.connection(), 5)).agreement.modern
+        await supervised.call(ECHO, None)
+        assert supervised._modern is False
+    assert len(received(log, "server/discover")) == 1
+
+
 async def test_a_handshake_server_that_starts_slowly_and_answers_both_questions_at_once_is_agreed_with(tmp_path: Path):
     for number in range(4):
         log = tmp_path / f"log{number}"
@@ -165,6 +180,37 @@ async def test_many_starts_and_ends_leave_no_descriptor_and_no_task(tmp_path: Pa
         await settle()
         assert len(os.listdir("/proc/self/fd")) == descriptors  # noqa: PTH208
         assert len(asyncio.all_tasks()) == tasks
+
+
+@needs_proc
+async def test_where_the_kernel_gives_no_handle_of_a_process_its_end_is_seen_and_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """No descriptor is left, or the kernel is old: `pidfd_open` fails."""
+
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    log, marker = tmp_path / "log", new_marker()
+    async with supervisor(launch("ok", log=log, env=marker), stdin_eof_seconds=0.5) as supervised:
+
+        async def start_and_end() -> None:
+            await supervised.call(ECHO, None)
+            os.kill(starts(log)[-1], signal.SIGKILL)
+            await wait_until(lambda: supervised.state == "idle" and not supervised._owners)
+            await wait_until(lambda: threading.active_count() == threads, what="the end of the watching thread")
+
+        threads = threading.active_count()
+        await start_and_end()
+        descriptors = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 -- /proc does not block
+        for _ in range(5):
+            await start_and_end()
+        assert len(os.listdir("/proc/self/fd")) == descriptors  # noqa: PTH208
+        connection = await supervised.connection()
+        assert connection is supervised.current
+    assert census(marker) == []
+    assert len(set(starts(log))) == 7
 
 
 async def test_a_modern_server_is_asked_to_tell_of_changes():

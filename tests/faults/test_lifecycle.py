@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.configs import received, rogue, starts, write_config
-from tests.support.procs import census, needs_proc, new_marker, wait_until
+from tests.support.procs import census, is_alive, needs_proc, new_marker, wait_until
 from tests.support.wire import Era, Wire, environment, heard, result_of, serving, text_of, use_params
 
 MIB = 1024 * 1024
@@ -183,6 +183,20 @@ async def test_d5_when_the_workbench_is_killed_its_servers_end_too(tmp_path: Pat
         wire.process.send_signal(signal.SIGKILL)
         await wire.process.wait()
         await wait_until(lambda: census(marker) == [], 4, what="the end of every process")
+
+
+@needs_proc
+async def test_d5_a_server_that_wrote_over_its_environment_ends_with_a_killed_workbench_too(tmp_path: Path, log: Path):
+    """Its marker can't be found any more, and it heeds neither the end of its input nor a polite signal."""
+    marker = new_marker()
+    async with serving(write_config(tmp_path, {"dev": {"fs": rogue("clobber", log=log, env=marker)}})) as wire:
+        await wire.open("dev")
+        [pid] = starts(log)
+        assert census(marker) == []
+        assert is_alive(pid)
+        wire.process.send_signal(signal.SIGKILL)
+        await wire.process.wait()
+        await wait_until(lambda: not is_alive(pid), 4, what="the end of the server")
 
 
 # -- D8: the client sends nonsense

@@ -12,6 +12,7 @@ import pytest
 from mcp_workbench.errors import ListTooLarge, ToolNotFound
 from tests.peers.rogue_stdio import CURSORS
 from tests.support.configs import rogue, write_config
+from tests.support.lag import LagProbe
 from tests.support.library import fault_of, tool, workbench
 from tests.support.wire import serving
 
@@ -80,3 +81,12 @@ async def test_b4_references_in_a_schema_are_neither_followed_nor_refused(tmp_pa
             assert await wb.use(tool("fs", "remote"), {})
         with pytest.raises(BlockingIOError):
             honeypot.accept()
+
+
+async def test_b4_a_list_of_large_tools_never_blocks_the_event_loop(tmp_path: Path):
+    """Sixty tools, each just within the cap and with more brackets than the depth that is allowed."""
+    async with workbench(tmp_path, {"dev": {"fs": rogue("large_tools", 60, 255 * 1024)}}) as wb:
+        async with LagProbe() as lag:
+            opened = await asyncio.wait_for(wb.open("dev"), 20)
+        assert len(opened.entries) == 60
+        assert lag.worst_seconds < 0.25

@@ -276,6 +276,19 @@ async def test_a14_a_server_that_stops_reading_costs_its_callers_a_deadline_and_
     assert elapsed(since) < 5.5
 
 
+@needs_proc
+async def test_a14_a_server_that_asks_without_end_and_reads_nothing_costs_bounded_memory(tmp_path: Path):
+    log = tmp_path / "rogue.log"
+    boxes = {"dev": {"deaf": rogue("request_flood", 100_000, log=log), "good": rogue()}}
+    async with serving(write_config(tmp_path, boxes)) as wire:
+        assert heard(await wire.use("dev", "good", "echo"))
+        before = peak_memory(wire.process.pid)
+        await wire.open("dev")
+        await wait_until(lambda: '"flooded"' in log.read_text(encoding="utf-8"), 30, what="100 MB of requests")
+        assert heard(await wire.use("dev", "good", "echo"))
+        assert peak_memory(wire.process.pid) - before < 48 * MIB
+
+
 # -- messages
 
 HARMLESS = {"bad_utf8", "long_int", "not_a_number", "wrong_version", "no_version", "array", "error_code_is_string"}

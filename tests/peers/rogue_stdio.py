@@ -163,13 +163,20 @@ MODES["ok"]["notifications/initialized"] = nothing
 TOOLS: dict[str, tuple[str, ...]] = {}
 
 
-# -- starting: exit_at_start, hang_init, slow_start SECONDS, exits_on_probe, silent_probe
+# -- starting: exit_at_start, needs FILE, hang_init, slow_start SECONDS, exits_on_probe, silent_probe, sloppy_probe KIND
 
 
 @on("exit_at_start", "start")
 def exit_at_start(peer: Peer, _: Message) -> None:
     print(STDERR_TEXT, file=sys.stderr, flush=True)
     sys.exit(3)
+
+
+@on("needs", "start")
+def needs(peer: Peer, message: Message) -> None:
+    """It starts only while the file exists."""
+    if not os.path.exists(peer.arguments[0]):  # noqa: PTH110 -- stdlib peer
+        exit_at_start(peer, message)
 
 
 on("hang_init", "unknown", "initialize", "tools/list")(nothing)
@@ -190,7 +197,20 @@ def exits_on_probe(peer: Peer, _: Message) -> None:
 on("silent_probe", "unknown")(nothing)
 
 
-# -- listing: hang_list, pages COUNT [SIZE], cursor KIND, duptools, schemas, names, unknown_fields, list_changed
+SLOPPY: dict[str, Message] = {
+    "both": {"jsonrpc": "2.0", "result": None, "error": {"code": -32601, "message": "no"}},
+    "no_version": {"error": {"code": -32601, "message": "no"}},
+    "null_id": {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "not initialized"}},
+}
+
+
+@on("sloppy_probe", "server/discover")
+def sloppy_probe(peer: Peer, request: Message) -> None:
+    peer.raw(json.dumps({"id": request["id"]} | SLOPPY[peer.arguments[0]]).encode())
+
+
+# -- listing: hang_list, pages COUNT [SIZE], cursor KIND, duptools, schemas, names, unknown_fields, list_changed,
+# -- changed_list THEN, flap, large_tools COUNT BYTES
 
 on("hang_list", "tools/list")(nothing)
 
@@ -319,6 +339,45 @@ def grow(peer: Peer, request: Message) -> None:
 
 
 TOOLS["list_changed"] = ("echo", "grow")
+
+
+@on("changed_list", "tools/call")
+def change(peer: Peer, request: Message) -> None:
+    """As list_changed, but it says so before it answers; THEN is what a new listing does: lists, hangs or refuses."""
+    if called(request) != "change":
+        return echo(peer, request)
+    peer.tools.append(tool("new"))
+    peer.owed.append(request)
+    peer.send(method="notifications/tools/list_changed")
+    return peer.answer(request, {"content": []})
+
+
+@on("changed_list", "tools/list")
+def changed_list(peer: Peer, request: Message) -> None:
+    then = peer.arguments[0] if peer.owed else "lists"
+    if then != "hangs":
+        list_tools(peer, request) if then == "lists" else rpc_error(peer, request)
+
+
+TOOLS["changed_list"] = ("echo", "change")
+
+
+@on("flap", "tools/list")
+def flap(peer: Peer, request: Message) -> None:
+    """It lists, says that its list changed, and goes."""
+    list_tools(peer, request)
+    peer.send(method="notifications/tools/list_changed")
+    sys.exit(0)
+
+
+@on("large_tools", "tools/list")
+def large_tools(peer: Peer, request: Message) -> None:
+    """Twenty to a page; each with more brackets than the depth that is allowed, so that its depth must be found out."""
+    count, size = (int(argument) for argument in peer.arguments)
+    first = int((request.get("params") or {}).get("cursor") or 0)
+    many = {"type": "object", "p": [{} for _ in range(70)], "description": "\n" * (size // 2 - 500)}
+    page = [tool(f"tool_{number}", inputSchema=many) for number in range(first, min(first + 20, count))]
+    peer.answer(request, {"tools": page, **({"nextCursor": str(first + 20)} if first + 20 < count else {})})
 
 
 # -- modern [SECONDS]: the modern era alone, with server/discover, per-request _meta and subscriptions/listen
@@ -460,7 +519,7 @@ def digits(peer: Peer, request: Message) -> None:
     peer.raw(f'{{"jsonrpc":"2.0","id":{json.dumps(request["id"])},"result":{result}}}'.encode())
 
 
-# -- the stream: garbage LINES, bigline, drip, stderrflood, close_stdout, no_read
+# -- the stream: garbage LINES, bigline, drip, stderrflood, close_stdout, no_read, request_flood COUNT
 
 BANNER = "\x1b[1;32m== Starting the best server ever ==\x1b[0m"
 
@@ -521,6 +580,43 @@ def close_stdout(peer: Peer, request: Message) -> None:
 def no_read(peer: Peer, request: Message) -> None:
     list_tools(peer, request)
     sleep_for_ever()
+
+
+@on("request_flood", "tools/list")
+def request_flood(peer: Peer, request: Message) -> None:
+    """It asks and asks, and reads no answer."""
+    list_tools(peer, request)
+    for number in range(int(peer.arguments[0])):
+        peer.send(id=f"{number:01000}", method="ping")
+    peer.log("flooded")
+    sleep_for_ever()
+
+
+# -- leak KIND: it repeats its own secret, the variable TOKEN, where it can
+
+LEAKS: dict[str, Callable[[Message, str], bytes | Message]] = {
+    "message": lambda _, token: {"error": {"code": -1, "message": f"bad key {token}"}},
+    "json": lambda _, token: {"error": {"code": -1, "message": f"refused {json.dumps({'key': token})}"}},
+    "line": lambda _, token: {"error": {"code": -1, "message": f"bad line {token.splitlines()[1]}"}},
+    "jsonrpc": lambda request, token: json.dumps({"jsonrpc": token, "id": request["id"], "result": {}}).encode(),
+    "noise": lambda _, token: b"n" * 190 + token.encode().replace(b"\n", b" "),
+}
+
+
+@on("leak", "initialize")
+def leak_at_start(peer: Peer, request: Message) -> None:
+    if peer.arguments[0] != "version":
+        return initialize(peer, request)
+    return peer.answer(request, {"protocolVersion": os.environ["TOKEN"], "capabilities": {}})
+
+
+@on("leak", "tools/call")
+def leak(peer: Peer, request: Message) -> None:
+    leaked = LEAKS[peer.arguments[0]](request, os.environ["TOKEN"])
+    if isinstance(leaked, dict):
+        return peer.send(id=request["id"], **leaked)
+    peer.raw(leaked)
+    return echo(peer, request)
 
 
 # -- malformed answers, one per tool name; ID stands for the id of the request
@@ -595,7 +691,7 @@ def replies(peer: Peer, request: Message) -> None:
 TOOLS["replies"] = ("echo", "twice", "future", "unknown")
 
 
-# -- processes: grandchild, daemon, ignore_eof, ignore_sigterm (and end of file)
+# -- processes: grandchild, daemon, ignore_eof, slow_eof SECONDS, ignore_sigterm (and end of file), clobber (that too)
 
 
 def leave_behind(**options: Any) -> int:
@@ -618,6 +714,13 @@ def ignore_eof(peer: Peer, _: Message) -> None:
     sleep_for_ever()
 
 
+@on("slow_eof", "eof")
+def slow_eof(peer: Peer, _: Message) -> None:
+    """It takes its time to save its state; only after that it logs its exit."""
+    peer.log("eof")
+    time.sleep(float(peer.arguments[0]))
+
+
 @on("ignore_sigterm", "start")
 def ignore_sigterm(peer: Peer, _: Message) -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -625,6 +728,20 @@ def ignore_sigterm(peer: Peer, _: Message) -> None:
 
 
 on("ignore_sigterm", "eof")(ignore_eof)
+
+
+@on("clobber", "start")
+def clobber(peer: Peer, message: Message) -> None:
+    """Overwrite the environment block, as programs do that set their title."""
+    import ctypes  # noqa: PLC0415 -- slow to import
+
+    with open("/proc/self/stat", encoding="utf-8") as file:  # noqa: PTH123 -- stdlib peer
+        first, end = map(int, file.read().rpartition(")")[2].split()[47:49])
+    ctypes.memset(first, 0, end - first)
+    ignore_sigterm(peer, message)
+
+
+on("clobber", "eof")(ignore_eof)
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.configs import rogue, starts, write_config
+from tests.support.configs import read_log, rogue, starts, write_config
 from tests.support.procs import census, needs_proc, new_marker, wait_until
 from tests.support.wire import environment, serving
 
@@ -145,6 +145,29 @@ def test_a_request_that_is_too_deep_is_refused_under_its_id_where_that_stands_fi
     assert set(by_id) == {"a", 0, 9}
 
 
+@pytest.mark.parametrize(
+    ("bad", "id_"),
+    [
+        (b'{"jsonrpc":"2.0","id":5,"method":"x","params":{"n":NaN}}', 5),
+        (b'{"jsonrpc":"2.0","id":"a","method":"x","params":{"n":1', "a"),
+        (b'{"jsonrpc":"1.0","id":5,"method":"x","params":{}}', 5),
+        (b'{"jsonrpc":"2.0","method":"x","params":{"id":5,', None),
+        (b'{"jsonrpc":"2.0","id":"\xff","method":"x","params":{', None),
+    ],
+)
+def test_an_unreadable_request_is_refused_under_the_id_before_its_params(config: Path, bad: bytes, id_: object):
+    by_id = answers(served(config, bad + b"\n" + HELLO + line(9, "ping")).stdout)
+    assert "error" in by_id[id_]
+    assert set(by_id) == {id_, 0, 9}
+
+
+def test_a_request_with_an_id_that_is_too_long_is_refused(config: Path):
+    done = served(config, line("x" * 1025, "ping") + line("y" * 1024, "ping") + HELLO)
+    codes = {str(id_)[:1]: message.get("error", {}).get("code") for id_, message in answers(done.stdout).items()}
+    assert codes["y"] is None
+    assert -32600 in codes.values()
+
+
 @pytest.mark.parametrize("params", [[], "x", 5])
 def test_params_that_are_no_object_are_invalid(config: Path, params: object):
     done = served(config, HELLO + line(1, "tools/list", params))
@@ -183,6 +206,23 @@ async def test_a_second_signal_ends_it_at_once(tmp_path: Path):
         wire.process.send_signal(signal.SIGTERM)
         assert await wire.ended(seconds=1.5) == 128 + signal.SIGTERM
         await wait_until(lambda: not census(marker), what="the end of the server")
+
+
+async def test_one_signal_after_the_end_of_input_lets_a_server_finish_what_it_does(tmp_path: Path):
+    """Hosts close stdin and send SIGTERM soon after; only a second signal is impatience."""
+    log = tmp_path / "log"
+    async with serving(write_config(tmp_path, {"dev": {"fs": rogue("slow_eof", 0.6, log=log)}})) as wire:
+        await wire.open("dev")
+        assert wire.process.stdin is not None
+        wire.process.stdin.close()
+        await wait_until(lambda: events(log)[-1] == "eof", what="the end of input at the server")
+        wire.process.send_signal(signal.SIGTERM)
+        assert await wire.ended() == 0
+    assert events(log)[-1] == "exit", "it was killed before it had saved its state"
+
+
+def events(log: Path) -> list[str]:
+    return [entry["event"] for entry in read_log(log)]
 
 
 @needs_proc

@@ -16,7 +16,7 @@ from mcp_workbench import __version__
 from mcp_workbench.limits import Limits
 from mcp_workbench.serve.session import for_era
 from mcp_workbench.wire.jsonrpc import RpcError
-from tests.serve.fakes import MODERN, PREFIX, Client, FakeSurface, envelope
+from tests.serve.fakes import MODERN, PREFIX, Client, FakeLine, FakeSurface, envelope
 from tests.support.procs import wait_until
 from tests.wire.pair import settle
 
@@ -220,6 +220,18 @@ async def test_each_round_has_a_state_of_its_own():
     assert len(json.loads(text_of(result))) == 2
 
 
+async def test_the_token_of_the_request_that_comes_back_is_the_one_for_progress():
+    client = Client()
+    meta = {"progressToken": "old"}
+    first = await client.modern("tools/call", {"name": "twice", "arguments": {}, "_meta": meta}, **ASKABLE)
+    await client.modern("tools/call", retry(first, tool="twice", _meta={"progressToken": "new"}), **ASKABLE)
+    (exchange,) = client.surface.exchanges
+    assert exchange.progress_token is not None
+    assert bytes(exchange.progress_token) == b'"new"'
+    client.session.close()
+    await settle()
+
+
 async def test_an_unanswered_question_is_asked_again():
     client = Client()
     asked = await ask(client, "a", "b")
@@ -373,6 +385,22 @@ async def test_each_subscription_is_told_under_its_own_id():
     client.surface.changed()
     assert (len(told_first), len(told_second)) == (2, 3)
     await end(second)
+
+
+async def test_two_subscriptions_with_one_id_on_lines_of_their_own_are_both_told():
+    """On HTTP every request is a line of its own, and ids need not differ between them."""
+    client = Client()
+    given = {"notifications": Raw(b'{"toolsListChanged":true}'), "_meta": Raw(json.dumps(envelope()).encode())}
+    caller = client.callers.of("subscriptions/listen", given)
+    lines = [FakeLine(7), FakeLine(7)]
+    tasks = [asyncio.ensure_future(client.session.handle(caller, one, "subscriptions/listen", given)) for one in lines]
+    await settle()
+    client.surface.changed()
+    assert [len(one.told) for one in lines] == [2, 2]
+    await end(tasks[0])
+    client.surface.changed()
+    assert [len(one.told) for one in lines] == [2, 3]
+    await end(tasks[1])
 
 
 @pytest.mark.parametrize("wanted", [{}, {"toolsListChanged": False}, {"toolsListChanged": "true"}, {"x": True}])

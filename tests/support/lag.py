@@ -26,6 +26,7 @@ class LagProbe:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._task is not None
+        await asyncio.sleep(2 * INTERVAL_SECONDS)  # so that what was held up at the very end is noted too
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,9 @@ import pytest
 from mcp_workbench.catalog.snapshot import ServerTools
 from mcp_workbench.identity import ToolIdentifier
 from mcp_workbench.surfaces.dynamic import DynamicSurface
+from mcp_workbench.wire.exchange import Caller
 from tests.support.configs import rogue, starts
+from tests.support.procs import wait_until
 from tests.surfaces.benches import HANDSHAKE, MODERN, call, error_of, knowing, listed, running
 
 META = ["open_toolbox", "use_tool"]
@@ -83,6 +87,58 @@ async def test_a_modern_client_has_every_tool_from_the_start(tmp_path: Path):
         assert [tool["name"] for tool in await listed(surface, MODERN)] == expected
         await call(surface, "open_toolbox", {"toolbox": "dev"}, MODERN)
         assert [tool["name"] for tool in await listed(surface, MODERN)] == expected
+
+
+async def test_an_unknown_name_of_a_modern_client_starts_what_is_broken_no_more_than_once(tmp_path: Path):
+    log = tmp_path / "log"
+    toolboxes = {"dev": {"good": rogue(), "bad": rogue("exit_at_start", log=log)}}
+    async with running(tmp_path, toolboxes) as workbench:
+        surface = DynamicSurface(workbench)
+        error_of(await call(surface, "dev__good__nothing", {}, MODERN))
+        attempts = len(starts(log))
+        assert attempts > 0
+        for name in ("dev__good__nothing", "dev__bad__echo", "nothing"):
+            error_of(await call(surface, name, {}, MODERN))
+        assert len(starts(log)) == attempts
+
+
+@pytest.mark.parametrize("caller", [HANDSHAKE, MODERN], ids=["handshake", "modern"])
+async def test_the_tools_of_a_server_that_cannot_be_started_are_absent_until_it_heals(caller: Caller, tmp_path: Path):
+    log, needed = tmp_path / "log", tmp_path / "needed"
+    needed.touch()
+    entry = rogue("needs", needed, log=log)
+    async with running(tmp_path, {"dev": {"good": rogue("ok", "a"), "ill": entry}}) as workbench:
+        surface = DynamicSurface(workbench)
+        told: list[None] = []
+        surface.watch(lambda: told.append(None))
+        healthy = [*META, "dev__good__a", "dev__ill__echo", "dev__ill__nonce"]
+        await call(surface, "open_toolbox", {"toolbox": "dev"}, caller)
+        assert [tool["name"] for tool in await listed(surface, caller)] == healthy
+        needed.unlink()
+        os.kill(starts(log)[-1], signal.SIGKILL)
+        await wait_until(lambda: workbench._providers["dev"]["ill"].supervisor.current is None)
+        told.clear()
+        assert error_of(await call(surface, "dev__ill__echo", {}, caller)).startswith("[dev/ill/echo] Error: ")
+        assert told == [None]
+        assert [tool["name"] for tool in await listed(surface, caller)] == [*META, "dev__good__a"]
+        needed.touch()
+        told.clear()
+        await call(surface, "open_toolbox", {"toolbox": "dev"}, caller)
+        assert told == [None]
+        assert [tool["name"] for tool in await listed(surface, caller)] == healthy
+
+
+@pytest.mark.parametrize("first", ["list", "open"])
+async def test_an_open_by_a_modern_client_changes_no_list_and_tells_nobody(first: str, tmp_path: Path):
+    async with running(tmp_path, {"dev": {"one": rogue()}, "ops": {"two": rogue()}}) as workbench:
+        surface = DynamicSurface(workbench)
+        if first == "list":
+            await listed(surface, MODERN)
+        told: list[None] = []
+        surface.watch(lambda: told.append(None))
+        for toolbox in ("dev", "ops", "dev"):
+            await call(surface, "open_toolbox", {"toolbox": toolbox}, MODERN)
+        assert told == []
 
 
 async def test_a_handshake_list_starts_nothing(tmp_path: Path):
@@ -198,6 +254,16 @@ async def test_a_tool_that_its_server_no_longer_lists_is_not_listed_and_its_call
     assert await names(surface) == [*META, "dev__a_b__c"]
     text = error_of(await call(surface, "dev__fs__read", {}))
     assert text.startswith("Error: Tool 'read' not found in server 'fs' (toolbox 'dev')")
+
+
+@pytest.mark.parametrize("arguments", [{}, 5], ids=["connect", "arguments"])
+async def test_the_parts_of_the_tool_are_told_to_programs_whatever_goes_wrong(arguments: object):
+    surface = opened("dev")
+    result = await call(surface, "dev__fs__read", arguments)
+    await surface._workbench.close()
+    where = result["_meta"]["mcp-workbench/error"]
+    assert where.pop("code") in {"spawn_failed", "invalid_parameters"}
+    assert where == {"toolbox": "dev", "server": "fs", "tool": "read"}
 
 
 @pytest.mark.parametrize("arguments", [5, "x", [1]])

@@ -107,6 +107,14 @@ def test_without_toolboxes_the_file_to_edit_is_named():
     assert "/etc/workbench-config.json" in json.loads(bytes(definitions(config_of({}))[0]))["description"]
 
 
+@pytest.mark.parametrize("known", [{}, {"dev": {}}])
+def test_without_a_server_no_call_is_shown_as_an_example(known: Any):
+    config = config_of(known)
+    for text in (instructions(config), *(json.loads(bytes(raw))["description"] for raw in definitions(config))):
+        assert "Example" not in text
+        assert "{" not in text
+
+
 def test_a_description_of_several_lines_is_one_line_of_the_list():
     config = config_of({"dev": {"fs": []}})
     toolbox = msgspec.structs.replace(config.toolboxes["dev"], description="one\n  two\x1b\n- evil (9 servers)")
@@ -143,6 +151,14 @@ async def test_any_other_name_is_told_that_names_changed_and_no_call(name: str):
     text = error_of(await call(ProxySurface(knowing(KNOWN)), name, {}))
     assert MIGRATION in text
     assert sends(text) == []
+
+
+@pytest.mark.parametrize("name", ["db_query", "dev__db_query", "dev__db__query"])
+async def test_a_historical_name_as_the_last_part_of_an_identifier_gets_the_structured_call(name: str):
+    given = {"tool": {"toolbox": "dev", "server": "db", "tool": name}, "arguments": {"sql": "x"}}
+    text = error_of(await call(ProxySurface(knowing(KNOWN)), "use_tool", given))
+    assert MIGRATION in text.splitlines()
+    assert sends(text) == [{"tool": {"toolbox": "dev", "server": "db", "tool": "query"}, "arguments": {"sql": "x"}}]
 
 
 async def test_if_several_tools_had_a_name_all_are_shown_and_none_is_chosen():
@@ -198,6 +214,55 @@ async def test_what_does_not_exist_is_named_with_help_and_for_programs(
     assert where is None or meta == where
 
 
+TOOL = {"toolbox": "dev", "server": "fs", "tool": "read"}
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "where"),
+    [
+        ({"tool": {"toolbox": "dev", "server": "fs"}}, "invalid_tool_identifier", ["toolbox", "server"]),
+        ({"tool": TOOL | {"server": 5}}, "invalid_tool_identifier", ["toolbox", "tool"]),
+        ({"tool": TOOL | {"server": ""}}, "invalid_tool_identifier", ["toolbox", "tool"]),
+        ({"tool": TOOL | {"x": 1}}, "invalid_parameters", ["toolbox", "server", "tool"]),
+        ({"tool": TOOL, "x": 1}, "invalid_parameters", ["toolbox", "server", "tool"]),
+        ({"tool": TOOL, "arguments": [1]}, "invalid_parameters", ["toolbox", "server", "tool"]),
+        ({"tool": TOOL}, "spawn_failed", ["toolbox", "server", "tool"]),
+        ({"tool": "dev__fs__read"}, "invalid_tool_identifier", []),
+        ({}, "invalid_tool_identifier", []),
+    ],
+)
+async def test_every_part_that_a_call_gave_is_told_to_programs_whatever_is_wrong_with_it(
+    given: Any, code: str, where: list[str]
+):
+    async with knowing(KNOWN) as workbench:
+        result = await call(ProxySurface(workbench), "use_tool", given)
+    assert result["_meta"]["mcp-workbench/error"] == {"code": code, **{part: TOOL[part] for part in where}}
+
+
+@pytest.mark.parametrize(
+    ("given", "where"),
+    [({"toolbox": "zzz"}, {"toolbox": "zzz"}), ({"toolbox": "dev", "x": 1}, {"toolbox": "dev"}), ({"toolbox": 5}, {})],
+)
+async def test_the_toolbox_that_an_open_gave_is_told_to_programs(given: Any, where: dict[str, str]):
+    result = await call(ProxySurface(knowing(KNOWN)), "open_toolbox", given)
+    error = result["_meta"]["mcp-workbench/error"]
+    assert {key: value for key, value in error.items() if key != "code"} == where
+
+
+@pytest.mark.parametrize("given", [{}, {"toolbox": 5}, {"toolbox": ""}, None])
+async def test_an_open_without_a_toolbox_is_told_which_there_are(given: Any):
+    text = error_of(await call(ProxySurface(knowing(KNOWN)), "open_toolbox", given))
+    assert text.splitlines()[-1] == "Available toolboxes: 'dev', 'ops'"
+
+
+async def test_arguments_that_are_no_object_are_told_what_to_send():
+    text = error_of(await call(ProxySurface(knowing(KNOWN)), "use_tool", {"tool": TOOL, "arguments": "x"}))
+    assert text.splitlines() == [
+        "Invalid parameters: arguments must be an object",
+        'Send them as an object: {"name": "value"}.',
+    ]
+
+
 async def test_a_toolbox_that_does_not_exist_cannot_be_opened():
     text = error_of(await call(ProxySurface(knowing(KNOWN)), "open_toolbox", {"toolbox": "zzz"}))
     assert text == "Toolbox 'zzz' not found\nAvailable toolboxes: 'dev', 'ops'"
@@ -210,6 +275,15 @@ async def test_a_toolbox_of_which_every_server_fails_says_why_server_by_server()
     assert lines[0] == "Toolbox 'dev' could not be opened"
     assert [line.split(":")[0] for line in lines[1:3]] == ["- fs", "- db"]
     assert "ENOENT" in lines[1]
+
+
+async def test_a_toolbox_that_could_not_be_opened_has_one_line_for_each_server(tmp_path: Path):
+    """Whatever its last words are: those have several lines."""
+    entry = {"command": "/bin/sh", "args": ["-c", "printf 'one\\ntwo\\nthree\\n' >&2; exit 3"]}
+    async with running(tmp_path, {"dev": {"a": entry, "b": entry}}, "proxy") as workbench:
+        lines = error_of(await call(ProxySurface(workbench), "open_toolbox", {"toolbox": "dev"})).splitlines()
+    assert [line.split(":")[0] for line in lines] == ["Toolbox 'dev' could not be opened", "- a", "- b"]
+    assert all(word in lines[1] for word in ("one", "two", "three"))
 
 
 async def test_a_server_that_cannot_be_started_is_named():

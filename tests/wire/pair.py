@@ -81,10 +81,10 @@ class Recorder:
 class End:
     """One end: its peer, its handler, what it wrote."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, answers_always: bool = True) -> None:
         self.writer = MemoryWriter()
         self.handler = Recorder()
-        self.peer = Peer(self.writer.as_writer(), self.handler)
+        self.peer = Peer(self.writer.as_writer(), self.handler, answers_always=answers_always)
 
     def receive(self, **message: Any) -> None:
         """As if the other side had sent this."""

@@ -244,3 +244,17 @@ async def test_progress_is_left_out_for_a_client_that_did_not_ask_for_it():
     line = Recording()
     Exchange(HANDSHAKE, line).notify(PROGRESS, {"progressToken": 123, "progress": 1})
     assert line.told == []
+
+
+async def test_progress_after_a_question_goes_out_under_the_token_of_the_new_request():
+    first, second = Recording(1), Recording(2)
+    exchange = Exchange(MODERN, first, progress_token=Raw(b'"old"'))
+    asked = await question_of(exchange.run(asks_in_turn(exchange, "a")))
+    exchange.attach(second, {}, Raw(b'"new"'))
+    exchange.notify(PROGRESS, {"progress": 1})
+    exchange.attach(third := Recording(3), {})
+    exchange.notify(PROGRESS, {"progress": 2})
+    assert [bytes(params["progressToken"]) for _, params in second.told] == [b'"new"']
+    assert third.told == []  # this one asked for none
+    exchange.attach(second, {key: raw(1) for key in asked})
+    await exchange.outcome()

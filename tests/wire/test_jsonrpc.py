@@ -205,6 +205,38 @@ def test_no_id_is_made_up(line: bytes):
     assert jsonrpc.recover_id(line, {41, 4, 1}.__contains__) is None
 
 
+@pytest.mark.parametrize(("length", "readable"), [(1024, True), (1025, False)])
+def test_an_id_that_is_repeated_in_every_answer_has_a_longest_length(length: int, *, readable: bool):
+    line = b'{"jsonrpc":"2.0","id":"%s","method":"ping"}' % (b"x" * length)
+    if readable:
+        assert read(line).id == "x" * length
+    else:
+        assert unreadable(line).claims
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (b'{"jsonrpc":"2.0","id":7,"method":"m","params":{"n":NaN}}', 7),
+        (b'{"jsonrpc":"2.0","id":"a b","method":"m","params":{', "a b"),
+        (b' { "id" : -3 , "method":"m","params":[', -3),
+        (b'{"id":7,"params":{"id":8', 7),
+        (b'{"jsonrpc":"2.0","method":"m","params":{"id":8', None),
+        (b'{"jsonrpc":"2.0","method":"m","params":{},"id":8,', None),
+        (b'{"x":{"id":8},"params":', None),
+        (b'{"id":7,"method":"m"', None),
+        (b'{"id":1.5,"params":', None),
+        (b'{"id":null,"params":', None),
+        (b'{"id":"\xff","params":', None),
+        (b"", None),
+    ],
+)
+def test_an_unreadable_request_is_known_by_an_id_before_its_params_and_by_no_other(
+    line: bytes, expected: int | str | None
+):
+    assert jsonrpc.leading_id(line) == expected
+
+
 # -- ids
 
 

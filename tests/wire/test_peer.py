@@ -155,6 +155,30 @@ async def test_a_request_with_a_null_id_is_refused_and_one_with_an_id_in_use_too
     assert end.writer.sent[-1] == {"jsonrpc": "2.0", "id": 5, "result": {}}
 
 
+@pytest.mark.parametrize("ids", [range(50), [None] * 50, ["same"] * 50], ids=["new", "null", "same"])
+async def test_a_server_that_asks_and_does_not_read_is_not_answered_so_that_nothing_piles_up(ids: Any):
+    end = End(answers_always=False)
+    end.handler.methods["ping"] = echo
+    end.writer.congested = True
+    for id_ in ids:
+        end.receive(id=id_, method="ping")
+    await settle()
+    assert end.writer.sent == []
+    end.writer.drain()
+    end.receive(id="after", method="ping")
+    await settle()
+    assert [message["id"] for message in end.writer.sent] == ["after"]
+
+
+async def test_a_client_is_always_answered():
+    end = End()
+    end.handler.methods["ping"] = echo
+    end.writer.congested = True
+    end.receive(id=1, method="ping")
+    await settle()
+    assert [message["id"] for message in end.writer.sent] == [1]
+
+
 # -- answers that nobody waits for
 
 

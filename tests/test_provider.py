@@ -1,0 +1,129 @@
+"""One server as a source of tools: what stands while its list changes, and that a refresh starts nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_workbench import provider as provider_module
+from mcp_workbench.errors import ListTimeout
+from tests.support.configs import read_log, received, rogue, starts
+from tests.support.library import tool, workbench
+from tests.support.procs import wait_until
+
+
+def names(opened: Any) -> list[str]:
+    return [entry["name"] for entry in opened.tools]
+
+
+async def test_a_refresh_never_starts_a_server_that_has_gone(tmp_path: Path):
+    """It lists, says that its list changed and exits: nobody needs it, so it stays away until somebody does."""
+    log = tmp_path / "log"
+    async with workbench(tmp_path, {"dev": {"fs": rogue("flap", log=log)}}, relist_interval_seconds=0.3) as bench:
+        assert names(await bench.open("dev")) == ["echo", "nonce"]
+        provider = bench._providers["dev"]["fs"]
+        await wait_until(lambda: provider._relisting is not None and provider._relisting.done(), what="the refresh")
+        assert provider.supervisor.state == "idle"
+        assert len(starts(log)) == 1
+        await bench.open("dev")
+        assert len(starts(log)) == 2
+
+
+@pytest.mark.parametrize("then", ["hangs", "refuses"])
+async def test_a_changed_list_that_cannot_be_read_leaves_the_one_of_this_connection(then: str, tmp_path: Path):
+    log = tmp_path / "log"
+    boxes = {"dev": {"fs": rogue("changed_list", then, log=log)}}
+    async with workbench(tmp_path, boxes, refresh_wait_seconds=0.2, relist_interval_seconds=0.1) as bench:
+        await bench.open("dev")
+        await bench.use(tool("fs", "change"))
+        since = time.monotonic()
+        for _ in range(3):
+            assert names(await bench.open("dev")) == ["echo", "change"]
+        await wait_until(lambda: len(received(log, "tools/list")) >= 2, what="the refresh")
+        assert names(await bench.open("dev")) == ["echo", "change"]
+        assert await bench.use(tool("fs", "echo"))
+        assert time.monotonic() - since < 5
+    assert len(starts(log)) == 1
+
+
+@pytest.mark.parametrize("what", ["open", "use"])
+async def test_whoever_comes_right_after_a_change_sees_it_at_once(what: str, tmp_path: Path):
+    """The interval between two listings is for storms, not for a caller."""
+    async with workbench(tmp_path, {"dev": {"fs": rogue("changed_list", "lists")}}) as bench:
+        await bench.open("dev")
+        await bench.use(tool("fs", "change"))
+        since = time.monotonic()
+        if what == "open":
+            assert names(await bench.open("dev")) == ["echo", "change", "new"]
+        else:
+            assert await bench.use(tool("fs", "new"))
+        assert time.monotonic() - since < bench.limits.relist_interval_seconds / 2
+
+
+async def test_an_open_in_the_moment_in_which_a_refresh_failed_is_no_surprise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    unexpected: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unexpected.append(context))
+    async with workbench(tmp_path, {"dev": {"fs": rogue()}}, relist_interval_seconds=0.01) as bench:
+        await bench.open("dev")
+        provider = bench._providers["dev"]["fs"]
+
+        async def fail(*_: object) -> Any:
+            raise ListTimeout("it did not list")
+
+        def has_failed() -> bool:
+            listing = provider._listing
+            return listing is not None and listing.done() and listing.exception() is not None
+
+        with monkeypatch.context() as patched:
+            patched.setattr(provider_module, "list_tools", fail)
+            provider._list_changed()
+            async with asyncio.timeout(5):
+                while not has_failed():  # noqa: ASYNC110 -- turn by turn: before whoever waits has seen it
+                    await asyncio.sleep(0)
+        provider._list_once()
+        refresh = provider._relisting
+        assert refresh is not None
+        await asyncio.wait_for(asyncio.wait((refresh,)), 5)
+        assert refresh.exception() is None
+        assert names(await bench.open("dev")) == ["echo", "nonce"]
+    assert unexpected == []
+
+
+async def test_a_change_while_the_list_is_read_is_read_after_it(tmp_path: Path):
+    log = tmp_path / "log"
+    boxes = {"dev": {"fs": rogue("changed_list", "lists", log=log)}}
+    async with workbench(tmp_path, boxes, relist_interval_seconds=0.05) as bench:
+        await bench.open("dev")
+        await asyncio.gather(*(bench.use(tool("fs", "change")) for _ in range(3)))
+        await wait_until(lambda: not bench._providers["dev"]["fs"]._outdated, what="a current list")
+        opened = await bench.open("dev")
+    assert read_log(log)
+    assert [withheld.name for _, withheld in opened.withheld] == ["new"]  # three of that name: the last listing saw all
+
+
+async def test_after_a_refresh_that_failed_the_next_one_who_asks_has_it_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    boxes = {"dev": {"fs": rogue("changed_list", "lists")}}
+    async with workbench(tmp_path, boxes, relist_interval_seconds=0.05) as bench:
+        await bench.open("dev")
+        failed = asyncio.Event()
+
+        async def fail(*_: object) -> Any:
+            failed.set()
+            raise ListTimeout("it did not list this once")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(provider_module, "list_tools", fail)
+            await bench.use(tool("fs", "change"))
+            await asyncio.wait_for(failed.wait(), 5)
+            refresh = bench._providers["dev"]["fs"]._relisting
+            assert refresh is not None
+            await asyncio.wait_for(asyncio.wait((refresh,)), 5)
+        assert names(await bench.open("dev")) == ["echo", "change", "new"]
