@@ -424,10 +424,10 @@ async def test_the_deadline_of_the_file_is_the_deadline_of_an_open(tmp_path: Pat
 
 def test_the_secrets_of_very_many_servers_cost_little_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(observe.log, "redact", observe.Redactor())
-    env = {f"server{number}": {f"KEY{key}": f"{number:016}-{key:016}+/" for key in range(10)} for number in range(600)}
+    env = {f"server{number}": {f"KEY{key}": f"{number:016}-{key:016}+/" for key in range(10)} for number in range(1000)}
     servers = {name: {"command": "true", "env": variables} for name, variables in env.items()}
     config = load_config(write_config(tmp_path, {"dev": servers}))
     since = time.process_time()
     Workbench(config)
-    assert time.process_time() - since < 0.6
-    assert observe.redacted(f"a {env['server599']['KEY9']} b") == "a *** b"
+    assert time.process_time() - since < 2
+    assert observe.redacted(f"a {env['server999']['KEY9']} b") == "a *** b"

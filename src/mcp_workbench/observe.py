@@ -33,6 +33,11 @@ class Redactor:
         # The longest first, so that a secret that contains another one disappears whole.
         self._forms = tuple(sorted({*self._forms, *forms}, key=len, reverse=True))
 
+    @property
+    def longest(self) -> int:
+        """Characters of the longest form of a secret."""
+        return len(self._forms[0]) if self._forms else 0
+
     def __call__(self, text: str) -> str:
         for form in self._forms:
             if form in text:
@@ -54,7 +59,7 @@ def _forms(secret: str) -> set[str]:
     from urllib.parse import quote, quote_plus  # noqa: PLC0415
 
     forms: set[str] = set()
-    for part in (secret, *secret.splitlines()):
+    for part in {secret, *secret.splitlines()}:
         raw = part.encode("utf-8", "surrogatepass")
         forms |= {part, shown(part, len(part)), quote(raw, safe=""), quote(raw), quote_plus(raw)}
         forms |= {text.decode().rstrip("=") for text in (base64.b64encode(raw), base64.urlsafe_b64encode(raw))}
@@ -137,4 +142,5 @@ def redacted(text: str) -> str:
 
 def foreign(text: str, length: int = DEFAULTS.name_shown_length) -> str:
     """Text from a server or the system, fit for an error: one line, no secrets, nothing invisible."""
-    return shown(log.redact(text), length)
+    # As far as a secret that begins in what is shown may reach: the rest may be megabytes.
+    return shown(log.redact(text[: length + log.redact.longest]), length)
