@@ -110,7 +110,8 @@ class Workbench:
         failed = tuple(
             ConnectFailed(toolbox, name, outcome) for name, outcome in outcomes.items() if isinstance(outcome, Fault)
         )
-        if failed and all(not isinstance(one.fault, StillStarting) for one in failed) and len(failed) == len(outcomes):
+        given_up = [one for one in failed if not isinstance(one.fault, StillStarting)]
+        if given_up and len(given_up) == len(outcomes):
             raise ToolboxFailed(toolbox, failed)
         listings = {name: outcome for name, outcome in outcomes.items() if not isinstance(outcome, Fault)}
         return _opened(chosen, listings, failed)
@@ -118,9 +119,6 @@ class Workbench:
     async def list_all(self) -> None:
         """Have every server of every toolbox list, as far as the open deadline allows."""
         self._check_open()
-        for toolbox in self.config.toolboxes.values():
-            for server in toolbox.servers.values():
-                self._provider(server)
         await asyncio.gather(*(self._list(toolbox.servers.values()) for toolbox in self.config.toolboxes.values()))
 
     async def use(self, identifier: ToolIdentifier, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:

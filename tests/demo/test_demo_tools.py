@@ -1,5 +1,6 @@
 """The demo servers' tools, called as plain functions."""
 
+import atexit
 import json
 import re
 
@@ -21,13 +22,17 @@ class Reports:
         self.made.append((done, total, message))
 
 
+SAMPLE = database.sample_database()
+atexit.register(SAMPLE.close)
+
+
 def every_server() -> list[Server]:
     return [
         notes.make_server(notes.Notebook()),
         text.SERVER,
         calculator.SERVER,
         calendar.SERVER,
-        database.make_server(database.Database(database.sample_database())),
+        database.make_server(database.Database(SAMPLE)),
     ]
 
 
