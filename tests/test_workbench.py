@@ -31,7 +31,7 @@ from mcp_workbench.errors import (
 )
 from mcp_workbench.wire.exchange import Caller, Exchange
 from tests.support.configs import received, rogue, starts, write_config
-from tests.support.library import DeafLine, text_of, tool, workbench
+from tests.support.library import DeafLine, fault_of, text_of, tool, workbench
 from tests.support.procs import census, is_alive, needs_proc, new_marker, wait_until
 from tests.wire.pair import settle
 
@@ -115,6 +115,13 @@ async def test_an_error_result_of_a_server_is_its_answer(tmp_path: Path):
         result = await bench.use(tool("fs", "echo"))
         assert result["isError"] is True
         assert result["_meta"] == {"vendor/why": 1}
+
+
+async def test_a_call_that_fails_gives_its_slot_back(tmp_path: Path):
+    async with workbench(tmp_path, {"dev": {"bad": rogue("malformed")}}, in_flight=1, queued=0) as bench:
+        for _ in range(3):
+            assert (await fault_of(bench.use(tool("bad", "float_id")))).code == "protocol_violation"
+        assert await bench.use(tool("bad", "echo"))
 
 
 # -- what does not exist

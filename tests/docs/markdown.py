@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 GUIDES = (ROOT / "README.md", ROOT / "CLAUDE.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -73,20 +72,6 @@ def _is_ruler(line: str) -> bool:
 
 def code_words(cell: str) -> list[str]:
     return re.findall(r"`([^`]+)`", cell)
-
-
-def objects_in(text: str) -> Iterator[Any]:
-    """Every outermost JSON object that stands in a text."""
-    decoder = json.JSONDecoder()
-    position = text.find("{")
-    while position >= 0:
-        try:
-            value, end = decoder.raw_decode(text, position)
-        except ValueError:
-            end = position + 1
-        else:
-            yield value
-        position = text.find("{", end)
 
 
 def plain(jsonc: str) -> str:

@@ -18,7 +18,8 @@ from click.testing import CliRunner
 from mcp_workbench import load_config
 from mcp_workbench.cli.app import app
 from mcp_workbench.surfaces import metatools
-from tests.docs.markdown import EVERY, GUIDES, ROOT, blocks, objects_in, plain, prose, sections
+from tests.docs.markdown import EVERY, GUIDES, ROOT, blocks, plain, prose, sections
+from tests.support.documents import objects_in
 
 PARTS = {"toolbox", "server", "tool"}
 ERROR = "mcp-workbench/error"

@@ -223,8 +223,11 @@ async def test_a10_a_huge_line_never_blocks_the_event_loop(tmp_path: Path):
     async with workbench(tmp_path, {"dev": {"big": rogue("bigline", env=marker)}}) as wb:
         await wb.open("dev")
         pids = {process.pid for process in census(marker)}
+        since = time.monotonic()
         async with LagProbe() as lag:
             assert isinstance(await fault_of(wb.use(tool("big", "echo"), {"bytes": 100_000_000})), MessageTooLarge)
+        assert elapsed(since) < 1
+        assert lag.worst_cpu_seconds < 0.05
         assert lag.worst_seconds < QUIET_SECONDS
         await wait_until(lambda: not any(map(is_alive, pids)), what="the end of the server")
 

@@ -17,13 +17,6 @@ class Slots:
         self._wait_seconds = wait_seconds
         self._queue: deque[asyncio.Future[None]] = deque()
 
-    async def __aenter__(self) -> None:
-        if not self.take():
-            await self.wait()
-
-    async def __aexit__(self, *_: object) -> None:
-        self.release()
-
     def take(self) -> bool:
         """A slot, if one is free."""
         if self._free <= 0:

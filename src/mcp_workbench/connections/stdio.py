@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
 
 from msgspec import Raw
 
@@ -21,9 +20,9 @@ from mcp_workbench.errors import Fault, ProtocolViolation, ServerExited, Shuttin
 from mcp_workbench.limits import Limits
 from mcp_workbench.shown import shown
 from mcp_workbench.wire import jsonrpc
-from mcp_workbench.wire.exchange import Exchange, Line
+from mcp_workbench.wire.exchange import Line
 from mcp_workbench.wire.framing import LineReader, LineWriter, read_lines, write_lines
-from mcp_workbench.wire.jsonrpc import ErrorBody, Params, RpcError, Unreadable
+from mcp_workbench.wire.jsonrpc import ErrorBody, RpcError, Unreadable
 from mcp_workbench.wire.peer import Peer
 
 
@@ -43,6 +42,8 @@ class StdioChannel:
         self._writer = LineWriter(self._input_lost)
         self._inbox = Inbox(label, limits, self._end)
         self._peer = self._inbox.peer = Peer(self._writer, self._inbox, answers_always=False)
+        self.request = self._peer.request
+        self.notify = self._peer.notify
         self._output_over = self._loop.create_future()
         self.ended: asyncio.Future[Fault] = self._loop.create_future()
 
@@ -66,28 +67,6 @@ class StdioChannel:
         self._child.exited.add_done_callback(self._process_ended)
 
     # -- Channel
-
-    def request(
-        self,
-        method: str,
-        params: Params,
-        exchange: Exchange | None = None,
-        *,
-        idle_seconds: float = 0,
-        hard_seconds: float = 0,
-        cancellable: bool = True,
-    ) -> Coroutine[Any, Any, Raw]:
-        return self._peer.request(
-            method,
-            params,
-            exchange,
-            idle_seconds=idle_seconds,
-            hard_seconds=hard_seconds,
-            cancellable=cancellable,
-        )
-
-    def notify(self, method: str, params: Params) -> None:
-        self._peer.notify(method, params)
 
     def listen(self, on_notification: Callable[[str, Raw], None]) -> None:
         self._inbox.on_notification = on_notification
