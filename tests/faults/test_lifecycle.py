@@ -182,7 +182,7 @@ async def test_d5_when_the_workbench_is_killed_its_servers_end_too(tmp_path: Pat
         assert len(census(marker)) == 5
         wire.process.send_signal(signal.SIGKILL)
         await wire.process.wait()
-        await wait_until(lambda: census(marker) == [], 4, what="the end of every process")
+        await wait_until(lambda: census(marker) == [], 2, what="the end of every process")
 
 
 @needs_proc
@@ -196,7 +196,7 @@ async def test_d5_a_server_that_wrote_over_its_environment_ends_with_a_killed_wo
         assert is_alive(pid)
         wire.process.send_signal(signal.SIGKILL)
         await wire.process.wait()
-        await wait_until(lambda: not is_alive(pid), 4, what="the end of the server")
+        await wait_until(lambda: not is_alive(pid), 2, what="the end of the server")
 
 
 # -- D8: the client sends nonsense
