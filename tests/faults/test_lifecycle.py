@@ -179,7 +179,7 @@ async def test_d5_when_the_workbench_is_killed_its_servers_end_too(tmp_path: Pat
     async with serving(write_config(tmp_path, boxes)) as wire:
         await wire.open("dev")
         await wire.use("dev", "daemon", "echo")
-        assert len(census(marker)) == 5
+        await wait_until(lambda: len(census(marker)) == 5, what="four servers and a daemon")
         wire.process.send_signal(signal.SIGKILL)
         await wire.process.wait()
         await wait_until(lambda: census(marker) == [], 2, what="the end of every process")
