@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -11,8 +14,9 @@ import pytest
 
 from mcp_workbench import provider as provider_module
 from mcp_workbench.errors import ListTimeout
+from mcp_workbench.wire.caller import LIBRARY
 from tests.support.configs import read_log, received, rogue, starts
-from tests.support.library import tool, workbench
+from tests.support.library import provider_of, tool, workbench
 from tests.support.procs import wait_until
 
 
@@ -25,8 +29,9 @@ async def test_a_refresh_never_starts_a_server_that_has_gone(tmp_path: Path):
     log = tmp_path / "log"
     async with workbench(tmp_path, {"dev": {"fs": rogue("flap", log=log)}}, relist_interval_seconds=0.3) as bench:
         assert names(await bench.open("dev")) == ["echo", "nonce"]
-        provider = bench._providers["dev"]["fs"]
-        await wait_until(lambda: provider._relisting is not None and provider._relisting.done(), what="the refresh")
+        provider = provider_of(bench, "dev", "fs")
+        tools = provider._tools
+        await wait_until(lambda: tools._relisting is not None and tools._relisting.done(), what="the refresh")
         assert provider.supervisor.state == "idle"
         assert len(starts(log)) == 1
         await bench.open("dev")
@@ -71,23 +76,23 @@ async def test_an_open_in_the_moment_in_which_a_refresh_failed_is_no_surprise(
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unexpected.append(context))
     async with workbench(tmp_path, {"dev": {"fs": rogue()}}, relist_interval_seconds=0.01) as bench:
         await bench.open("dev")
-        provider = bench._providers["dev"]["fs"]
+        tools = provider_of(bench, "dev", "fs")._tools
 
-        async def fail(*_: object) -> Any:
+        async def fail(*_: object, **__: object) -> Any:
             raise ListTimeout("it did not list")
 
         def has_failed() -> bool:
-            listing = provider._listing
+            listing = tools._listing
             return listing is not None and listing.done() and listing.exception() is not None
 
         with monkeypatch.context() as patched:
-            patched.setattr(provider_module, "list_tools", fail)
-            provider._list_changed()
+            patched.setattr(provider_module, "list_items", fail)
+            tools.outdate()
             async with asyncio.timeout(5):
                 while not has_failed():  # noqa: ASYNC110 -- turn by turn: before whoever waits has seen it
                     await asyncio.sleep(0)
-        provider._list_once()
-        refresh = provider._relisting
+        tools._list_once()
+        refresh = tools._relisting
         assert refresh is not None
         await asyncio.wait_for(asyncio.wait((refresh,)), 5)
         assert refresh.exception() is None
@@ -101,7 +106,7 @@ async def test_a_change_while_the_list_is_read_is_read_after_it(tmp_path: Path):
     async with workbench(tmp_path, boxes, relist_interval_seconds=0.05) as bench:
         await bench.open("dev")
         await asyncio.gather(*(bench.use(tool("fs", "change")) for _ in range(3)))
-        await wait_until(lambda: not bench._providers["dev"]["fs"]._outdated, what="a current list")
+        await wait_until(lambda: not provider_of(bench, "dev", "fs")._tools.is_outdated, what="a current list")
         opened = await bench.open("dev")
     assert read_log(log)
     assert [withheld.name for _, withheld in opened.withheld] == ["new"]  # three of that name: the last listing saw all
@@ -115,15 +120,56 @@ async def test_after_a_refresh_that_failed_the_next_one_who_asks_has_it_read_aga
         await bench.open("dev")
         failed = asyncio.Event()
 
-        async def fail(*_: object) -> Any:
+        async def fail(*_: object, **__: object) -> Any:
             failed.set()
             raise ListTimeout("it did not list this once")
 
         with monkeypatch.context() as patched:
-            patched.setattr(provider_module, "list_tools", fail)
+            patched.setattr(provider_module, "list_items", fail)
             await bench.use(tool("fs", "change"))
             await asyncio.wait_for(failed.wait(), 5)
-            refresh = bench._providers["dev"]["fs"]._relisting
+            refresh = provider_of(bench, "dev", "fs")._tools._relisting
             assert refresh is not None
             await asyncio.wait_for(asyncio.wait((refresh,)), 5)
         assert names(await bench.open("dev")) == ["echo", "change", "new"]
+
+
+async def test_after_a_restart_the_list_is_read_again(tmp_path: Path):
+    """A new process may offer other tools than the one that died."""
+    log = tmp_path / "log"
+    async with workbench(tmp_path, {"dev": {"fs": rogue(log=log)}}, relist_interval_seconds=0.05) as bench:
+        await bench.open("dev")
+        os.kill(starts(log)[0], signal.SIGKILL)
+        await wait_until(lambda: provider_of(bench, "dev", "fs").supervisor.state == "idle")
+        await bench.use(tool("fs", "echo"))
+        await wait_until(lambda: len(received(log, "tools/list")) == 2, what="the second listing")
+    assert len(starts(log)) == 2
+
+
+CHANGES_AT_ONCE = """
+import json, os, sys
+listed = 0
+for line in sys.stdin:
+    message = json.loads(line)
+    answers = []
+    if message.get("method") == "initialize":
+        tools = {"listChanged": True}
+        answers = [{"id": message["id"], "result": {"protocolVersion": "2025-11-25", "capabilities": {"tools": tools}}}]
+    elif message.get("method") == "tools/list":
+        listed += 1
+        tools = [{"name": f"t{number}", "inputSchema": {}} for number in range(listed)]
+        answers = [{"id": message["id"], "result": {"tools": tools}}]
+        answers += [{"method": "notifications/tools/list_changed"}] if listed == 1 else []
+    elif "id" in message:
+        answers = [{"id": message["id"], "error": {"code": -32601, "message": "Method not found"}}]
+    os.write(1, b"".join(json.dumps({"jsonrpc": "2.0", **one}).encode() + b"\\n" for one in answers))
+"""
+
+
+async def test_a_change_right_behind_the_first_listing_is_read(tmp_path: Path):
+    """In one write with the answer: it is heard before whoever asked for the list has taken it."""
+    entry = {"command": sys.executable, "args": ["-SEc", CHANGES_AT_ONCE]}
+    async with workbench(tmp_path, {"dev": {"fs": entry}}, relist_interval_seconds=0.05) as bench:
+        await bench.open("dev")
+        await wait_until(lambda: len(list(bench.at(LIBRARY).known())) == 2, what="the second listing")
+        assert names(await bench.open("dev")) == ["t0", "t1"]

@@ -29,9 +29,10 @@ from mcp_workbench.errors import (
     ToolNotFound,
     WorkbenchError,
 )
-from mcp_workbench.wire.exchange import Caller, Exchange
+from mcp_workbench.wire.caller import LIBRARY, Caller
+from mcp_workbench.wire.exchange import Exchange
 from tests.support.configs import received, rogue, starts, write_config
-from tests.support.library import DeafLine, fault_of, text_of, tool, workbench
+from tests.support.library import DeafLine, ListeningClient, fault_of, provider_of, text_of, tool, workbench
 from tests.support.procs import census, is_alive, needs_proc, new_marker, wait_until
 from tests.wire.pair import settle
 
@@ -196,7 +197,7 @@ async def test_an_open_answers_at_its_deadline_and_the_next_one_adds_what_was_st
         (failure,) = opened.failed
         assert isinstance(failure.fault, StillStarting)
         assert str(failure.fault) == "still starting"
-        await wait_until(lambda: bench.catalog.listing("dev", "slow") is not None)
+        await wait_until(lambda: bench.at(LIBRARY).catalog.listing("dev", "slow") is not None)
         assert (await bench.open("dev")).servers_connected == 2
     assert len(starts(log)) == 1
 
@@ -237,7 +238,7 @@ async def test_a_known_server_that_can_no_longer_be_started_could_not_be_reached
         await bench.open("dev")
         program.unlink()
         os.kill(starts(tmp_path / "log")[0], signal.SIGKILL)
-        supervisor = bench._providers["dev"]["fs"].supervisor
+        supervisor = provider_of(bench, "dev", "fs").supervisor
         await wait_until(lambda: supervisor.state == "idle")
         with pytest.raises(ConnectFailed, match="Failed to connect to server 'fs' in toolbox 'dev'"):
             await bench.use(tool("fs", "echo"))
@@ -308,18 +309,37 @@ async def test_a_naive_server_that_answers_notifications_with_an_error_stays_usa
 
 
 async def test_a_changed_list_is_read_again_and_told(tmp_path: Path):
-    changed = asyncio.Event()
+    client = ListeningClient()
     async with workbench(tmp_path, {"dev": {"fs": rogue("list_changed")}}, relist_interval_seconds=0.05) as bench:
         await bench.open("dev")
-        stop = bench.on_change(lambda _toolbox: changed.set())
+        bench.join(LIBRARY.audience, client)
         await bench.use(tool("fs", "grow"))
-        await asyncio.wait_for(changed.wait(), 5)
+        await wait_until(lambda: client.changes == [("dev", "tools")])
         assert names(await bench.open("dev")) == [("fs", "echo"), ("fs", "grow"), ("fs", "grown_2")]
-        stop()
-        changed.clear()
+        bench.join(LIBRARY.audience, ListeningClient())  # another one listens from now on
         await bench.use(tool("fs", "grow"))
-        await wait_until(lambda: len(list(bench.known())) == 4)
-        assert not changed.is_set()
+        await wait_until(lambda: len(list(bench.at(LIBRARY).known())) == 4)
+        assert client.changes == [("dev", "tools")]
+
+
+async def test_a_change_is_told_to_the_client_whose_connection_it_came_on_and_to_no_other(tmp_path: Path):
+    boxes = {"dev": {"fs": rogue("list_changed")}}
+    async with workbench(tmp_path, boxes, relist_interval_seconds=0.05) as bench:
+        clients = {audience: ListeningClient() for audience in ("one", "two")}
+        places = {}
+        for audience, client in clients.items():
+            caller = Caller(version="2025-11-25", modern=False, audience=audience, key=(audience, False, b"{}"))
+            bench.join(audience, client)
+            places[audience] = bench.at(caller)
+            await places[audience].open("dev")
+            client.changes.clear()
+        await places["one"].relay(tool("fs", "grow"), Raw(b"{}"), None)
+        await wait_until(lambda: clients["one"].changes == [("dev", "tools")])
+        assert clients["two"].changes == []
+        assert [len(list(places[audience].known())) for audience in clients] == [3, 2]
+        await bench.leave("one")
+        assert bench.places("one") == []
+        assert await places["two"].relay(tool("fs", "echo"), Raw(b"{}"), None)
 
 
 async def test_a_storm_of_changes_leads_to_few_new_listings(tmp_path: Path):
@@ -329,20 +349,20 @@ async def test_a_storm_of_changes_leads_to_few_new_listings(tmp_path: Path):
     ) as bench:
         await bench.open("dev")
         await asyncio.gather(*(bench.use(tool("fs", "grow")) for _ in range(100)))
-        await wait_until(lambda: len(list(bench.known())) == 102)
+        await wait_until(lambda: len(list(bench.at(LIBRARY).known())) == 102)
         assert len(received(log, "tools/list")) <= 8
 
 
 async def test_an_unchanged_list_is_not_told(tmp_path: Path):
     log = tmp_path / "log"
-    told: list[None] = []
+    client = ListeningClient()
     async with workbench(tmp_path, {"dev": {"fs": rogue("ok", log=log)}}, relist_interval_seconds=0.01) as bench:
         await bench.open("dev")
-        bench.on_change(lambda _toolbox: told.append(None))
-        bench._providers["dev"]["fs"]._list_changed()
+        bench.join(LIBRARY.audience, client)
+        provider_of(bench, "dev", "fs")._tools.outdate()
         await wait_until(lambda: len(received(log, "tools/list")) == 2)
         await bench.use(tool("fs", "echo"))
-        assert told == []
+        assert client.changes == []
 
 
 # -- closing

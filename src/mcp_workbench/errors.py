@@ -299,11 +299,13 @@ class CallFailed(WorkbenchError):
 
     code = "call_failed"
 
-    def __init__(self, identifier: ToolIdentifier, fault: Fault) -> None:
+    def __init__(self, identifier: ToolIdentifier, fault: Fault, refusal: ServerRefused | None = None) -> None:
+        """`refusal` is the server's own error, word for word, where it answered with one."""
         toolbox, server, tool = (shown(part) for part in identifier.parts())
         super().__init__(f"Tool '{tool}' in server '{server}' (toolbox '{toolbox}') failed: {fault}", hint=fault.hint)
         self.identifier = identifier
         self.fault = fault
+        self.refusal = refusal
 
     @property
     def where(self) -> dict[str, str]:

@@ -8,8 +8,9 @@ resolves it: by looking it up, so it is exact for any characters in any part.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NotRequired, TypedDict, cast
+from typing import Any, Generic, NotRequired, TypedDict, TypeVar, cast
 
 import msgspec
 
@@ -41,6 +42,25 @@ class ToolInfo(TypedDict):
     annotations: NotRequired[dict[str, Any]]
     icons: NotRequired[list[dict[str, Any]]]
     _meta: NotRequired[dict[str, Any]]
+
+
+class ServerIdentifier(msgspec.Struct, frozen=True, order=True):
+    """Which server, in which toolbox."""
+
+    toolbox: str
+    server: str
+
+
+class PromptIdentifier(msgspec.Struct, frozen=True, order=True):
+    """Which prompt: of which server, in which toolbox."""
+
+    toolbox: str
+    server: str
+    prompt: str
+
+    def parts(self) -> tuple[str, str, str]:
+        """Toolbox, server and prompt, in this order."""
+        return (self.toolbox, self.server, self.prompt)
 
 
 class ToolIdentifier(msgspec.Struct, frozen=True, order=True, forbid_unknown_fields=True):
@@ -84,6 +104,9 @@ class ToolIdentifier(msgspec.Struct, frozen=True, order=True, forbid_unknown_fie
         return (self.toolbox, self.server, self.tool)
 
 
+Named = TypeVar("Named", ToolIdentifier, PromptIdentifier)
+
+
 def check_part(name: str, value: object) -> None:
     """Raise with the wire's text unless `value` can be the part `name` of an identifier."""
     if value is ABSENT:
@@ -94,8 +117,8 @@ def check_part(name: str, value: object) -> None:
         raise InvalidToolIdentifier(f"{name} cannot be empty")
 
 
-def joined_name(identifier: ToolIdentifier) -> str:
-    """The one string name of a tool, for protocols that know no other.
+def joined_name(identifier: ToolIdentifier | PromptIdentifier) -> str:
+    """The one string name of a tool or a prompt, for protocols that know no other.
 
     It depends on the identifier alone and is injective: where the plain form could be the name
     of another tool, or would be refused, a hash of the three parts follows. A plain form that
@@ -115,7 +138,7 @@ def _is_clean(part: str) -> bool:
     return SEPARATOR not in part and not part.startswith("_") and not part.endswith("_")
 
 
-def _hash(identifier: ToolIdentifier) -> str:
+def _hash(identifier: ToolIdentifier | PromptIdentifier) -> str:
     import hashlib  # noqa: PLC0415 -- only unusual names need it, every start would pay for it
 
     return hashlib.sha256(ascii(identifier.parts()).encode()).hexdigest()[:_HASH_LENGTH]
@@ -141,27 +164,39 @@ def tools_once_named(name: str, known: Iterable[ToolIdentifier]) -> list[ToolIde
     return [identifier for identifier in known if name in historical_names(identifier)]
 
 
-class NameTable:
-    """Joined names and the tools that they stand for.
+class NameTable(Generic[Named]):
+    """Joined names, and the tools or prompts that they stand for.
 
     A name is resolved by looking it up; what was never registered resolves to None.
     """
 
     def __init__(self) -> None:
-        self._tools: dict[str, ToolIdentifier] = {}
+        self._holders: dict[str, Named] = {}
 
-    def register(self, identifier: ToolIdentifier) -> str | None:
-        """Its name; None if another tool holds that name (a forged hash), which keeps it."""
+    def register(self, identifier: Named) -> str | None:
+        """Its name; None if another one holds that name (a forged hash), which keeps it."""
         name = joined_name(identifier)
-        holder = self._tools.setdefault(name, identifier)
+        holder = self._holders.setdefault(name, identifier)
         return name if holder == identifier else None
 
-    def resolve(self, name: str) -> ToolIdentifier | None:
-        """The tool that was registered under `name`."""
-        return self._tools.get(name)
+    def resolve(self, name: str) -> Named | None:
+        """What was registered under `name`."""
+        return self._holders.get(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._tools)
+        return iter(self._holders)
 
     def __len__(self) -> int:
-        return len(self._tools)
+        return len(self._holders)
+
+
+def native_names(identifiers: Iterable[Named]) -> dict[str, Named]:
+    """Each under its own name; joined names only where two share one, or one poses as another's joined name."""
+    listed = list(identifiers)
+    own = Counter(identifier.parts()[2] for identifier in listed)
+    joined = {joined_name(identifier): identifier for identifier in listed}
+    named: dict[str, Named] = {}
+    for identifier in listed:
+        name = identifier.parts()[2]
+        named[joined_name(identifier) if own[name] > 1 or name in joined else name] = identifier
+    return named

@@ -58,6 +58,42 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """A call that waited this long says `overloaded` instead of waiting on."""
     question_seconds: float = 600.0
     """How long a parked call waits for its client's answer: a person may be reading it."""
+    handle_bytes: int = 24
+    """Random bytes in the handle of a parked call: nobody guesses it."""
+    audience_bytes: int = 8
+    """Random bytes that tell one client of the process from another."""
+    parked: int = 256
+    """Calls of one client that wait for it; beyond it the one that waited longest is given up."""
+    page_bytes: int = 2 * 1024 * 1024
+    """A page of a list that several servers share: a fourth of the largest message."""
+    question_rounds: int = 10
+    """How often one call of a modern server may ask before it is given up: it could ask for ever."""
+    turn_seconds: float = 2.0
+    """How long a call that waits for a modern client keeps other calls from a server that can't tell which
+    call it asks for. Questions of one call come within milliseconds; a person takes longer."""
+    missed_notifications: int = 64
+    """Progress and log messages of a call while its modern client is being asked: the last of them are kept."""
+    questions: int = 64
+    """Questions of one server that its client has not answered yet; nobody reads more."""
+    places: int = 16
+    """Sets of capabilities that one client may declare, each with connections of its own: honest ones
+    declare one, or one per kind of request."""
+    subscriptions: int = 1000
+    """Resources and tasks that one client watches at once: each is a request to a server."""
+    known_uris: int = 10_000
+    """Resources that servers named in results, remembered so that they can be read."""
+    known_names: int = 20_000
+    """Names of prompts that were given out and stay good, though a server renames them."""
+    link_objects: int = 25_000
+    """Objects in a result that is read for such names: that takes 20 ms; results beyond are passed on unread."""
+    uri_length: int = 8192
+    """Characters in an URI that is remembered or subscribed to; browsers and servers agree on less."""
+    template_bytes: int = 256 * 1024
+    """Templates that are compared with an URI, together: 20 ms of the event loop."""
+    capabilities_bytes: int = 64 * 1024
+    """What a client may declare; the longest seen in use is under 1 KiB."""
+    announce_interval_seconds: float = 1.0
+    """A storm of changes is told a client at most once in this time, per kind of list."""
 
     # -- messages
     message_bytes: int = 8 * 1024 * 1024

@@ -1,155 +1,226 @@
-"""One configured server as a source of tools: how it is reached, and what it last listed.
+"""One configured server, for one place: how it is reached, what it lists, what it is told and tells.
 
-It joins a supervisor and the catalog for one server. Listing is single flight; what was listed on the
-connection that is there now stands until the server says that it changed; a server is started by
-somebody who needs it, never by a refresh.
+It joins a supervisor, the lists that are kept of it, its subscriptions and the dialogue with the client.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from msgspec import Raw
 
 from mcp_workbench import observe
+from mcp_workbench.catalog.items import Item, take_items
 from mcp_workbench.catalog.snapshot import Catalog, ServerTools, take_listing
 from mcp_workbench.config.model import ServerConfig
-from mcp_workbench.connections.listing import list_tools
+from mcp_workbench.connections.connection import Connection
+from mcp_workbench.connections.listing import list_items
+from mcp_workbench.connections.opening import open_channel
 from mcp_workbench.connections.processes import Processes
-from mcp_workbench.connections.supervisor import Connection, Supervisor
-from mcp_workbench.errors import Fault, StillStarting
+from mcp_workbench.connections.subscriptions import Subscriptions
+from mcp_workbench.connections.supervisor import Supervisor
+from mcp_workbench.dialogue import Dialogue
+from mcp_workbench.errors import Fault
+from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
-from mcp_workbench.wire.tasks import heard
+from mcp_workbench.listings import Listing
+from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire.client import Seat
+from mcp_workbench.wire.eras import HANDSHAKE_NOTICES, LIST_CHANGED
+from mcp_workbench.wire.exchange import Exchange
+from mcp_workbench.wire.jsonrpc import Params
+
+T = TypeVar("T")
+Kind: TypeAlias = Literal["prompts", "resources", "templates"]
+"""The lists besides tools. Templates are announced with resources."""
+
+_LISTS: dict[Kind, tuple[str, str, str]] = {
+    "prompts": ("prompts/list", "prompts", "name"),
+    "resources": ("resources/list", "resources", "uri"),
+    "templates": ("resources/templates/list", "resourceTemplates", "uriTemplate"),
+}
+"""How each is asked for, where its items stand in a page, and what names an item."""
 
 
 class Provider:
-    """A server's supervisor, and its listing in the catalog."""
+    """A server as one client sees it."""
 
     def __init__(
         self,
         config: ServerConfig,
+        seat: Seat,
         processes: Processes,
         catalog: Catalog,
         limits: Limits,
-        changed: Callable[[str], None],
+        *,
+        host: Provider | None = None,
     ) -> None:
+        """`host` is the provider of the same modern server at another place of the client, whose connection it uses."""
         self._config = config
+        self._caller = seat.caller
         self._catalog = catalog
         self._limits = limits
-        self._changed = changed
-        self._listing: asyncio.Task[ServerTools] | None = None
-        self._relisting: asyncio.Task[None] | None = None
-        self._outdated = False
-        self._listed_at = 0.0
-        self._listed_on: Connection | None = None
-        self.supervisor = Supervisor(config, processes, limits, self._list_changed)
+        self._changed = seat.changed
+        self._level: str | None = None
+        self._dialogue = Dialogue(ServerIdentifier(config.toolbox, config.name), seat, limits)
+        self._host = host
+        self.subscriptions = host.subscriptions if host is not None else Subscriptions(limits)
+        label = f"{config.toolbox}/{config.name}"
+        open_it = partial(open_channel, config, processes, limits)
+        if host is not None:
+            self.supervisor = host.supervisor
+            self.supervisor.join(self)
+        else:
+            self.supervisor = Supervisor(label, open_it, seat.caller, limits, self)
+        self._tools = Listing[ServerTools](label, self.supervisor, self.reach, self._list_tools, limits)
+        self._items = {
+            kind: Listing[tuple[Item, ...]](label, self.supervisor, self.reach, partial(self._list, kind), limits)
+            for kind in _LISTS
+        }
+
+    # -- what it offers
 
     async def tools(self, seconds: float | None = None) -> ServerTools:
-        """What the server offers, started and listed if need be.
+        """The tools that it offers; see `Listing.get`."""
+        return await self._tools.get(seconds)
 
-        Waits for a first listing at most `seconds`, for a newer one only shortly: meanwhile, and if it
-        fails, the one of this connection stands. Raises the `Fault` that prevented it, or
-        `StillStarting`; then the start goes on.
-        """
-        known = self._standing()
-        if known is not None and not self._outdated:
-            return known
-        listing = self._list_once()
-        patience = seconds if known is None else self._limits.refresh_wait_seconds
-        await asyncio.wait((listing,), timeout=patience)
-        if listing.done() and listing.exception() is None:
-            return listing.result()
-        if (known := self._standing()) is not None:
-            return known
-        if not listing.done():
-            raise StillStarting("still starting")
-        return listing.result()
+    async def items(self, kind: Kind, seconds: float | None = None) -> tuple[Item, ...]:
+        """Its prompts, resources or templates; see `Listing.get`."""
+        return await self._items[kind].get(seconds)
+
+    def known(self, kind: Kind) -> tuple[Item, ...]:
+        """What of these it has listed so far."""
+        return self._items[kind].last or ()
 
     @property
     def is_settled(self) -> bool:
-        """Whether the catalog knows what the server offers now."""
-        return not self._outdated and self._catalog.listing(self._config.toolbox, self._config.name) is not None
+        """Whether the catalog knows what tools the server offers now."""
+        listed = self._catalog.listing(self._config.toolbox, self._config.name) is not None
+        return listed and not self._tools.is_outdated
 
-    async def reach(self) -> None:
+    def offers(self, capability: str) -> bool:
+        """Whether the connection that is there now declared it."""
+        current = self.supervisor.current
+        return current is not None and capability in current.agreement.offers
+
+    # -- what it does
+
+    async def reach(self) -> Connection:
         """See that the server runs. Raises the `Fault` that prevents it."""
         try:
-            await self.supervisor.connection()
+            return await self.supervisor.connection()
         except Fault:
-            self._lose()
+            if self._catalog.lose(self._config.toolbox, self._config.name):
+                self._changed(self._config.toolbox, "tools")
             raise
+
+    async def forward(self, method: str, params: Params, exchange: Exchange | None) -> Raw:
+        """A client's request. Raises the `Fault` that it ended in."""
+        return await self.supervisor.forward(method, params, exchange)
+
+    def tell(self, method: str, params: Params) -> None:
+        """A client's notification, if the server runs, reads, and knows it in its era."""
+        current = self.supervisor.current
+        if current is None or current.channel.congested or (current.agreement.modern and method in HANDSHAKE_NOTICES):
+            return
+        current.channel.notify(method, params)
+
+    def set_level(self, level: str) -> None:
+        """Which log messages the client wants, from now on and after a restart."""
+        self._level = level
+        if (current := self.supervisor.current) is not None:
+            current.set_level(level)
+
+    async def subscribe(self, uri: str) -> None:
+        await self.subscriptions.subscribe(await self.reach(), uri)
+
+    def unsubscribe(self, uri: str) -> None:
+        self.subscriptions.unsubscribe(self.supervisor.current, uri)
+
+    async def watch_task(self, task: str) -> bool:
+        """Whether the server can tell of it: only a modern one."""
+        connection = await self.reach()
+        if connection.agreement.modern:
+            self.subscriptions.watch_task(connection, task)
+        return connection.agreement.modern
+
+    def unwatch_task(self, task: str) -> None:
+        self.subscriptions.unwatch_task(self.supervisor.current, task)
 
     async def close(self) -> None:
         """End the server; who waits for a listing is told by that."""
-        if self._relisting is not None:
-            self._relisting.cancel()
+        self.subscriptions.close()
+        for listing in (self._tools, *self._items.values()):
+            listing.close()
         await self.supervisor.close()
+
+    # -- Events of its supervisor
+
+    def connected(self, connection: Connection, *, again: bool) -> None:
+        if self._host is None:
+            if self._level is not None:
+                connection.set_level(self._level)
+            self.subscriptions.connected(connection)
+        if again:
+            # A new process may offer other things than the one that died.
+            for listing in (self._tools, *self._items.values()):
+                if listing.is_in_use:
+                    listing.outdate()
+
+    def notified(self, connection: Connection, method: str, params: Raw) -> None:
+        if self.supervisor.state == "closed":
+            return
+        for listing in self._announced(LIST_CHANGED.get(method)):
+            if listing.is_in_use:
+                listing.outdate()
+        fields = jsonrpc.members(params)
+        if self._host is None and self.subscriptions.hears(method, fields):
+            self._dialogue.notified(connection, method, fields)
+
+    async def asked(self, connection: Connection, method: str, params: Raw) -> Raw:
+        return await self._dialogue.asked(connection, method, params)
+
+    def _announced(self, kind: str | None) -> tuple[Listing[Any], ...]:
+        """The lists that an announcement of this kind is about."""
+        match kind:
+            case "tools":
+                return (self._tools,)
+            case "prompts":
+                return (self._items["prompts"],)
+            case "resources":
+                return (self._items["resources"], self._items["templates"])
+            case _:
+                return ()
 
     # -- listing
 
-    def _standing(self) -> ServerTools | None:
-        """The listing that was made on the connection that is there now."""
-        current = self.supervisor.current
-        if current is None or self._listed_on is not current:
-            return None
-        return self._catalog.listing(self._config.toolbox, self._config.name)
-
-    def _list_once(self) -> asyncio.Task[ServerTools]:
-        """The listing under way, else a new one."""
-        if self._listing is None or self._listing.done():
-            self._listing = asyncio.get_running_loop().create_task(self._list())
-            self._listing.add_done_callback(heard)
-        return self._listing
-
-    async def _list(self) -> ServerTools:
-        await self.reach()
-        connection = await self.supervisor.connection()
-        self._listed_at = asyncio.get_running_loop().time()
-        self._outdated = False  # what changes from here on is not in this listing
-        try:
-            listing = await self._choose(await list_tools(connection, self._limits))
-        except Fault:
-            self._outdated = True
-            raise
-        self._listed_on = connection
+    async def _list_tools(self, connection: Connection) -> ServerTools:
+        definitions = await list_items(connection, "tools/list", "tools", self._limits, caller=self._caller)
+        listing = await self._beside(definitions, partial(take_listing, definitions, self._config.tool_filters))
         if self._catalog.put(self._config.toolbox, self._config.name, listing):
-            self._report_filters(listing)
-            self._changed(self._config.toolbox)
+            for pattern in listing.unmatched_filters:
+                label = f"{self._config.toolbox}/{self._config.name}"
+                observe.warning("a tool filter matches nothing", server=label, filter=pattern)
+            self._changed(self._config.toolbox, "tools")
         return listing
 
-    async def _choose(self, definitions: list[Raw]) -> ServerTools:
-        """Read the definitions; many of them beside the event loop, which must not wait for that."""
-        arguments = (definitions, self._config.tool_filters, self._limits)
-        if sum(memoryview(raw).nbytes for raw in definitions) <= self._limits.list_inline_bytes:
-            return take_listing(*arguments)
-        return await asyncio.to_thread(take_listing, *arguments)
+    async def _beside(self, raw: list[Raw], read: Callable[[Limits], T]) -> T:
+        """Read what was listed; much of it beside the event loop, which must not wait for that."""
+        if sum(memoryview(one).nbytes for one in raw) <= self._limits.list_inline_bytes:
+            return read(self._limits)
+        return await asyncio.to_thread(read, self._limits)
 
-    def _report_filters(self, listing: ServerTools) -> None:
-        label = f"{self._config.toolbox}/{self._config.name}"
-        for pattern in listing.unmatched_filters:
-            observe.warning("a tool filter matches nothing", server=label, filter=pattern)
-
-    def _lose(self) -> None:
-        if self._catalog.lose(self._config.toolbox, self._config.name):
-            self._changed(self._config.toolbox)
-
-    # -- what the server says of its list
-
-    def _list_changed(self) -> None:
-        """Its tools changed: list again, but not more often than the limit."""
-        self._outdated = True
-        if self._relisting is None or self._relisting.done():
-            self._relisting = asyncio.get_running_loop().create_task(self._relist())
-
-    async def _relist(self) -> None:
-        """Until the list is current, or there is no connection: then the next demand lists."""
-        loop = asyncio.get_running_loop()
-        while self._outdated:
-            await asyncio.sleep(max(0.0, self._listed_at + self._limits.relist_interval_seconds - loop.time()))
-            if self.supervisor.current is None:
-                return
-            listing = self._list_once()
-            await asyncio.wait((listing,))
-            if listing.cancelled() or listing.exception() is not None:
-                observe.warning("a changed list could not be read", server=self._config.name)
-                return
+    async def _list(self, kind: Kind, connection: Connection) -> tuple[Item, ...]:
+        method, member, name = _LISTS[kind]
+        announced = "prompts" if kind == "prompts" else "resources"
+        if announced not in connection.agreement.offers:
+            return ()
+        raw = await list_items(connection, method, member, self._limits, caller=self._caller)
+        items = await self._beside(raw, partial(take_items, raw, name))
+        before = self._items[kind].last
+        if before is not None and before != items:
+            self._changed(self._config.toolbox, announced)
+        return items

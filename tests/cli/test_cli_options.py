@@ -21,6 +21,7 @@ from mcp_workbench.cli.options import CHECK, SERVE, NotPlain, Option, read_plain
         (["--config=x.json", "--strict"], {"config": "x.json", "strict": "true"}),
         (["--config=a=b"], {"config": "a=b"}),
         (["--log-level", "debug"], {"log_level": "debug"}),
+        (["--toolbox", "dev", "--server=fs"], {"toolbox": "dev", "server": "fs"}),
         (["--config", "a", "--config", "b"], {"config": "b"}),
         (["--config", "a b\n🙂"], {"config": "a b\n🙂"}),
     ],
@@ -38,6 +39,8 @@ def test_plain_options_are_read_without_the_toolkit(arguments: list[str], given_
         ["--config"],
         ["--config="],
         ["--config", ""],
+        ["--toolbox"],
+        ["--toolbox="],
         ["--strict=yes"],
         ["--strict", "x"],
         ["--log-level", "loud"],
@@ -63,6 +66,8 @@ WORD = st.sampled_from(
         "--strict=1",
         "--log-level",
         "--log-level=debug",
+        "--toolbox",
+        "--server=y",
         "info",
         "x",
         "--",
@@ -102,7 +107,7 @@ def test_an_option_that_is_not_there_is_a_usage_error():
 
 
 def test_keys_are_python_names():
-    assert [option.key for option in SERVE] == ["config", "log_level", "strict"]
+    assert [option.key for option in SERVE] == ["config", "toolbox", "server", "log_level", "strict"]
     assert all(option.key.isidentifier() for option in (*SERVE, *CHECK))
     assert isinstance(app, click.Group)
     assert options.LOG_LEVEL.choices

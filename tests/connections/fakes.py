@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 from msgspec import Raw
 
+from mcp_workbench.connections.base import Inbound
 from mcp_workbench.errors import Fault, ServerExited
+from mcp_workbench.wire.exchange import OnProgress
 
 
 class FakeChannel:
@@ -19,12 +22,13 @@ class FakeChannel:
         self.answers = answers or {}
         self.requests: list[tuple[str, Any]] = []
         self.options: list[dict[str, Any]] = []
+        self.on_progress: list[OnProgress | None] = []
         self.notified: list[str] = []
         self.waiting: dict[str, asyncio.Future[Raw]] = {}
         self.ended: asyncio.Future[Fault] = asyncio.get_running_loop().create_future()
 
-    async def request(self, method: str, params: Any, exchange: Any = None, **options: Any) -> Raw:
-        del exchange
+    async def request(self, method: str, params: Any, on_progress: OnProgress | None = None, **options: Any) -> Raw:
+        self.on_progress.append(on_progress)
         self.requests.append((method, params))
         self.options.append(options)
         future = self.waiting[method] = asyncio.get_running_loop().create_future()
@@ -52,8 +56,16 @@ class FakeChannel:
         del params
         self.notified.append(method)
 
-    def listen(self, on_notification: Callable[[str, Raw], None]) -> None:
-        del on_notification
+    def listen(self, inbound: Inbound) -> None:
+        del inbound
+
+    @contextlib.contextmanager
+    def held(self, owner: object = None) -> Iterator[None]:
+        del owner
+        yield
+
+    def last_words(self) -> str:
+        return ""
 
     async def close(self) -> None:
         return

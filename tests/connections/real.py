@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from msgspec import Raw
+
 from mcp_workbench.config.model import Launch, ServerConfig
+from mcp_workbench.connections.connection import Connection
+from mcp_workbench.connections.opening import open_channel
 from mcp_workbench.connections.processes import Processes
 from mcp_workbench.connections.stdio import StdioChannel
-from mcp_workbench.connections.supervisor import Supervisor
+from mcp_workbench.connections.supervisor import Events, Supervisor
 from mcp_workbench.limits import Limits
+from mcp_workbench.wire.caller import LIBRARY
+from mcp_workbench.wire.jsonrpc import METHOD_NOT_FOUND, RpcError
 from tests.support.configs import rogue
 
 
@@ -40,13 +47,39 @@ async def channel(how: Launch, **limits: Any) -> AsyncIterator[StdioChannel]:
             await opened.close()
 
 
+class Recorded:
+    """Writes down what happens on a server's connections; questions are refused."""
+
+    def __init__(self) -> None:
+        self.again: list[bool] = []
+        """One for each connection: whether there was one before."""
+        self.notified_of: list[str] = []
+        self.asked_for: list[str] = []
+
+    def connected(self, connection: Connection, *, again: bool) -> None:
+        del connection
+        self.again.append(again)
+
+    def notified(self, connection: Connection, method: str, params: Raw) -> None:
+        del connection, params
+        self.notified_of.append(method)
+
+    async def asked(self, connection: Connection, method: str, params: Raw) -> Raw:
+        del connection, params
+        self.asked_for.append(method)
+        raise RpcError(METHOD_NOT_FOUND, "Method not found")
+
+
+def supervisor_of(server: ServerConfig, running: Processes, limits: Limits, events: Events | None = None) -> Supervisor:
+    opening = partial(open_channel, server, running, limits)
+    return Supervisor(f"{server.toolbox}/{server.name}", opening, LIBRARY, limits, events or Recorded())
+
+
 @contextlib.asynccontextmanager
-async def supervisor(
-    how: Launch, *, on_list_changed: Callable[[], None] = lambda: None, **limits: Any
-) -> AsyncIterator[Supervisor]:
+async def supervisor(how: Launch, *, events: Events | None = None, **limits: Any) -> AsyncIterator[Supervisor]:
     async with processes(**limits) as running:
         server = ServerConfig(name="fs", toolbox="dev", target=how)
-        supervised = Supervisor(server, running, Limits(**limits), on_list_changed)
+        supervised = supervisor_of(server, running, Limits(**limits), events)
         try:
             yield supervised
         finally:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from mcp_workbench.connections.listing import list_tools
+from mcp_workbench.connections.listing import list_items
 from mcp_workbench.errors import (
     CallTimeout,
     Fault,
@@ -21,6 +21,7 @@ from mcp_workbench.errors import (
     ServerRefused,
 )
 from mcp_workbench.limits import Limits
+from mcp_workbench.wire.caller import Caller
 
 LIMITS = Limits(list_pages=10, list_tools=50, list_bytes=100_000)
 
@@ -33,8 +34,8 @@ class Pages:
         self.cursors: list[str | None] = []
         self.seconds: list[float] = []
 
-    async def request(self, method: str, params: Any, exchange: Any = None, *, hard_seconds: float = 0) -> Raw:
-        assert (method, exchange) == ("tools/list", None)
+    async def request(self, method: str, params: Any, *, caller: Caller | None = None, hard_seconds: float = 0) -> Raw:
+        assert (method, caller) == ("tools/list", None)
         cursor = params.get("cursor")
         self.cursors.append(cursor)
         self.seconds.append(hard_seconds)
@@ -49,12 +50,12 @@ def tool(name: object) -> dict[str, Any]:
 
 
 async def names_of(server: Pages, limits: Limits = LIMITS) -> list[str]:
-    return [json.loads(bytes(raw))["name"] for raw in await list_tools(server, limits)]
+    return [json.loads(bytes(raw))["name"] for raw in await list_items(server, "tools/list", "tools", limits)]
 
 
 async def fault_of(server: Pages, limits: Limits = LIMITS) -> Fault:
     with pytest.raises(Fault) as caught:
-        await asyncio.wait_for(list_tools(server, limits), 5)
+        await asyncio.wait_for(list_items(server, "tools/list", "tools", limits), 5)
     return caught.value
 
 
@@ -71,7 +72,9 @@ async def test_all_pages_are_listed_in_order():
 
 async def test_definitions_are_the_bytes_that_were_sent():
     server = Pages(lambda _: b'{"tools":[{"name": "a", "n":1.00}],"x":1e400,"nextCursor":null}')
-    assert [bytes(raw) for raw in await list_tools(server, LIMITS)] == [b'{"name": "a", "n":1.00}']
+    assert [bytes(raw) for raw in await list_items(server, "tools/list", "tools", LIMITS)] == [
+        b'{"name": "a", "n":1.00}'
+    ]
 
 
 async def test_the_empty_string_is_a_cursor_like_any_other():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -183,14 +184,18 @@ async def test_neither_question_may_be_cancelled_on_the_wire():
     assert [options["cancellable"] for options in channel.options] == [False, False]
 
 
-def test_requests_to_a_modern_server_carry_the_envelope_and_others_nothing():
+async def test_requests_to_a_modern_server_carry_the_envelope_and_others_nothing():
     params = {"name": "t", "_meta": {"trace": 1, f"{PREFIX}protocolVersion": "forged"}}
     handshake = Agreement(version="2025-11-25", modern=False)
     assert handshake.stamp(params) is params
-    meta = Agreement(version=MODERN, modern=True).stamp(params)["_meta"]
+    modern, _ = await agreed({"server/discover": DISCOVERED}, declared=Raw(b'{"elicitation":{"form":{}}}'))
+    meta = modern.stamp(params)["_meta"]
     assert meta["trace"] == 1
     assert meta[f"{PREFIX}protocolVersion"] == MODERN
-    assert Agreement(version=MODERN, modern=True).stamp({})["_meta"].keys() == meta.keys() - {"trace"}
+    assert bytes(meta[f"{PREFIX}clientCapabilities"]) == b'{"elicitation":{"form":{}}}'
+    assert meta[f"{PREFIX}clientInfo"]["name"] == "mcp-workbench"
+    assert modern.stamp({})["_meta"].keys() == meta.keys() - {"trace"}
+    assert modern.stamp({}, "debug")["_meta"].keys() - meta.keys() == {f"{PREFIX}logLevel"}
 
 
 @pytest.mark.parametrize(
@@ -205,8 +210,27 @@ def test_requests_to_a_modern_server_carry_the_envelope_and_others_nothing():
         (b'{"tools":{"listChanged":true},"x":1e400}', False),
     ],
 )
-def test_a_capability_is_declared_or_not_whatever_the_server_sent(capabilities: bytes, *, declared: bool):
-    assert (
-        Agreement(version=MODERN, modern=True, capabilities=Raw(capabilities)).declares("tools", "listChanged")
-        is declared
-    )
+async def test_a_capability_is_declared_or_not_whatever_the_server_sent(capabilities: bytes, *, declared: bool):
+    discovered = b'{"supportedVersions":["%s"],"capabilities":%s}' % (MODERN.encode(), capabilities)
+    initialized = b'{"protocolVersion":"2025-06-18","capabilities":%s}' % capabilities
+    modern, _ = await agreed({"server/discover": discovered})
+    handshake, _ = await agreed({"server/discover": NOT_FOUND, "initialize": initialized})
+    assert (modern.modern, handshake.modern) == (True, False)
+    for agreement in (modern, handshake):
+        assert agreement.declares("tools", "listChanged") is declared
+
+
+async def test_what_the_client_declared_is_declared_to_the_server_in_either_era():
+    declared = Raw(b'{"sampling":{},"x":1.00}')
+    _, modern = await agreed({"server/discover": DISCOVERED}, declared=declared)
+    assert modern.requests[0][1]["_meta"][f"{PREFIX}clientCapabilities"] is declared
+    _, handshake = await agreed({"initialize": INITIALIZED}, modern=False, declared=declared)
+    assert handshake.requests[0][1]["capabilities"] is declared
+
+
+async def test_the_whole_first_answer_is_kept_in_either_era():
+    modern, _ = await agreed({"server/discover": DISCOVERED | {"instructions": "how to"}})
+    assert json.loads(bytes(modern.hello)) == DISCOVERED | {"instructions": "how to"}
+    handshake, _ = await agreed({"server/discover": NOT_FOUND, "initialize": INITIALIZED})
+    assert json.loads(bytes(handshake.hello)) == INITIALIZED
+    assert (modern.offers, handshake.offers) == ({"tools": {"listChanged": True}}, {"tools": {}})

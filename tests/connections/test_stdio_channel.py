@@ -38,23 +38,45 @@ ASKS = (
 )
 
 
+class Hears:
+    """Takes what a server starts: notifications are written down, requests answered with their method."""
+
+    def __init__(self) -> None:
+        self.methods: list[str] = []
+
+    def notification(self, method: str, params: Raw) -> None:
+        del params
+        self.methods.append(method)
+
+    async def request(self, method: str, params: Raw) -> Raw:
+        del params
+        return Raw(json.dumps({"method": method}).encode())
+
+
 async def test_a_request_is_answered_and_a_ping_of_the_server_too():
     async with channel(script(ASKS.format("ping"))) as opened:
         assert json.loads(bytes(await opened.request("m", {}))) == {"jsonrpc": "2.0", "id": "p", "result": {}}
 
 
-async def test_nothing_else_that_a_server_asks_is_offered():
+async def test_nothing_else_that_a_server_asks_is_offered_where_nobody_listens():
     async with channel(script(ASKS.format("roots/list"))) as opened:
         assert json.loads(bytes(await opened.request("m", {})))["error"]["code"] == -32601
 
 
+async def test_what_a_server_asks_is_answered_by_who_listens_but_a_ping_is_not_handed_on():
+    for method, result in (("roots/list", {"method": "roots/list"}), ("ping", {})):
+        async with channel(script(ASKS.format(method))) as opened:
+            opened.listen(Hears())
+            assert json.loads(bytes(await opened.request("m", {})))["result"] == result
+
+
 async def test_notifications_of_the_server_are_handed_on_in_order():
-    heard: list[str] = []
+    hears = Hears()
     code = "i = id_of(); [say({'jsonrpc': '2.0', 'method': f'n{n}'}) for n in range(5)]; answer(i)"
     async with channel(script(code)) as opened:
-        opened.listen(lambda method, _params: heard.append(method))
+        opened.listen(hears)
         await opened.request("m", {})
-        assert heard == [f"n{number}" for number in range(5)]
+        assert hears.methods == [f"n{number}" for number in range(5)]
 
 
 async def test_a_broken_answer_fails_its_own_call_and_the_connection_goes_on():

@@ -14,7 +14,6 @@ import pytest
 
 from mcp_workbench.config.model import Endpoint, Launch, MissingVariable, ServerConfig
 from mcp_workbench.connections.processes import Processes
-from mcp_workbench.connections.supervisor import Supervisor
 from mcp_workbench.errors import (
     Fault,
     ServerExited,
@@ -25,7 +24,7 @@ from mcp_workbench.errors import (
     VariableMissing,
 )
 from mcp_workbench.limits import Limits
-from tests.connections.real import launch, supervisor
+from tests.connections.real import Recorded, launch, supervisor, supervisor_of
 from tests.peers.rogue_stdio import SLOPPY
 from tests.support.configs import read_log, received, starts
 from tests.support.procs import census, needs_proc, new_marker, wait_until
@@ -49,7 +48,7 @@ async def test_a_hundred_callers_at_once_share_one_process(tmp_path: Path):
         assert len(set(map(id, connections))) == 1
         assert supervised.state == "ready"
         assert supervised.current is connections[0]
-        await supervised.call(ECHO, None)
+        await supervised.forward("tools/call", ECHO, None)
     assert len(starts(log)) == 1
     assert supervised.state == "closed"
 
@@ -89,22 +88,22 @@ async def test_a_start_that_everybody_left_goes_on_and_is_used_later(tmp_path: P
 
 async def test_after_its_death_the_next_call_starts_it_again(tmp_path: Path):
     log = tmp_path / "log"
-    changed: list[None] = []
-    async with supervisor(launch("ok", log=log), on_list_changed=lambda: changed.append(None)) as supervised:
-        await supervised.call(ECHO, None)
-        assert changed == []
+    events = Recorded()
+    async with supervisor(launch("ok", log=log), events=events) as supervised:
+        await supervised.forward("tools/call", ECHO, None)
+        assert events.again == [False]
         os.kill(starts(log)[0], signal.SIGKILL)
         await wait_until(lambda: supervised.state == "idle")
         assert supervised.current is None
-        await supervised.call(ECHO, None)
+        await supervised.forward("tools/call", ECHO, None)
         assert len(set(starts(log))) == 2
-        assert changed == [None]  # a new process may offer other tools
+        assert events.again == [False, True]  # a new process may offer other tools
 
 
 async def test_a_call_that_is_under_way_fails_with_its_server(tmp_path: Path):
     log = tmp_path / "log"
     async with supervisor(launch("never", log=log)) as supervised:
-        call = asyncio.ensure_future(supervised.call({"name": "hang", "arguments": {}}, None))
+        call = asyncio.ensure_future(supervised.forward("tools/call", {"name": "hang", "arguments": {}}, None))
         await wait_until(lambda: received(log, "tools/call"))
         os.kill(starts(log)[0], signal.SIGKILL)
         with pytest.raises(ServerExited, match="SIGKILL"):
@@ -138,7 +137,7 @@ async def test_servers_of_both_eras_answer_and_their_era_is_remembered(mode: str
     async with supervisor(launch(mode, log=log), probe_patience_seconds=0.1) as supervised:
         connection = await supervised.connection()
         assert connection.agreement.modern is (mode == "modern")
-        await supervised.call(ECHO, None)
+        await supervised.forward("tools/call", ECHO, None)
         assert supervised._modern is (mode == "modern")
 
 
@@ -149,7 +148,7 @@ async def test_a_server_that_refuses_the_probe_in_a_broken_message_is_initialize
     log = tmp_path / "log"
     async with supervisor(launch("sloppy_probe", kind, log=log), probe_patience_seconds=0.2) as supervised:
         assert not (await asyncio.wait_for(supervised.connection(), 5)).agreement.modern
-        await supervised.call(ECHO, None)
+        await supervised.forward("tools/call", ECHO, None)
         assert supervised._modern is False
     assert len(received(log, "server/discover")) == 1
 
@@ -196,7 +195,7 @@ async def test_where_the_kernel_gives_no_handle_of_a_process_its_end_is_seen_and
     async with supervisor(launch("ok", log=log, env=marker), stdin_eof_seconds=0.5) as supervised:
 
         async def start_and_end() -> None:
-            await supervised.call(ECHO, None)
+            await supervised.forward("tools/call", ECHO, None)
             os.kill(starts(log)[-1], signal.SIGKILL)
             await wait_until(lambda: supervised.state == "idle" and not supervised._owners)
             await wait_until(lambda: threading.active_count() == threads, what="the end of the watching thread")
@@ -211,13 +210,6 @@ async def test_where_the_kernel_gives_no_handle_of_a_process_its_end_is_seen_and
         assert connection is supervised.current
     assert census(marker) == []
     assert len(set(starts(log))) == 7
-
-
-async def test_a_modern_server_is_asked_to_tell_of_changes():
-    changed = asyncio.Event()
-    async with supervisor(launch("modern"), on_list_changed=changed.set) as supervised:
-        await supervised.call({"name": "grow", "arguments": {}}, None)
-        await asyncio.wait_for(changed.wait(), 5)
 
 
 @needs_proc
@@ -256,7 +248,7 @@ async def test_nothing_starts_after_close(tmp_path: Path):
         with pytest.raises(ShuttingDown):
             await supervised.connection()
         with pytest.raises(ShuttingDown):
-            await supervised.call(ECHO, None)
+            await supervised.forward("tools/call", ECHO, None)
     assert read_log(log) == []
 
 
@@ -264,7 +256,7 @@ async def test_nothing_starts_after_close(tmp_path: Path):
 async def test_closing_ends_a_ready_server_and_fails_its_calls(tmp_path: Path):
     log, marker = tmp_path / "log", new_marker()
     async with supervisor(launch("never", log=log, env=marker), stdin_eof_seconds=0.3) as supervised:
-        call = asyncio.ensure_future(supervised.call({"name": "hang", "arguments": {}}, None))
+        call = asyncio.ensure_future(supervised.forward("tools/call", {"name": "hang", "arguments": {}}, None))
         await wait_until(lambda: received(log, "tools/call"))
         await asyncio.gather(supervised.close(), supervised.close())
         with pytest.raises(Fault):
@@ -277,7 +269,7 @@ async def test_closing_ends_a_ready_server_and_fails_its_calls(tmp_path: Path):
 
 async def fault_of(server: ServerConfig) -> Fault:
     running = Processes(Limits())
-    supervised = Supervisor(server, running, Limits(), lambda: None)
+    supervised = supervisor_of(server, running, Limits())
     with pytest.raises(Fault) as caught:
         await asyncio.wait_for(supervised.connection(), 5)
     await supervised.close()
@@ -306,7 +298,7 @@ async def test_an_unexpected_failure_of_a_start_reaches_who_waits_instead_of_lea
         raise OSError(24, "Too many open files")
 
     running.spawn = spawn  # type: ignore[method-assign]
-    supervised = Supervisor(ServerConfig(name="fs", toolbox="dev", target=launch()), running, Limits(), lambda: None)
+    supervised = supervisor_of(ServerConfig(name="fs", toolbox="dev", target=launch()), running, Limits())
     outcome = await asyncio.gather(asyncio.wait_for(supervised.connection(), 2), return_exceptions=True)
     assert not isinstance(outcome[0], TimeoutError)
     assert isinstance(outcome[0], Exception)

@@ -13,7 +13,8 @@ from msgspec import Raw
 
 from mcp_workbench.errors import Fault, ServerExited
 from mcp_workbench.limits import Limits
-from mcp_workbench.wire.exchange import Caller, Exchange
+from mcp_workbench.wire.caller import Caller
+from mcp_workbench.wire.exchange import Exchange, OnProgress
 from mcp_workbench.wire.framing import LineReader
 from tests.wire.pair import End, echo, settle
 
@@ -75,7 +76,8 @@ class Silent:
     def notify(self, method: str, params: Any) -> None:
         """Nobody listens."""
 
-    async def ask(self, method: str, params: Any) -> Raw:
+    async def ask(self, method: str, params: Any, on_progress: OnProgress | None = None) -> Raw:
+        del on_progress
         raise AssertionError((method, params))
 
 
@@ -83,7 +85,7 @@ async def storm(stream: bytes, cuts: list[int]) -> None:
     end = End()
     end.handler.methods["echo"] = echo
     exchange = Exchange(Caller(version="x", modern=False), Silent(), progress_token=Raw(b"1"))
-    calls = [asyncio.ensure_future(end.peer.request("m", {}, exchange)) for _ in range(3)]
+    calls = [asyncio.ensure_future(end.peer.request("m", {}, exchange.progressed)) for _ in range(3)]
     await settle(2)
     id_ = str(end.writer.sent[0]["id"]).encode()
     data = stream.replace(json.dumps(ID).encode(), id_)

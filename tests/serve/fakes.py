@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from msgspec import Raw
 
+from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.serve.callers import Callers
 from mcp_workbench.serve.session import Session
+from mcp_workbench.surfaces.base import Method, one_page
+from mcp_workbench.surfaces.hello import Hello
+from mcp_workbench.surfaces.metatools import called
 from mcp_workbench.wire import jsonrpc
-from mcp_workbench.wire.exchange import Caller, Exchange
+from mcp_workbench.wire.caller import Caller
+from mcp_workbench.wire.exchange import Exchange, OnProgress
+from mcp_workbench.workbench import Workbench
+from tests.surfaces.benches import config_of
 
 MODERN = "2026-07-28"
 PREFIX = "io.modelcontextprotocol/"
@@ -23,17 +30,37 @@ class FakeSurface:
     """`echo` tells what it got, `ask` asks questions, `raw` answers with the bytes it was given."""
 
     def __init__(self, *, changes: bool = True) -> None:
-        self.changes = changes
-        self.instructions = "how to"
+        self.tools_change = changes
+        self.own_lists = True
         self.exchanges: list[Exchange] = []
         self.cancelled: list[str] = []
-        self.closed = False
-        self.changed: Callable[[], None] = lambda: None
+        self.noticed: list[str] = []
+        self.on_change: Callable[[str], None] = lambda _kind: None
+        self._methods: dict[str, Method] = {
+            "tools/list": self.list,
+            "tools/call": self.call,
+            # Methods that only one era has: the session must not let the other one reach them.
+            "logging/setLevel": self.of_one_era,
+            "tasks/update": self.of_one_era,
+        }
 
-    async def list(self, caller: Caller) -> Raw:
-        return Raw(json.dumps([{"name": "modern" if caller.modern else "handshake"}]).encode())
+    async def hello(self, caller: Caller) -> Hello:
+        del caller
+        return Hello({"tools": {"listChanged": True} if self.tools_change else {}}, "how to")
 
-    async def call(self, exchange: Exchange, name: str, arguments: Raw) -> Raw:
+    def method(self, name: str) -> Method | None:
+        return self._methods.get(name)
+
+    async def list(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
+        one_page(params)
+        tool = {"name": "modern" if exchange.caller.modern else "handshake"}
+        return Raw(json.dumps({"tools": [tool]}).encode())
+
+    async def of_one_era(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
+        raise AssertionError((exchange.caller, params))
+
+    async def call(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
+        name, arguments = called(params)
         self.exchanges.append(exchange)
         try:
             match name:
@@ -57,11 +84,37 @@ class FakeSurface:
             self.cancelled.append(name)
             raise
 
-    def watch(self, changed: Callable[[], None]) -> None:
-        self.changed = changed
+    def watch(self, changed: Callable[[str], None]) -> None:
+        self.on_change = changed
 
-    def close(self) -> None:
-        self.closed = True
+    def changed(self, toolbox: str, kind: str) -> bool:
+        del kind
+        return toolbox == "seen"
+
+    def translate(self, source: ServerIdentifier, method: str, params: dict[str, Raw]) -> Iterable[dict[str, Any]]:
+        del method
+        return [params] if source.toolbox == "seen" else []
+
+    def question(self, source: ServerIdentifier, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+        return None if method == "vendor/hidden" else {**params, "server": source.server}
+
+    def notice(self, caller: Caller, method: str, params: dict[str, Raw]) -> None:
+        del caller, params
+        self.noticed.append(method)
+
+    async def subscribe(self, caller: Caller, uri: str) -> bool:
+        del caller
+        return uri.startswith("file:")
+
+    def unsubscribe(self, caller: Caller, uri: str) -> None:
+        """Nothing is kept."""
+
+    async def watch_task(self, caller: Caller, task: str) -> bool:
+        del caller, task
+        return False
+
+    def unwatch_task(self, caller: Caller, task: str) -> None:
+        """There are none."""
 
 
 def _text(value: str) -> Raw:
@@ -76,7 +129,8 @@ class FakeLine:
     def notify(self, method: str, params: Any) -> None:
         self.told.append((method, json.loads(jsonrpc.encode(params))))
 
-    async def ask(self, method: str, params: Any) -> Raw:
+    async def ask(self, method: str, params: Any, on_progress: OnProgress | None = None) -> Raw:
+        del on_progress
         return Raw(json.dumps({"asked": [method, params]}).encode())
 
 
@@ -86,8 +140,9 @@ class Client:
     def __init__(self, surface: FakeSurface | None = None, limits: Limits = DEFAULTS) -> None:
         self.surface = surface or FakeSurface()
         self.line = FakeLine(None)
-        self.callers = Callers()
-        self.session = Session(self.surface, self.line, limits)
+        self.callers = Callers("client")
+        self.workbench = Workbench(config_of({}), limits=limits)
+        self.session = Session(self.workbench, self.surface, self.line, self.callers.audience, limits)
         self.last_line = self.line
         self._count = 0
 
@@ -104,7 +159,7 @@ class Client:
 
     async def initialize(self, version: str = "2025-11-25", **capabilities: Any) -> Any:
         result = await self.send("initialize", {"protocolVersion": version, "capabilities": capabilities})
-        self.session.notice("notifications/initialized")
+        self.session.notice("notifications/initialized", {})
         return result
 
     async def modern(self, method: str, params: dict[str, Any] | None = None, **capabilities: Any) -> Any:

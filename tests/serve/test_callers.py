@@ -151,14 +151,18 @@ async def test_the_log_level_of_a_request_is_its_callers():
     assert [exchange.caller.log_level for exchange in client.surface.exchanges] == ["debug", None]
 
 
-@pytest.mark.parametrize("method", ["ping", "resources/list", "nonsense", "logging/setLevel", "", "tools/list\u0000"])
+@pytest.mark.parametrize(
+    "method", ["ping", "resources/unknown", "nonsense", "logging/setLevel", "", "tools/list\u0000"]
+)
 async def test_an_unknown_method_is_not_found(method: str):
     client = Client()
     await client.modern("tools/list")
     assert (await refused(client, method, {"_meta": envelope()})).code == -32601
 
 
-@pytest.mark.parametrize("method", ["server/discover", "subscriptions/listen", "nonsense", "resources/list"])
+@pytest.mark.parametrize(
+    "method", ["server/discover", "subscriptions/listen", "tasks/update", "nonsense", "resources/unknown"]
+)
 async def test_methods_of_the_other_era_are_not_found_in_the_handshake_era(method: str):
     client = Client()
     await client.initialize()

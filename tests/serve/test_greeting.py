@@ -54,7 +54,8 @@ def greeted(received: bytes, mode: Any = "proxy", limits: Limits | None = None) 
 async def test_the_answer_is_the_one_that_the_session_gives(method: str, mode: Any):
     _, written = greeted(line(method, GREETINGS[method]), mode)
     workbench = Workbench(config_of(KNOWN, tool_mode=mode))
-    session = Session((DynamicSurface if mode == "dynamic" else ProxySurface)(workbench), FakeLine(1))
+    surface = (DynamicSurface if mode == "dynamic" else ProxySurface)(workbench)
+    session = Session(workbench, surface, FakeLine(1), "client")
     modern = method != "initialize"
     caller = Caller(version="2026-07-28" if modern else "2025-06-18", modern=modern)
     later = await session.handle(caller, FakeLine(1), method, {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -13,14 +14,22 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from mcp_workbench import __version__
+from mcp_workbench.errors import InputUnavailable
+from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
-from mcp_workbench.serve.session import for_era
+from mcp_workbench.serve.session import for_handshake, for_modern
 from mcp_workbench.wire.jsonrpc import RpcError
 from tests.serve.fakes import MODERN, PREFIX, Client, FakeLine, FakeSurface, envelope
 from tests.support.procs import wait_until
 from tests.wire.pair import settle
 
 ASKABLE = {"elicitation": {}}
+OFTEN = Limits(announce_interval_seconds=0.01)
+
+
+async def rested(client: Client) -> None:
+    """No change was told just now: the next one is told at once."""
+    await wait_until(lambda: not client.session._announced)
 
 
 async def refused(client: Client, params: dict[str, Any], method: str = "tools/call") -> RpcError:
@@ -142,18 +151,18 @@ DIGITS = b'{"content":[],"n":[1.00,12345678901234567890.10,1e400,-0.0,1E+2],"_me
 
 
 def test_a_result_for_its_own_era_is_the_same_bytes():
-    assert bytes(for_era(Raw(DIGITS), modern=False)) == DIGITS
+    assert bytes(for_handshake(Raw(DIGITS))) == DIGITS
     typed = DIGITS.replace(b"{", b'{"resultType":"input_required",', 1)
-    assert bytes(for_era(Raw(typed), modern=True)) == typed
+    assert bytes(for_modern(Raw(typed))) == typed
 
 
 def test_a_modern_client_gets_a_result_type_and_nothing_else_is_touched():
-    assert bytes(for_era(Raw(DIGITS), modern=True)) == DIGITS.replace(b"{", b'{"resultType":"complete",', 1)
+    assert bytes(for_modern(Raw(DIGITS))) == DIGITS.replace(b"{", b'{"resultType":"complete",', 1)
 
 
 def test_a_handshake_client_gets_no_result_type_and_nothing_else_is_touched():
     typed = DIGITS.replace(b',"_meta"', b',"resultType":"complete","_meta"')
-    assert bytes(for_era(Raw(typed), modern=False)) == DIGITS
+    assert bytes(for_handshake(Raw(typed))) == DIGITS
 
 
 JSON = st.recursive(
@@ -167,8 +176,8 @@ JSON = st.recursive(
 def test_adding_and_taking_the_result_type_leaves_every_other_member(result: dict[str, Any]):
     raw = Raw(msgspec.json.encode(result))
     rest = {key: value for key, value in result.items() if key != "resultType"}
-    assert json.loads(bytes(for_era(raw, modern=False))) == rest
-    assert json.loads(bytes(for_era(raw, modern=True))) == {"resultType": result.get("resultType", "complete"), **rest}
+    assert json.loads(bytes(for_handshake(raw))) == rest
+    assert json.loads(bytes(for_modern(raw))) == {"resultType": result.get("resultType", "complete"), **rest}
 
 
 async def test_the_digits_of_a_result_reach_the_client():
@@ -191,9 +200,15 @@ async def ask(client: Client, *names: str, tool: str = "ask") -> dict[str, Any]:
     return await client.modern("tools/call", {"name": tool, "arguments": {"names": names}}, **ASKABLE)
 
 
-def retry(asked: dict[str, Any], answers: Any = None, tool: str = "ask", **more: Any) -> dict[str, Any]:
+def retry(
+    asked: dict[str, Any], answers: Any = None, tool: str = "ask", names: Sequence[str] | None = None, **more: Any
+) -> dict[str, Any]:
+    """The request of `ask` again, with answers; `names` where it asked for more than is still open."""
     given = answers if answers is not None else {key: {"answer": key} for key in asked["inputRequests"]}
-    return {"name": tool, "requestState": asked["requestState"], "inputResponses": given, **more}
+    if names is None:
+        names = [one["params"]["name"] for one in asked["inputRequests"].values()] if tool == "ask" else []
+    state = {"requestState": asked["requestState"], "inputResponses": given}
+    return {"name": tool, "arguments": {"names": names}, **state, **more}
 
 
 async def test_a_modern_client_is_asked_by_its_answer_and_resumes_with_the_state():
@@ -207,7 +222,7 @@ async def test_a_modern_client_is_asked_by_its_answer_and_resumes_with_the_state
     assert result["resultType"] == "complete"
     assert json.loads(text_of(result)) == [{"answer": key} for key in asked["inputRequests"]]
     assert len(client.surface.exchanges) == 1
-    assert client.session._parked == {}
+    assert client.session._parking._parked == {}
 
 
 async def test_each_round_has_a_state_of_its_own():
@@ -223,7 +238,7 @@ async def test_each_round_has_a_state_of_its_own():
 async def test_the_token_of_the_request_that_comes_back_is_the_one_for_progress():
     client = Client()
     meta = {"progressToken": "old"}
-    first = await client.modern("tools/call", {"name": "twice", "arguments": {}, "_meta": meta}, **ASKABLE)
+    first = await client.modern("tools/call", {"name": "twice", "arguments": {"names": []}, "_meta": meta}, **ASKABLE)
     await client.modern("tools/call", retry(first, tool="twice", _meta={"progressToken": "new"}), **ASKABLE)
     (exchange,) = client.surface.exchanges
     assert exchange.progress_token is not None
@@ -238,15 +253,34 @@ async def test_an_unanswered_question_is_asked_again():
     key_a, key_b = asked["inputRequests"]
     again = await client.modern("tools/call", retry(asked, {key_a: 1}), **ASKABLE)
     assert list(again["inputRequests"]) == [key_b]
-    result = await client.modern("tools/call", retry(again, {key_b: 2}), **ASKABLE)
+    result = await client.modern("tools/call", retry(again, {key_b: 2}, names=["a", "b"]), **ASKABLE)
     assert json.loads(text_of(result)) == [1, 2]
 
 
-@pytest.mark.parametrize("state", ["", "unknown", None, 5, {}])
-async def test_an_unknown_state_is_refused_and_the_call_is_not_made(state: object):
+@pytest.mark.parametrize("state", ["mcp-workbench.", "mcp-workbench.unknown", None, 5, {}])
+async def test_an_unknown_state_of_ours_is_refused_and_the_call_is_not_made(state: object):
     client = Client()
     assert (await refused(client, {"name": "ask", "requestState": state})).code == -32602
     assert client.surface.exchanges == []
+
+
+@pytest.mark.parametrize("state", ["", "unknown", "mcp-workbench", "x-mcp-workbench.1"])
+async def test_a_state_that_is_not_ours_is_for_the_server_that_gave_it(state: str):
+    client = Client()
+    params = {"name": "echo", "requestState": state, "inputResponses": {"a": 1}}
+    await client.modern("tools/call", params, **ASKABLE)
+    (exchange,) = client.surface.exchanges
+    assert {key: json.loads(bytes(value)) for key, value in exchange.members.items()} == {
+        "requestState": state,
+        "inputResponses": {"a": 1},
+    }
+
+
+async def test_a_handle_of_ours_shows_that_it_is():
+    client = Client()
+    assert (await ask(client, "a"))["requestState"].startswith("mcp-workbench.")
+    client.session.close()
+    await settle()
 
 
 async def test_a_state_is_good_once():
@@ -294,20 +328,19 @@ async def test_answers_that_are_no_object_are_refused_and_the_call_waits_on():
 async def test_an_expired_state_is_refused_and_its_work_is_cancelled():
     client = Client(limits=Limits(question_seconds=0.01))
     asked = await ask(client, "a")
-    await wait_until(lambda: not client.session._parked)
+    await wait_until(lambda: not client.session._parking._parked)
     await settle()
     assert client.surface.cancelled == ["ask"]
     assert (await refused(client, retry(asked))).code == -32602
 
 
-async def test_closing_the_session_ends_parked_calls_and_the_surface():
+async def test_closing_the_session_ends_parked_calls():
     client = Client()
     await ask(client, "a")
     client.session.close()
     await settle()
     assert client.surface.cancelled == ["ask"]
-    assert client.surface.closed
-    assert client.session._parked == {}
+    assert client.session._parking._parked == {}
 
 
 async def test_a_state_cannot_be_guessed():
@@ -359,55 +392,84 @@ async def end(task: asyncio.Task[Any]) -> None:
 
 
 async def test_a_subscription_is_acknowledged_with_its_id_and_told_of_changes():
-    client = Client()
+    client = Client(limits=OFTEN)
     task, told = await listening(client, {"toolsListChanged": True, "promptsListChanged": True})
     meta = {f"{PREFIX}subscriptionId": 1}
     assert told == [
         ("notifications/subscriptions/acknowledged", {"notifications": {"toolsListChanged": True}, "_meta": meta})
     ]
-    client.surface.changed()
-    client.surface.changed()
+    client.surface.on_change("tools")
+    client.surface.on_change("tools")
+    await wait_until(lambda: len(told) == 3)
     assert told[1:] == [("notifications/tools/list_changed", {"_meta": meta})] * 2
     assert client.line.told == []
     await end(task)
-    client.surface.changed()
+    await rested(client)
+    client.surface.on_change("tools")
     assert len(told) == 3
 
 
+async def test_a_storm_of_changes_is_told_at_once_and_once_more_when_it_is_over():
+    client = Client(limits=Limits(announce_interval_seconds=0.05))
+    await client.initialize()
+    for _ in range(100):
+        client.surface.on_change("tools")
+    client.surface.on_change("prompts")
+    changed = [("notifications/tools/list_changed", {}), ("notifications/prompts/list_changed", {})]
+    assert client.line.told == changed
+    await rested(client)
+    assert client.line.told == [*changed, changed[0]]
+    client.surface.on_change("tools")
+    assert client.line.told == [*changed, changed[0], changed[0]]
+    client.session.close()
+
+
+async def test_nothing_is_told_after_the_session_was_closed():
+    client = Client(limits=OFTEN)
+    await client.initialize()
+    client.surface.on_change("tools")
+    client.surface.on_change("tools")
+    client.session.close()
+    await asyncio.sleep(5 * OFTEN.announce_interval_seconds)
+    assert len(client.line.told) == 1
+
+
 async def test_each_subscription_is_told_under_its_own_id():
-    client = Client()
+    client = Client(limits=OFTEN)
     first, told_first = await listening(client, {"toolsListChanged": True})
     second, told_second = await listening(client, {"toolsListChanged": True})
-    client.surface.changed()
+    client.surface.on_change("tools")
     assert told_first[-1][1]["_meta"] == {f"{PREFIX}subscriptionId": 1}
     assert told_second[-1][1]["_meta"] == {f"{PREFIX}subscriptionId": 2}
     await end(first)
-    client.surface.changed()
+    await rested(client)
+    client.surface.on_change("tools")
     assert (len(told_first), len(told_second)) == (2, 3)
     await end(second)
 
 
 async def test_two_subscriptions_with_one_id_on_lines_of_their_own_are_both_told():
     """On HTTP every request is a line of its own, and ids need not differ between them."""
-    client = Client()
+    client = Client(limits=OFTEN)
     given = {"notifications": Raw(b'{"toolsListChanged":true}'), "_meta": Raw(json.dumps(envelope()).encode())}
     caller = client.callers.of("subscriptions/listen", given)
     lines = [FakeLine(7), FakeLine(7)]
     tasks = [asyncio.ensure_future(client.session.handle(caller, one, "subscriptions/listen", given)) for one in lines]
     await settle()
-    client.surface.changed()
+    client.surface.on_change("tools")
     assert [len(one.told) for one in lines] == [2, 2]
     await end(tasks[0])
-    client.surface.changed()
+    await rested(client)
+    client.surface.on_change("tools")
     assert [len(one.told) for one in lines] == [2, 3]
     await end(tasks[1])
 
 
-@pytest.mark.parametrize("wanted", [{}, {"toolsListChanged": False}, {"toolsListChanged": "true"}, {"x": True}])
+@pytest.mark.parametrize("wanted", [{}, {"toolsListChanged": False}, {"x": True}])
 async def test_what_was_not_asked_for_is_not_told(wanted: dict[str, Any]):
     client = Client()
     task, told = await listening(client, wanted)
-    client.surface.changed()
+    client.surface.on_change("tools")
     assert [params["notifications"] for _, params in told] == [{}]
     await end(task)
 
@@ -419,8 +481,17 @@ async def test_a_list_that_never_changes_honours_nothing():
     await end(task)
 
 
-@pytest.mark.parametrize("params", [{}, {"notifications": None}, {"notifications": ["toolsListChanged"]}])
-async def test_a_subscription_to_no_object_is_invalid(params: dict[str, Any]):
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"notifications": None},
+        {"notifications": ["toolsListChanged"]},
+        {"notifications": {"toolsListChanged": "true"}},
+        {"notifications": {"resourceSubscriptions": "file:///a"}},
+    ],
+)
+async def test_a_subscription_to_no_object_or_to_members_of_another_type_is_invalid(params: dict[str, Any]):
     client = Client()
     assert (await refused(client, params, "subscriptions/listen")).code == -32602
     assert client.last_line.told == []
@@ -435,12 +506,72 @@ async def test_subscriptions_are_answered_when_there_will_be_no_more_to_tell():
 
 
 async def test_a_handshake_client_is_told_of_changes_once_it_said_that_it_is_ready():
-    client = Client()
-    client.surface.changed()
+    client = Client(limits=OFTEN)
+    client.surface.on_change("tools")
     await client.send("initialize", {"protocolVersion": "2025-11-25"})
-    client.surface.changed()
+    client.surface.on_change("tools")
+    await rested(client)
     assert client.line.told == []
-    client.session.notice("notifications/initialized")
-    client.session.notice("notifications/unknown")
-    client.surface.changed()
+    client.session.notice("notifications/initialized", {})
+    client.session.notice("notifications/unknown", {})
+    client.surface.on_change("tools")
     assert client.line.told == [("notifications/tools/list_changed", {})]
+
+
+# -- what servers say outside of a call
+
+SEEN, UNSEEN = ServerIdentifier("seen", "fs"), ServerIdentifier("other", "fs")
+
+
+async def test_a_handshake_client_hears_what_its_surface_shows_once_it_said_that_it_is_ready():
+    client = Client(limits=OFTEN)
+    await client.send("initialize", {"protocolVersion": "2025-11-25"})
+    client.session.tell(SEEN, "notifications/message", {"level": Raw(b'"info"')})
+    client.session.changed("seen", "prompts")
+    await rested(client)
+    assert client.line.told == []
+    client.session.notice("notifications/initialized", {})
+    client.session.tell(SEEN, "notifications/message", {"level": Raw(b'"info"')})
+    client.session.tell(UNSEEN, "notifications/message", {"level": Raw(b'"info"')})
+    client.session.changed("seen", "prompts")
+    client.session.changed("other", "prompts")
+    assert client.line.told == [
+        ("notifications/message", {"level": "info"}),
+        ("notifications/prompts/list_changed", {}),
+    ]
+
+
+async def test_a_modern_client_hears_only_what_a_subscription_asked_for():
+    client = Client()
+    wanted = {"toolsListChanged": True, "resourceSubscriptions": ["file:///a", "http://no", "file:///a"]}
+    task, told = await listening(client, wanted)
+    assert told[0][1]["notifications"] == {"toolsListChanged": True, "resourceSubscriptions": ["file:///a"]}
+    for uri in ("file:///a", "file:///b", "file:///a/part", "file:///ab"):
+        client.session.tell(SEEN, "notifications/resources/updated", {"uri": Raw(json.dumps(uri).encode())})
+    client.session.tell(UNSEEN, "notifications/resources/updated", {"uri": Raw(b'"file:///a"')})
+    client.session.tell(SEEN, "notifications/message", {"level": Raw(b'"info"')})
+    client.session.changed("seen", "prompts")
+    assert [params["uri"] for _, params in told[1:]] == ["file:///a", "file:///a/part"]
+    assert {params["_meta"][f"{PREFIX}subscriptionId"] for _, params in told} == {1}
+    assert client.line.told == []
+    await end(task)
+
+
+async def test_a_question_goes_to_the_call_that_it_belongs_to_else_to_the_connection():
+    client = Client()
+    await client.initialize(**ASKABLE)
+    await client.send("tools/call", {"name": "echo"})
+    (exchange,) = client.surface.exchanges
+    for call in (exchange, None):
+        answer = await client.session.ask(SEEN, "elicitation/create", {"name": "a"}, None, call)
+        assert json.loads(bytes(answer)) == {"asked": ["elicitation/create", {"name": "a", "server": "fs"}]}
+        with pytest.raises(InputUnavailable):
+            await client.session.ask(SEEN, "vendor/hidden", {}, None, call)
+
+
+async def test_a_notification_of_the_client_is_handed_to_the_surface_once_it_is_known_who_it_is():
+    client = Client()
+    client.session.notice("notifications/roots/list_changed", {})
+    await client.initialize()
+    client.session.notice("notifications/roots/list_changed", {})
+    assert client.surface.noticed == ["notifications/roots/list_changed"]

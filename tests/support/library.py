@@ -15,8 +15,12 @@ from msgspec import Raw
 
 from mcp_workbench import ToolIdentifier, Workbench, load_config
 from mcp_workbench.errors import CallFailed, ConnectFailed, Fault
+from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
-from mcp_workbench.wire.exchange import Caller, Exchange
+from mcp_workbench.provider import Provider
+from mcp_workbench.wire.caller import LIBRARY, Caller
+from mcp_workbench.wire.exchange import Exchange, OnProgress
+from mcp_workbench.wire.jsonrpc import Params
 from tests.support.configs import Toolboxes, write_config
 
 
@@ -51,8 +55,39 @@ class DeafLine:
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         self.heard.append((method, params))
 
-    async def ask(self, method: str, params: Mapping[str, Any]) -> Raw:
+    async def ask(self, method: str, params: Mapping[str, Any], on_progress: OnProgress | None = None) -> Raw:
+        del on_progress
         raise AssertionError((method, params))
+
+
+class ListeningClient:
+    """A client that writes down what it is told outside of calls, and answers no question."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[ServerIdentifier, str]] = []
+        self.changes: list[tuple[str, str]] = []
+
+    def tell(self, source: ServerIdentifier, method: str, params: dict[str, Raw]) -> None:
+        del params
+        self.told.append((source, method))
+
+    def changed(self, toolbox: str, kind: str) -> None:
+        self.changes.append((toolbox, kind))
+
+    async def ask(
+        self,
+        source: ServerIdentifier,
+        method: str,
+        params: Params,
+        on_progress: OnProgress | None,
+        exchange: Exchange | None,
+    ) -> Raw:
+        raise AssertionError((source, method, params, on_progress, exchange))
+
+
+def provider_of(running: Workbench, toolbox: str, server: str, caller: Caller = LIBRARY) -> Provider:
+    """A server as Python code, or a client, sees it."""
+    return running.at(caller)._providers[toolbox][server]
 
 
 async def use_with_progress(running: Workbench, identifier: ToolIdentifier, arguments: dict[str, Any]) -> Raw:

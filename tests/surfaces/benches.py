@@ -13,16 +13,19 @@ from msgspec import Raw
 from mcp_workbench.catalog.snapshot import take_listing
 from mcp_workbench.config.load import load_config
 from mcp_workbench.config.model import Config, Launch, ServerConfig, ToolboxConfig
+from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.surfaces.base import Surface
-from mcp_workbench.wire.exchange import Caller, Exchange
-from mcp_workbench.wire.jsonrpc import NOTHING
+from mcp_workbench.wire.caller import LIBRARY, Caller
+from mcp_workbench.wire.exchange import Exchange, OnProgress
+from mcp_workbench.wire.jsonrpc import Params
 from mcp_workbench.workbench import Workbench
 from tests.support.configs import Toolboxes, write_config
 from tests.support.library import DeafLine
 
-HANDSHAKE = Caller(version="2025-11-25", modern=False)
-MODERN = Caller(version="2026-07-28", modern=True)
+AUDIENCE = "client"
+HANDSHAKE = Caller(version="2025-11-25", modern=False, audience=AUDIENCE, key=(AUDIENCE, False, b"{}"))
+MODERN = Caller(version="2026-07-28", modern=True, audience=AUDIENCE, key=(AUDIENCE, True, b"{}"))
 
 Known = dict[str, dict[str, list[str]]]
 
@@ -44,12 +47,13 @@ def config_of(known: Known, **settings: Any) -> Config:
 
 
 def knowing(known: Known) -> Workbench:
-    """A workbench that has heard of these tools: toolbox, server, names."""
+    """A workbench whose clients have heard of these tools: toolbox, server, names."""
     workbench = Workbench(config_of(known))
-    for toolbox, servers in known.items():
-        for server, names in servers.items():
-            definitions = [Raw(json.dumps({"name": name}).encode()) for name in names]
-            workbench.catalog.put(toolbox, server, take_listing(definitions, (), DEFAULTS))
+    for caller in (LIBRARY, HANDSHAKE, MODERN):
+        for toolbox, servers in known.items():
+            for server, names in servers.items():
+                definitions = [Raw(json.dumps({"name": name}).encode()) for name in names]
+                workbench.at(caller).catalog.put(toolbox, server, take_listing(definitions, (), DEFAULTS))
     return workbench
 
 
@@ -62,12 +66,49 @@ async def running(folder: Path, toolboxes: Toolboxes, mode: str = "dynamic", **l
 
 async def call(surface: Surface, name: str, arguments: Any = None, caller: Caller = HANDSHAKE) -> dict[str, Any]:
     """The result of a call, parsed."""
-    given = NOTHING if arguments is None else Raw(json.dumps(arguments).encode())
-    return json.loads(bytes(await surface.call(Exchange(caller, DeafLine()), name, given)))
+    given = {} if arguments is None else {"arguments": arguments}
+    return json.loads(await answer(surface, "tools/call", caller, name=name, **given))
 
 
 async def listed(surface: Surface, caller: Caller = HANDSHAKE) -> list[dict[str, Any]]:
-    return json.loads(bytes(await surface.list(caller)))
+    result = json.loads(await answer(surface, "tools/list", caller))
+    assert list(result) == ["tools"]
+    return result["tools"]
+
+
+async def answer(surface: Surface, method: str, caller: Caller = HANDSHAKE, **params: Any) -> bytes:
+    """The result of a request, as bytes."""
+    handler = surface.method(method)
+    assert handler is not None, method
+    given = {key: Raw(json.dumps(value).encode()) for key, value in params.items()}
+    return bytes(await handler(Exchange(caller, DeafLine()), given))
+
+
+class Watching:
+    """The client of a surface, as far as its lists are concerned: which of them it was told to have changed."""
+
+    def __init__(self, workbench: Workbench, surface: Surface) -> None:
+        self._surface = surface
+        self.told: list[str] = []
+        surface.watch(self.told.append)
+        workbench.join(AUDIENCE, self)
+
+    def changed(self, toolbox: str, kind: str) -> None:
+        if self._surface.changed(toolbox, kind):
+            self.told.append(kind)
+
+    def tell(self, source: ServerIdentifier, method: str, params: dict[str, Raw]) -> None:
+        """What servers say is not the subject here."""
+
+    async def ask(
+        self,
+        source: ServerIdentifier,
+        method: str,
+        params: Params,
+        on_progress: OnProgress | None,
+        exchange: Exchange | None,
+    ) -> Raw:
+        raise AssertionError((source, method, params, on_progress, exchange))
 
 
 def error_of(result: dict[str, Any]) -> str:

@@ -12,10 +12,11 @@ import pytest
 from mcp_workbench.catalog.snapshot import ServerTools
 from mcp_workbench.identity import ToolIdentifier
 from mcp_workbench.surfaces.dynamic import DynamicSurface
-from mcp_workbench.wire.exchange import Caller
+from mcp_workbench.wire.caller import Caller
 from tests.support.configs import rogue, starts
+from tests.support.library import provider_of
 from tests.support.procs import wait_until
-from tests.surfaces.benches import HANDSHAKE, MODERN, call, error_of, knowing, listed, running
+from tests.surfaces.benches import HANDSHAKE, MODERN, Watching, call, error_of, knowing, listed, running
 
 META = ["open_toolbox", "use_tool"]
 KNOWN = {"dev": {"fs": ["read", "my__tool"], "a_b": ["c"]}, "ops": {"fs": ["read"]}}
@@ -29,7 +30,7 @@ def opened(*toolboxes: str) -> DynamicSurface:
     """A surface of known tools on which these toolboxes are open."""
     surface = DynamicSurface(knowing(KNOWN))
     for toolbox in toolboxes:
-        surface._toolbox_opened(HANDSHAKE, toolbox)
+        surface._opened(HANDSHAKE, toolbox)
     return surface
 
 
@@ -46,23 +47,21 @@ async def test_before_anything_is_open_there_are_the_two_meta_tools():
 
 async def test_opening_adds_the_tools_of_that_toolbox_after_the_meta_tools_and_tells_it_once():
     surface = opened()
-    told: list[None] = []
-    surface.watch(lambda: told.append(None))
-    surface._toolbox_opened(HANDSHAKE, "dev")
+    watching = Watching(surface._workbench, surface)
+    surface._opened(HANDSHAKE, "dev")
     assert await names(surface) == [*META, "dev__fs__read", "dev__fs__my__tool", "dev__a_b__c"]
-    surface._toolbox_opened(HANDSHAKE, "dev")
-    assert told == [None]
-    surface._toolbox_opened(HANDSHAKE, "ops")
+    surface._opened(HANDSHAKE, "dev")
+    assert watching.told == ["tools"]
+    surface._opened(HANDSHAKE, "ops")
     assert (await names(surface))[-1] == "ops__fs__read"
 
 
 async def test_a_real_open_adds_and_tells_and_a_call_by_name_is_untouched(tmp_path: Path):
     async with running(tmp_path, {"dev": {"one": rogue("unknown_fields")}, "other": {"two": rogue()}}) as workbench:
         surface = DynamicSurface(workbench)
-        told: list[None] = []
-        surface.watch(lambda: told.append(None))
+        watching = Watching(workbench, surface)
         await call(surface, "open_toolbox", {"toolbox": "dev"})
-        assert told
+        assert watching.told == ["tools"]
         tools = await listed(surface)
         assert [tool["name"] for tool in tools] == [*META, "dev__one__rich"]
         rich = tools[2]
@@ -109,22 +108,21 @@ async def test_the_tools_of_a_server_that_cannot_be_started_are_absent_until_it_
     entry = rogue("needs", needed, log=log)
     async with running(tmp_path, {"dev": {"good": rogue("ok", "a"), "ill": entry}}) as workbench:
         surface = DynamicSurface(workbench)
-        told: list[None] = []
-        surface.watch(lambda: told.append(None))
+        watching = Watching(workbench, surface)
         healthy = [*META, "dev__good__a", "dev__ill__echo", "dev__ill__nonce"]
         await call(surface, "open_toolbox", {"toolbox": "dev"}, caller)
         assert [tool["name"] for tool in await listed(surface, caller)] == healthy
         needed.unlink()
         os.kill(starts(log)[-1], signal.SIGKILL)
-        await wait_until(lambda: workbench._providers["dev"]["ill"].supervisor.current is None)
-        told.clear()
+        await wait_until(lambda: provider_of(workbench, "dev", "ill", caller).supervisor.current is None)
+        watching.told.clear()
         assert error_of(await call(surface, "dev__ill__echo", {}, caller)).startswith("[dev/ill/echo] Error: ")
-        assert told == [None]
+        assert watching.told == ["tools"]
         assert [tool["name"] for tool in await listed(surface, caller)] == [*META, "dev__good__a"]
         needed.touch()
-        told.clear()
+        watching.told.clear()
         await call(surface, "open_toolbox", {"toolbox": "dev"}, caller)
-        assert told == [None]
+        assert watching.told == ["tools"]
         assert [tool["name"] for tool in await listed(surface, caller)] == healthy
 
 
@@ -134,11 +132,10 @@ async def test_an_open_by_a_modern_client_changes_no_list_and_tells_nobody(first
         surface = DynamicSurface(workbench)
         if first == "list":
             await listed(surface, MODERN)
-        told: list[None] = []
-        surface.watch(lambda: told.append(None))
+        watching = Watching(workbench, surface)
         for toolbox in ("dev", "ops", "dev"):
             await call(surface, "open_toolbox", {"toolbox": toolbox}, MODERN)
-        assert told == []
+        assert watching.told == []
 
 
 async def test_a_handshake_list_starts_nothing(tmp_path: Path):
@@ -168,29 +165,30 @@ async def test_use_tool_works_here_too(tmp_path: Path):
         assert result["content"][0]["text"] == "7"
 
 
-async def test_a_closed_surface_hears_of_no_more_changes():
+async def test_a_client_that_left_hears_of_no_more_changes():
     surface = opened("dev")
-    told: list[None] = []
-    surface.watch(lambda: told.append(None))
-    surface._workbench.catalog.put("dev", "fs", ServerTools(tools={}))
-    surface._workbench._changed("dev")
-    assert told == [None]
-    surface.close()
-    surface._workbench.catalog.put("dev", "a_b", ServerTools(tools={}))
-    surface._workbench._changed("dev")
-    assert told == [None]
+    workbench = surface._workbench
+    place = workbench.at(HANDSHAKE)
+    watching = Watching(workbench, surface)
+    place.catalog.put("dev", "fs", ServerTools(tools={}))
+    place._seat.changed("dev", "tools")
+    assert watching.told == ["tools"]
+    await workbench.leave(HANDSHAKE.audience)
+    place.catalog.put("dev", "a_b", ServerTools(tools={}))
+    place._seat.changed("dev", "tools")
+    assert watching.told == ["tools"]
 
 
 async def test_a_change_in_a_toolbox_that_is_not_open_is_not_told():
     """The client's list is the same: it need not fetch it again."""
     surface = opened("dev")
-    told: list[None] = []
-    surface.watch(lambda: told.append(None))
+    watching = Watching(surface._workbench, surface)
     before = await names(surface)
-    surface._workbench.catalog.put("ops", "fs", ServerTools(tools={}))
-    surface._workbench._changed("ops")
+    place = surface._workbench.at(HANDSHAKE)
+    place.catalog.put("ops", "fs", ServerTools(tools={}))
+    place._seat.changed("ops", "tools")
     assert await names(surface) == before
-    assert told == []
+    assert watching.told == []
 
 
 # -- what a name calls
@@ -223,7 +221,7 @@ async def test_an_old_name_of_a_known_tool_is_told_the_new_one(old: str, new: st
 async def test_a_registered_name_wins_over_any_historical_reading():
     surface = DynamicSurface(knowing({"t": {"s": ["x__y__z"], "x": ["y"]}, "s_x": {"y": ["z"]}}))
     for toolbox in ("t", "s_x"):
-        surface._toolbox_opened(HANDSHAKE, toolbox)
+        surface._opened(HANDSHAKE, toolbox)
     assert surface.resolve("s_x__y__z") == ToolIdentifier("s_x", "y", "z")  # also `{server}_{tool}` of t/s/x__y__z
     text = error_of(await call(surface, "s_x__y__z", {}))
     await surface._workbench.close()
@@ -250,7 +248,7 @@ async def test_a_failure_of_the_server_says_which_tool_it_was(tmp_path: Path):
 
 async def test_a_tool_that_its_server_no_longer_lists_is_not_listed_and_its_call_is_told():
     surface = opened("dev")
-    surface._workbench.catalog.put("dev", "fs", ServerTools(tools={}))
+    surface._workbench.at(HANDSHAKE).catalog.put("dev", "fs", ServerTools(tools={}))
     assert await names(surface) == [*META, "dev__a_b__c"]
     text = error_of(await call(surface, "dev__fs__read", {}))
     assert text.startswith("Error: Tool 'read' not found in server 'fs' (toolbox 'dev')")

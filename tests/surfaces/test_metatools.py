@@ -13,11 +13,11 @@ from msgspec import Raw
 
 from mcp_workbench import observe
 from mcp_workbench.config.model import Config
-from mcp_workbench.surfaces.metatools import definitions, instructions
 from mcp_workbench.surfaces.proxy import ProxySurface
+from mcp_workbench.surfaces.wording import definitions, instructions
 from mcp_workbench.workbench import Workbench
 from tests.support.configs import read_log, rogue
-from tests.surfaces.benches import HANDSHAKE, MODERN, call, config_of, error_of, knowing, listed, running
+from tests.surfaces.benches import HANDSHAKE, MODERN, answer, call, config_of, error_of, knowing, listed, running
 
 KNOWN = {"dev": {"fs": ["read", "write"], "db": ["query"]}, "ops": {"fs": ["read"]}}
 MIGRATION = "Tool names changed in 0.11.0: see docs/migration.md"
@@ -33,9 +33,10 @@ def schema_of(config: Config, index: int) -> dict[str, Any]:
 async def test_the_list_is_the_same_bytes_every_time_and_in_both_eras():
     async with knowing(KNOWN) as workbench:
         first, second = ProxySurface(workbench), ProxySurface(knowing(KNOWN))
-        assert len({bytes(await one.list(caller)) for one in (first, second) for caller in (HANDSHAKE, MODERN)}) == 1
+        lists = {await answer(one, "tools/list", caller) for one in (first, second) for caller in (HANDSHAKE, MODERN)}
+        assert len(lists) == 1
         await call(first, "open_toolbox", {"toolbox": "dev"})
-        assert bytes(await first.list(HANDSHAKE)) == bytes(await second.list(HANDSHAKE))
+        assert await answer(first, "tools/list") == await answer(second, "tools/list")
 
 
 async def test_there_are_two_tools_and_opening_is_read_only():

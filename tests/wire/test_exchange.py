@@ -10,13 +10,16 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from mcp_workbench.wire.exchange import Answer, Caller, Exchange, Question
+from mcp_workbench.errors import InputUnavailable
+from mcp_workbench.wire.caller import Caller
+from mcp_workbench.wire.exchange import Answer, Exchange, OnProgress, Question, Withdrawn
 from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT
 from tests.wire.pair import settle
 
-HANDSHAKE = Caller(version="2025-11-25", modern=False, can_be_asked=True)
-MODERN = Caller(version="2026-07-28", modern=True, can_be_asked=True)
-QUIET = Caller(version="2026-07-28", modern=True, can_be_asked=False)
+ELICITED = frozenset({"elicitation/create"})
+HANDSHAKE = Caller(version="2025-11-25", modern=False, answers=ELICITED)
+MODERN = Caller(version="2026-07-28", modern=True, answers=ELICITED)
+QUIET = Caller(version="2026-07-28", modern=True)
 PROGRESS = "notifications/progress"
 
 
@@ -31,7 +34,8 @@ class Recording:
     def notify(self, method: str, params: Any) -> None:
         self.told.append((method, dict(params)))
 
-    async def ask(self, method: str, params: Any) -> Raw:
+    async def ask(self, method: str, params: Any, on_progress: OnProgress | None = None) -> Raw:
+        del on_progress
         self.asked.append((method, params))
         return Raw(b'{"from":"line"}')
 
@@ -154,6 +158,45 @@ async def test_an_exchange_in_which_nothing_runs_has_no_outcome():
         await Exchange(MODERN, Recording()).outcome()
 
 
+async def test_a_client_is_asked_only_what_it_declared_and_a_modern_one_only_where_the_protocol_allows_it():
+    for caller in (HANDSHAKE, MODERN, QUIET):
+        with pytest.raises(InputUnavailable):
+            await Exchange(caller, Recording()).ask("sampling/createMessage", {})
+    with pytest.raises(InputUnavailable):
+        await Exchange(QUIET, Recording()).ask("elicitation/create", {})
+    with pytest.raises(InputUnavailable):
+        await Exchange(MODERN, Recording(), may_ask=False).ask("elicitation/create", {})
+    with pytest.raises(InputUnavailable):
+        await Exchange(MODERN, Recording()).ask("vendor/question", {})
+
+
+async def test_who_asks_beside_the_work_is_told_when_the_call_is_over():
+    """A server's question comes on its own; the call that it was put to may end before the client answers."""
+    exchange = Exchange(MODERN, Recording())
+    go = asyncio.Event()
+
+    async def work() -> Raw:
+        await go.wait()
+        return EMPTY_OBJECT
+
+    running = asyncio.ensure_future(exchange.run(work()))
+    await settle()
+    asking = asyncio.ensure_future(exchange.ask("elicitation/create", {"name": "a"}))
+    assert list((await question_of(wait(running))).values()) == ["a"]
+    go.set()
+    exchange.attach(Recording(), {})
+    await settle()
+    assert await answer_of(exchange.outcome()) == {}
+    with pytest.raises(Withdrawn):
+        await asking
+    with pytest.raises(Withdrawn):
+        await exchange.ask("elicitation/create", {"name": "b"})
+
+
+async def wait(task: asyncio.Task[Answer | Question]) -> Answer | Question:
+    return await task
+
+
 # -- cancelling
 
 
@@ -215,7 +258,7 @@ async def test_cancelling_the_retry_cancels_the_work():
 # -- telling
 
 
-async def test_notifications_go_to_the_line_that_is_attached_and_are_dropped_while_none_is():
+async def test_notifications_go_to_the_line_that_is_attached_and_wait_while_none_is():
     first, second = Recording(1), Recording(2)
     exchange = Exchange(MODERN, first)
     exchange.notify("notifications/message", {"n": 1})
@@ -224,7 +267,7 @@ async def test_notifications_go_to_the_line_that_is_attached_and_are_dropped_whi
     exchange.attach(second, {})
     exchange.notify("notifications/message", {"n": 3})
     assert first.told == [("notifications/message", {"n": 1})]
-    assert second.told == [("notifications/message", {"n": 3})]
+    assert second.told == [("notifications/message", {"n": number}) for number in (2, 3)]
     exchange.attach(second, {key: raw(1) for key in asked})
     await exchange.outcome()
 

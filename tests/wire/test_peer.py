@@ -11,7 +11,8 @@ from msgspec import Raw
 
 from mcp_workbench import observe
 from mcp_workbench.errors import CallTimeout, ProtocolViolation, ServerExited, ServerRefused
-from mcp_workbench.wire.exchange import Caller, Exchange, Line
+from mcp_workbench.wire.caller import Caller
+from mcp_workbench.wire.exchange import Exchange, Line, OnProgress
 from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, RpcError
 from tests.wire.pair import End, echo, pair, settle
 
@@ -40,7 +41,8 @@ class Listener:
     def notify(self, method: str, params: Any) -> None:
         self.heard.append((method, {key: json.loads(bytes(value)) for key, value in params.items()}))
 
-    async def ask(self, method: str, params: Any) -> Raw:
+    async def ask(self, method: str, params: Any, on_progress: OnProgress | None = None) -> Raw:
+        del on_progress
         raise AssertionError((method, params))
 
 
@@ -448,7 +450,7 @@ async def test_progress_reaches_the_client_under_its_own_token_and_before_the_an
         return EMPTY_OBJECT
 
     right.handler.methods["work"] = work
-    await left.peer.request("work", {"_meta": {"trace": "t"}}, exchange_with(listener))
+    await left.peer.request("work", {"_meta": {"trace": "t"}}, exchange_with(listener).progressed)
     sent = left.writer.sent[0]
     assert sent["params"]["_meta"] == {"trace": "t", "progressToken": sent["id"]}
     assert listener.heard == [
@@ -459,7 +461,7 @@ async def test_progress_reaches_the_client_under_its_own_token_and_before_the_an
 async def test_progress_is_asked_for_where_it_restarts_a_deadline_and_stays_with_us_if_the_client_wants_none():
     end = End()
     listener = Listener()
-    call = asking(end, params={"a": 1}, exchange=exchange_with(listener, None), idle_seconds=60)
+    call = asking(end, params={"a": 1}, on_progress=exchange_with(listener, None).progressed, idle_seconds=60)
     id_ = await sent_id(end)
     assert end.writer.sent[0]["params"] == {"a": 1, "_meta": {"progressToken": id_}}
     end.receive(method="notifications/progress", params={"progressToken": id_, "progress": 1})
@@ -468,10 +470,9 @@ async def test_progress_is_asked_for_where_it_restarts_a_deadline_and_stays_with
     await call
 
 
-@pytest.mark.parametrize("exchange", [None, exchange_with(Listener(), None)])
-async def test_no_progress_is_asked_for_where_nobody_wants_it(exchange: Exchange | None):
+async def test_no_progress_is_asked_for_where_nobody_wants_it():
     end = End()
-    call = asking(end, params={"a": 1}, exchange=exchange)
+    call = asking(end, params={"a": 1})
     await settle()
     assert end.writer.sent[0]["params"] == {"a": 1}
     call.cancel()
@@ -482,7 +483,7 @@ async def test_no_progress_is_asked_for_where_nobody_wants_it(exchange: Exchange
 async def test_progress_under_an_unknown_token_reaches_nobody(token: object):
     end = End()
     listener = Listener()
-    call = asking(end, exchange=exchange_with(listener))
+    call = asking(end, on_progress=exchange_with(listener).progressed)
     await settle()
     end.receive(method="notifications/progress", params={"progressToken": token, "progress": 1})
     end.receive(method="notifications/progress", params=[token])
@@ -495,7 +496,7 @@ async def test_progress_under_an_unknown_token_reaches_nobody(token: object):
 async def test_progress_after_the_answer_reaches_nobody():
     end = End()
     listener = Listener()
-    call = asking(end, exchange=exchange_with(listener))
+    call = asking(end, on_progress=exchange_with(listener).progressed)
     id_ = await sent_id(end)
     end.receive(id=id_, result={})
     end.receive(method="notifications/progress", params={"progressToken": id_, "progress": 1})
@@ -548,6 +549,53 @@ async def test_progress_starts_the_idle_time_again_and_the_hard_deadline_does_no
     await clock.pass_(15)
     with pytest.raises(CallTimeout, match="hard deadline"):
         await call
+
+
+async def test_while_the_other_side_waits_for_somebody_else_its_idle_time_does_not_run(monkeypatch: pytest.MonkeyPatch):
+    clock = Clock(monkeypatch)
+    end = End()
+    call = asking(end, idle_seconds=100, hard_seconds=1000)
+    await sent_id(end)
+    await clock.pass_(90)
+    with end.peer.held():
+        await clock.pass_(500)
+        with end.peer.held():
+            await clock.pass_(100)
+        await clock.pass_(150)
+        assert not call.done()
+    await clock.pass_(99)
+    assert not call.done()
+    await clock.pass_(2)
+    with pytest.raises(CallTimeout, match="no progress for 100 s"):
+        await call
+
+
+async def test_who_waits_for_its_own_client_holds_no_other_request(monkeypatch: pytest.MonkeyPatch):
+    clock = Clock(monkeypatch)
+    end = End()
+    mine, other = (asking(end, idle_seconds=100, owner=owner) for owner in ("mine", "other"))
+    await settle()
+    with end.peer.held("mine"):
+        await clock.pass_(101)
+        assert (mine.done(), other.done()) == (False, True)
+    with pytest.raises(CallTimeout):
+        await other
+    await clock.pass_(101)
+    with pytest.raises(CallTimeout):
+        await mine
+
+
+async def test_the_hard_deadline_counts_on_while_the_other_side_waits(monkeypatch: pytest.MonkeyPatch):
+    clock = Clock(monkeypatch)
+    end = End()
+    call = asking(end, idle_seconds=100, hard_seconds=1000)
+    await sent_id(end)
+    with end.peer.held():
+        await clock.pass_(101)
+        assert not call.done()
+        await clock.pass_(900)
+        with pytest.raises(CallTimeout, match="hard deadline"):
+            await call
 
 
 async def test_a_request_without_deadlines_waits(monkeypatch: pytest.MonkeyPatch):

@@ -1,11 +1,12 @@
-"""How a tool's definition is shown: whole, compact, and with where it is from."""
+"""How a tool, a prompt or a resource is shown: whole, compact, and with where it is from."""
 
 from __future__ import annotations
 
 from msgspec import Raw
 
 from mcp_workbench.catalog.definition import Definition
-from mcp_workbench.identity import ToolIdentifier, joined_name
+from mcp_workbench.catalog.items import Item
+from mcp_workbench.identity import PromptIdentifier, ServerIdentifier, ToolIdentifier, joined_name
 from mcp_workbench.wire import jsonrpc
 
 
@@ -23,17 +24,33 @@ def native(identifier: ToolIdentifier, definition: Definition) -> Raw:
     fields["name"] = _raw(joined_name(identifier))
     fields["title"] = _raw(_title(fields, identifier))
     fields["description"] = _raw(f"{label} {description}" if description else label)
-    fields["_meta"] = Raw(
-        jsonrpc.encode(
-            {
-                **jsonrpc.members(fields.get("_meta")),
-                "source_server": identifier.server,
-                "toolbox_name": identifier.toolbox,
-                "original_name": identifier.tool,
-            }
-        )
-    )
+    server = ServerIdentifier(identifier.toolbox, identifier.server)
+    fields["_meta"] = _origin(fields.get("_meta"), server, original_name=identifier.tool)
     return Raw(jsonrpc.encode(fields))
+
+
+def prompt(name: str, identifier: PromptIdentifier, item: Item) -> Raw:
+    """A prompt under another name than its own: with the own one as title, and where it is from."""
+    fields = jsonrpc.fields(item.raw)
+    fields["name"] = _raw(name)
+    fields["title"] = _raw(_text(fields.get("title")) or identifier.prompt)
+    server = ServerIdentifier(identifier.toolbox, identifier.server)
+    fields["_meta"] = _origin(fields.get("_meta"), server, original_name=identifier.prompt)
+    return Raw(jsonrpc.encode(fields))
+
+
+def resource(member: str, uri: str, server: ServerIdentifier, item: Item) -> Raw:
+    """A resource or template under another URI than its own, with where it is from."""
+    fields = jsonrpc.fields(item.raw)
+    fields[member] = _raw(uri)
+    fields["_meta"] = _origin(fields.get("_meta"), server, original_uri=item.name)
+    return Raw(jsonrpc.encode(fields))
+
+
+def _origin(meta: Raw | None, server: ServerIdentifier, **original: str) -> Raw:
+    """A server's `_meta`, with which server it is and what it calls the thing itself."""
+    place = {"source_server": server.server, "toolbox_name": server.toolbox}
+    return Raw(jsonrpc.encode({**jsonrpc.members(meta), **place, **original}))
 
 
 def _title(fields: dict[str, Raw], identifier: ToolIdentifier) -> str:

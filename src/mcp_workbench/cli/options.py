@@ -39,9 +39,11 @@ CONFIG_AT_TERMINAL = CONFIG._replace(
 )
 LOG_LEVEL = Option("--log-level", "How much is logged to stderr. Default: $WORKBENCH_LOG, else info.", "LEVEL", LEVELS)
 STRICT = Option("--strict", "Refuse to start when a ${VAR} of the configuration is not set.")
+TOOLBOX = Option("--toolbox", "Serve the tools of this toolbox as they are, instead of the two meta-tools.", "NAME")
+SERVER = Option("--server", "With --toolbox: serve this one server of it, as if it was started directly.", "NAME")
 JSON = Option("--json", "Print JSON, for programs.")
 
-SERVE = (CONFIG, LOG_LEVEL, STRICT)
+SERVE = (CONFIG, TOOLBOX, SERVER, LOG_LEVEL, STRICT)
 CHECK = (CONFIG_AT_TERMINAL, JSON)
 
 

@@ -9,7 +9,10 @@ from mcp_workbench import observe
 from mcp_workbench.cli.terminal import report
 from mcp_workbench.config.load import load_config
 from mcp_workbench.config.locate import find_config
+from mcp_workbench.config.model import Config
 from mcp_workbench.errors import ConfigError
+from mcp_workbench.nearest import nearest_or_known
+from mcp_workbench.shown import shown
 
 HELP = """Serve the toolboxes of a configuration to an MCP host on stdin and stdout.
 
@@ -23,6 +26,7 @@ def run(options: Mapping[str, str]) -> int:
         observe.log.set_level(_level(options))
         path = find_config(options.get("config"), os.environ, terminal=False)
         config = load_config(path, strict=True if "strict" in options else None)
+        chosen = _chosen(config, options.get("toolbox", ""), options.get("server", ""))
     except ConfigError as error:
         return report(error)
     for server in config.servers():
@@ -30,12 +34,29 @@ def run(options: Mapping[str, str]) -> int:
             observe.warning("a variable is not set", variable=missing.variable, path=missing.path)
     from mcp_workbench.serve.greeting import greet  # noqa: PLC0415 -- a wrong configuration is told without it
     from mcp_workbench.serve.streams import claim_standard_streams  # noqa: PLC0415
+    from mcp_workbench.surfaces.hello import View  # noqa: PLC0415
 
     source, sink = claim_standard_streams()
-    greeting = greet(config, source, sink)
+    view = View(*chosen)
+    greeting = greet(config, source, sink, view=view)
     from mcp_workbench.serve.stdio import serve  # noqa: PLC0415 -- loads the event loop, after the first answer
 
-    return serve(config, source, sink, greeting)
+    return serve(config, source, sink, greeting, view=view)
+
+
+def _chosen(config: Config, toolbox: str, server: str) -> tuple[str, str]:
+    """The toolbox and server to be served, if they exist. Raises `ConfigError`."""
+    if server and not toolbox:
+        raise ConfigError("--server needs --toolbox", hint="Say in which toolbox the server is: --toolbox NAME")
+    if not toolbox:
+        return "", ""
+    if (chosen := config.toolboxes.get(toolbox)) is None:
+        problem = f"Toolbox '{shown(toolbox)}' not found"
+        raise ConfigError(problem, file=config.file, hint=nearest_or_known(toolbox, config.toolboxes, "toolboxes"))
+    if server and server not in chosen.servers:
+        problem = f"Server '{shown(server)}' not found in toolbox '{shown(toolbox)}'"
+        raise ConfigError(problem, file=config.file, hint=nearest_or_known(server, chosen.servers, "servers"))
+    return toolbox, server
 
 
 def _level(options: Mapping[str, str]) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from msgspec import Raw
@@ -11,7 +12,7 @@ from msgspec import Raw
 from mcp_workbench import observe
 from mcp_workbench.errors import Fault, ServerRefused
 from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.wire.exchange import Exchange
+from mcp_workbench.wire.exchange import OnProgress
 from mcp_workbench.wire.jsonrpc import Params
 
 
@@ -19,6 +20,18 @@ def explained(refusal: ServerRefused) -> ServerRefused:
     """A server's JSON-RPC error as a reason fit to be shown: its message without secrets, and its code."""
     message = observe.foreign(str(refusal), DEFAULTS.stderr_tail_bytes) or "an error without a message"
     return ServerRefused(f"{message} (code {refusal.rpc_code})", rpc_code=refusal.rpc_code, data=refusal.data)
+
+
+class Inbound(Protocol):
+    """Who takes what a server starts by itself."""
+
+    def notification(self, method: str, params: Raw) -> None:
+        """Take note. Called in the order of arrival."""
+        ...
+
+    async def request(self, method: str, params: Raw) -> Raw:
+        """Answer the server. Raises `RpcError` to refuse."""
+        ...
 
 
 class Channel(Protocol):
@@ -33,19 +46,36 @@ class Channel(Protocol):
         self,
         method: str,
         params: Params,
-        exchange: Exchange | None = None,
+        on_progress: OnProgress | None = None,
         *,
+        owner: object = None,
         idle_seconds: float = 0,
         hard_seconds: float = 0,
         cancellable: bool = True,
     ) -> Coroutine[Any, Any, Raw]:
-        """Send a request, return its raw result; what the server says meanwhile goes to `exchange`."""
+        """Send a request and return its raw result."""
         ...
 
     def notify(self, method: str, params: Params) -> None: ...
 
-    def listen(self, on_notification: Callable[[str, Raw], None]) -> None:
-        """Hand the server's own notifications to `on_notification`, in order."""
+    def listen(self, inbound: Inbound) -> None:
+        """Hand what the server starts to `inbound`, in order."""
+        ...
+
+    @property
+    def congested(self) -> bool:
+        """The server does not read what we send."""
+        ...
+
+    def held(self, owner: object = None) -> AbstractContextManager[None]:
+        """The server waits for a client meanwhile: its silence is not its own.
+
+        That holds for the requests of `owner`, for all where it is not known which.
+        """
+        ...
+
+    def last_words(self) -> str:
+        """The end of what it said beside the protocol, fit to be shown; may be empty."""
         ...
 
     async def close(self) -> None:

@@ -7,7 +7,8 @@ answer wins. The result, an `Agreement`, stamps what later requests must carry.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
 
 import msgspec
 from msgspec import Raw
@@ -27,21 +28,28 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
 
     version: str
     modern: bool
-    capabilities: Raw = EMPTY_OBJECT
+    hello: Raw = EMPTY_OBJECT
+    """The server's whole first answer."""
+    offers: Mapping[str, Any] = {}
+    """The capabilities that it declared."""
+    envelope: Mapping[str, Any] = {}
+    """What a modern server gets in the `_meta` of every request."""
 
-    def stamp(self, params: Params) -> Params:
-        """`params` as this server wants them."""
+    def stamp(self, params: Params, log_level: str | None = None, capabilities: Raw | None = None) -> Params:
+        """`params` as this server wants them; `capabilities` are those of who calls now."""
         if not self.modern:
             return params
-        return {**params, "_meta": {**params.get("_meta", {}), **_envelope(self.version)}}
+        meta = {**params.get("_meta", {}), **self.envelope}
+        if capabilities is not None:
+            meta[eras.CLIENT_CAPABILITIES] = capabilities
+        if log_level is not None:
+            meta[eras.LOG_LEVEL] = log_level
+        return {**params, "_meta": meta}
 
     def declares(self, capability: str, feature: str) -> bool:
         """Whether the server declared e.g. `tools.listChanged`."""
-        try:
-            declared: Any = msgspec.json.decode(self.capabilities)
-            return declared[capability][feature] is True
-        except (msgspec.DecodeError, RecursionError, KeyError, TypeError, IndexError):
-            return False
+        declared = self.offers.get(capability)
+        return isinstance(declared, dict) and cast("dict[str, Any]", declared).get(feature) is True
 
 
 class _Discovered(msgspec.Struct, rename="camel"):
@@ -54,19 +62,22 @@ class _Initialized(msgspec.Struct, rename="camel"):
     capabilities: Raw = EMPTY_OBJECT
 
 
-async def negotiate(channel: Channel, limits: Limits, *, modern: bool | None = None) -> Agreement:
-    """Agree with the server on a protocol. `modern` is what it spoke last time, if known.
+async def negotiate(
+    channel: Channel, limits: Limits, *, declared: Raw = EMPTY_OBJECT, modern: bool | None = None
+) -> Agreement:
+    """Agree with the server on a protocol.
 
-    Raises a `Fault`: `NegotiationFailed`, or whatever ended the connection.
+    `declared` are the capabilities of the client that it will work for; `modern` is what it spoke last
+    time, if known. Raises a `Fault`: `NegotiationFailed`, or whatever ended the connection.
     """
     if modern is False:
-        return await _initialize(channel)
-    probe = asyncio.ensure_future(_discover(channel))
+        return await _initialize(channel, declared)
+    probe = asyncio.ensure_future(_discover(channel, declared))
     asked = [probe]
     try:
         await asyncio.wait(asked, timeout=limits.probe_patience_seconds)
         if not _is_settled(probe, channel):
-            asked.append(asyncio.ensure_future(_initialize(channel)))
+            asked.append(asyncio.ensure_future(_initialize(channel, declared)))
         return await _first_good(asked)
     finally:
         for task in asked:
@@ -90,20 +101,26 @@ async def _first_good(tasks: list[asyncio.Task[Agreement]]) -> Agreement:
     return tasks[-1].result()
 
 
-async def _discover(channel: Channel) -> Agreement:
+async def _discover(channel: Channel, declared: Raw) -> Agreement:
     version = MODERN_VERSIONS[-1]
-    raw = await channel.request("server/discover", {"_meta": _envelope(version)}, cancellable=False)
+    envelope: dict[str, Any] = {
+        eras.PROTOCOL_VERSION: version,
+        eras.CLIENT_INFO: eras.SELF,
+        eras.CLIENT_CAPABILITIES: declared,
+    }
+    raw = await channel.request("server/discover", {"_meta": envelope}, cancellable=False)
     try:
         found = msgspec.json.decode(raw, type=_Discovered)
     except (msgspec.DecodeError, RecursionError):
         raise NegotiationFailed("it answered server/discover with something else") from None
     if version not in found.supported_versions:
         raise NegotiationFailed("it supports no modern version that we know")
-    return Agreement(version=version, modern=True, capabilities=found.capabilities)
+    offers = _offers(found.capabilities)
+    return Agreement(version=version, modern=True, hello=raw, offers=offers, envelope=envelope)
 
 
-async def _initialize(channel: Channel) -> Agreement:
-    params = {"protocolVersion": HANDSHAKE_VERSIONS[-1], "capabilities": {}, "clientInfo": eras.SELF}
+async def _initialize(channel: Channel, declared: Raw) -> Agreement:
+    params = {"protocolVersion": HANDSHAKE_VERSIONS[-1], "capabilities": declared, "clientInfo": eras.SELF}
     try:
         raw = await channel.request("initialize", params, cancellable=False)
         found = msgspec.json.decode(raw, type=_Initialized)
@@ -114,12 +131,12 @@ async def _initialize(channel: Channel) -> Agreement:
     if found.protocol_version not in HANDSHAKE_VERSIONS:
         raise NegotiationFailed(f"it speaks only protocol version {observe.foreign(found.protocol_version)}")
     channel.notify("notifications/initialized", {})
-    return Agreement(version=found.protocol_version, modern=False, capabilities=found.capabilities)
+    return Agreement(version=found.protocol_version, modern=False, hello=raw, offers=_offers(found.capabilities))
 
 
-def _envelope(version: str) -> dict[str, Any]:
-    return {
-        eras.PROTOCOL_VERSION: version,
-        eras.CLIENT_INFO: eras.SELF,
-        eras.CLIENT_CAPABILITIES: EMPTY_OBJECT,
-    }
+def _offers(capabilities: Raw) -> dict[str, Any]:
+    """What a server declared; nothing where that can't be read."""
+    try:
+        return msgspec.json.decode(capabilities, type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError):
+        return {}

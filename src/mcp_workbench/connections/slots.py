@@ -47,9 +47,13 @@ class Slots:
         if not turn.done():
             turn.set_exception(Overloaded(f"no slot became free within {self._wait_seconds:g} s"))
 
+    def reclaim(self) -> None:
+        """Take a slot that was lent, though it may be in use: for a while there is one more than there should be."""
+        self._free -= 1
+
     def release(self) -> None:
         """Hand the slot to the next that still waits, else keep it."""
-        while self._queue:
+        while self._queue and self._free >= 0:
             turn = self._queue.popleft()
             if not turn.done():
                 turn.set_result(None)

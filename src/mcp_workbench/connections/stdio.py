@@ -15,6 +15,7 @@ from msgspec import Raw
 
 from mcp_workbench import observe
 from mcp_workbench.config.model import Launch
+from mcp_workbench.connections.base import Inbound
 from mcp_workbench.connections.processes import Child, Processes, exit_text
 from mcp_workbench.errors import Fault, ProtocolViolation, ServerExited, ShuttingDown
 from mcp_workbench.limits import Limits
@@ -44,6 +45,7 @@ class StdioChannel:
         self._peer = self._inbox.peer = Peer(self._writer, self._inbox, answers_always=False)
         self.request = self._peer.request
         self.notify = self._peer.notify
+        self.held = self._peer.held
         self._output_over = self._loop.create_future()
         self.ended: asyncio.Future[Fault] = self._loop.create_future()
 
@@ -68,8 +70,12 @@ class StdioChannel:
 
     # -- Channel
 
-    def listen(self, on_notification: Callable[[str, Raw], None]) -> None:
-        self._inbox.on_notification = on_notification
+    @property
+    def congested(self) -> bool:
+        return self._peer.congested
+
+    def listen(self, inbound: Inbound) -> None:
+        self._inbox.inbound = inbound
 
     async def close(self) -> None:
         if self._closing is None:
@@ -108,16 +114,12 @@ class StdioChannel:
         """Learn as much as comes quickly: the last answers, the exit status, the last words."""
         events = (self._child.exited, self._output_over, self._stderr.over)
         await asyncio.wait(events, timeout=self._limits.obituary_seconds)
-        self._end(ServerExited(self.last_words()))
-
-    def last_words(self) -> str:
-        """How it ended and the end of its stderr, fit to be shown."""
         exited = self._child.exited
         how = exit_text(exited.result()) if exited.done() else "closed its output"
-        tail = self._stderr.tail(self._limits.stderr_tail_bytes)
-        return f"it {how}; its last words:\n{tail}" if tail else f"it {how}"
+        tail = self.last_words()
+        self._end(ServerExited(f"it {how}; its last words:\n{tail}" if tail else f"it {how}"))
 
-    def stderr_tail(self) -> str:
+    def last_words(self) -> str:
         return self._stderr.tail(self._limits.stderr_tail_bytes)
 
     def _end(self, fault: Fault) -> None:
@@ -139,16 +141,19 @@ class Inbox:
         self._noise_bytes = 0
         self._is_noise = False
         self._sampled = False
-        self.on_notification: Callable[[str, Raw], None] = lambda _method, _params: None
+        self.inbound: Inbound | None = None
 
     async def request(self, method: str, params: Raw, line: Line) -> Raw:  # noqa: ARG002 -- Handler's signature
-        """`ping` is ours to answer; nothing else was offered to the server."""
+        """`ping` is ours to answer; the rest is for whoever listens."""
         if method == "ping":
             return jsonrpc.EMPTY_OBJECT
-        raise RpcError(jsonrpc.METHOD_NOT_FOUND, f"Method not found: {shown(method)}")
+        if self.inbound is None:
+            raise RpcError(jsonrpc.METHOD_NOT_FOUND, f"Method not found: {shown(method)}")
+        return await self.inbound.request(method, params)
 
     def notification(self, method: str, params: Raw) -> None:
-        self.on_notification(method, params)
+        if self.inbound is not None:
+            self.inbound.notification(method, params)
 
     def unreadable(self, line: bytes, problem: Unreadable) -> None:
         """An answer in a broken message fails its call; other broken messages end the connection."""

@@ -10,73 +10,56 @@ failure reaches a caller of another server.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Callable, Coroutine
-from typing import Any, Literal, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from msgspec import Raw
 
 from mcp_workbench import observe
-from mcp_workbench.config.model import Launch, ServerConfig
 from mcp_workbench.connections.base import Channel
+from mcp_workbench.connections.connection import Connection
 from mcp_workbench.connections.negotiate import Agreement, negotiate
-from mcp_workbench.connections.processes import Processes
 from mcp_workbench.connections.slots import Slots
-from mcp_workbench.connections.stdio import StdioChannel
-from mcp_workbench.errors import (
-    Fault,
-    InputUnavailable,
-    ProtocolViolation,
-    ServerExited,
-    ShuttingDown,
-    SpawnFailed,
-    StartupTimeout,
-    TransportUnavailable,
-    VariableMissing,
-)
+from mcp_workbench.errors import Fault, ProtocolViolation, ServerExited, ShuttingDown, SpawnFailed, StartupTimeout
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire import jsonrpc
-from mcp_workbench.wire.eras import LIST_CHANGED
+from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange
-from mcp_workbench.wire.jsonrpc import Params
+from mcp_workbench.wire.jsonrpc import Params, RpcError
 from mcp_workbench.wire.tasks import heard
 
 T = TypeVar("T")
 State = Literal["idle", "starting", "ready", "closed"]
+OpenChannel: TypeAlias = Callable[[], Awaitable[Channel]]
+"""Opens a wire to the server. Raises the `Fault` that prevents it."""
 
 
-class Connection:
-    """A channel on which a protocol was agreed."""
+class Events(Protocol):
+    """Who is told what happens on a server's connections."""
 
-    def __init__(self, channel: Channel, agreement: Agreement) -> None:
-        self.channel = channel
-        self.agreement = agreement
+    def connected(self, connection: Connection, *, again: bool) -> None:
+        """There is a new connection; `again` if there was one before."""
+        ...
 
-    def request(
-        self,
-        method: str,
-        params: Params,
-        exchange: Exchange | None = None,
-        *,
-        idle_seconds: float = 0,
-        hard_seconds: float = 0,
-    ) -> Coroutine[Any, Any, Raw]:
-        """As `Channel.request`, with what the server's era wants in every request."""
-        stamped = self.agreement.stamp(params)
-        return self.channel.request(method, stamped, exchange, idle_seconds=idle_seconds, hard_seconds=hard_seconds)
+    def notified(self, connection: Connection, method: str, params: Raw) -> None:
+        """The server says something that belongs to no request. Called in order."""
+        ...
+
+    async def asked(self, connection: Connection, method: str, params: Raw) -> Raw:
+        """The server asks something. Raises `RpcError` to refuse."""
+        ...
 
 
 class Supervisor:
     """The connection to one server, whether it is there or not."""
 
-    def __init__(
-        self, server: ServerConfig, processes: Processes, limits: Limits, on_list_changed: Callable[[], None]
-    ) -> None:
-        self._server = server
-        self._processes = processes
+    def __init__(self, label: str, open_channel: OpenChannel, caller: Caller, limits: Limits, events: Events) -> None:
+        """`caller` stands for all that it works for: they declare the same and speak the same era."""
+        self._label = label
+        self._open_channel = open_channel
+        self._caller = caller
         self._limits = limits
-        self._on_list_changed = on_list_changed
-        self._label = f"{server.toolbox}/{server.name}"
+        self._events = [events]
         self._slots = Slots(limits.in_flight, limits.queued, limits.queue_wait_seconds)
         self._owners: set[asyncio.Task[None]] = set()
         self._closing = asyncio.Event()
@@ -96,6 +79,15 @@ class Supervisor:
         return await asyncio.shield(self._ready)
 
     @property
+    def is_modern(self) -> bool:
+        """Whether the server is known to be of the modern era, and so takes each request by itself."""
+        return self._modern is True
+
+    def join(self, events: Events) -> None:
+        """Somebody else uses it too, and hears what it says."""
+        self._events.append(events)
+
+    @property
     def current(self) -> Connection | None:
         """The connection that is there now."""
         ready = self._ready
@@ -103,25 +95,16 @@ class Supervisor:
             return None
         return ready.result()
 
-    async def call(self, params: Params, exchange: Exchange | None) -> Raw:
-        """`tools/call` on the server, in one of its slots and within the deadlines of a call."""
+    async def forward(self, method: str, params: Params, exchange: Exchange | None) -> Raw:
+        """A client's request to the server, in one of its slots and within the deadlines of a call."""
         if not self._slots.take():
             await self._slots.wait()
         try:
             # It may have died while a slot was waited for.
             connection = self.current or await self.connection()
-            result = await connection.request(
-                "tools/call",
-                params,
-                exchange,
-                idle_seconds=self._limits.call_idle_timeout_seconds,
-                hard_seconds=self._limits.call_hard_timeout_seconds,
-            )
+            return await connection.forward(method, params, exchange)
         finally:
             self._slots.release()
-        if connection.agreement.modern:
-            _refuse_question(result)
-        return result
 
     async def close(self) -> None:
         """End the connection and everything that it started; nothing starts after this."""
@@ -155,8 +138,8 @@ class Supervisor:
         if self.state != "closed":
             self.state = "ready"
         ready.set_result(connection)
-        if self._was_ready:
-            self._on_list_changed()  # A new process may offer other tools than the one that died.
+        for events in self._events:
+            events.connected(connection, again=self._was_ready)
         self._was_ready = True
         observe.info("a server is ready", server=self._label, protocol=connection.agreement.version)
         try:
@@ -189,39 +172,29 @@ class Supervisor:
         return await self._open_once(modern=False)
 
     async def _open_once(self, *, modern: bool | None) -> Connection:
-        channel = await StdioChannel.open(self._processes, _launch(self._server), self._label, self._limits)
+        channel = await self._open_channel()
+        listener = _Listener(self._events, self._limits)
+        channel.listen(listener)
         try:
             agreement = await self._agree(channel, modern=modern)
         except BaseException:
             await channel.close()
             raise
         self._modern = agreement.modern
-        connection = Connection(channel, agreement)
-        self._listen(connection)
+        takes_turns = self._caller.modern and self._caller.can_be_asked and not agreement.modern
+        connection = Connection(channel, agreement, self._slots, self._limits, takes_turns=takes_turns)
+        listener.begin(connection)
         return connection
 
-    async def _agree(self, channel: StdioChannel, *, modern: bool | None) -> Agreement:
+    async def _agree(self, channel: Channel, *, modern: bool | None) -> Agreement:
         seconds = self._limits.startup_timeout_seconds
         try:
             async with asyncio.timeout(seconds):
-                return await negotiate(channel, self._limits, modern=modern)
+                return await negotiate(channel, self._limits, declared=self._caller.capabilities, modern=modern)
         except TimeoutError:
-            tail = channel.stderr_tail()
+            tail = channel.last_words()
             words = f"; its last words:\n{tail}" if tail else ""
             raise StartupTimeout(f"it did not answer within {seconds:g} s{words}") from None
-
-    def _listen(self, connection: Connection) -> None:
-        """Hear of changes of the list: older servers tell by themselves, modern ones if asked."""
-        connection.channel.listen(self._notified)
-        if connection.agreement.modern and connection.agreement.declares("tools", "listChanged"):
-            subscription = asyncio.ensure_future(_subscribe(connection))
-            self._owners.add(subscription)
-            subscription.add_done_callback(self._owners.discard)
-
-    def _notified(self, method: str, params: Raw) -> None:
-        del params
-        if method == LIST_CHANGED and self.state != "closed":
-            self._on_list_changed()
 
     async def _or_closing(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of `work`, which is cancelled when we close. Then: raises `ShuttingDown`."""
@@ -238,16 +211,29 @@ class Supervisor:
             closing.cancel()
 
 
-def _launch(server: ServerConfig) -> Launch:
-    """How to start it. Raises the reason why it can't be started."""
-    if server.missing:
-        names = ", ".join(f"{missing.variable} (for {missing.path})" for missing in server.missing)
-        raise VariableMissing(f"not set in the environment: {names}", hint="Set it, or give a default: ${NAME:-value}")
-    if isinstance(server.target, Launch):
-        return server.target
-    raise TransportUnavailable(
-        "servers with a url are not supported by this version", hint="Use a server with a command."
-    )
+class _Listener:
+    """What a server starts, from its first word on. A few questions may come before we know of the agreement."""
+
+    def __init__(self, events: list[Events], limits: Limits) -> None:
+        self._events = events
+        self._patience = limits.questions
+        self._connection: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
+
+    def begin(self, connection: Connection) -> None:
+        self._connection.set_result(connection)
+
+    def notification(self, method: str, params: Raw) -> None:
+        if self._connection.done():
+            for events in self._events:
+                events.notified(self._connection.result(), method, params)
+
+    async def request(self, method: str, params: Raw) -> Raw:
+        if not self._connection.done():
+            if not self._patience:
+                raise RpcError(jsonrpc.INVALID_REQUEST, "Nothing is agreed on yet")
+            self._patience -= 1
+            await asyncio.shield(self._connection)
+        return await self._events[0].asked(self._connection.result(), method, params)
 
 
 def _is_over(ready: asyncio.Future[Connection]) -> bool:
@@ -255,17 +241,5 @@ def _is_over(ready: asyncio.Future[Connection]) -> bool:
     return ready.done() and ready.exception() is None and ready.result().channel.ended.done()
 
 
-def _refuse_question(result: Raw) -> None:
-    """A modern server may answer with a question, though we declared that nobody can be asked."""
-    if jsonrpc.is_object(result) and bytes(jsonrpc.fields(result).get("resultType", b"")) == b'"input_required"':
-        raise InputUnavailable("it asks for input, which can't be given through the workbench")
-
-
 async def _ended(channel: Channel) -> Fault:
     return await asyncio.shield(channel.ended)
-
-
-async def _subscribe(connection: Connection) -> None:
-    """Keep a subscription open as long as the connection lasts; a refusal is no harm."""
-    with contextlib.suppress(Fault):
-        await connection.request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})

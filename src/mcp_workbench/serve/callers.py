@@ -5,25 +5,39 @@ A handshake client says who it is once, in `initialize`. A modern one says it in
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Raw
 
+from mcp_workbench.limits import DEFAULTS
+from mcp_workbench.surfaces.hello import EVERYTHING, View
 from mcp_workbench.wire import eras, jsonrpc
-from mcp_workbench.wire.caller import Caller
+from mcp_workbench.wire.caller import LEVELS, QUESTIONS, Caller
 from mcp_workbench.wire.eras import HANDSHAKE_VERSIONS, MODERN_VERSIONS
 from mcp_workbench.wire.jsonrpc import RpcError
 
-ASKABLE = ("sampling", "elicitation", "roots")
+
+class Declared(NamedTuple):
+    """What a client declared."""
+
+    capabilities: Raw
+    canonical: bytes
+    """The same, however it was written."""
+    answers: frozenset[str]
+    """The questions that it allows."""
 
 
 class Callers:
     """The caller of each request on one connection."""
 
-    def __init__(self) -> None:
+    def __init__(self, audience: str = "", view: View = EVERYTHING) -> None:
+        self.audience = audience
+        """What tells this client's session from others."""
+        self._view = view
         self._modern: bool | None = None
         self._handshake: Caller | None = None
+        self._declared: dict[bytes, Declared] = {}
 
     def of(self, method: str, params: dict[str, Raw]) -> Caller:
         """Who makes this request. Raises `RpcError` where the era or the order is wrong."""
@@ -38,6 +52,10 @@ class Callers:
                 jsonrpc.INVALID_REQUEST, "This connection began with initialize; send no per-request version"
             )
         return self._handshake_caller(method, params)
+
+    def forget(self) -> None:
+        """A handshake failed: the client may begin again."""
+        self._modern = self._handshake = None
 
     def _modern_caller(self, method: str, params: dict[str, Raw], meta: dict[str, Raw]) -> Caller:
         if method == "initialize":
@@ -54,40 +72,76 @@ class Callers:
         if not jsonrpc.is_object(capabilities):
             raise RpcError(jsonrpc.INVALID_PARAMS, f"{eras.CLIENT_CAPABILITIES} must be an object")
         level = _value(meta.get(eras.LOG_LEVEL))
-        return _caller(version, capabilities, modern=True, log_level=level if isinstance(level, str) else None)
+        if level is not None and level not in LEVELS:
+            raise RpcError(jsonrpc.INVALID_PARAMS, f"{eras.LOG_LEVEL} must be one of {', '.join(LEVELS)}")
+        return self._caller(version, capabilities, modern=True, log_level=level)
 
     def _handshake_caller(self, method: str, params: dict[str, Raw]) -> Caller:
         if method == "initialize":
             if self._handshake is not None:
                 raise RpcError(jsonrpc.INVALID_REQUEST, "This connection is initialized already")
-            self._handshake = _initializing(params)
+            self._handshake = self._initializing(params)
         elif self._handshake is None:
             if method == "ping":
-                return _caller(HANDSHAKE_VERSIONS[-1], jsonrpc.EMPTY_OBJECT, modern=False)
+                return self._caller(HANDSHAKE_VERSIONS[-1], jsonrpc.EMPTY_OBJECT, modern=False)
             raise RpcError(jsonrpc.INVALID_REQUEST, "The first request must be initialize")
         return self._handshake
 
+    def _initializing(self, params: dict[str, Raw]) -> Caller:
+        requested = _value(params.get("protocolVersion"))
+        if not isinstance(requested, str):
+            raise RpcError(jsonrpc.INVALID_PARAMS, "protocolVersion must be a string")
+        version = requested if requested in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
+        capabilities = params.get("capabilities", jsonrpc.EMPTY_OBJECT)
+        if not jsonrpc.is_object(capabilities):
+            raise RpcError(jsonrpc.INVALID_PARAMS, "capabilities must be an object")
+        return self._caller(version, capabilities, modern=False)
 
-def _initializing(params: dict[str, Raw]) -> Caller:
-    requested = _value(params.get("protocolVersion"))
-    if not isinstance(requested, str):
-        raise RpcError(jsonrpc.INVALID_PARAMS, "protocolVersion must be a string")
-    version = requested if requested in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
-    capabilities = params.get("capabilities", jsonrpc.EMPTY_OBJECT)
-    if not jsonrpc.is_object(capabilities):
-        raise RpcError(jsonrpc.INVALID_PARAMS, "capabilities must be an object")
-    return _caller(version, capabilities, modern=False)
+    def _caller(self, version: str, capabilities: Raw, *, modern: bool, log_level: str | None = None) -> Caller:
+        written = bytes(capabilities)
+        if len(written) > DEFAULTS.capabilities_bytes:
+            raise RpcError(jsonrpc.INVALID_PARAMS, f"Capabilities over {DEFAULTS.capabilities_bytes} bytes")
+        declared = self._declared.get(written)
+        if declared is None:
+            # A client writes the same every time. One that does not can't make this grow.
+            declared = _read_declared(capabilities, self._view, modern=modern)
+            if len(self._declared) >= DEFAULTS.places:
+                self._declared.clear()
+            self._declared[written] = declared
+        return Caller(
+            version=version,
+            modern=modern,
+            capabilities=declared.capabilities,
+            audience=self.audience,
+            log_level=log_level,
+            answers=declared.answers,
+            key=(self.audience, modern, declared.canonical),
+        )
 
 
-def _caller(version: str, capabilities: Raw, *, modern: bool, log_level: str | None = None) -> Caller:
-    declared = jsonrpc.members(capabilities)
-    return Caller(
-        version=version,
-        modern=modern,
-        capabilities=capabilities,
-        log_level=log_level,
-        can_be_asked=any(name in declared for name in ASKABLE),
-    )
+def _read_declared(capabilities: Raw, view: View, *, modern: bool) -> Declared:
+    """What is passed on of it. Tasks are left out where they can't pass.
+
+    They are different things in the two eras, the two meta-tools have none, and a task that a client
+    does for one server is none of another's business.
+    """
+    declared: dict[str, Any] = dict(jsonrpc.members(capabilities))
+    answers = frozenset(method for method, name in QUESTIONS.items() if name in declared)
+    extensions = jsonrpc.members(declared.get("extensions"))
+    changed = not view.server and declared.pop("tasks", None) is not None
+    if not (modern and view.has_tasks) and extensions.pop(eras.TASKS, None) is not None:
+        declared["extensions"] = extensions
+        changed = True
+    if changed:
+        capabilities = Raw(jsonrpc.encode(declared))
+    return Declared(capabilities, _canonical(capabilities), answers)
+
+
+def _canonical(capabilities: Raw) -> bytes:
+    try:
+        return msgspec.json.encode(msgspec.json.decode(capabilities), order="sorted")
+    except (msgspec.DecodeError, RecursionError):
+        return bytes(capabilities)
 
 
 def _unsupported(requested: Any) -> RpcError:

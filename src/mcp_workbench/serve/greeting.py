@@ -16,7 +16,7 @@ from msgspec import UNSET, Raw
 from mcp_workbench.config.model import Config
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.serve.callers import Callers
-from mcp_workbench.surfaces.wording import instructions
+from mcp_workbench.surfaces.hello import EVERYTHING, Hello, View, static_hello
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.caller import Caller
 
@@ -30,49 +30,49 @@ class Greeting(NamedTuple):
     unread: bytes = b""
 
 
-def greet(config: Config, source: int, sink: int, limits: Limits = DEFAULTS) -> Greeting:
+def greet(config: Config, source: int, sink: int, limits: Limits = DEFAULTS, *, view: View = EVERYTHING) -> Greeting:
     """Answer the first request if it is there and asks who we are. Never waits."""
+    callers = new_callers(view)
+    if view.server:  # it must be asked who it is
+        return Greeting(callers)
     received = _waiting(source, limits)
     line, ended, rest = received.partition(b"\n")
-    callers = Callers()
-    answer = _answer(config, callers, line, limits) if ended else None
+    answer = _answer(config, view, callers, line, limits) if ended else None
     if answer is None or not _write(sink, answer, limits):
-        return Greeting(Callers(), received)
+        return Greeting(new_callers(view), received)
     return Greeting(callers, rest)
 
 
-def initialize_result(caller: Caller, text: str, *, changes: bool) -> Raw:
+def new_callers(view: View) -> Callers:
+    """The callers of a new client, which is told apart from every other."""
+    return Callers(os.urandom(DEFAULTS.audience_bytes).hex(), view)
+
+
+def initialize_result(caller: Caller, hello: Hello) -> Raw:
     """The answer to a handshake client's first request."""
-    return Raw(
-        jsonrpc.encode(
-            {
-                "protocolVersion": caller.version,
-                "capabilities": _capabilities(changes=changes),
-                "serverInfo": eras.SELF,
-                "instructions": text,
-            }
-        )
-    )
+    result: dict[str, Any] = {
+        "protocolVersion": caller.version,
+        "capabilities": hello.capabilities,
+        "serverInfo": hello.server_info,
+    }
+    return Raw(jsonrpc.encode(result | _instructions(hello)))
 
 
-def discover_result(text: str, limits: Limits, *, changes: bool) -> Raw:
+def discover_result(hello: Hello, limits: Limits) -> Raw:
     """The answer to a modern client that asks what we are."""
-    return Raw(
-        jsonrpc.encode(
-            {
-                "supportedVersions": list(eras.MODERN_VERSIONS),
-                "capabilities": _capabilities(changes=changes),
-                "instructions": text,
-                "ttlMs": limits.list_ttl_ms,
-                "cacheScope": "private",
-                **COMPLETE,
-            }
-        )
-    )
+    result: dict[str, Any] = {
+        "supportedVersions": list(eras.MODERN_VERSIONS),
+        "capabilities": hello.capabilities,
+        "ttlMs": limits.list_ttl_ms,
+        "cacheScope": "private",
+        "resultType": "complete",
+        "_meta": {eras.SERVER_INFO: hello.server_info},
+    }
+    return Raw(jsonrpc.encode(result | _instructions(hello)))
 
 
-def _capabilities(*, changes: bool) -> dict[str, Any]:
-    return {"tools": {"listChanged": True} if changes else {}}
+def _instructions(hello: Hello) -> dict[str, Any]:
+    return {"instructions": hello.instructions} if hello.instructions else {}
 
 
 def _waiting(source: int, limits: Limits) -> bytes:
@@ -87,7 +87,7 @@ def _waiting(source: int, limits: Limits) -> bytes:
         return b""
 
 
-def _answer(config: Config, callers: Callers, line: bytes, limits: Limits) -> bytes | None:
+def _answer(config: Config, view: View, callers: Callers, line: bytes, limits: Limits) -> bytes | None:
     """The answer to a greeting; None for anything else, errors included: they can wait."""
     try:
         message = jsonrpc.read(line)
@@ -98,10 +98,10 @@ def _answer(config: Config, callers: Callers, line: bytes, limits: Limits) -> by
         return None
     if caller.modern == (message.method == "initialize"):
         return None
-    text, changes = instructions(config), config.tool_mode == "dynamic"
+    hello = static_hello(config, view, modern=caller.modern)
     if caller.modern:
-        return jsonrpc.result_line(message.id, discover_result(text, limits, changes=changes))
-    return jsonrpc.result_line(message.id, initialize_result(caller, text, changes=changes))
+        return jsonrpc.result_line(message.id, discover_result(hello, limits))
+    return jsonrpc.result_line(message.id, initialize_result(caller, hello))
 
 
 def _write(sink: int, answer: bytes, limits: Limits) -> bool:

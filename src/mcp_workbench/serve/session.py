@@ -1,209 +1,243 @@
 """One client: what its requests mean, in either era, on any front.
 
-A front reads messages and knows who sent them; a surface knows which tools there are. Between them
-a session answers the protocol's methods, makes an `Exchange` of each call, and keeps what outlives a
-request: calls that wait for a modern client's answer, and its subscriptions.
+A front reads messages and knows who sent them; a surface knows what there is. Between them a session
+keeps to the client's era: it makes an `Exchange` of each request, parks calls that wait for a modern
+client's answer, and tells the client what servers say.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
 
+from mcp_workbench.errors import InputUnavailable, WorkbenchError
+from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.serve.greeting import COMPLETE, discover_result, initialize_result
+from mcp_workbench.serve.parking import Parking
+from mcp_workbench.serve.subscribers import Subscribers
 from mcp_workbench.shown import shown
-from mcp_workbench.surfaces.base import Surface
+from mcp_workbench.surfaces.base import Method, Surface
+from mcp_workbench.surfaces.forwarding import as_rpc_error
 from mcp_workbench.wire import eras, jsonrpc
-from mcp_workbench.wire.eras import LIST_CHANGED
-from mcp_workbench.wire.exchange import Answer, Caller, Exchange, Line, Question
-from mcp_workbench.wire.jsonrpc import RpcError
+from mcp_workbench.wire.caller import Caller
+from mcp_workbench.wire.exchange import Answer, Exchange, Line, OnProgress, Question
+from mcp_workbench.wire.jsonrpc import Params, RpcError
+from mcp_workbench.workbench import Workbench
 
-ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+Own = Callable[[Caller, Line, dict[str, Raw]], Awaitable[Raw]]
 
-Method = Callable[[Caller, Line, dict[str, Raw]], Awaitable[Raw]]
-
-
-class Parked(msgspec.Struct, frozen=True):
-    """A call that waits for its client's answer."""
-
-    exchange: Exchange
-    principal: str
-    name: str
-    timer: asyncio.TimerHandle
+HANDSHAKE_ONLY: Final = frozenset(
+    {
+        "initialize",
+        "ping",
+        "resources/subscribe",
+        "resources/unsubscribe",
+        "logging/setLevel",
+        "tasks/list",
+        "tasks/result",
+    }
+)
+MODERN_ONLY: Final = frozenset({"server/discover", "subscriptions/listen", "tasks/update"})
+MAY_ASK: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
+"""Requests that a modern client may be asked in answer to."""
+CACHED: Final = frozenset(
+    {"tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"}
+)
+"""Results that tell a modern client how long it may keep them."""
+_OURS = frozenset({"name", "arguments"})
 
 
 class Session:
-    """Answers one client."""
+    """Answers one client, and is how servers reach it."""
 
-    def __init__(self, surface: Surface, line: Line, limits: Limits = DEFAULTS) -> None:
+    def __init__(
+        self, workbench: Workbench, surface: Surface, line: Line, audience: str, limits: Limits = DEFAULTS
+    ) -> None:
         self._surface = surface
         self._line = line
         self._limits = limits
         self._greeted = False
-        self._parked: dict[str, Parked] = {}
-        self._subscribers: set[Line] = set()
-        self._subscriptions_over = asyncio.Event()
-        shared = {"tools/list": self._list_tools, "tools/call": self._call_tool}
-        self._handshake_methods: dict[str, Method] = {
-            "initialize": self._initialize,
-            "ping": self._ping,
-            **shared,
-        }
-        self._modern_methods: dict[str, Method] = {
+        self._caller: Caller | None = None
+        self._announced: dict[str, bool] = {}
+        """Kinds of lists whose change was told just now, and whether they changed again since."""
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._parking = Parking(limits)
+        self._subscribers = Subscribers(surface, limits)
+        self._handshake_methods: dict[str, Own] = {"initialize": self._initialize, "ping": self._ping}
+        self._modern_methods: dict[str, Own] = {
             "server/discover": self._discover,
-            "subscriptions/listen": self._listen,
-            **shared,
+            "subscriptions/listen": self._subscribers.listen,
         }
         surface.watch(self.publish)
+        workbench.join(audience, self)
 
     def handle(self, caller: Caller, line: Line, method: str, params: dict[str, Raw]) -> Awaitable[Raw]:
         """The result of a request. Raises `RpcError`."""
-        handler = (self._modern_methods if caller.modern else self._handshake_methods).get(method)
+        self._caller = caller
+        own = (self._modern_methods if caller.modern else self._handshake_methods).get(method)
+        if own is not None:
+            return _named(own(caller, line, params))
+        handler = None
+        if method not in (HANDSHAKE_ONLY if caller.modern else MODERN_ONLY):
+            handler = self._surface.method(method)
         if handler is None:
             raise RpcError(jsonrpc.METHOD_NOT_FOUND, f"Method not found: {shown(method)}")
-        return handler(caller, line, params)
+        return self._answer(caller, line, method, handler, params)
 
-    def notice(self, method: str) -> None:
-        """A notification from the client; cancellations are the peer's business."""
+    def notice(self, method: str, params: dict[str, Raw]) -> None:
+        """A notification from the client; cancellations and progress are the peer's business."""
         if method == "notifications/initialized":
             self._greeted = True
+        elif self._caller is not None:
+            self._surface.notice(self._caller, method, params)
 
-    def publish(self) -> None:
-        """The list of tools changed: tell a handshake client, and every modern subscription."""
+    def publish(self, kind: str) -> None:
+        """A list changed: tell a handshake client, and every modern subscription."""
+        if kind in self._announced:
+            self._announced[kind] = True  # soon, and once for all that changed until then
+            return
+        method = f"notifications/{kind}/list_changed"
         if self._greeted:
-            self._line.notify(LIST_CHANGED, {})
-        for line in self._subscribers:
-            line.notify(LIST_CHANGED, {"_meta": {eras.SUBSCRIPTION_ID: line.request_id}})
+            self._line.notify(method, {})
+        self._subscribers.tell(method, {})
+        self._announced[kind] = False
+        interval = self._limits.announce_interval_seconds
+        self._timers[kind] = asyncio.get_running_loop().call_later(interval, self._announce_again, kind)
+
+    def _announce_again(self, kind: str) -> None:
+        if self._announced.pop(kind, False):
+            self.publish(kind)
 
     def end_subscriptions(self) -> None:
         """Answer every subscription: there will be no more to tell."""
-        self._subscriptions_over.set()
+        self._subscribers.end()
 
     def close(self) -> None:
         """The client is gone, and so is everybody who waited for it."""
-        self._surface.close()
-        for handle in tuple(self._parked):
-            self._expire(handle)
+        self._parking.clear()
+        for timer in self._timers.values():
+            timer.cancel()
 
-    # -- methods
+    # -- Client: what servers say
+
+    def tell(self, source: ServerIdentifier, method: str, params: dict[str, Raw]) -> None:
+        for translated in self._surface.translate(source, method, params):
+            if (kind := eras.LIST_CHANGED.get(method)) is not None:
+                self.publish(kind)
+            elif self._greeted or method not in eras.KNOWN_NOTICES:
+                self._line.notify(method, translated)
+            else:
+                self._subscribers.tell(method, translated)
+
+    def changed(self, toolbox: str, kind: str) -> None:
+        if self._surface.changed(toolbox, kind):
+            self.publish(kind)
+
+    async def ask(
+        self,
+        source: ServerIdentifier,
+        method: str,
+        params: Params,
+        on_progress: OnProgress | None,
+        exchange: Exchange | None,
+    ) -> Raw:
+        shown_params = self._surface.question(source, method, dict(params))
+        if shown_params is None:
+            raise InputUnavailable(f"{shown(method)} is not asked through the workbench")
+        if exchange is not None:
+            return await exchange.ask(method, shown_params, on_progress)
+        return await self._line.ask(method, shown_params, on_progress)
+
+    # -- methods of the session itself
 
     async def _initialize(self, caller: Caller, line: Line, params: dict[str, Raw]) -> Raw:
         del line, params
-        return initialize_result(caller, self._surface.instructions, changes=self._surface.changes)
+        return initialize_result(caller, await self._surface.hello(caller))
 
     async def _ping(self, caller: Caller, line: Line, params: dict[str, Raw]) -> Raw:
         del caller, line, params
         return jsonrpc.EMPTY_OBJECT
 
     async def _discover(self, caller: Caller, line: Line, params: dict[str, Raw]) -> Raw:
-        del caller, line, params
-        return discover_result(self._surface.instructions, self._limits, changes=self._surface.changes)
+        del line, params
+        return discover_result(await self._surface.hello(caller), self._limits)
 
-    async def _list_tools(self, caller: Caller, line: Line, params: dict[str, Raw]) -> Raw:
-        del line
-        if not _is_absent(params.get("cursor")):
-            raise RpcError(jsonrpc.INVALID_PARAMS, "Invalid cursor: the list has one page")
-        tools = await self._surface.list(caller)
-        if not caller.modern:
-            return _result(tools=tools)
-        ttl = self._limits.dynamic_ttl_ms if self._surface.changes else self._limits.list_ttl_ms
-        return _result(tools=tools, ttlMs=ttl, cacheScope="private", **COMPLETE)
+    # -- methods of the surface
 
-    async def _call_tool(self, caller: Caller, line: Line, params: dict[str, Raw]) -> Raw:
-        name = params.get("name", jsonrpc.NOTHING)
-        if not jsonrpc.is_text(name):
-            raise RpcError(jsonrpc.INVALID_PARAMS, "params.name must be a string")
-        tool = jsonrpc.text(name)
-        if caller.modern and "requestState" in params:
-            exchange = self._resume(caller, line, tool, params)
-            return self._outcome(exchange, tool, await exchange.outcome())
-        exchange = _exchange(caller, line, params)
-        work = self._surface.call(exchange, tool, params.get("arguments", jsonrpc.NOTHING))
-        return self._outcome(exchange, tool, await exchange.run(work))
-
-    async def _listen(self, caller: Caller, line: Line, params: dict[str, Raw]) -> Raw:
-        """A subscription lasts until it is cancelled; it is told of what can change, and was asked for."""
-        del caller
-        wanted = _object(params.get("notifications", jsonrpc.NOTHING), "params.notifications")
-        subscribed = self._surface.changes and bytes(wanted.get("toolsListChanged", b"")) == b"true"
-        honoured = {"toolsListChanged": True} if subscribed else {}
-        meta = {eras.SUBSCRIPTION_ID: line.request_id}
-        line.notify(ACKNOWLEDGED, {"notifications": honoured, "_meta": meta})
+    async def _answer(self, caller: Caller, line: Line, method: str, handler: Method, params: dict[str, Raw]) -> Raw:
+        if caller.modern and "requestState" in params and self._parking.is_ours(params["requestState"]):
+            exchange = self._parking.resume(caller, line, method, params)
+            return self._outcome(exchange, method, params, await exchange.outcome())
+        exchange = _exchange(caller, line, method, params)
         try:
-            if subscribed:
-                self._subscribers.add(line)
-            await self._subscriptions_over.wait()
-        finally:
-            self._subscribers.discard(line)
-        return _result(resultType="complete", _meta=meta)
+            return self._outcome(exchange, method, params, await exchange.run(handler(exchange, params)))
+        except WorkbenchError as error:  # what a surface does not say in its own way
+            raise as_rpc_error(error) from None
 
-    # -- questions to a modern client
+    def _outcome(self, exchange: Exchange, method: str, params: dict[str, Raw], outcome: Answer | Question) -> Raw:
+        if isinstance(outcome, Question):
+            handle = self._parking.park(exchange, method, params)
+            question = {"inputRequests": outcome.requests, "requestState": handle}
+            return Raw(jsonrpc.encode({"resultType": eras.INPUT_REQUIRED, **question}))
+        try:
+            return self._for_era(exchange.caller, method, outcome.result)
+        except msgspec.DecodeError as error:
+            raise RpcError(jsonrpc.SERVER_FAILED, f"The server's result can't be read ({error})") from None
 
-    def _outcome(self, exchange: Exchange, name: str, outcome: Answer | Question) -> Raw:
-        if isinstance(outcome, Answer):
-            return for_era(outcome.result, modern=exchange.caller.modern)
-        handle = os.urandom(24).hex()
-        timer = asyncio.get_running_loop().call_later(self._limits.question_seconds, self._expire, handle)
-        self._parked[handle] = Parked(exchange, exchange.caller.principal, name, timer)
-        return _result(resultType="input_required", inputRequests=outcome.requests, requestState=handle)
-
-    def _resume(self, caller: Caller, line: Line, name: str, params: dict[str, Raw]) -> Exchange:
-        """The parked call that a client comes back to: its own, for the same tool, and once."""
-        state = params["requestState"]
-        handle = jsonrpc.text(state) if jsonrpc.is_text(state) else ""
-        parked = self._parked.get(handle)
-        if parked is None or parked.principal != caller.principal or parked.name != name:
-            raise RpcError(jsonrpc.INVALID_PARAMS, "requestState is unknown or has expired; call the tool again")
-        answers = _object(params.get("inputResponses", jsonrpc.EMPTY_OBJECT), "params.inputResponses")
-        del self._parked[handle]
-        parked.timer.cancel()
-        parked.exchange.attach(line, answers, jsonrpc.members(params.get("_meta")).get(eras.PROGRESS_TOKEN))
-        return parked.exchange
-
-    def _expire(self, handle: str) -> None:
-        if (parked := self._parked.pop(handle, None)) is not None:
-            parked.timer.cancel()
-            parked.exchange.cancel("the client did not answer")
+    def _for_era(self, caller: Caller, method: str, result: Raw) -> Raw:
+        if not caller.modern:
+            return for_handshake(result)
+        if method not in CACHED:
+            return for_modern(result)
+        fixed = method == "tools/list" and not self._surface.tools_change
+        lasting = self._limits.list_ttl_ms if fixed else self._limits.dynamic_ttl_ms
+        hints: dict[str, Any] = {"ttlMs": lasting, "cacheScope": "private"}
+        if self._surface.own_lists and method != "resources/read":
+            hints |= COMPLETE
+        return for_modern(result, hints)
 
 
-def for_era(result: Raw, *, modern: bool) -> Raw:
-    """A result as the client's era wants it: with `resultType`, or without. Nothing else is touched."""
+async def _named(work: Awaitable[Raw]) -> Raw:
+    try:
+        return await work
+    except WorkbenchError as error:
+        raise as_rpc_error(error) from None
+
+
+def for_handshake(result: Raw) -> Raw:
+    """A result as a handshake client wants it: without `resultType`. Nothing else is touched."""
     members = jsonrpc.fields(result)
-    if modern == ("resultType" in members):
+    if members.pop("resultType", None) is None:
         return result
-    if modern:
-        return Raw(jsonrpc.encode({"resultType": "complete", **members}))
-    del members["resultType"]
     return Raw(jsonrpc.encode(members))
 
 
-def _exchange(caller: Caller, line: Line, params: dict[str, Raw]) -> Exchange:
-    """A call, with what of its `_meta` is for the server and the token that is for us."""
-    raw = params.get("_meta")
-    if raw is None or _is_absent(raw):
-        return Exchange(caller, line)
-    meta = _object(raw, "params._meta")
-    token = meta.pop(eras.PROGRESS_TOKEN, None)
-    travels = {key: value for key, value in meta.items() if not key.startswith(eras.RESERVED)}
-    return Exchange(caller, line, progress_token=token, meta=travels)
+def for_modern(result: Raw, hints: dict[str, Any] | None = None) -> Raw:
+    """A result as a modern client wants it: with `resultType`, and hints where they are due and not there."""
+    members: dict[str, Any] = jsonrpc.fields(result)
+    is_complete = "resultType" not in members or jsonrpc.text_or_none(members["resultType"]) == "complete"
+    missing = {key: value for key, value in (hints or {}).items() if is_complete and key not in members}
+    if not missing and "resultType" in members:
+        return result
+    return Raw(jsonrpc.encode({"resultType": "complete", **missing, **members}))
 
 
-def _is_absent(raw: Raw | None) -> bool:
-    """Some clients write null for what they do not send."""
-    return raw is None or jsonrpc.is_null(raw)
-
-
-def _object(raw: Raw, what: str) -> dict[str, Raw]:
-    if not jsonrpc.is_object(raw):
-        raise RpcError(jsonrpc.INVALID_PARAMS, f"{what} must be an object")
-    return jsonrpc.fields(raw)
-
-
-def _result(**members: Any) -> Raw:
-    return Raw(jsonrpc.encode(members))
+def _exchange(caller: Caller, line: Line, method: str, params: dict[str, Raw]) -> Exchange:
+    """A call, with what of its `_meta` is for the server and the token that is for us; `params` lose it."""
+    raw = params.pop("_meta", None)
+    token, travels = None, None
+    if raw is not None and not jsonrpc.is_null(raw):
+        if not jsonrpc.is_object(raw):
+            raise RpcError(jsonrpc.INVALID_PARAMS, "params._meta must be an object")
+        meta = jsonrpc.fields(raw)
+        token = meta.pop(eras.PROGRESS_TOKEN, None)
+        travels = {key: value for key, value in meta.items() if not key.startswith(eras.RESERVED)}
+    members = None
+    if method == "tools/call":
+        members = {key: value for key, value in params.items() if key not in _OURS}
+    return Exchange(caller, line, progress_token=token, meta=travels, members=members, may_ask=method in MAY_ASK)

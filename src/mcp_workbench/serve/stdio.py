@@ -18,11 +18,13 @@ from msgspec import Raw
 
 from mcp_workbench import observe
 from mcp_workbench.config.model import Config
-from mcp_workbench.errors import Fault, ShuttingDown
+from mcp_workbench.errors import Fault, ShuttingDown, WorkbenchError
+from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.serve.greeting import Greeting
 from mcp_workbench.serve.session import Session
 from mcp_workbench.surfaces.base import Surface
+from mcp_workbench.surfaces.hello import EVERYTHING, View
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.exchange import Line
 from mcp_workbench.wire.framing import LineReader, LineWriter, read_lines, write_lines
@@ -33,23 +35,32 @@ from mcp_workbench.workbench import Workbench
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-def serve(config: Config, source: int, sink: int, greeting: Greeting, limits: Limits = DEFAULTS) -> int:
+def serve(
+    config: Config,
+    source: int,
+    sink: int,
+    greeting: Greeting,
+    limits: Limits = DEFAULTS,
+    *,
+    view: View = EVERYTHING,
+) -> int:
     """Serve one client on two file descriptors until it is gone; the exit status."""
     # What was imported stays: collections of garbage need not look at it again and again.
     gc.freeze()
     terminals = [os.dup(descriptor) for descriptor in (source, sink) if os.isatty(descriptor)]
     try:
-        return asyncio.run(_serve(config, source, sink, greeting, limits))
+        return asyncio.run(_serve((source, sink), config, view, greeting, limits))
     finally:
         for terminal in terminals:  # the shell shares it, and does not expect what asyncio made of it
             os.set_blocking(terminal, True)
 
 
-async def _serve(config: Config, source: int, sink: int, greeting: Greeting, limits: Limits) -> int:
+async def _serve(streams: tuple[int, int], config: Config, view: View, greeting: Greeting, limits: Limits) -> int:
+    source, sink = streams
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_report)
     async with Workbench(config, limits=limits) as workbench:
-        front = StdioFront(workbench, greeting, drain=stat.S_ISREG(os.fstat(source).st_mode))
+        front = StdioFront(workbench, greeting, view, drain=stat.S_ISREG(os.fstat(source).st_mode))
         for number in SIGNALS:
             loop.add_signal_handler(number, front.signalled, number)
         try:
@@ -67,7 +78,9 @@ def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
 class StdioFront:
     """Reads a client's messages, hands them to its session, writes the answers."""
 
-    def __init__(self, workbench: Workbench, greeting: Greeting, *, drain: bool = False) -> None:
+    def __init__(
+        self, workbench: Workbench, greeting: Greeting, view: View = EVERYTHING, *, drain: bool = False
+    ) -> None:
         limits = workbench.limits
         self._workbench = workbench
         self._drain = drain
@@ -76,7 +89,9 @@ class StdioFront:
         self._peer = Peer(self._writer, self)
         self._callers = greeting.callers
         self._unread = greeting.unread
-        self._session = Session(surface_for(workbench), PeerLine(self._peer, None), limits)
+        self._session = Session(
+            workbench, surface_for(workbench, view), PeerLine(self._peer, None), self._callers.audience, limits
+        )
         self._signals = 0
         self._over: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
@@ -92,6 +107,7 @@ class StdioFront:
         self._reader.close()
         self._peer.close(ShuttingDown("The workbench is closing"))
         self._session.close()
+        await self._workbench.leave(self._callers.audience)
         await self._writer.finish(self._workbench.limits.last_write_seconds)
 
     def signalled(self, number: int) -> None:
@@ -108,11 +124,22 @@ class StdioFront:
     def request(self, method: str, params: Raw, line: Line) -> Awaitable[Raw]:
         given = _members(params)
         caller = self._callers.of(method, given)
-        return self._session.handle(caller, line, method, given)
+        work = self._session.handle(caller, line, method, given)
+        return self._greeted(work) if method == "initialize" else work
+
+    async def _greeted(self, work: Awaitable[Raw]) -> Raw:
+        """A greeting that failed, because a server did, may be tried again."""
+        try:
+            return await work
+        except BaseException:
+            self._callers.forget()
+            raise
 
     def notification(self, method: str, params: Raw) -> None:
-        del params
-        self._session.notice(method)
+        try:
+            self._session.notice(method, _members(params))
+        except (RpcError, WorkbenchError) as error:  # nobody waits for an answer
+            observe.warning("a client's notification was not passed on", method=method, reason=str(error))
 
     def unreadable(self, line: bytes, problem: Unreadable) -> None:
         code = jsonrpc.PARSE_ERROR if problem.syntax else jsonrpc.INVALID_REQUEST
@@ -135,6 +162,7 @@ class StdioFront:
             observe.error("the client's input can't be read", code=fault.code, reason=str(fault))
             self._peer.refuse(b"", RpcError(jsonrpc.INVALID_REQUEST, str(fault)))
         self._session.end_subscriptions()
+        self._peer.give_up(ShuttingDown("the client's input ended"))
         if self._drain and (open_requests := self._peer.serving):
             # Requests from a file: whoever wrote it wants the answers.
             task = asyncio.ensure_future(asyncio.wait(open_requests))
@@ -150,10 +178,18 @@ class StdioFront:
             self._over.set_result(status)
 
 
-def surface_for(workbench: Workbench) -> Surface:
-    """What the configuration says that a client sees."""
+def surface_for(workbench: Workbench, view: View = EVERYTHING) -> Surface:
+    """What a client sees, by what it was started for and what the configuration says."""
+    if view.server:
+        from mcp_workbench.surfaces.server import ServerSurface  # noqa: PLC0415 -- only what is used is loaded
+
+        return ServerSurface(workbench, ServerIdentifier(view.toolbox, view.server))
+    if view.toolbox:
+        from mcp_workbench.surfaces.toolbox import ToolboxSurface  # noqa: PLC0415
+
+        return ToolboxSurface(workbench, view.toolbox)
     if workbench.config.tool_mode == "dynamic":
-        from mcp_workbench.surfaces.dynamic import DynamicSurface  # noqa: PLC0415 -- only what is used is loaded
+        from mcp_workbench.surfaces.dynamic import DynamicSurface  # noqa: PLC0415
 
         return DynamicSurface(workbench)
     from mcp_workbench.surfaces.proxy import ProxySurface  # noqa: PLC0415

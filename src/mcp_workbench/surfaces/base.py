@@ -1,40 +1,79 @@
-"""The contract of a surface. A session has one; they differ in what they list and call, not in how."""
+"""The contract of a surface. A session has one; they differ in what they show, not in how it is asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Protocol, TypeAlias
 
 from msgspec import Raw
 
-from mcp_workbench.wire.exchange import Caller, Exchange
+from mcp_workbench.identity import ServerIdentifier
+from mcp_workbench.surfaces.hello import Hello
+from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire.caller import Caller
+from mcp_workbench.wire.exchange import Exchange
+from mcp_workbench.wire.jsonrpc import RpcError
+
+Method: TypeAlias = Callable[[Exchange, dict[str, Raw]], Coroutine[Any, Any, Raw]]
+"""Answers a request: the call, and the members of its `params` but for `_meta`. Raises `RpcError`."""
+
+
+def one_page(params: dict[str, Raw]) -> None:
+    """A list of ours has one page. Raises `RpcError` for any other."""
+    cursor = params.get("cursor")
+    if cursor is not None and not jsonrpc.is_null(cursor):
+        raise RpcError(jsonrpc.INVALID_PARAMS, "Invalid cursor: the list has one page")
 
 
 class Surface(Protocol):
     """One way to see the workbench, for one client."""
 
     @property
-    def changes(self) -> bool:
+    def tools_change(self) -> bool:
         """Whether the list of tools can change while the client is connected."""
         ...
 
     @property
-    def instructions(self) -> str:
-        """What a model is told at the start."""
+    def own_lists(self) -> bool:
+        """Whether its lists are the workbench's own, and not one server's."""
         ...
 
-    async def list(self, caller: Caller) -> Raw:
-        """The `tools` array."""
+    async def hello(self, caller: Caller) -> Hello:
+        """What the client is told at the start. Raises `RpcError`."""
         ...
 
-    async def call(self, exchange: Exchange, name: str, arguments: Raw) -> Raw:
-        """The result of `tools/call`. What is wrong with the call is a result too."""
+    def method(self, name: str) -> Method | None:
+        """What answers a method; None where there is no such method here."""
         ...
 
-    def watch(self, changed: Callable[[], None]) -> None:
-        """Call `changed` when the list changed."""
+    def translate(self, source: ServerIdentifier, method: str, params: dict[str, Raw]) -> Iterable[dict[str, Any]]:
+        """A server's notification as its client shall see it: once, not at all, or once per name of a resource."""
         ...
 
-    def close(self) -> None:
-        """The client is gone."""
+    def question(self, source: ServerIdentifier, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+        """The params of a server's question as its client shall see them; None where it can't be asked here."""
         ...
+
+    def changed(self, toolbox: str, kind: str) -> bool:
+        """A list of a toolbox changed: whether one that this client sees did."""
+        ...
+
+    def watch(self, changed: Callable[[str], None]) -> None:
+        """Call `changed` with a kind when something that the client did changed a list."""
+        ...
+
+    def notice(self, caller: Caller, method: str, params: dict[str, Raw]) -> None:
+        """A client's notification that servers may want to hear."""
+        ...
+
+    async def subscribe(self, caller: Caller, uri: str) -> bool:
+        """Have the client told of changes of a resource; whether that is possible."""
+        ...
+
+    def unsubscribe(self, caller: Caller, uri: str) -> None: ...
+
+    async def watch_task(self, caller: Caller, task: str) -> bool:
+        """Have a modern client told of a task's progress; whether that is possible."""
+        ...
+
+    def unwatch_task(self, caller: Caller, task: str) -> None: ...

@@ -7,7 +7,7 @@ list must not change by a call, so it has the tools of every toolbox from the st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from msgspec import Raw
 
@@ -20,92 +20,88 @@ from mcp_workbench.nearest import nearest_names
 from mcp_workbench.shown import shown
 from mcp_workbench.surfaces import results
 from mcp_workbench.surfaces.arguments import read_tool_arguments
-from mcp_workbench.surfaces.metatools import OPEN_TOOLBOX, USE_TOOL, MetaTools, relay
-from mcp_workbench.wire import jsonrpc
-from mcp_workbench.wire.exchange import Caller, Exchange
+from mcp_workbench.surfaces.metatools import called, relay
+from mcp_workbench.surfaces.pages import page
+from mcp_workbench.surfaces.proxy import ProxySurface
+from mcp_workbench.surfaces.wording import OPEN_TOOLBOX, USE_TOOL
+from mcp_workbench.wire.caller import Caller, Key
+from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.workbench import Workbench
 
 FORM = "{toolbox}__{server}__{tool} (note: double underscores between all components)"
 MIGRATION = "Tool names changed in 0.5.0: see docs/migration.md"
 
 
-class DynamicSurface:
+class DynamicSurface(ProxySurface):
     """The two meta-tools, then the tools of what is open."""
 
-    changes = True
+    tools_change = True
 
     def __init__(self, workbench: Workbench) -> None:
-        self._workbench = workbench
-        self._metatools = MetaTools(workbench, on_opened=self._toolbox_opened)
-        self._names = NameTable()
-        self._opened: dict[str, None] = {}
-        self._has_all = False
-        self._changed: Callable[[], None] = lambda: None
-        self._stop = workbench.on_change(self._catalog_changed)
+        super().__init__(workbench)
+        self._names = NameTable[ToolIdentifier]()
+        self._complete: set[Key] = set()
+        self._methods["tools/call"] = self._call_tool
 
-    @property
-    def instructions(self) -> str:
-        return self._metatools.instructions
+    async def _list_tools(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
+        if exchange.caller.modern:
+            await self._open_all(exchange.caller)
+        native = self._native_tools(exchange.caller)
+        return page("tools", [*self._metatools.definitions, *native], params, self._workbench.limits)
 
-    async def list(self, caller: Caller) -> Raw:
-        if caller.modern:
-            await self._open_all()
-        return Raw(jsonrpc.encode([*self._metatools.definitions, *self._native_tools()]))
-
-    async def call(self, exchange: Exchange, name: str, arguments: Raw) -> Raw:
+    async def _call_tool(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
+        name, arguments = called(params)
         if name in (OPEN_TOOLBOX, USE_TOOL):
             return await self._metatools.call(exchange, name, arguments)
-        if self.resolve(name) is None and exchange.caller.modern and not self._has_all:
-            await self._open_all()  # A modern client may call what it knows from an earlier connection.
+        caller = exchange.caller
+        if self.resolve(name) is None:
+            self._register(caller)
+        if self.resolve(name) is None and caller.modern and caller.key not in self._complete:
+            await self._open_all(caller)  # A modern client may call what it knows from an earlier connection.
         return await self._call_native(exchange, name, arguments)
 
     def resolve(self, name: str) -> ToolIdentifier | None:
         """The tool that is registered under a joined name."""
         return self._names.resolve(name)
 
-    def watch(self, changed: Callable[[], None]) -> None:
-        self._changed = changed
-
-    def close(self) -> None:
-        self._stop()
+    def changed(self, toolbox: str, kind: str) -> bool:
+        del kind
+        return self._scope.has_shown(toolbox)
 
     # -- what is listed
 
-    def _native_tools(self) -> Iterable[Raw]:
-        for identifier, definition in self._workbench.catalog.present():
-            if identifier.toolbox in self._opened and self._names.register(identifier):
+    def _native_tools(self, caller: Caller) -> Iterable[Raw]:
+        seen = self._scope.of(caller)
+        for identifier, definition in self._workbench.at(caller).catalog.present():
+            if identifier.toolbox in seen and self._names.register(identifier):
                 yield render.native(identifier, definition)
 
-    def _toolbox_opened(self, caller: Caller, toolbox: str) -> None:
+    def _opened(self, caller: Caller, toolbox: str) -> None:
         """An open that succeeded, even in part, adds its tools; a modern client has them anyway."""
-        if toolbox not in self._opened and not caller.modern:
-            self._opened[toolbox] = None
-            self._register()
-            self._changed()
+        if caller.modern or self._scope.has_shown(toolbox):
+            return
+        super()._opened(caller, toolbox)
+        self._register(caller)
+        self._changed("tools")
 
-    async def _open_all(self) -> None:
+    async def _open_all(self, caller: Caller) -> None:
         """Open every toolbox, within the open deadline; what fails is absent until it heals."""
-        await self._workbench.list_all()
-        self._opened = dict.fromkeys(self._workbench.config.toolboxes)
-        self._has_all = True
-        self._register()
+        await self._workbench.at(caller).list_tools(self._workbench.config.toolboxes)
+        self._complete.add(caller.key)
+        self._register(caller)
 
-    def _register(self) -> None:
-        for identifier in self._workbench.known():
-            if identifier.toolbox in self._opened:
+    def _register(self, caller: Caller) -> None:
+        seen = self._scope.of(caller)
+        for identifier in self._workbench.at(caller).known():
+            if identifier.toolbox in seen:
                 self._names.register(identifier)
-
-    def _catalog_changed(self, toolbox: str) -> None:
-        if toolbox in self._opened:
-            self._register()
-            self._changed()
 
     # -- what a joined name calls
 
     async def _call_native(self, exchange: Exchange, name: str, arguments: Raw) -> Raw:
         identifier = self.resolve(name)
         if identifier is None:
-            return results.failure(self._unknown(name), prefix="Error: ")
+            return results.failure(self._unknown(exchange.caller, name), prefix="Error: ")
         try:
             return await relay(self._workbench, identifier, read_tool_arguments(arguments), exchange)
         except (CallFailed, ConnectFailed) as error:
@@ -114,19 +110,20 @@ class DynamicSurface:
         except WorkbenchError as error:
             return results.failure(error, prefix="Error: ", named=identifier.params())
 
-    def _unknown(self, name: str) -> RequestError:
-        once = [tool for tool in tools_once_named(name, self._workbench.known()) if joined_name(tool) != name]
+    def _unknown(self, caller: Caller, name: str) -> RequestError:
+        known = self._workbench.at(caller).known()
+        once = [tool for tool in tools_once_named(name, known) if joined_name(tool) != name]
         if once or not has_joined_form(name):
             new_names = [f"Call: {joined_name(identifier)}" for identifier in once[: DEFAULTS.joined_matches_shown]]
             return UnknownToolName(
                 f"Invalid tool name format '{shown(name)}'. Expected format: {FORM}",
                 hint="\n".join([*new_names, MIGRATION]),
             )
-        return UnknownToolName(f"Tool name '{shown(name)}' not found", hint=self._where_to_look(name))
+        return UnknownToolName(f"Tool name '{shown(name)}' not found", hint=self._where_to_look(caller, name))
 
-    def _where_to_look(self, name: str) -> str:
+    def _where_to_look(self, caller: Caller, name: str) -> str:
         near = [f"'{other}'" for other in nearest_names(name, self._names)]
-        closed = [shown(toolbox) for toolbox in _closed(self._workbench.config, self._opened)]
+        closed = [shown(toolbox) for toolbox in _closed(self._workbench.config, self._scope.of(caller))]
         hints = [f"Did you mean {' or '.join(near)}?"] if near else []
         if closed:
             hints.append(f"Not open: {', '.join(closed[: DEFAULTS.names_shown])}. Call open_toolbox first.")

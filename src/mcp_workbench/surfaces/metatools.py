@@ -9,7 +9,6 @@ from msgspec import Raw
 from mcp_workbench.errors import (
     CallFailed,
     InvalidParameters,
-    ServerRefused,
     ToolNotFound,
     UnknownToolName,
     WorkbenchError,
@@ -20,9 +19,11 @@ from mcp_workbench.nearest import known_names
 from mcp_workbench.shown import shown
 from mcp_workbench.surfaces import results
 from mcp_workbench.surfaces.arguments import OldName, corrected_call, named_parts, read_open, read_use
-from mcp_workbench.surfaces.wording import OPEN_TOOLBOX, USE_TOOL, definitions, instructions
+from mcp_workbench.surfaces.forwarding import refused
+from mcp_workbench.surfaces.wording import OPEN_TOOLBOX, USE_TOOL, definitions
 from mcp_workbench.wire import jsonrpc
-from mcp_workbench.wire.exchange import Caller, Exchange
+from mcp_workbench.wire.caller import Caller
+from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.workbench import Workbench
 
 MIGRATION = "Tool names changed in 0.11.0: see docs/migration.md"
@@ -35,7 +36,10 @@ class MetaTools:
         self._workbench = workbench
         self._on_opened: Callable[[Caller, str], None] = on_opened or (lambda _caller, _toolbox: None)
         self.definitions = definitions(workbench.config)
-        self.instructions = instructions(workbench.config)
+
+    async def call_tool(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
+        """`tools/call` where there are only these two."""
+        return await self.call(exchange, *called(params))
 
     async def call(self, exchange: Exchange, name: str, arguments: Raw) -> Raw:
         """Do what one of the two is for. What is wrong with the call becomes a result."""
@@ -44,7 +48,7 @@ class MetaTools:
                 return await self.use(exchange, arguments)
             if name == OPEN_TOOLBOX:
                 return await self.open(exchange, arguments)
-            raise self._unknown(name, arguments)
+            raise self._unknown(exchange, name, arguments)
         except WorkbenchError as error:
             return results.failure(error, named=named_parts(arguments))
 
@@ -52,13 +56,13 @@ class MetaTools:
         try:
             identifier, tool_arguments = read_use(arguments)
         except OldName as error:
-            error.hint = self.migration_help(error.name, error.arguments)
+            error.hint = self.migration_help(exchange, error.name, error.arguments)
             raise
         try:
             return await relay(self._workbench, identifier, tool_arguments, exchange)
         except ToolNotFound as error:
-            if tools_once_named(identifier.tool, self._workbench.known()):
-                error.hint = self.migration_help(identifier.tool, tool_arguments)
+            if tools_once_named(identifier.tool, self._workbench.at(exchange.caller).known()):
+                error.hint = self.migration_help(exchange, identifier.tool, tool_arguments)
             raise
 
     async def open(self, exchange: Exchange, arguments: Raw) -> Raw:
@@ -67,38 +71,50 @@ class MetaTools:
         except InvalidParameters as error:
             error.hint = error.hint or known_names(self._workbench.config.toolboxes, "toolboxes")
             raise
-        opened = await self._workbench.open(toolbox)
+        opened = await self._workbench.at(exchange.caller).open(toolbox)
         self._on_opened(exchange.caller, opened.toolbox)
         return results.opened(opened)
 
-    def migration_help(self, name: str, arguments: Raw = jsonrpc.NOTHING) -> str:
+    def migration_help(self, exchange: Exchange, name: str, arguments: Raw = jsonrpc.NOTHING) -> str:
         """That names changed, and the call to send for every known tool that once had this name."""
-        matches = tools_once_named(name, self._workbench.known())[: DEFAULTS.joined_matches_shown]
+        known = self._workbench.at(exchange.caller).known()
+        matches = tools_once_named(name, known)[: DEFAULTS.joined_matches_shown]
         return "\n".join([MIGRATION, *(f"Send: {corrected_call(match, arguments)}" for match in matches)])
 
-    def _unknown(self, name: str, arguments: Raw) -> UnknownToolName:
+    def _unknown(self, exchange: Exchange, name: str, arguments: Raw) -> UnknownToolName:
         """A name from before 0.11.0, of a tool or of a meta-tool."""
         given = jsonrpc.members(arguments)
         old = given.get("tool_name", jsonrpc.NOTHING)
         if name == f"workbench_{USE_TOOL}" and jsonrpc.is_text(old):
-            hint = self.migration_help(jsonrpc.text(old), given.get("arguments", jsonrpc.NOTHING))
+            hint = self.migration_help(exchange, jsonrpc.text(old), given.get("arguments", jsonrpc.NOTHING))
         else:
-            hint = self.migration_help(name, arguments)
+            hint = self.migration_help(exchange, name, arguments)
         return UnknownToolName(
             f"Tool '{shown(name)}' not found: the tools here are {OPEN_TOOLBOX} and {USE_TOOL}", hint=hint
         )
 
 
+def called(params: dict[str, Raw]) -> tuple[str, Raw]:
+    """The name and the arguments of a `tools/call`. Raises `RpcError`."""
+    name = jsonrpc.text_or_none(params.get("name"))
+    if name is None:
+        raise jsonrpc.RpcError(jsonrpc.INVALID_PARAMS, "params.name must be a string")
+    return name, params.get("arguments", jsonrpc.NOTHING)
+
+
 async def relay(workbench: Workbench, identifier: ToolIdentifier, arguments: Raw, exchange: Exchange) -> Raw:
-    """Call a tool for a client. That it lacks a capability is told a modern client as the protocol says."""
+    """Call a tool for a client. What asks something of the client itself is told it as the protocol says."""
+    exchange.members.pop("task", None)  # No tasks are offered here, and then the protocol has it ignored.
     try:
         return await workbench.relay(identifier, arguments, exchange)
     except CallFailed as error:
-        fault = error.fault
-        if exchange.caller.modern and isinstance(fault, ServerRefused) and _is_missing_capability(fault):
-            raise jsonrpc.RpcError(fault.rpc_code, str(fault), Raw(fault.data or b"{}")) from None
+        if error.refusal is not None and _is_for_client(error.refusal.rpc_code, exchange.caller):
+            raise refused(error.refusal, modern=exchange.caller.modern) from None
         raise
 
 
-def _is_missing_capability(fault: ServerRefused) -> bool:
-    return fault.rpc_code == jsonrpc.MISSING_CLIENT_CAPABILITY
+def _is_for_client(code: int, caller: Caller) -> bool:
+    """A capability that a modern client has to declare, or an address that a person has to visit first."""
+    if code == jsonrpc.MISSING_CLIENT_CAPABILITY:
+        return caller.modern
+    return code == jsonrpc.URL_ELICITATION_REQUIRED and "elicitation/create" in caller.answers

@@ -1,38 +1,86 @@
-"""The default surface: two tools, whatever is behind them. Its list never changes."""
+"""The default surface: two tools, whatever is behind them. Their list never changes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from msgspec import Raw
 
+from mcp_workbench.identity import ServerIdentifier
+from mcp_workbench.surfaces.base import Method, one_page
+from mcp_workbench.surfaces.hello import Hello, View, static_hello
 from mcp_workbench.surfaces.metatools import MetaTools
+from mcp_workbench.surfaces.scope import Scope
+from mcp_workbench.surfaces.shelf import Shelf
 from mcp_workbench.wire import jsonrpc
-from mcp_workbench.wire.exchange import Caller, Exchange
+from mcp_workbench.wire.caller import QUESTIONS, Caller
+from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.workbench import Workbench
 
 
 class ProxySurface:
-    """`open_toolbox` and `use_tool`."""
+    """`open_toolbox` and `use_tool`; prompts and resources of what is open."""
 
-    changes = False
+    tools_change = False
+    own_lists = True
 
     def __init__(self, workbench: Workbench) -> None:
-        self._metatools = MetaTools(workbench)
-        self._list = Raw(jsonrpc.encode(self._metatools.definitions))
+        self._workbench = workbench
+        self._scope = Scope(workbench.config.toolboxes)
+        self._shelf = Shelf(workbench, self._scope)
+        self._metatools = MetaTools(workbench, on_opened=self._opened)
+        self._tools = Raw(jsonrpc.encode({"tools": self._metatools.definitions}))
+        self._changed: Callable[[str], None] = lambda _kind: None
+        self._methods: dict[str, Method] = {
+            "tools/call": self._metatools.call_tool,
+            "tools/list": self._list_tools,
+            **self._shelf.methods,
+        }
+        self.translate = self._shelf.translate
+        self.notice = self._shelf.notice
+        self.subscribe = self._shelf.subscribe
+        self.unsubscribe = self._shelf.resources.unsubscribe
 
-    @property
-    def instructions(self) -> str:
-        return self._metatools.instructions
+    async def hello(self, caller: Caller) -> Hello:
+        return static_hello(self._workbench.config, View(), modern=caller.modern)
 
-    async def list(self, caller: Caller) -> Raw:  # noqa: ARG002 -- the same for everyone
-        return self._list
+    def method(self, name: str) -> Method | None:
+        return self._methods.get(name)
 
-    async def call(self, exchange: Exchange, name: str, arguments: Raw) -> Raw:
-        return await self._metatools.call(exchange, name, arguments)
+    def changed(self, toolbox: str, kind: str) -> bool:
+        return kind != "tools" and self._scope.has_shown(toolbox)
 
-    def watch(self, changed: Callable[[], None]) -> None:
-        """Nothing ever changes."""
+    def watch(self, changed: Callable[[str], None]) -> None:
+        self._changed = changed
 
-    def close(self) -> None:
-        """Nothing is held."""
+    def question(self, source: ServerIdentifier, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+        del source
+        return params if method in QUESTIONS else None
+
+    async def watch_task(self, caller: Caller, task: str) -> bool:
+        del caller, task
+        return False
+
+    def unwatch_task(self, caller: Caller, task: str) -> None:
+        """There are none."""
+
+    async def _list_tools(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
+        del exchange
+        one_page(params)
+        return self._tools
+
+    def _opened(self, caller: Caller, toolbox: str) -> None:
+        """Its prompts and resources appear for a client whose lists may grow."""
+        if caller.modern or not self._scope.open(toolbox):
+            return
+        for kind in new_kinds(self._workbench, caller, (toolbox,)):
+            self._changed(kind)
+
+
+def new_kinds(workbench: Workbench, caller: Caller, toolboxes: Iterable[str]) -> list[str]:
+    """The kinds of lists that these toolboxes add something to."""
+    place = workbench.at(caller)
+    return [
+        kind for kind in ("prompts", "resources") if any(server.toolbox in toolboxes for server in place.offering(kind))
+    ]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
 from mcp_workbench.errors import WorkbenchError
 from mcp_workbench.wire import jsonrpc
-from mcp_workbench.workbench import Opened
+
+if TYPE_CHECKING:
+    from mcp_workbench.place import Opened
 
 ERROR_META = "mcp-workbench/error"
 

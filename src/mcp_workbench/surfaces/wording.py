@@ -37,6 +37,12 @@ def instructions(config: Config) -> str:
     return "\n".join(lines) + _example(config)
 
 
+def toolbox_instructions(toolbox: ToolboxConfig) -> str:
+    """What a model is told of one toolbox whose tools it sees as they are."""
+    servers = ", ".join(shown(server) for server in toolbox.servers)
+    return f"{shown(toolbox.description, DEFAULTS.log_value_length)}\nServers: {servers}"
+
+
 def _open_toolbox(config: Config) -> dict[str, Any]:
     toolbox: dict[str, Any] = {"type": "string", "enum": list(config.toolboxes)}
     if not config.toolboxes:

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final, TypeAlias
+
 import msgspec
 from msgspec import Raw
 
 from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT
+
+QUESTIONS: Final[Mapping[str, str]] = {
+    "sampling/createMessage": "sampling",
+    "elicitation/create": "elicitation",
+    "roots/list": "roots",
+}
+"""What a server may ask a client, and the capability by which a client allows it."""
+
+Key: TypeAlias = tuple[str, bool, bytes]
+"""Whose connections and lists a call uses: audience, era, declared capabilities."""
+
+LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+"""The protocol's log levels, from the least severe."""
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
@@ -14,10 +30,27 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     modern: bool
     capabilities: Raw = EMPTY_OBJECT
+    """What it declared, and so what is declared to servers on its behalf."""
     principal: str = "local"
     """Whose credentials the call came with; on stdio the user that started us."""
-    audience: str = "stdio"
-    """Which client's session may see what servers say during the call."""
+    audience: str = ""
+    """Which client's session may see what servers say. Without one a connection may serve several
+    clients, and whatever can't be told apart on it reaches none of them."""
     log_level: str | None = None
-    can_be_asked: bool = False
-    """It declared sampling, elicitation or roots."""
+    answers: frozenset[str] = frozenset()
+    """The questions that it declared it can be asked."""
+    key: Key = ("", False, b"{}")
+
+    @property
+    def can_be_asked(self) -> bool:
+        return bool(self.answers)
+
+    def wants(self, level: str | None) -> bool:
+        """Whether a log message of this level is for a modern request: only if it asked for logs."""
+        if self.log_level not in LEVELS:
+            return False
+        return level not in LEVELS or LEVELS.index(level) >= LEVELS.index(self.log_level)
+
+
+LIBRARY: Final = Caller(version="", modern=False)
+"""Python code that uses the workbench without being an MCP client: it can't be asked."""

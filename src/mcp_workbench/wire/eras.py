@@ -21,7 +21,24 @@ LOG_LEVEL: Final = f"{RESERVED}logLevel"
 SERVER_INFO: Final = f"{RESERVED}serverInfo"
 SUBSCRIPTION_ID: Final = f"{RESERVED}subscriptionId"
 
-LIST_CHANGED: Final = "notifications/tools/list_changed"
+LIST_CHANGED: Final[dict[str, str]] = {
+    f"notifications/{kind}/list_changed": kind for kind in ("tools", "prompts", "resources")
+}
+"""Notifications of a changed list, and which list it is."""
+ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
+LOGGED: Final = "notifications/message"
+RESOURCE_UPDATED: Final = "notifications/resources/updated"
+TASK_CHANGED: Final = ("notifications/tasks/status", "notifications/tasks")
+"""The same, in the handshake era and as the modern extension has it."""
+HANDSHAKE_NOTICES: Final = frozenset({"notifications/initialized", "notifications/roots/list_changed"})
+"""What a client may say in the handshake era only."""
+ELICITED: Final = "notifications/elicitation/complete"
+KNOWN_NOTICES: Final = frozenset({*LIST_CHANGED, RESOURCE_UPDATED, *TASK_CHANGED, LOGGED, ELICITED})
+"""What a handshake server may say at any time, and a modern client hears only where it asked for it."""
+TASKS: Final = f"{RESERVED}tasks"
+"""The modern extension for tasks."""
+RELATED_TASK: Final = f"{RESERVED}related-task"
+INPUT_REQUIRED: Final = "input_required"
 PROGRESS_TOKEN: Final = "progressToken"  # noqa: S105 -- no password
 
 SELF: Final[dict[str, Any]] = {"name": "mcp-workbench", "title": "MCP Workbench", "version": __version__}

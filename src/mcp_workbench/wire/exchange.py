@@ -9,17 +9,23 @@ comes back with the answer on a new one (`attach`). `ask` is the only step that 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
-from typing import Any, Protocol
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 from msgspec import Raw
 
 from mcp_workbench.errors import InputUnavailable
-from mcp_workbench.wire.caller import Caller
+from mcp_workbench.limits import DEFAULTS
+from mcp_workbench.wire.caller import QUESTIONS, Caller
 from mcp_workbench.wire.jsonrpc import Id, Params
+from mcp_workbench.wire.tasks import heard
 
 PROGRESS = "notifications/progress"
+
+OnProgress: TypeAlias = Callable[[dict[str, Raw]], None]
+"""Called with the members of a progress notification."""
 
 
 class Line(Protocol):
@@ -32,9 +38,13 @@ class Line(Protocol):
         """Send a notification, in order with everything else on this line."""
         ...
 
-    async def ask(self, method: str, params: Params) -> Raw:
+    async def ask(self, method: str, params: Params, on_progress: OnProgress | None = None) -> Raw:
         """Send a request to the client and return its result. Raises `ServerRefused`."""
         ...
+
+
+class Withdrawn(Exception):
+    """The call ended before its client could be asked, so nobody will answer."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -53,13 +63,26 @@ class Exchange:
     """One logical call, from the request that starts it to its answer."""
 
     def __init__(
-        self, caller: Caller, line: Line, *, progress_token: Raw | None = None, meta: Mapping[str, Raw] | None = None
+        self,
+        caller: Caller,
+        line: Line,
+        *,
+        progress_token: Raw | None = None,
+        meta: Mapping[str, Raw] | None = None,
+        members: dict[str, Raw] | None = None,
+        may_ask: bool = True,
     ) -> None:
         self.caller = caller
         self.progress_token = progress_token
         """The client's own token; servers get another one."""
         self.meta = meta or {}
         """What of the request's `_meta` travels to the server."""
+        self.members: dict[str, Raw] = members or {}
+        """What else the request holds besides what names its target: it travels too."""
+        self.may_ask = may_ask
+        """Whether the protocol lets a modern client be asked in answer to this request."""
+        self._over = False
+        self._missed: deque[tuple[str, Params]] = deque(maxlen=DEFAULTS.missed_notifications)
         self._line: Line | None = line
         self._work: asyncio.Task[Raw] | None = None
         self._open: dict[str, tuple[Mapping[str, Any], asyncio.Future[Raw]]] = {}
@@ -69,9 +92,10 @@ class Exchange:
     def notify(self, method: str, params: Params) -> None:
         """Tell the client. Progress is stamped with its own token, or left out if it has none.
 
-        While a modern client is being asked no line is attached, and there is nobody to tell.
+        While a modern client is being asked no line is attached: it hears the last of it when it is back.
         """
         if self._line is None:
+            self._missed.append((method, params))
             return
         if method == PROGRESS:
             if self.progress_token is None:
@@ -79,40 +103,55 @@ class Exchange:
             params = {**params, "progressToken": self.progress_token}
         self._line.notify(method, params)
 
-    async def ask(self, method: str, params: Params) -> Raw:
+    def progressed(self, fields: dict[str, Raw]) -> None:
+        """The server reports progress of this call."""
+        self.notify(PROGRESS, fields)
+
+    async def ask(self, method: str, params: Params, on_progress: OnProgress | None = None) -> Raw:
         """Ask the client: at once in the handshake era, else as the outcome of its request.
 
-        Raises `InputUnavailable` where the client did not declare that it can be asked.
+        Raises `InputUnavailable` where the client did not declare that it can be asked this, `Withdrawn`
+        where the call is over first.
         """
-        if not self.caller.can_be_asked:
-            raise InputUnavailable("its client can't be asked")
+        if method in QUESTIONS and method not in self.caller.answers:
+            raise InputUnavailable(f"its client did not declare that it answers {method}")
         if not self.caller.modern and self._line is not None:
-            return await self._line.ask(method, params)
+            return await self._line.ask(method, params, on_progress)
+        if method not in QUESTIONS or not self.may_ask:
+            raise InputUnavailable(f"its client can't be asked {method} here")
+        return await self.pose(method, params)
+
+    def pose(self, method: str, params: Params) -> asyncio.Future[Raw]:
+        """Ask a modern client as the outcome of its request; its answer. Cancelling that takes the question back."""
+        answer: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
+        if self._over:
+            answer.set_exception(Withdrawn())
+            return answer
         self._count += 1
         key = f"q{self._count}"
-        answer = asyncio.get_running_loop().create_future()
         self._open[key] = ({"method": method, "params": params}, answer)
+        answer.add_done_callback(lambda _: self._open.pop(key, None))
         if self._asked is not None and not self._asked.done():
             self._asked.set_result(None)
-        try:
-            return await answer
-        finally:
-            self._open.pop(key, None)
+        return answer
 
     async def run(self, work: Coroutine[Any, Any, Raw]) -> Answer | Question:
         """Do the work and return the first outcome.
 
         A caller that can't be asked needs no second task. If this is cancelled, so is the work.
         """
-        if not (self.caller.modern and self.caller.can_be_asked):
+        if not (self.caller.modern and self.caller.answers and self.may_ask):
             return Answer(await work)
         self._work = asyncio.ensure_future(work)
+        self._work.add_done_callback(heard)
         return await self.outcome()
 
     def attach(self, line: Line, answers: Mapping[str, Raw], progress_token: Raw | None = None) -> None:
         """The client came back with answers, on a new wire request with a token of its own."""
         self._line = line
         self.progress_token = progress_token
+        while self._missed:
+            self.notify(*self._missed.popleft())
         for key, answer in answers.items():
             if key in self._open and not (future := self._open[key][1]).done():
                 future.set_result(answer)
@@ -130,7 +169,15 @@ class Exchange:
         except asyncio.CancelledError:
             self.cancel("the client went away")
             raise
+        self._end()
         return Answer(self._work.result())
+
+    def _end(self) -> None:
+        """Nobody is asked any more; whoever still waits for an answer is told."""
+        self._over = True
+        for _, answer in self._open.values():
+            if not answer.done():
+                answer.set_exception(Withdrawn())
 
     async def _next_event(self) -> None:
         """Wait until the work is done or asks something new."""
@@ -141,5 +188,6 @@ class Exchange:
 
     def cancel(self, reason: str) -> None:
         """Stop the work. Synchronous, since after a cancellation every await is cancelled again."""
+        self._end()
         if self._work is not None and not self._work.done():
             self._work.cancel(reason)

@@ -27,6 +27,11 @@ INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 MISSING_CLIENT_CAPABILITY: Final = -32021
 UNSUPPORTED_VERSION: Final = -32022
+URL_ELICITATION_REQUIRED: Final = -32042
+RESOURCE_NOT_FOUND: Final = -32002
+"""In the handshake era; a modern client gets `INVALID_PARAMS`."""
+SERVER_FAILED: Final = -31001
+"""A server behind the workbench failed. Outside of what the protocol reserves."""
 
 NOTHING: Final = Raw()
 """An absent field. (`Raw | None` would read a JSON null as absent.)"""
@@ -183,14 +188,25 @@ def text(raw: Raw) -> str:
     return _text_decoder.decode(raw)
 
 
+def text_or_none(raw: Raw | None) -> str | None:
+    """The string, None where it is something else."""
+    return text(raw) if raw is not None and is_text(raw) else None
+
+
 def members(raw: Raw | None) -> dict[str, Raw]:
-    """The members of a JSON object, each still raw; anything else has none."""
-    return _object_decoder.decode(raw) if raw is not None and is_object(raw) else {}
+    """The members of a JSON object, each still raw; anything else, or what is nested too deep, has none."""
+    try:
+        return _object_decoder.decode(raw) if raw is not None and is_object(raw) else {}
+    except RecursionError:
+        return {}
 
 
 def fields(raw: Raw) -> dict[str, Raw]:
     """The members of a JSON object, each still raw. Raises `msgspec.DecodeError` for others."""
-    return _object_decoder.decode(raw)
+    try:
+        return _object_decoder.decode(raw)
+    except RecursionError:
+        raise msgspec.DecodeError("nested too deep") from None
 
 
 def decode_id(raw: Raw) -> Id:

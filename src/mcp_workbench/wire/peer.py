@@ -9,20 +9,24 @@ queue per message. It does not know what any method means, nor which side of the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+import contextlib
+from collections import Counter
+from collections.abc import Awaitable, Generator
 from typing import Any, Protocol
 
 from msgspec import Raw
 
 from mcp_workbench import observe
 from mcp_workbench.errors import CallTimeout, Fault, ServerRefused
-from mcp_workbench.wire import jsonrpc
-from mcp_workbench.wire.exchange import PROGRESS, Exchange, Line
+from mcp_workbench.wire import eras, jsonrpc
+from mcp_workbench.wire.exchange import PROGRESS, Line, OnProgress
 from mcp_workbench.wire.framing import LineWriter
 from mcp_workbench.wire.jsonrpc import ErrorBody, Id, Message, Params, RpcError, Unreadable
 
 CANCELLED = "notifications/cancelled"
 _NEVER = float("inf")
+_KEPT = frozenset({*eras.LIST_CHANGED, eras.ACKNOWLEDGED})
+"""Notifications that say something once: whoever does not read them now must find them later."""
 
 
 class Handler(Protocol):
@@ -48,11 +52,12 @@ class Handler(Protocol):
 class Pending:
     """A request of ours that waits for its answer."""
 
-    __slots__ = ("exchange", "future", "hard_at", "idle_seconds", "quiet_since")
+    __slots__ = ("future", "hard_at", "idle_seconds", "on_progress", "owner", "quiet_since")
 
-    def __init__(self, future: asyncio.Future[Raw], exchange: Exchange | None) -> None:
+    def __init__(self, future: asyncio.Future[Raw], on_progress: OnProgress | None, owner: object) -> None:
         self.future = future
-        self.exchange = exchange
+        self.on_progress = on_progress
+        self.owner = owner
         self.quiet_since = 0.0
         self.idle_seconds = _NEVER
         self.hard_at = _NEVER
@@ -76,8 +81,10 @@ class Peer:
         self._pending: dict[int, Pending] = {}
         self._inbound: dict[Id, asyncio.Task[None]] = {}
         self._fault: Fault | None = None
+        self._deaf: Fault | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = _NEVER
+        self._holds: Counter[object] = Counter()
         self.strays = 0
         """Answers to nothing that we asked, or a second time."""
 
@@ -87,28 +94,29 @@ class Peer:
         self,
         method: str,
         params: Params,
-        exchange: Exchange | None = None,
+        on_progress: OnProgress | None = None,
         *,
+        owner: object = None,
         idle_seconds: float = 0,
         hard_seconds: float = 0,
         cancellable: bool = True,
     ) -> Raw:
-        """Send a request and return its raw result.
+        """Send a request and return its raw result; the other side's progress goes to `on_progress`.
 
         Raises the `Fault` that ended it: `ServerRefused` for a JSON-RPC error, `CallTimeout` after
         `idle_seconds` of silence (progress is none) or `hard_seconds` in all, or whatever ended the
         connection. A deadline of 0 is none.
         """
-        if self._fault is not None:
-            raise self._fault
+        if self._deaf is not None:
+            raise self._deaf
         id_ = self._new_id()
-        pending = self._pending[id_] = Pending(self._loop.create_future(), exchange)
+        pending = self._pending[id_] = Pending(self._loop.create_future(), on_progress, owner)
         self._set_deadlines(pending, idle_seconds, hard_seconds)
         sent = False
         try:
             if self._writer.congested:
                 await self._until_writable(pending)
-            if idle_seconds or (exchange is not None and exchange.progress_token is not None):
+            if idle_seconds or on_progress is not None:
                 params = _with_token(params, id_)  # progress restarts the idle deadline, so ask for it
             self._writer.write(jsonrpc.request_line(id_, method, params))
             sent = True
@@ -123,6 +131,29 @@ class Peer:
 
     def notify(self, method: str, params: Params) -> None:
         self._writer.write(jsonrpc.notification_line(method, params))
+
+    @contextlib.contextmanager
+    def held(self, owner: object = None) -> Generator[None]:
+        """The other side waits for somebody else meanwhile: its silence is not its own.
+
+        That holds for the requests of `owner`, for all where that is None. Idle deadlines start again
+        afterwards; hard ones count on.
+        """
+        self._holds[owner] += 1
+        try:
+            yield
+        finally:
+            now = self._loop.time()
+            for pending in self._pending.values():
+                if self._is_held(pending):
+                    pending.quiet_since = now
+            self._holds[owner] -= 1
+            self._holds = +self._holds
+            if self._fault is None:
+                self._look_at_deadlines()
+
+    def _is_held(self, pending: Pending) -> bool:
+        return None in self._holds or pending.owner in self._holds
 
     @property
     def congested(self) -> bool:
@@ -157,14 +188,19 @@ class Peer:
         """Answer something unreadable, under its id if that can be told."""
         self._writer.write(jsonrpc.error_line(jsonrpc.leading_id(line), error))
 
+    def give_up(self, fault: Fault) -> None:
+        """The other side will answer nothing more: what we asked it fails with `fault`, and what we ask it."""
+        self._deaf = self._deaf or fault
+        for id_ in tuple(self._pending):
+            self._settle(id_, fault)
+
     def close(self, fault: Fault) -> None:
         """The connection is over: our requests fail with `fault`, their requests are cancelled."""
         if self._fault is not None:
             return
         self._fault = fault
         self._arm(_NEVER)
-        for id_ in tuple(self._pending):
-            self._settle(id_, fault)
+        self.give_up(fault)
         for task in tuple(self._inbound.values()):
             task.cancel(str(fault))
 
@@ -240,8 +276,9 @@ class Peer:
         now = self._loop.time()
         next_due = _NEVER
         for pending in self._pending.values():
-            if pending.due > now:
-                next_due = min(next_due, pending.due)
+            due = pending.hard_at if self._holds and self._is_held(pending) else pending.due
+            if due > now:
+                next_due = min(next_due, due)
             elif not pending.future.done():
                 pending.future.set_exception(_timeout(pending, hard=now >= pending.hard_at))
         self._arm(next_due)
@@ -254,7 +291,10 @@ class Peer:
         elif method == CANCELLED:
             self._cancelled(params)
         else:
-            self._handler.notification(method, params)
+            try:
+                self._handler.notification(method, params)
+            except Exception as error:  # noqa: BLE001 -- what follows in the same read must not be lost
+                observe.error("a notification failed inside the workbench", method=method, error=repr(error))
 
     def _progressed(self, params: Raw) -> None:
         """Progress of a request of ours: its deadline starts again, and its client is told."""
@@ -264,8 +304,8 @@ class Peer:
         if pending is None or pending.future.done():
             return
         pending.quiet_since = self._loop.time()
-        if pending.exchange is not None:
-            pending.exchange.notify(PROGRESS, fields)
+        if pending.on_progress is not None:
+            pending.on_progress(fields)
 
     def _cancelled(self, params: Raw) -> None:
         """They no longer want an answer. What is not known, or done, is ignored."""
@@ -314,17 +354,20 @@ class PeerLine:
         self.request_id = request_id
 
     def notify(self, method: str, params: Params) -> None:
-        if method == PROGRESS and self._peer.congested:
+        if self._peer.congested and method not in _KEPT:
             return  # It is about to be outdated, and must not pile up for a client that does not read.
         self._peer.notify(method, params)
 
-    async def ask(self, method: str, params: Params) -> Raw:
-        return await self._peer.request(method, params)
+    async def ask(self, method: str, params: Params, on_progress: OnProgress | None = None) -> Raw:
+        return await self._peer.request(method, params, on_progress)
 
 
 def _with_token(params: Params, id_: int) -> Params:
     """Ask for progress under a token of our own, the request's id, whatever the client's is."""
-    return {**params, "_meta": {**params.get("_meta", {}), "progressToken": id_}}
+    meta: Any = params.get("_meta")
+    if isinstance(meta, Raw):
+        meta = jsonrpc.members(meta)
+    return {**params, "_meta": {**(meta or {}), "progressToken": id_}}
 
 
 def _timeout(pending: Pending, *, hard: bool) -> CallTimeout:

@@ -1,0 +1,132 @@
+"""A channel on which a protocol was agreed: requests as the server's era wants them, and the bridge.
+
+The bridge between the eras is small: a modern server's question is passed on to a modern client, and put to
+a handshake client as the requests that it knows (`rounds.py`); a handshake server's question goes to the
+call that it belongs to (`questions.py`), whose exchange knows its client's era.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine
+from typing import Any
+
+from msgspec import Raw
+
+from mcp_workbench.connections.base import Channel
+from mcp_workbench.connections.negotiate import Agreement
+from mcp_workbench.connections.questions import Questions
+from mcp_workbench.connections.rounds import answered, is_question
+from mcp_workbench.connections.slots import Slots
+from mcp_workbench.errors import CallTimeout, ServerRefused
+from mcp_workbench.limits import Limits
+from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire.caller import Caller
+from mcp_workbench.wire.exchange import Exchange
+from mcp_workbench.wire.jsonrpc import Params, RpcError
+from mcp_workbench.wire.tasks import heard
+
+
+class Connection:
+    """One server, connected."""
+
+    def __init__(
+        self, channel: Channel, agreement: Agreement, slots: Slots, limits: Limits, *, takes_turns: bool = False
+    ) -> None:
+        """For `slots` and `takes_turns` see `Questions`."""
+        self.channel = channel
+        self.agreement = agreement
+        self._limits = limits
+        self._level: str | None = None
+        self.questions = Questions(channel, slots, limits, takes_turns=takes_turns)
+
+    def request(
+        self,
+        method: str,
+        params: Params,
+        exchange: Exchange | None = None,
+        *,
+        caller: Caller | None = None,
+        idle_seconds: float = 0,
+        hard_seconds: float = 0,
+    ) -> Coroutine[Any, Any, Raw]:
+        """As `Channel.request`, with what the server's era wants in every request.
+
+        A modern server hears in each what `caller`, or the caller of `exchange`, declared.
+        """
+        level, on_progress = self._level, None
+        if exchange is not None:
+            caller = exchange.caller
+            if exchange.progress_token is not None:
+                on_progress = exchange.progressed
+            if caller.log_level is not None:
+                level = caller.log_level
+        stamped = self.agreement.stamp(params, level, caller.capabilities if caller is not None else None)
+        return self.channel.request(
+            method, stamped, on_progress, owner=exchange, idle_seconds=idle_seconds, hard_seconds=hard_seconds
+        )
+
+    async def forward(self, method: str, params: Params, exchange: Exchange | None) -> Raw:
+        """A client's request, within the deadlines of a call, whatever the eras of both sides."""
+        if exchange is None:
+            return await self._send(method, params, None)
+        if self.agreement.modern != exchange.caller.modern and "task" in params:
+            # Tasks are different things in the two eras; by the protocol who has none ignores this.
+            params = {key: value for key, value in params.items() if key != "task"}
+        if exchange.caller.modern and not self.agreement.modern:
+            _check_not_resumed(params)
+        await self.questions.begin(exchange)
+        try:
+            if exchange.caller.log_level is not None and not self.agreement.modern:
+                await self._use_level(exchange.caller.log_level)
+            result = await self._send(method, params, exchange)
+            if not self.agreement.modern:
+                return _without_type(result) if exchange.caller.modern else result
+            if not is_question(result):
+                return result
+            return await answered(
+                result, params, exchange, lambda retry: self._send(method, retry, exchange), self._limits
+            )
+        except (asyncio.CancelledError, CallTimeout):
+            self.questions.take_back(exchange)
+            raise
+        finally:
+            self.questions.end(exchange)
+
+    def set_level(self, level: str) -> None:
+        """Which log messages the server shall send, from now on."""
+        asyncio.ensure_future(self._use_level(level)).add_done_callback(heard)
+
+    async def _use_level(self, level: str) -> None:
+        """A refusal is no harm: the server sends what it likes then."""
+        if level == self._level:
+            return
+        self._level = level
+        if not self.agreement.modern and "logging" in self.agreement.offers:
+            seconds = self._limits.list_page_timeout_seconds
+            with contextlib.suppress(ServerRefused, CallTimeout):
+                await self.channel.request("logging/setLevel", {"level": level}, hard_seconds=seconds)
+
+    def _send(self, method: str, params: Params, exchange: Exchange | None) -> Coroutine[Any, Any, Raw]:
+        return self.request(
+            method,
+            params,
+            exchange,
+            idle_seconds=self._limits.call_idle_timeout_seconds,
+            hard_seconds=self._limits.call_hard_timeout_seconds,
+        )
+
+
+def _without_type(result: Raw) -> Raw:
+    """A handshake server's result says nothing of its type; a modern client would take it at its word."""
+    if not jsonrpc.is_object(result):
+        return result
+    members = jsonrpc.members(result)
+    return Raw(jsonrpc.encode(members)) if members.pop("resultType", None) is not None else result
+
+
+def _check_not_resumed(params: Params) -> None:
+    """A handshake server gave out no state, so what comes with one is no call to be made again."""
+    if "requestState" in params or "inputResponses" in params:
+        raise RpcError(jsonrpc.INVALID_PARAMS, "requestState is unknown or has expired; send the request without it")

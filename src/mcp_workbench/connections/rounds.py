@@ -1,0 +1,102 @@
+"""The questions of a modern server: it answers a request with them, and wants it again with the answers.
+
+A modern client gets such an answer as it is. A handshake client is asked what it holds, and the request is
+sent again, for a bounded number of rounds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from mcp_workbench import observe
+from mcp_workbench.errors import CallTimeout, InputUnavailable, ProtocolViolation, ServerRefused
+from mcp_workbench.limits import Limits
+from mcp_workbench.wire import eras, jsonrpc
+from mcp_workbench.wire.exchange import Exchange
+from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, NOTHING, Params
+
+
+class _Question(msgspec.Struct):
+    method: str
+    params: Raw = EMPTY_OBJECT
+
+
+class _Asked(msgspec.Struct, rename="camel"):
+    """An answer that asks for input first."""
+
+    input_requests: dict[str, _Question] = {}
+    request_state: Raw = NOTHING
+
+
+def is_question(result: Raw) -> bool:
+    """Whether a modern server's result is one."""
+    return jsonrpc.text_or_none(jsonrpc.members(result).get("resultType")) == eras.INPUT_REQUIRED
+
+
+async def answered(
+    result: Raw, params: Params, exchange: Exchange, send: Callable[[Params], Awaitable[Raw]], limits: Limits
+) -> Raw:
+    """What becomes of a question: passed on, or the result after a handshake client was asked.
+
+    `send` makes the request again. All rounds together last no longer than a call may.
+    """
+    try:
+        async with asyncio.timeout(limits.call_hard_timeout_seconds):
+            return await _rounds(result, params, exchange, send, limits)
+    except TimeoutError:
+        raise CallTimeout("no answer before the hard deadline of the call") from None
+
+
+async def _rounds(
+    result: Raw, params: Params, exchange: Exchange, send: Callable[[Params], Awaitable[Raw]], limits: Limits
+) -> Raw:
+    for _ in range(limits.question_rounds):
+        asked = _read(result, exchange, limits)
+        if exchange.caller.modern:
+            return result
+        answers = {key: await _put(exchange, question, limits) for key, question in asked.input_requests.items()}
+        retry: dict[str, Any] = {**params, "inputResponses": answers}
+        retry.pop("requestState", None)
+        if jsonrpc.is_present(asked.request_state):
+            retry["requestState"] = asked.request_state
+        result = await send(retry)
+        if not is_question(result):
+            return result
+    raise InputUnavailable(
+        f"it asked {limits.question_rounds} times and still wants to know more",
+        hint="The server never has enough; see its documentation.",
+    )
+
+
+def _read(result: Raw, exchange: Exchange, limits: Limits) -> _Asked:
+    """What is asked. Raises `InputUnavailable` where the client did not declare that it can be asked that."""
+    if not exchange.may_ask:
+        raise ProtocolViolation("it asks for input where the protocol has no questions")
+    try:
+        asked = msgspec.json.decode(result, type=_Asked)
+    except (msgspec.DecodeError, RecursionError):
+        raise ProtocolViolation("it asks for input in a form that can't be read") from None
+    if len(asked.input_requests) > limits.questions:
+        raise ProtocolViolation(f"it asks more than {limits.questions} questions at once")
+    for question in asked.input_requests.values():
+        if question.method not in exchange.caller.answers:
+            method = observe.foreign(question.method)
+            raise InputUnavailable(f"it asks {method}, which its client did not declare that it answers")
+    return asked
+
+
+async def _put(exchange: Exchange, question: _Question, limits: Limits) -> Raw:
+    """Ask a handshake client."""
+    try:
+        async with asyncio.timeout(limits.question_seconds):
+            return await exchange.ask(question.method, jsonrpc.members(question.params))
+    except TimeoutError:
+        raise InputUnavailable(f"its client did not answer {question.method} in time") from None
+    except ServerRefused as refusal:
+        reason = f"{observe.foreign(str(refusal))} (code {refusal.rpc_code})"
+        raise InputUnavailable(f"its client refused {question.method}: {reason}") from None

@@ -1,0 +1,125 @@
+"""One list of one server (its tools, prompts, resources or templates), kept current.
+
+Asking the server is single flight; what was listed on the connection that is there now stands until the
+server says that it changed; a server is started by somebody who needs it, never by a refresh.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+from mcp_workbench import observe
+from mcp_workbench.connections.connection import Connection
+from mcp_workbench.connections.supervisor import Supervisor
+from mcp_workbench.errors import Fault, StillStarting
+from mcp_workbench.limits import Limits
+from mcp_workbench.wire.tasks import heard
+
+T = TypeVar("T")
+
+
+class Listing(Generic[T]):
+    """What a server last listed, and how to list again."""
+
+    def __init__(
+        self,
+        label: str,
+        supervisor: Supervisor,
+        connect: Callable[[], Awaitable[Connection]],
+        read: Callable[[Connection], Awaitable[T]],
+        limits: Limits,
+    ) -> None:
+        """`read` lists on a connection; `connect` gives one, or raises the `Fault` that prevents it."""
+        self._label = label
+        self._supervisor = supervisor
+        self._connect = connect
+        self._read = read
+        self._limits = limits
+        self._value: T | None = None
+        self._listing: asyncio.Task[T] | None = None
+        self._relisting: asyncio.Task[None] | None = None
+        self._listed_at = 0.0
+        self._listed_on: Connection | None = None
+        self.is_outdated = False
+
+    async def get(self, seconds: float | None = None) -> T:
+        """The list; the server is started and asked if need be.
+
+        Waits for a first listing at most `seconds`, for a newer one only shortly: meanwhile, and if it
+        fails, the one of this connection stands. Raises the `Fault` that prevented it, or
+        `StillStarting`; then the start goes on.
+        """
+        known = self.standing
+        if known is not None and not self.is_outdated:
+            return known
+        listing = self._list_once()
+        patience = seconds if known is None else self._limits.refresh_wait_seconds
+        await asyncio.wait((listing,), timeout=patience)
+        if listing.done() and listing.exception() is None:
+            return listing.result()
+        if (known := self.standing) is not None:
+            return known
+        if not listing.done():
+            raise StillStarting("still starting")
+        return listing.result()
+
+    @property
+    def standing(self) -> T | None:
+        """What was listed on the connection that is there now."""
+        current = self._supervisor.current
+        return self._value if current is not None and self._listed_on is current else None
+
+    @property
+    def last(self) -> T | None:
+        """What was listed last, on whatever connection."""
+        return self._value
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether somebody has asked for it, and may not have the answer yet."""
+        return self._value is not None or (self._listing is not None and not self._listing.done())
+
+    def outdate(self) -> None:
+        """It changed: list again, but not more often than the limit."""
+        self.is_outdated = True
+        if self._relisting is None or self._relisting.done():
+            self._relisting = asyncio.get_running_loop().create_task(self._relist())
+
+    def close(self) -> None:
+        """No more refreshes; who waits for a listing is told by the end of the connection."""
+        if self._relisting is not None:
+            self._relisting.cancel()
+
+    def _list_once(self) -> asyncio.Task[T]:
+        """The listing under way, else a new one."""
+        if self._listing is None or self._listing.done():
+            self._listing = asyncio.get_running_loop().create_task(self._list())
+            self._listing.add_done_callback(heard)
+        return self._listing
+
+    async def _list(self) -> T:
+        connection = await self._connect()
+        self._listed_at = asyncio.get_running_loop().time()
+        self.is_outdated = False  # what changes from here on is not in this listing
+        try:
+            self._value = await self._read(connection)
+        except Fault:
+            self.is_outdated = True
+            raise
+        self._listed_on = connection
+        return self._value
+
+    async def _relist(self) -> None:
+        """Until the list is current, or there is no connection: then the next demand lists."""
+        loop = asyncio.get_running_loop()
+        while self.is_outdated:
+            await asyncio.sleep(max(0.0, self._listed_at + self._limits.relist_interval_seconds - loop.time()))
+            if self._supervisor.current is None:
+                return
+            listing = self._list_once()
+            await asyncio.wait((listing,))
+            if listing.cancelled() or listing.exception() is not None:
+                observe.warning("a changed list could not be read", server=self._label)
+                return

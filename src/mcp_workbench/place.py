@@ -1,0 +1,304 @@
+"""One client's place at the workbench: its own connections, and what servers list on them.
+
+Servers list other tools to clients that can be asked, and a question must reach the client whose call
+caused it. So a place belongs to one client with one set of declared capabilities; clients that can't be
+told apart, because nothing is ever said to them, may share one. It checks that a toolbox, a server and
+a tool exist before anything is started or contacted, and names whatever goes wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, cast
+
+import msgspec
+from msgspec import Raw
+
+from mcp_workbench import observe
+from mcp_workbench.catalog import links, render
+from mcp_workbench.catalog.items import Item
+from mcp_workbench.catalog.snapshot import Catalog, ServerTools, Withheld
+from mcp_workbench.config.model import Config, ServerConfig, ToolboxConfig
+from mcp_workbench.connections.base import explained
+from mcp_workbench.connections.connection import Connection
+from mcp_workbench.connections.processes import Processes
+from mcp_workbench.errors import (
+    CallFailed,
+    ConnectFailed,
+    Fault,
+    ProtocolViolation,
+    ServerNotFound,
+    ServerRefused,
+    StillStarting,
+    ToolboxFailed,
+    ToolboxNotFound,
+    ToolNotFound,
+)
+from mcp_workbench.identity import ServerIdentifier, ToolIdentifier, ToolInfo
+from mcp_workbench.limits import Limits
+from mcp_workbench.nearest import nearest_or_known
+from mcp_workbench.provider import Kind, Provider
+from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire.client import Seat
+from mcp_workbench.wire.exchange import Exchange
+from mcp_workbench.wire.jsonrpc import Params
+
+
+class Opened(msgspec.Struct, frozen=True, kw_only=True):
+    """An open toolbox: what is offered, and what is not."""
+
+    toolbox: str
+    description: str
+    entries: tuple[Raw, ...]
+    """One raw JSON object per tool, as `open_toolbox` shows it."""
+    servers_connected: int
+    failed: tuple[ConnectFailed, ...] = ()
+    withheld: tuple[tuple[str, Withheld], ...] = ()
+    """Server name and tool."""
+
+    @property
+    def tools(self) -> list[ToolInfo]:
+        """The entries as Python objects."""
+        return [cast("ToolInfo", msgspec.json.decode(entry)) for entry in self.entries]
+
+
+class Place:
+    """What one client sees of the servers, and how it reaches them."""
+
+    def __init__(
+        self,
+        seat: Seat,
+        config: Config,
+        limits: Limits,
+        processes: Callable[[], Processes],
+        siblings: Callable[[], Iterable[Place]],
+    ) -> None:
+        """`siblings` are the places of the same client that declares other capabilities there."""
+        self._seat = seat
+        self._siblings = siblings
+        self._config = config
+        self._limits = limits
+        self._processes = processes
+        self._level: str | None = None
+        self._providers: dict[str, dict[str, Provider]] = {}
+        self.catalog = Catalog({name: tuple(toolbox.servers) for name, toolbox in config.toolboxes.items()})
+        self.links = links.Links(limits)
+        """Resources that servers named in results."""
+
+    # -- tools
+
+    async def open(self, toolbox: str) -> Opened:
+        """Start the servers of a toolbox and list their tools; those that fail are reported.
+
+        Answers within the open deadline with what is ready; what is still starting goes on. Raises
+        `ToolboxNotFound`, or `ToolboxFailed` if every server failed.
+        """
+        chosen = self.toolbox(toolbox)
+        outcomes = await self._list(chosen.servers.values())
+        failed = tuple(
+            ConnectFailed(toolbox, name, outcome) for name, outcome in outcomes.items() if isinstance(outcome, Fault)
+        )
+        given_up = [one for one in failed if not isinstance(one.fault, StillStarting)]
+        if given_up and len(given_up) == len(outcomes):
+            raise ToolboxFailed(toolbox, failed)
+        listings = {name: outcome for name, outcome in outcomes.items() if not isinstance(outcome, Fault)}
+        return _opened(chosen, listings, failed)
+
+    async def list_tools(self, toolboxes: Iterable[str]) -> None:
+        """Have every server of these toolboxes list, as far as the open deadline allows."""
+        await asyncio.gather(*(self._list(self.toolbox(name).servers.values()) for name in toolboxes))
+
+    async def relay(self, identifier: ToolIdentifier, arguments: Raw, exchange: Exchange | None) -> Raw:
+        """Call a tool, on behalf of a client: what the server says meanwhile goes to `exchange`."""
+        provider = self._provider(self._find(identifier.toolbox, identifier.server))
+        if self.catalog.tool(identifier) is None:
+            await self._check_tool(identifier, provider)
+        params: dict[str, Any] = {"name": identifier.tool, "arguments": arguments}
+        if exchange is not None:
+            params |= exchange.members
+            if exchange.meta:
+                params["_meta"] = exchange.meta
+        if provider.supervisor.current is None:
+            await self._reach(identifier, provider)
+        try:
+            result = await provider.supervisor.forward("tools/call", params, exchange)
+        except ServerRefused as refusal:
+            raise CallFailed(identifier, explained(refusal), refusal) from None
+        except Fault as fault:
+            raise CallFailed(identifier, fault) from None
+        if not jsonrpc.is_object(result):
+            raise CallFailed(identifier, ProtocolViolation("its result is not an object"))
+        if provider.offers("resources"):
+            self.links.remember(ServerIdentifier(identifier.toolbox, identifier.server), result)
+        return result
+
+    # -- everything else
+
+    async def forward(self, server: ServerIdentifier, method: str, params: Params, exchange: Exchange) -> Raw:
+        """Any request of a client to one server. Raises `ConnectFailed`, or the `Fault` that it ended in."""
+        provider = self.provider(server)
+        if exchange.meta:
+            params = {**params, "_meta": exchange.meta}
+        if provider.supervisor.current is None:
+            await self.connect(server)
+        result = await provider.forward(method, params, exchange)
+        if not jsonrpc.is_object(result):
+            raise ProtocolViolation("its result is not an object")
+        return result
+
+    async def connect(self, server: ServerIdentifier) -> Connection:
+        """See that a server runs. Raises `ConnectFailed`."""
+        try:
+            return await self.provider(server).reach()
+        except Fault as fault:
+            raise ConnectFailed(server.toolbox, server.server, fault) from None
+
+    async def items(self, kind: Kind, toolboxes: Iterable[str]) -> dict[ServerIdentifier, tuple[Item, ...]]:
+        """Prompts, resources or templates of these toolboxes, within the open deadline.
+
+        A server that fails or is still starting has none until it heals.
+        """
+        return await self.list_items(
+            kind, [ServerIdentifier(toolbox, name) for toolbox in toolboxes for name in self.toolbox(toolbox).servers]
+        )
+
+    async def list_items(
+        self, kind: Kind, servers: Collection[ServerIdentifier]
+    ) -> dict[ServerIdentifier, tuple[Item, ...]]:
+        """The same, of these servers."""
+        seconds = self._limits.open_timeout_seconds
+        found = await asyncio.gather(*(self._items(kind, server, seconds) for server in servers))
+        return dict(zip(servers, found, strict=True))
+
+    def known_items(self, kind: Kind) -> Iterator[tuple[ServerIdentifier, Item]]:
+        """What servers have listed so far."""
+        for toolbox, providers in self._providers.items():
+            for server, provider in providers.items():
+                for item in provider.known(kind):
+                    yield ServerIdentifier(toolbox, server), item
+
+    def offering(self, capability: str) -> list[ServerIdentifier]:
+        """The servers that run and declared a capability."""
+        return [
+            ServerIdentifier(toolbox, server)
+            for toolbox, providers in self._providers.items()
+            for server, provider in providers.items()
+            if provider.offers(capability)
+        ]
+
+    def hosting(self, server: ServerIdentifier) -> Provider | None:
+        """A modern server's provider: it takes what was declared with each request, so one connection is enough."""
+        provider = self._providers.get(server.toolbox, {}).get(server.server)
+        return provider if provider is not None and provider.supervisor.is_modern else None
+
+    def tell(self, method: str, params: Params) -> None:
+        """A client's notification, to every server that runs."""
+        for provider in self._all():
+            provider.tell(method, params)
+
+    def set_level(self, level: str) -> None:
+        """Which log messages the client wants of servers, also of those that start later."""
+        self._level = level
+        for provider in self._all():
+            provider.set_level(level)
+
+    def provider(self, server: ServerIdentifier) -> Provider:
+        """Raises `ToolboxNotFound` or `ServerNotFound`."""
+        return self._provider(self._find(server.toolbox, server.server))
+
+    async def close(self) -> None:
+        """End every server of this place."""
+        await asyncio.gather(*(provider.close() for provider in self._all()))
+
+    # -- finding
+
+    def known(self) -> Iterator[ToolIdentifier]:
+        """Every tool that some server has listed so far."""
+        return self.catalog.known()
+
+    def toolbox(self, name: str) -> ToolboxConfig:
+        """Raises `ToolboxNotFound`."""
+        if (toolbox := self._config.toolboxes.get(name)) is None:
+            raise ToolboxNotFound(name, hint=nearest_or_known(name, self._config.toolboxes, "toolboxes"))
+        return toolbox
+
+    def _find(self, toolbox_name: str, name: str) -> ServerConfig:
+        toolbox = self.toolbox(toolbox_name)
+        if (server := toolbox.servers.get(name)) is None:
+            raise ServerNotFound(toolbox_name, name, hint=nearest_or_known(name, toolbox.servers, "servers"))
+        return server
+
+    async def _check_tool(self, identifier: ToolIdentifier, provider: Provider) -> None:
+        """The catalog does not have it: it does not exist, or its server has not listed yet."""
+        listing = self.catalog.listing(identifier.toolbox, identifier.server)
+        if listing is None or not provider.is_settled:
+            try:
+                listing = await provider.tools()
+            except Fault as fault:
+                raise ConnectFailed(identifier.toolbox, identifier.server, fault) from None
+        if identifier.tool not in listing.tools:
+            raise ToolNotFound(identifier, hint=nearest_or_known(identifier.tool, listing.tools, "tools"))
+
+    async def _reach(self, identifier: ToolIdentifier, provider: Provider) -> None:
+        """See that the server runs, before a slot of it is taken."""
+        try:
+            await provider.reach()
+        except Fault as fault:
+            raise ConnectFailed(identifier.toolbox, identifier.server, fault) from None
+
+    def _all(self) -> list[Provider]:
+        return [provider for toolbox in self._providers.values() for provider in toolbox.values()]
+
+    def _provider(self, config: ServerConfig) -> Provider:
+        toolbox = self._providers.setdefault(config.toolbox, {})
+        if (provider := toolbox.get(config.name)) is None:
+            provider = toolbox[config.name] = Provider(
+                config,
+                self._seat,
+                self._processes(),
+                self.catalog,
+                self._limits,
+                host=self._host(ServerIdentifier(config.toolbox, config.name)),
+            )
+            if self._level is not None:
+                provider.set_level(self._level)
+        return provider
+
+    def _host(self, server: ServerIdentifier) -> Provider | None:
+        return next((host for place in self._siblings() if (host := place.hosting(server))), None)
+
+    async def _items(self, kind: Kind, server: ServerIdentifier, seconds: float) -> tuple[Item, ...]:
+        try:
+            return await self.provider(server).items(kind, seconds)
+        except Fault as fault:
+            label = f"{server.toolbox}/{server.server}"
+            observe.debug("a server's list is missing", server=label, list=kind, code=fault.code)
+            return ()
+
+    async def _list(self, servers: Iterable[ServerConfig]) -> dict[str, ServerTools | Fault]:
+        """What each server offers, or why it offers nothing now, within the open deadline."""
+        seconds = self._limits.open_timeout_seconds
+        providers = {server.name: self._provider(server) for server in servers}
+        outcomes = await asyncio.gather(*(one.tools(seconds) for one in providers.values()), return_exceptions=True)
+        listed: dict[str, ServerTools | Fault] = {}
+        for name, outcome in zip(providers, outcomes, strict=True):
+            if isinstance(outcome, BaseException) and not isinstance(outcome, Fault):
+                raise outcome
+            listed[name] = outcome
+        return listed
+
+
+def _opened(toolbox: ToolboxConfig, listings: Mapping[str, ServerTools], failed: tuple[ConnectFailed, ...]) -> Opened:
+    return Opened(
+        toolbox=toolbox.name,
+        description=toolbox.description,
+        entries=tuple(
+            render.entry(ToolIdentifier(toolbox.name, server, tool.name), tool)
+            for server, listing in listings.items()
+            for tool in listing.tools.values()
+        ),
+        servers_connected=len(listings),
+        failed=failed,
+        withheld=tuple((server, tool) for server, listing in listings.items() for tool in listing.withheld),
+    )

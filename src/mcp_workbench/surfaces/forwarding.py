@@ -1,0 +1,57 @@
+"""A client's request passed on to one server, and what can go wrong with it as JSON-RPC errors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET, Raw
+
+from mcp_workbench import observe
+from mcp_workbench.errors import ConnectFailed, Fault, RequestError, ServerRefused, WorkbenchError
+from mcp_workbench.identity import ServerIdentifier
+from mcp_workbench.shown import shown
+from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire.exchange import Exchange
+from mcp_workbench.wire.jsonrpc import Params, RpcError
+
+if TYPE_CHECKING:
+    from mcp_workbench.place import Place
+
+
+async def forward(place: Place, server: ServerIdentifier, method: str, params: Params, exchange: Exchange) -> Raw:
+    """The server's result, as it gave it. Raises `RpcError`: the server's own error, or why there is none."""
+    try:
+        result = await place.forward(server, method, params, exchange)
+    except ServerRefused as refusal:
+        raise refused(refusal, modern=exchange.caller.modern) from None
+    except Fault as fault:
+        raise failed(fault, server, method) from None
+    except WorkbenchError as error:
+        raise as_rpc_error(error) from None
+    place.links.remember(server, result)
+    return result
+
+
+def refused(refusal: ServerRefused, *, modern: bool) -> RpcError:
+    """A server's own error, word for word but for secrets."""
+    code = refusal.rpc_code
+    if modern and code == jsonrpc.RESOURCE_NOT_FOUND:
+        code = jsonrpc.INVALID_PARAMS
+    data = refusal.data.decode()
+    keep = bool(data) and observe.redacted(data) == data
+    return RpcError(code, observe.redacted(str(refusal)), Raw(refusal.data) if keep else UNSET)
+
+
+def failed(fault: Fault, server: ServerIdentifier, method: str) -> RpcError:
+    """Why there is no answer of the server."""
+    place = {"toolbox": server.toolbox, "server": server.server}
+    text = f"{shown(method)} of server '{shown(server.server)}' (toolbox '{shown(server.toolbox)}') failed: {fault}"
+    return RpcError(jsonrpc.SERVER_FAILED, text, {"code": fault.code, **place})
+
+
+def as_rpc_error(error: WorkbenchError) -> RpcError:
+    """What is wrong with a request, or with the way to a server."""
+    code = jsonrpc.INVALID_PARAMS if isinstance(error, RequestError) else jsonrpc.SERVER_FAILED
+    hint = f"\n{error.hint}" if error.hint else ""
+    wire_code = error.wire_code if isinstance(error, ConnectFailed) else error.code
+    return RpcError(code, f"{error}{hint}", {"code": wire_code, **error.where})

@@ -1,0 +1,185 @@
+"""The resources of the toolboxes that a client sees.
+
+Each is under its own URI where one server has it, else under one that names the server. What a tool's
+result named can be read, though no list has it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from msgspec import Raw
+
+from mcp_workbench.catalog import render
+from mcp_workbench.errors import Fault, ServerRefused, WorkbenchError
+from mcp_workbench.identity import ServerIdentifier
+from mcp_workbench.limits import DEFAULTS
+from mcp_workbench.shown import shown
+from mcp_workbench.surfaces import uris
+from mcp_workbench.surfaces.forwarding import as_rpc_error, failed, forward, refused
+from mcp_workbench.surfaces.pages import page
+from mcp_workbench.surfaces.scope import Scope
+from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire.caller import Caller
+from mcp_workbench.wire.exchange import Exchange
+from mcp_workbench.wire.jsonrpc import RpcError
+from mcp_workbench.workbench import Workbench
+
+if TYPE_CHECKING:
+    from mcp_workbench.place import Place
+    from mcp_workbench.provider import Kind
+
+
+class Resources:
+    """Lists, reads and watches resources."""
+
+    def __init__(self, workbench: Workbench, scope: Scope) -> None:
+        self._workbench = workbench
+        self._scope = scope
+        self._watched: dict[uris.Located, Counter[str]] = {}
+        """Under which URIs the client watches a server's resource, and how often."""
+
+    async def list(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
+        resources = await self._shown(exchange.caller, "resources", "uri")
+        return page("resources", resources, params, self._workbench.limits)
+
+    async def templates(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
+        templates = await self._shown(exchange.caller, "templates", "uriTemplate")
+        return page("resourceTemplates", templates, params, self._workbench.limits)
+
+    async def read(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
+        place = self._workbench.at(exchange.caller)
+        found = await self.resolve(place, exchange.caller, _uri(params.get("uri")))
+        return await forward(place, found.server, "resources/read", {**params, "uri": found.uri}, exchange)
+
+    async def subscribe(self, caller: Caller, uri: str) -> None:
+        """Raises `RpcError`."""
+        if len(uri) > self._workbench.limits.uri_length:
+            raise RpcError(jsonrpc.INVALID_PARAMS, "uri is too long")
+        place = self._workbench.at(caller)
+        found = await self.resolve(place, caller, uri)
+        if not caller.modern and uri in self._watched.get(found, ()):
+            return  # In the handshake era it is a set, whoever says it twice.
+        if len(self._watched) >= self._workbench.limits.subscriptions:
+            raise RpcError(jsonrpc.INVALID_PARAMS, f"At most {len(self._watched)} resources at once")
+        try:
+            await place.connect(found.server)
+            await place.provider(found.server).subscribe(found.uri)
+        except ServerRefused as refusal:
+            raise refused(refusal, modern=caller.modern) from None
+        except Fault as fault:
+            raise failed(fault, found.server, "resources/subscribe") from None
+        except WorkbenchError as error:
+            raise as_rpc_error(error) from None
+        self._watched.setdefault(found, Counter())[uri] += 1
+
+    def unsubscribe(self, caller: Caller, uri: str) -> None:
+        """What was not watched is no error."""
+        for found, names in tuple(self._watched.items()):
+            if uri in names:
+                names[uri] -= 1
+                self._watched[found] = +names
+                if not self._watched[found]:
+                    del self._watched[found]
+                if (place := self._workbench.find(caller)) is not None:
+                    place.provider(found.server).unsubscribe(found.uri)
+                return
+
+    def names_of(self, server: ServerIdentifier, uri: str) -> Iterable[str]:
+        """Under which names the client watches a resource that changed, or one that it is a part of."""
+        found: dict[str, None] = {}
+        for watched, names in self._watched.items():
+            if watched.server == server and (uri == watched.uri or uri.startswith(f"{watched.uri}/")):
+                found |= dict.fromkeys(name + uri[len(watched.uri) :] for name in names)
+        return found
+
+    async def resolve(self, place: Place, caller: Caller, uri: str) -> uris.Located:
+        """The server that has a resource, and the server's URI of it. Raises `RpcError`."""
+        if (found := self._qualified(place, caller, uri)) is not None:
+            return found
+        scope = self._scope.of(caller)
+        running = {server for server in place.offering("resources") if self._scope.allows(server.toolbox)}
+        named = {server for server in place.links.find(uri) if self._scope.allows(server.toolbox)}
+        # A server that names another one's resource in a result does not take its place.
+        await place.list_items("resources", running)
+        servers = self._listing(place, "resources", uri)
+        if len(servers) != 1 and named & (servers or named):
+            servers = named & (servers or named)
+        servers = servers or await self._search(place, scope, uri)
+        if not servers:
+            offering = {server for server in place.offering("resources") if self._scope.allows(server.toolbox)}
+            servers = offering if len(offering) == 1 else servers
+        return uris.Located(_only(servers, uri, modern=caller.modern), uri)
+
+    async def resolve_template(self, place: Place, caller: Caller, template: str) -> uris.Located:
+        """The same for a template, or an URI, that is to be completed."""
+        if (found := self._qualified(place, caller, template)) is not None:
+            return found
+        await place.items("templates", self._scope.of(caller))
+        if servers := self._listing(place, "templates", template):
+            return uris.Located(_only(servers, template, modern=caller.modern), template)
+        return await self.resolve(place, caller, template)
+
+    def _qualified(self, place: Place, caller: Caller, uri: str) -> uris.Located | None:
+        """What an URI that names a server stands for, if the client may see that server. Starts nothing."""
+        if (found := uris.read_qualified(uri)) is None:
+            return None
+        if not self._scope.allows(found.server.toolbox):
+            raise _not_found(uri, modern=caller.modern)
+        try:
+            place.provider(found.server)
+        except WorkbenchError as error:
+            raise as_rpc_error(error) from None
+        return found
+
+    async def _search(self, place: Place, scope: tuple[str, ...], uri: str) -> set[ServerIdentifier]:
+        """Ask the servers for their lists; what no list has may fit a template."""
+        await place.items("resources", scope)
+        if servers := self._listing(place, "resources", uri):
+            return servers
+        templates = await place.items("templates", scope)
+        places = (uris.Located(server, item.name) for server, items in templates.items() for item in items)
+        return uris.best_matches(uri, places, self._workbench.limits.template_bytes)
+
+    def _listing(self, place: Place, kind: Kind, name: str) -> set[ServerIdentifier]:
+        """The servers that have listed it so far."""
+        return {
+            server
+            for server, item in place.known_items(kind)
+            if item.name == name and self._scope.allows(server.toolbox)
+        }
+
+    async def _shown(self, caller: Caller, kind: Kind, member: str) -> list[Raw]:
+        listed = await self._workbench.at(caller).items(kind, self._scope.of(caller))
+        times = Counter(item.name for items in listed.values() for item in items)
+        return [
+            item.raw
+            if times[item.name] == 1 and not item.name.startswith(uris.SCHEME)
+            else render.resource(member, uris.qualified(server, item.name), server, item)
+            for server, items in listed.items()
+            for item in items
+        ]
+
+
+def _only(servers: set[ServerIdentifier], uri: str, *, modern: bool) -> ServerIdentifier:
+    if len(servers) == 1:
+        return next(iter(servers))
+    named = shown(uri)
+    if servers:
+        several = "\n".join(sorted(uris.qualified(server, uri) for server in servers)[: DEFAULTS.names_shown])
+        raise RpcError(jsonrpc.INVALID_PARAMS, f"Several servers have {named}. Read one of:\n{several}", {"uri": uri})
+    raise _not_found(uri, modern=modern)
+
+
+def _not_found(uri: str, *, modern: bool) -> RpcError:
+    code = jsonrpc.INVALID_PARAMS if modern else jsonrpc.RESOURCE_NOT_FOUND
+    return RpcError(code, f"Resource not found: {shown(uri)}", {"uri": uri})
+
+
+def _uri(raw: Raw | None) -> str:
+    uri = jsonrpc.text_or_none(raw)
+    if uri is None:
+        raise RpcError(jsonrpc.INVALID_PARAMS, "uri must be a string")
+    return uri

@@ -1,0 +1,199 @@
+"""One server, transparently: every method, also unknown ones and tasks, as if the client had started it.
+
+What stands between are only the eras, the server's `toolFilters`, and what a restart must not lose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, cast
+
+from msgspec import Raw
+
+from mcp_workbench.connections.negotiate import Agreement
+from mcp_workbench.errors import CallFailed, Fault, ServerRefused, ToolNotFound, WorkbenchError
+from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
+from mcp_workbench.shown import shown
+from mcp_workbench.surfaces import results
+from mcp_workbench.surfaces.arguments import read_tool_arguments
+from mcp_workbench.surfaces.base import Method, one_page
+from mcp_workbench.surfaces.forwarding import as_rpc_error, failed, forward, refused
+from mcp_workbench.surfaces.hello import Hello
+from mcp_workbench.surfaces.metatools import called
+from mcp_workbench.surfaces.shelf import read_level, read_text
+from mcp_workbench.wire import eras, jsonrpc
+from mcp_workbench.wire.caller import Caller
+from mcp_workbench.wire.exchange import Exchange
+from mcp_workbench.wire.jsonrpc import RpcError
+from mcp_workbench.workbench import Workbench
+
+
+class ServerSurface:
+    """One server of a toolbox."""
+
+    tools_change = True
+    own_lists = False
+
+    def __init__(self, workbench: Workbench, server: ServerIdentifier) -> None:
+        self._workbench = workbench
+        self._server = server
+        self._filtered = bool(workbench.config.toolboxes[server.toolbox].servers[server.server].tool_filters)
+        self._is_handshake = False
+        self._subscribed: set[str] = set()
+        """What a handshake client watches: a set, whoever says it twice."""
+        self._methods: dict[str, Method] = {
+            "tools/call": self._call_tool,
+            "resources/subscribe": self._subscribe,
+            "resources/unsubscribe": self._unsubscribe,
+            "logging/setLevel": self._set_level,
+        }
+        if self._filtered:
+            self._methods["tools/list"] = self._list_filtered
+
+    async def hello(self, caller: Caller) -> Hello:
+        """What the server itself said, as the client's era has it."""
+        self._is_handshake = not caller.modern
+        agreement = await self._agreement(caller)
+        said = jsonrpc.members(agreement.hello)
+        info = said.get("serverInfo") or jsonrpc.members(said.get("_meta")).get(eras.SERVER_INFO)
+        return Hello(_bridged(agreement, modern=caller.modern), said.get("instructions", ""), info or eras.SELF)
+
+    def method(self, name: str) -> Method | None:
+        return self._methods.get(name) or partial(self._pass, name)
+
+    def translate(self, source: ServerIdentifier, method: str, params: dict[str, Raw]) -> Iterable[dict[str, Any]]:
+        if method == eras.RESOURCE_UPDATED and self._is_handshake and not self._watches(params.get("uri")):
+            return []  # a modern server may still tell of what is no longer asked for
+        return [params] if source == self._server else []
+
+    def _watches(self, raw: Raw | None) -> bool:
+        uri = jsonrpc.text_or_none(raw) or ""
+        return any(uri == watched or uri.startswith(f"{watched}/") for watched in self._subscribed)
+
+    def question(self, source: ServerIdentifier, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+        """Whatever the server asks; the client knows what it declared."""
+        del source, method
+        return params
+
+    def changed(self, toolbox: str, kind: str) -> bool:
+        """The server says it by itself, and that is passed on."""
+        del toolbox, kind
+        return False
+
+    def watch(self, changed: Callable[[str], None]) -> None:
+        """A call changes no list."""
+
+    def notice(self, caller: Caller, method: str, params: dict[str, Raw]) -> None:
+        for place in self._workbench.places(caller.audience):
+            place.provider(self._server).tell(method, params)
+
+    async def subscribe(self, caller: Caller, uri: str) -> bool:
+        try:
+            await self._workbench.at(caller).provider(self._server).subscribe(uri)
+        except WorkbenchError:
+            return False
+        return True
+
+    def unsubscribe(self, caller: Caller, uri: str) -> None:
+        if (place := self._workbench.find(caller)) is not None:
+            place.provider(self._server).unsubscribe(uri)
+
+    async def watch_task(self, caller: Caller, task: str) -> bool:
+        try:
+            return await self._workbench.at(caller).provider(self._server).watch_task(task)
+        except WorkbenchError:
+            return False
+
+    def unwatch_task(self, caller: Caller, task: str) -> None:
+        if (place := self._workbench.find(caller)) is not None:
+            place.provider(self._server).unwatch_task(task)
+
+    # -- methods
+
+    async def _pass(self, method: str, exchange: Exchange, params: dict[str, Raw]) -> Raw:
+        """Anything. Tasks are different things in the two eras, so they pass only between sides that agree."""
+        if method.startswith("tasks/"):
+            agreement = await self._agreement(exchange.caller)
+            if agreement.modern != exchange.caller.modern:
+                raise RpcError(jsonrpc.METHOD_NOT_FOUND, f"Method not found: {shown(method)}")
+        return await forward(self._workbench.at(exchange.caller), self._server, method, params, exchange)
+
+    async def _call_tool(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
+        """The server's answer or error; a failure on the way to it is a result that a model can read."""
+        name, arguments = called(params)
+        tool = ToolIdentifier(self._server.toolbox, self._server.server, name or "?")
+        place = self._workbench.at(exchange.caller)
+        try:
+            if self._filtered:
+                return await place.relay(tool, read_tool_arguments(arguments), exchange)
+            return await place.forward(self._server, "tools/call", params, exchange)
+        except ToolNotFound as error:
+            raise RpcError(jsonrpc.INVALID_PARAMS, f"{error}. {error.hint}") from None
+        except ServerRefused as refusal:
+            raise refused(refusal, modern=exchange.caller.modern) from None
+        except CallFailed as error:
+            if error.refusal is not None:
+                raise refused(error.refusal, modern=exchange.caller.modern) from None
+            return results.failure(error, named=tool.params())
+        except Fault as fault:
+            return results.failure(CallFailed(tool, fault), named=tool.params())
+        except WorkbenchError as error:
+            return results.failure(error, named=tool.params())
+
+    async def _list_filtered(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
+        one_page(params)
+        try:
+            listing = await self._workbench.at(exchange.caller).provider(self._server).tools()
+        except Fault as fault:
+            raise failed(fault, self._server, "tools/list") from None
+        return Raw(jsonrpc.encode({"tools": [tool.raw for tool in listing.tools.values()]}))
+
+    async def _subscribe(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
+        uri = read_text(params, "uri")
+        if uri in self._subscribed:
+            return jsonrpc.EMPTY_OBJECT
+        limits = self._workbench.limits
+        if len(uri) > limits.uri_length or len(self._subscribed) >= limits.subscriptions:
+            raise RpcError(jsonrpc.INVALID_PARAMS, f"At most {limits.subscriptions} resources, and no longer URIs")
+        try:
+            await self._workbench.at(exchange.caller).provider(self._server).subscribe(uri)
+        except ServerRefused as refusal:
+            raise refused(refusal, modern=exchange.caller.modern) from None
+        except Fault as fault:
+            raise failed(fault, self._server, "resources/subscribe") from None
+        self._subscribed.add(uri)
+        return jsonrpc.EMPTY_OBJECT
+
+    async def _unsubscribe(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
+        uri = read_text(params, "uri")
+        if uri in self._subscribed:
+            self._subscribed.discard(uri)
+            self.unsubscribe(exchange.caller, uri)
+        return jsonrpc.EMPTY_OBJECT
+
+    async def _set_level(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
+        agreement = await self._agreement(exchange.caller)
+        if "logging" not in agreement.offers:
+            raise RpcError(jsonrpc.METHOD_NOT_FOUND, "Method not found: logging/setLevel")
+        self._workbench.at(exchange.caller).set_level(read_level(params))
+        return jsonrpc.EMPTY_OBJECT
+
+    async def _agreement(self, caller: Caller) -> Agreement:
+        try:
+            return (await self._workbench.at(caller).connect(self._server)).agreement
+        except WorkbenchError as error:
+            raise as_rpc_error(error) from None
+
+
+def _bridged(agreement: Agreement, *, modern: bool) -> dict[str, Any]:
+    """The server's capabilities as a client of the other era can use them: without tasks, which differ."""
+    capabilities = dict(agreement.offers)
+    if agreement.modern == modern:
+        return capabilities
+    capabilities.pop("tasks", None)
+    extensions = capabilities.get("extensions")
+    if isinstance(extensions, dict):
+        known = cast("dict[str, Any]", extensions)
+        capabilities["extensions"] = {key: value for key, value in known.items() if key != eras.TASKS}
+    return capabilities

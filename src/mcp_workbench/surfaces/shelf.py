@@ -1,0 +1,110 @@
+"""What the surfaces with several servers have in common: prompts, resources, completion, logs.
+
+It is put together from parts that each know one of them, as a table of methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import Raw
+
+from mcp_workbench.errors import WorkbenchError
+from mcp_workbench.identity import ServerIdentifier
+from mcp_workbench.surfaces.base import Method
+from mcp_workbench.surfaces.forwarding import forward
+from mcp_workbench.surfaces.prompts import Prompts
+from mcp_workbench.surfaces.resources import Resources
+from mcp_workbench.surfaces.scope import Scope
+from mcp_workbench.wire import eras, jsonrpc
+from mcp_workbench.wire.caller import LEVELS, Caller
+from mcp_workbench.wire.exchange import Exchange
+from mcp_workbench.wire.jsonrpc import RpcError
+from mcp_workbench.workbench import Workbench
+
+_PASSED_ON = (eras.LOGGED, eras.ELICITED)
+
+
+class Shelf:
+    """Prompts and resources of several servers, for one client."""
+
+    def __init__(self, workbench: Workbench, scope: Scope, *, native_prompts: bool = False) -> None:
+        self._workbench = workbench
+        self.prompts = Prompts(workbench, scope, native=native_prompts)
+        self.resources = Resources(workbench, scope)
+        self.methods: dict[str, Method] = {
+            "prompts/list": self.prompts.list,
+            "prompts/get": self.prompts.get,
+            "resources/list": self.resources.list,
+            "resources/templates/list": self.resources.templates,
+            "resources/read": self.resources.read,
+            "resources/subscribe": self._subscribe,
+            "resources/unsubscribe": self._unsubscribe,
+            "completion/complete": self._complete,
+            "logging/setLevel": self._set_level,
+        }
+
+    def translate(self, source: ServerIdentifier, method: str, params: dict[str, Raw]) -> Iterable[dict[str, Any]]:
+        """A server's notification as the client sees it; what nobody here understands is not passed on."""
+        if method == eras.RESOURCE_UPDATED and (uri := jsonrpc.text_or_none(params.get("uri"))) is not None:
+            return [{**params, "uri": name} for name in self.resources.names_of(source, uri)]
+        return [params] if method in _PASSED_ON else []
+
+    def notice(self, caller: Caller, method: str, params: dict[str, Raw]) -> None:
+        """The client's roots changed: its servers may ask for them again."""
+        if method == "notifications/roots/list_changed":
+            for place in self._workbench.places(caller.audience):
+                place.tell(method, params)
+
+    async def subscribe(self, caller: Caller, uri: str) -> bool:
+        try:
+            await self.resources.subscribe(caller, uri)
+        except (RpcError, WorkbenchError):
+            return False
+        return True
+
+    async def _subscribe(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
+        await self.resources.subscribe(exchange.caller, read_text(params, "uri"))
+        return jsonrpc.EMPTY_OBJECT
+
+    async def _unsubscribe(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
+        self.resources.unsubscribe(exchange.caller, read_text(params, "uri"))
+        return jsonrpc.EMPTY_OBJECT
+
+    async def _complete(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
+        """Completion of a prompt's argument or a template's variable, by the server that it belongs to."""
+        reference = jsonrpc.members(params.get("ref"))
+        place = self._workbench.at(exchange.caller)
+        match jsonrpc.text_or_none(reference.get("type")):
+            case "ref/prompt":
+                prompt = await self.prompts.find(place, exchange.caller, reference.get("name"))
+                server = ServerIdentifier(prompt.toolbox, prompt.server)
+                own: dict[str, Any] = {**reference, "name": prompt.prompt}
+            case "ref/resource":
+                uri = read_text(reference, "uri")
+                found = await self.resources.resolve_template(place, exchange.caller, uri)
+                server, own = found.server, {**reference, "uri": found.uri}
+            case _:
+                raise RpcError(jsonrpc.INVALID_PARAMS, "ref.type must be ref/prompt or ref/resource")
+        return await forward(place, server, "completion/complete", {**params, "ref": own}, exchange)
+
+    async def _set_level(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
+        self._workbench.at(exchange.caller).set_level(read_level(params))
+        return jsonrpc.EMPTY_OBJECT
+
+
+def read_level(params: dict[str, Raw]) -> str:
+    """The level of a `logging/setLevel`. Raises `RpcError`."""
+    level = read_text(params, "level")
+    if level not in LEVELS:
+        raise RpcError(jsonrpc.INVALID_PARAMS, f"level must be one of {', '.join(LEVELS)}")
+    return level
+
+
+def read_text(params: dict[str, Raw], member: str) -> str:
+    """A member that must be a string. Raises `RpcError`."""
+    value = jsonrpc.text_or_none(params.get(member))
+    if value is None:
+        raise RpcError(jsonrpc.INVALID_PARAMS, f"{member} must be a string")
+    return value

@@ -1,0 +1,119 @@
+"""One toolbox, natively: its tools, prompts and resources under their own names, and its tasks.
+
+Two servers may share a name. Then, and only then, both have joined names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from msgspec import Raw
+
+from mcp_workbench.catalog import render
+from mcp_workbench.errors import CallFailed, WorkbenchError
+from mcp_workbench.identity import ServerIdentifier, ToolIdentifier, native_names
+from mcp_workbench.nearest import nearest_or_known
+from mcp_workbench.shown import shown
+from mcp_workbench.surfaces import results
+from mcp_workbench.surfaces.arguments import read_tool_arguments
+from mcp_workbench.surfaces.base import Method
+from mcp_workbench.surfaces.forwarding import refused
+from mcp_workbench.surfaces.hello import Hello, View, static_hello
+from mcp_workbench.surfaces.metatools import called
+from mcp_workbench.surfaces.pages import page
+from mcp_workbench.surfaces.scope import Scope
+from mcp_workbench.surfaces.shelf import Shelf
+from mcp_workbench.surfaces.tasks import Tasks
+from mcp_workbench.wire import eras, jsonrpc
+from mcp_workbench.wire.caller import QUESTIONS, Caller
+from mcp_workbench.wire.exchange import Exchange
+from mcp_workbench.wire.jsonrpc import RpcError
+from mcp_workbench.workbench import Workbench
+
+
+class ToolboxSurface:
+    """The tools of one toolbox as a server of their own would offer them."""
+
+    tools_change = True
+    own_lists = True
+
+    def __init__(self, workbench: Workbench, toolbox: str) -> None:
+        self._workbench = workbench
+        self._toolbox = toolbox
+        self._shelf = Shelf(workbench, Scope((toolbox,), all_open=True), native_prompts=True)
+        self._tasks = Tasks(workbench, toolbox)
+        self._names: dict[str, ToolIdentifier] = {}
+        self._has_listed = False
+        self._methods: dict[str, Method] = {
+            "tools/call": self._call_tool,
+            "tools/list": self._list_tools,
+            **self._shelf.methods,
+            **self._tasks.methods,
+        }
+        self.notice = self._shelf.notice
+        self.subscribe = self._shelf.subscribe
+        self.unsubscribe = self._shelf.resources.unsubscribe
+        self.watch_task = self._tasks.watch
+        self.unwatch_task = self._tasks.unwatch
+
+    async def hello(self, caller: Caller) -> Hello:
+        return static_hello(self._workbench.config, View(self._toolbox), modern=caller.modern)
+
+    def translate(self, source: ServerIdentifier, method: str, params: dict[str, Raw]) -> Iterable[dict[str, Any]]:
+        if method in eras.TASK_CHANGED:
+            return [self._tasks.shown(source, params)]
+        return self._shelf.translate(source, method, params)
+
+    def method(self, name: str) -> Method | None:
+        return self._methods.get(name)
+
+    def question(self, source: ServerIdentifier, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+        return self._tasks.shown(source, params) if method in QUESTIONS else None
+
+    def changed(self, toolbox: str, kind: str) -> bool:
+        return toolbox == self._toolbox and (kind != "tools" or self._has_listed)
+
+    def watch(self, changed: Callable[[str], None]) -> None:
+        """A call changes no list."""
+
+    async def _list_tools(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
+        await self._learn(exchange.caller)
+        catalog = self._workbench.at(exchange.caller).catalog
+        present = dict(catalog.present())
+        named = native_names(tool for tool in present if tool.toolbox == self._toolbox)
+        tools = [
+            present[tool].raw if name == tool.tool else render.native(tool, present[tool])
+            for name, tool in named.items()
+        ]
+        self._has_listed = True
+        return page("tools", tools, params, self._workbench.limits)
+
+    async def _call_tool(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
+        name, arguments = called(params)
+        if name not in self._names:
+            await self._learn(exchange.caller)
+        if (tool := self._names.get(name)) is None:
+            raise RpcError(jsonrpc.INVALID_PARAMS, self._unknown(name))
+        try:
+            place = self._workbench.at(exchange.caller)
+            result = await place.relay(tool, read_tool_arguments(arguments), exchange)
+        except CallFailed as error:
+            if error.refusal is not None:
+                raise refused(error.refusal, modern=exchange.caller.modern) from None
+            return results.failure(error, named=tool.params())
+        except WorkbenchError as error:
+            return results.failure(error, named=tool.params())
+        return self._tasks.shown_result(ServerIdentifier(tool.toolbox, tool.server), result)
+
+    def _unknown(self, name: str) -> str:
+        shared = [known for known, tool in self._names.items() if tool.tool == name]
+        if shared:
+            return f"Several servers have a tool '{shown(name)}'. Call one of: {', '.join(shared)}"
+        return f"Tool '{shown(name)}' not found. {nearest_or_known(name, self._names, 'tools')}"
+
+    async def _learn(self, caller: Caller) -> None:
+        """Have every server list, within the open deadline: a name may be shared only for now."""
+        place = self._workbench.at(caller)
+        await place.list_tools((self._toolbox,))
+        self._names = native_names(tool for tool in place.known() if tool.toolbox == self._toolbox)

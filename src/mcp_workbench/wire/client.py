@@ -1,0 +1,50 @@
+"""The client behind a session, as servers can reach it outside of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from msgspec import Raw
+
+from mcp_workbench.identity import ServerIdentifier
+from mcp_workbench.wire.caller import Caller
+from mcp_workbench.wire.exchange import Exchange, OnProgress
+from mcp_workbench.wire.jsonrpc import Params
+
+
+class Client(Protocol):
+    """Who hears what a server says, as far as it is for them."""
+
+    def tell(self, source: ServerIdentifier, method: str, params: dict[str, Raw]) -> None:
+        """A server notified something that belongs to no request."""
+        ...
+
+    def changed(self, toolbox: str, kind: str) -> None:
+        """A list of a toolbox changed: `tools`, `prompts` or `resources`."""
+        ...
+
+    async def ask(
+        self,
+        source: ServerIdentifier,
+        method: str,
+        params: Params,
+        on_progress: OnProgress | None,
+        exchange: Exchange | None,
+    ) -> Raw:
+        """Put a server's question to a handshake client; `exchange` is the call it belongs to, if that is known."""
+        ...
+
+
+class Seat(NamedTuple):
+    """Whom a place is for."""
+
+    caller: Caller
+    """It stands for every call that is made there: they declare the same and speak the same era."""
+    client: Callable[[], Client | None]
+    """The client, if it listens."""
+
+    def changed(self, toolbox: str, kind: str) -> None:
+        """A list changed; the client hears of it."""
+        if (client := self.client()) is not None:
+            client.changed(toolbox, kind)

@@ -1,0 +1,56 @@
+"""What a request to an agreed connection carries, for whom."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import Raw
+
+from mcp_workbench.connections.connection import Connection
+from mcp_workbench.connections.negotiate import Agreement
+from mcp_workbench.connections.slots import Slots
+from mcp_workbench.limits import Limits
+from mcp_workbench.wire.caller import LIBRARY, Caller
+from mcp_workbench.wire.exchange import Exchange
+from mcp_workbench.wire.jsonrpc import RpcError
+from tests.connections.fakes import FakeChannel
+from tests.support.library import DeafLine
+
+HANDSHAKE = Agreement(version="2025-11-25", modern=False)
+
+
+def connected(channel: FakeChannel, limits: Limits | None = None) -> Connection:
+    limits = limits or Limits()
+    slots = Slots(limits.in_flight, limits.queued, limits.queue_wait_seconds)
+    return Connection(channel, HANDSHAKE, slots, limits)
+
+
+async def test_progress_is_handed_on_to_a_client_that_asked_for_it_and_to_no_other():
+    channel = FakeChannel({"m": {}})
+    connection = connected(channel)
+    wants = Exchange(LIBRARY, DeafLine(), progress_token=Raw(b'"theirs"'))
+    for exchange in (None, Exchange(LIBRARY, DeafLine()), wants):
+        await connection.request("m", {}, exchange)
+    assert channel.on_progress == [None, None, wants.progressed]
+
+
+async def test_a_call_has_the_deadlines_of_a_call_and_a_request_those_it_is_given():
+    channel = FakeChannel({"m": {}})
+    limits = Limits(call_idle_timeout_seconds=7, call_hard_timeout_seconds=70)
+    connection = connected(channel, limits)
+    await connection.forward("m", {}, None)
+    await connection.forward("m", {}, Exchange(LIBRARY, DeafLine()))
+    await connection.request("m", {}, hard_seconds=3)
+    deadlines = [(options["idle_seconds"], options["hard_seconds"]) for options in channel.options]
+    assert deadlines == [(7, 70), (7, 70), (0, 3)]
+
+
+@pytest.mark.parametrize("member", ["requestState", "inputResponses"])
+async def test_a_handshake_server_is_not_called_again_with_a_state_that_it_never_gave(member: str):
+    channel = FakeChannel({"tools/call": {}})
+    connection = connected(channel)
+    modern = Caller(version="2026-07-28", modern=True)
+    with pytest.raises(RpcError) as caught:
+        await connection.forward("tools/call", {"name": "t", member: Raw(b'"x"')}, Exchange(modern, DeafLine()))
+    assert caught.value.code == -32602
+    assert channel.requests == []
+    assert connection.questions.calls == {}
