@@ -1,7 +1,7 @@
-"""Put the reference servers of the end-to-end tests under `.cache/e2e/` of the repository.
+"""Put the reference servers and clients of the end-to-end tests under `.cache/e2e/` of the repository.
 
 Safe to run again: what is there in the pinned versions is left alone. `python tests/e2e/install.py`
-Without Node the npm servers are left out, and their tests say so.
+Without Node what comes from npm is left out, and its tests say so.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache" / "e2e"
 CONSTRAINTS = ROOT / "tests" / "constraints"
+INSPECTOR_NODE = (22, 19)
+NODE_PLATFORMS = {"linux-x64", "linux-arm64", "darwin-x64"}
 
 
 def pins(file: str) -> list[str]:
@@ -44,18 +46,35 @@ def fresh(folder: Path) -> Path:
     return folder
 
 
-def install_npm() -> None:
-    packages = pins("e2e-npm.txt")
-    folder = CACHE / "npm"
+def install_npm(name: str, packages: list[str]) -> None:
+    """Packages of npm, in a folder of their own."""
+    folder = CACHE / name
     if is_current(folder, " ".join(packages)):
         return
     npm = shutil.which("npm")
     if npm is None:
-        print("npm is not installed: the tests of npm servers will be skipped", file=sys.stderr)
+        print(f"npm is not installed: the tests that need {', '.join(packages)} will be skipped", file=sys.stderr)
         return
     options = ["--no-package-lock", "--no-save", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]
     subprocess.run([npm, "install", "--prefix", str(fresh(folder)), *options, *packages], check=True)
     set_current(folder, " ".join(packages))
+
+
+def install_node(oldest: tuple[int, int]) -> None:
+    """A newer Node, where the machine's own is older than this."""
+    node = shutil.which("node")
+    if node is None:
+        return
+    version = subprocess.run([node, "--version"], check=True, capture_output=True, text=True).stdout
+    major, minor, _ = version.removeprefix("v").split(".", 2)
+    if (int(major), int(minor)) >= oldest:
+        return
+    script = "process.stdout.write(process.platform + '-' + process.arch)"
+    platform = subprocess.run([node, "-e", script], check=True, capture_output=True, text=True).stdout
+    if platform not in NODE_PLATFORMS:
+        print(f"npm has no newer Node for {platform}: the Inspector is tried with Node {version}", file=sys.stderr)
+        return
+    install_npm("npm-node", [pin.replace("node@", f"node-{platform}@") for pin in pins("e2e-npm-node.txt")])
 
 
 def install_pypi(pin: str) -> None:
@@ -71,7 +90,10 @@ def install_pypi(pin: str) -> None:
 
 def main() -> None:
     CACHE.mkdir(parents=True, exist_ok=True)
-    install_npm()
+    install_npm("npm", pins("e2e-npm.txt"))
+    install_npm("npm-clients", pins("e2e-npm-clients.txt"))
+    install_npm("npm-inspector", pins("e2e-npm-inspector.txt"))
+    install_node(INSPECTOR_NODE)
     for pin in pins("e2e-pypi.txt"):
         install_pypi(pin)
 

@@ -1,4 +1,4 @@
-"""The reference servers that tests/e2e/install.py put under `.cache/e2e/`, as entries of a configuration."""
+"""What tests/e2e/install.py put under `.cache/e2e/`: reference servers, as entries of a configuration, and clients."""
 
 from __future__ import annotations
 
@@ -9,20 +9,42 @@ from typing import Any
 import pytest
 
 CACHE = Path(__file__).parents[2] / ".cache" / "e2e"
+CLIENTS = Path(__file__).parents[1] / "e2e" / "clients"
 NPM = CACHE / "npm" / "node_modules" / "@modelcontextprotocol"
 MISSING = "is not installed: run `python tests/e2e/install.py`"
 
 Entry = dict[str, Any]
 
 
+def node_program() -> str:
+    """The machine's Node; the test is skipped where there is none."""
+    return shutil.which("node") or pytest.skip("Node is not installed")
+
+
 def npm_server(name: str, *arguments: str, env: dict[str, str] | None = None) -> Entry:
-    node = shutil.which("node")
+    node = node_program()
     script = NPM / name / "dist" / "index.js"
-    if node is None:
-        pytest.skip("Node is not installed")
     if not script.is_file():
         pytest.skip(f"{name} {MISSING}")
     return {"command": node, "args": [str(script), *arguments], "env": env or {}}
+
+
+def client_driver(name: str) -> list[str]:
+    """The command of a driver in tests/e2e/clients."""
+    node = node_program()
+    if not (CACHE / "npm-clients" / ".stamp").is_file():
+        pytest.skip(f"The client of {name} {MISSING}")
+    return [node, str(CLIENTS / f"{name}.mjs")]
+
+
+def inspector() -> list[str]:
+    """The command line of the MCP Inspector, with the newer Node where one was needed."""
+    node = node_program()
+    script = CACHE / "npm-inspector" / "node_modules" / "@modelcontextprotocol" / "inspector" / "clients" / "launcher"
+    if not script.is_dir():
+        pytest.skip(f"The Inspector {MISSING}")
+    newer = next((CACHE / "npm-node" / "node_modules").glob("node-*/bin/node"), None)
+    return [str(newer or node), str(script / "build" / "index.js"), "--cli"]
 
 
 def pypi_server(name: str, *arguments: str) -> Entry:

@@ -1,0 +1,152 @@
+"""The command line of the MCP Inspector against the workbench, and against the server itself."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import pytest
+
+from tests.support.configs import write_config
+from tests.support.reference import everything, inspector
+from tests.support.typescript import PASSED_ON, handshake_part, masked, without_execution, workbench_environment
+from tests.support.wire import use_params
+
+Json = dict[str, Any]
+Era = Literal["legacy", "auto", "modern"]
+
+TOOLBOX, SERVER = "all", "everything"
+RUN_SECONDS = 30.0
+AT_ONCE = 4
+
+
+def call(tool: str, /, **arguments: Any) -> list[str]:
+    pairs = [f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in arguments.items()]
+    return ["tools/call", "--tool-name", tool, *(["--tool-arg", *pairs] if pairs else [])]
+
+
+TOOLS = {"tools": ["tools/list"]}
+SEEN = {"resources": ["resources/list"], "prompts": ["prompts/list"]}
+LISTS = TOOLS | SEEN
+CALL = {"call": call("get-structured-content", location="Chicago")}
+READ = {"read": ["resources/read", "--uri", "demo://resource/dynamic/blob/2"]}
+PROMPT = {"prompt": ["prompts/get", "--prompt-name", "args-prompt", "--prompt-args", "city=Graz"]}
+NO_PROMPT = {"no prompt": ["prompts/get", "--prompt-name", "no-such-prompt"]}
+
+
+class Inspector:
+    """Runs the Inspector, a few at a time: most of its time it waits."""
+
+    itself: ClassVar[dict[str, Json]] = {}
+    """What the server itself answered, by the command line."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.entry = everything()
+        self.config = write_config(folder, {TOOLBOX: {SERVER: self.entry}})
+        self.program = inspector()
+        self.slots = asyncio.Semaphore(AT_ONCE)
+
+    async def direct(self, runs: Mapping[str, list[str]]) -> dict[str, Json]:
+        """What the server itself answers to each."""
+        missing = {label: run for label, run in runs.items() if shlex.join(run) not in self.itself}
+        answers = await self._all(missing, [self.entry["command"], *self.entry["args"]], era="legacy", env={})
+        self.itself.update({shlex.join(missing[label]): answer for label, answer in answers.items()})
+        return {label: self.itself[shlex.join(run)] for label, run in runs.items()}
+
+    async def workbench(self, runs: Mapping[str, list[str]], *flags: str, era: Era = "legacy") -> dict[str, Json]:
+        """What a workbench with these flags answers to each; every run starts one."""
+        serve = [sys.executable, "-m", "mcp_workbench", "serve", "--config", str(self.config), *flags]
+        return await self._all(runs, serve, era=era, env=workbench_environment(self.folder))
+
+    async def _all(
+        self, runs: Mapping[str, list[str]], server: list[str], *, era: Era, env: dict[str, str]
+    ) -> dict[str, Json]:
+        answers = await asyncio.gather(*(self._run(run, server, era=era, env=env) for run in runs.values()))
+        return dict(zip(runs, answers, strict=True))
+
+    async def _run(self, run: list[str], server: list[str], *, era: Era, env: dict[str, str]) -> Json:
+        pairs = [part for name, value in env.items() for part in ("-e", f"{name}={value}")]
+        options = ["--quiet", "--format", "json", "--protocol-era", era, *pairs, "--method", *run]
+        own = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+        home = {"HOME": str(self.folder), "MCP_INSPECTOR_SECRET_STORE": "memory"}
+        pipe = asyncio.subprocess.PIPE
+        async with self.slots, asyncio.timeout(RUN_SECONDS):
+            process = await asyncio.create_subprocess_exec(
+                *self.program, *options, "--", *server, stdin=pipe, stdout=pipe, stderr=pipe, env=own | home
+            )
+            output, errors = await process.communicate()
+        # A result is on stdout, an error is the last line of stderr.
+        lines = (output if output.strip() else errors).decode().splitlines()
+        if not lines or not lines[-1].startswith("{"):
+            pytest.fail(f"The Inspector ended with {process.returncode} on {run}: {errors.decode()[-2000:]}")
+        answer: Json = json.loads(lines[-1])
+        if "result" in answer and era != "legacy":
+            answer["result"] = handshake_part(answer["result"])
+        return masked(answer)
+
+
+@pytest.fixture
+def inspect(tmp_path: Path) -> Inspector:
+    return Inspector(tmp_path)
+
+
+async def test_a_transparent_server_shows_the_inspector_what_the_server_itself_shows(inspect: Inspector):
+    runs = LISTS | CALL | READ | PROMPT | NO_PROMPT
+    flags = ["--toolbox", TOOLBOX, "--server", SERVER]
+    itself, through = await asyncio.gather(inspect.direct(runs), inspect.workbench(runs, *flags))
+    assert {label for label, answer in itself.items() if "result" not in answer} == {"no prompt"}
+    assert len(itself["resources"]["result"]["resources"]) == 7
+    assert through == itself
+
+
+async def test_a_transparent_server_shows_a_modern_inspector_what_the_server_itself_shows(inspect: Inspector):
+    runs = TOOLS | READ
+    flags = ["--toolbox", TOOLBOX, "--server", SERVER]
+    itself, through = await asyncio.gather(inspect.direct(runs), inspect.workbench(runs, *flags, era="modern"))
+    assert through == as_modern(itself)
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+async def test_a_toolbox_shows_the_inspector_the_tools_of_its_server(inspect: Inspector, era: Era):
+    runs = TOOLS | CALL
+    itself, through = await asyncio.gather(inspect.direct(runs), inspect.workbench(runs, "--toolbox", TOOLBOX, era=era))
+    assert through == (itself if era == "legacy" else as_modern(itself))
+
+
+@pytest.mark.parametrize("era", ["legacy", "auto"])
+async def test_the_default_surface_shows_the_inspector_two_tools_that_work(inspect: Inspector, era: Era):
+    runs = TOOLS | {
+        "open": call("open_toolbox", toolbox=TOOLBOX),
+        "call": call("use_tool", **use_params(TOOLBOX, SERVER, "get-structured-content", {"location": "Chicago"})),
+    }
+    itself, through = await asyncio.gather(inspect.direct(TOOLS | CALL), inspect.workbench(runs, era=era))
+    assert [tool["name"] for tool in through["tools"]["result"]["tools"]] == ["open_toolbox", "use_tool"]
+    opened = json.loads(through["open"]["result"]["content"][0]["text"])
+    names = [tool["name"] for tool in itself["tools"]["result"]["tools"]]
+    assert [tool["name"] for tool in opened["tools"]] == names
+    assert through["call"] == itself["call"]
+
+
+async def test_the_default_surface_shows_a_modern_inspector_prompts_and_resources_from_the_start(inspect: Inspector):
+    joined = f"{TOOLBOX}__{SERVER}__args-prompt"
+    prompt = {"prompt": ["prompts/get", "--prompt-name", joined, "--prompt-args", "city=Graz"]}
+    itself, through = await asyncio.gather(
+        inspect.direct(SEEN | READ | PROMPT), inspect.workbench(SEEN | READ | prompt, era="modern")
+    )
+    for label in ("resources", "read", "prompt"):
+        assert through[label] == itself[label], label
+    names = [one["name"] for one in itself["prompts"]["result"]["prompts"]]
+    joined_names = [f"{TOOLBOX}__{SERVER}__{name}" for name in names]
+    assert [one["name"] for one in through["prompts"]["result"]["prompts"]] == joined_names
+
+
+def as_modern(answers: dict[str, Json]) -> dict[str, Json]:
+    """What the Inspector shows of the same answers in the modern era."""
+    return {label: {"result": without_execution(answer["result"])} for label, answer in answers.items()}

@@ -1,0 +1,155 @@
+"""The official TypeScript clients, played by the drivers of tests/e2e/clients, and how what they got is compared."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeGuard
+
+import pytest
+
+from tests.support.reference import client_driver
+from tests.support.wire import SRC
+
+Json = dict[str, Any]
+Mode = Literal["legacy", "auto", "modern"]
+
+RUN_SECONDS = 40.0
+PASSED_ON = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
+"""What both the clients and the workbench give to the programs that they start."""
+
+
+@dataclass(frozen=True)
+class Player:
+    """A client in one of its modes."""
+
+    driver: Literal["ts1", "ts2"]
+    mode: Mode = "legacy"
+
+    def __str__(self) -> str:
+        return self.driver if self.driver == "ts1" else f"{self.driver}-{self.mode}"
+
+
+@dataclass(frozen=True)
+class Play:
+    """What came of a script."""
+
+    labels: tuple[str, ...]
+    report: Json
+
+    def __getitem__(self, label: str) -> Json:
+        """The outcome of a step."""
+        return self.report["steps"][self.labels.index(label)]
+
+    def result(self, label: str) -> Json:
+        """The result of a step that must not have failed."""
+        outcome = self[label]
+        if "result" not in outcome:
+            pytest.fail(f"{label}: {outcome.get('error')}")
+        return outcome["result"]
+
+    def notified(self, method: str) -> list[Json]:
+        """The params of all notifications of a kind."""
+        return [one.get("params", {}) for one in self.report["notifications"] if one["method"] == method]
+
+    def asked(self, method: str) -> list[Json]:
+        """The params of all questions of a kind."""
+        return [one.get("params", {}) for one in self.report["questions"] if one["method"] == method]
+
+
+def play(
+    player: Player,
+    command: Sequence[str],
+    steps: Mapping[str, Json],
+    folder: Path,
+    *,
+    env: Mapping[str, str] | None = None,
+    **script: Any,
+) -> Play:
+    """Let a client play labelled steps against a server; `script` has its capabilities and answers."""
+    file = folder / f"{player}.json"
+    content = {"mode": player.mode, "env": dict(env or {}), "steps": list(steps.values()), **script}
+    file.write_text(json.dumps(content), encoding="utf-8")
+    own = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    command = [*client_driver(player.driver), str(file), *command]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_SECONDS, env=own, check=False)
+    except subprocess.TimeoutExpired as late:
+        pytest.fail(f"{player} did not end within {RUN_SECONDS} s: {(late.stderr or b'')[-3000:]!r}")
+    if done.returncode != 0:
+        pytest.fail(f"{player} ended with {done.returncode}: {done.stderr[-3000:]}")
+    report = json.loads(done.stdout)
+    if "fatal" in report:
+        pytest.fail(f"{player} failed: {report['fatal']}\n{done.stderr[-3000:]}")
+    return Play(tuple(steps), report)
+
+
+def workbench_environment(folder: Path) -> dict[str, str]:
+    """The sources under test, and user folders of its own."""
+    names = ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME")
+    return {"PYTHONPATH": str(SRC)} | {name: str(folder / "home" / name) for name in names}
+
+
+# -- comparing
+
+
+CLOCK = re.compile(r"created at \d{1,2}:\d\d:\d\d [AP]M")
+MARK = re.compile(r',\n  "MCP_WORKBENCH_RUN": "[0-9a-f]{32}[^"]*"')
+UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
+
+
+def masked(value: Any) -> Any:
+    """Without what differs between two runs of the same server.
+
+    Its dynamic resources say at what second they were made, in text and inside a blob; the id of a page that is asked
+    for by an error is drawn at random; and what it says of its environment has the mark of its workbench.
+    """
+    if is_json(value):
+        return {name: masked(readable(part) if name == "blob" else part) for name, part in value.items()}
+    if is_list(value):
+        return [masked(part) for part in value]
+    if not isinstance(value, str):
+        return value
+    return UUID.sub("<id>", CLOCK.sub("created at <clock>", MARK.sub("", value)))
+
+
+def readable(blob: str) -> str:
+    """A blob that is text as its text, so that the clock in it can be masked."""
+    try:
+        return base64.b64decode(blob, validate=True).decode("utf-8")
+    except ValueError:
+        return blob
+
+
+MODERN_FIELDS = {"resultType", "ttlMs", "cacheScope"}
+SERVER_INFO = "io.modelcontextprotocol/serverInfo"
+
+
+def handshake_part(answer: Any) -> Any:
+    """An answer without the fields that only the modern era has."""
+    if not is_json(answer):
+        return answer
+    kept = {name: part for name, part in answer.items() if name not in MODERN_FIELDS}
+    meta = {name: part for name, part in kept.pop("_meta", {}).items() if name != SERVER_INFO}
+    return kept | ({"_meta": meta} if meta else {})
+
+
+def without_execution(result: Any) -> Any:
+    """The second client drops this field of a tool in the modern era, which does not have it: it is on the wire."""
+    if not is_json(result) or "tools" not in result:
+        return result
+    return result | {"tools": [{k: v for k, v in tool.items() if k != "execution"} for tool in result["tools"]]}
+
+
+def is_json(value: Any) -> TypeGuard[Json]:
+    return isinstance(value, dict)
+
+
+def is_list(value: Any) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
