@@ -76,7 +76,9 @@ class Connection:
             params = {key: value for key, value in params.items() if key != "task"}
         if exchange.caller.modern and not self.agreement.modern:
             _check_not_resumed(params)
-        await self.questions.begin(exchange)
+        if self.questions.takes_turns:
+            await self.questions.turn(exchange)
+        self.questions.begin(exchange)
         try:
             if exchange.caller.log_level is not None and not self.agreement.modern:
                 await self._use_level(exchange.caller.log_level)

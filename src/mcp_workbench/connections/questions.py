@@ -40,6 +40,7 @@ class Questions:
 
     def __init__(self, channel: Channel, slots: Slots, limits: Limits, *, takes_turns: bool = False) -> None:
         """Calls come with one of `slots`. `takes_turns` where it matters which call a question belongs to."""
+        self.takes_turns = takes_turns
         self._channel = channel
         self._slots = slots
         self._limits = limits
@@ -54,12 +55,15 @@ class Questions:
 
     # -- calls
 
-    async def begin(self, call: Exchange) -> None:
-        """A call starts, when it is its turn. Raises `Overloaded`."""
+    async def turn(self, call: Exchange) -> None:
+        """Wait until the call may start. Raises `Overloaded`."""
         if self._turns is not None and call.may_ask and self._has_asked:
             await self._turns.take(call)
+
+    def begin(self, call: Exchange) -> None:
+        """A call starts; what waited for one is put to it."""
         self.calls[call] = None
-        if call.may_ask:
+        if self._waiting and call.may_ask:
             for waiting in self._waiting:
                 if not waiting.posed.done():
                     waiting.posed.set_result((call, call.pose(waiting.method, waiting.params)))

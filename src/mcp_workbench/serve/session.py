@@ -238,6 +238,6 @@ def _exchange(caller: Caller, line: Line, method: str, params: dict[str, Raw]) -
         token = meta.pop(eras.PROGRESS_TOKEN, None)
         travels = {key: value for key, value in meta.items() if not key.startswith(eras.RESERVED)}
     members = None
-    if method == "tools/call":
+    if method == "tools/call" and len(params) > len(_OURS):
         members = {key: value for key, value in params.items() if key not in _OURS}
     return Exchange(caller, line, progress_token=token, meta=travels, members=members, may_ask=method in MAY_ASK)

@@ -9,7 +9,6 @@ comes back with the answer on a new one (`attach`). `ask` is the only step that 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Protocol, TypeAlias
 
@@ -82,7 +81,7 @@ class Exchange:
         self.may_ask = may_ask
         """Whether the protocol lets a modern client be asked in answer to this request."""
         self._over = False
-        self._missed: deque[tuple[str, Params]] = deque(maxlen=DEFAULTS.missed_notifications)
+        self._missed: list[tuple[str, Params]] = []
         self._line: Line | None = line
         self._work: asyncio.Task[Raw] | None = None
         self._open: dict[str, tuple[Mapping[str, Any], asyncio.Future[Raw]]] = {}
@@ -95,7 +94,7 @@ class Exchange:
         While a modern client is being asked no line is attached: it hears the last of it when it is back.
         """
         if self._line is None:
-            self._missed.append((method, params))
+            self._missed = [*self._missed[1 - DEFAULTS.missed_notifications :], (method, params)]
             return
         if method == PROGRESS:
             if self.progress_token is None:
@@ -150,8 +149,9 @@ class Exchange:
         """The client came back with answers, on a new wire request with a token of its own."""
         self._line = line
         self.progress_token = progress_token
-        while self._missed:
-            self.notify(*self._missed.popleft())
+        missed, self._missed = self._missed, []
+        for notification in missed:
+            self.notify(*notification)
         for key, answer in answers.items():
             if key in self._open and not (future := self._open[key][1]).done():
                 future.set_result(answer)

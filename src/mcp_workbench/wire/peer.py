@@ -9,9 +9,7 @@ queue per message. It does not know what any method means, nor which side of the
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections import Counter
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable
 from typing import Any, Protocol
 
 from msgspec import Raw
@@ -19,12 +17,12 @@ from msgspec import Raw
 from mcp_workbench import observe
 from mcp_workbench.errors import CallTimeout, Fault, ServerRefused
 from mcp_workbench.wire import eras, jsonrpc
+from mcp_workbench.wire.deadlines import Deadlines, Pending
 from mcp_workbench.wire.exchange import PROGRESS, Line, OnProgress
 from mcp_workbench.wire.framing import LineWriter
 from mcp_workbench.wire.jsonrpc import ErrorBody, Id, Message, Params, RpcError, Unreadable
 
 CANCELLED = "notifications/cancelled"
-_NEVER = float("inf")
 _KEPT = frozenset({*eras.LIST_CHANGED, eras.ACKNOWLEDGED})
 """Notifications that say something once: whoever does not read them now must find them later."""
 
@@ -49,25 +47,6 @@ class Handler(Protocol):
         ...
 
 
-class Pending:
-    """A request of ours that waits for its answer."""
-
-    __slots__ = ("future", "hard_at", "idle_seconds", "on_progress", "owner", "quiet_since")
-
-    def __init__(self, future: asyncio.Future[Raw], on_progress: OnProgress | None, owner: object) -> None:
-        self.future = future
-        self.on_progress = on_progress
-        self.owner = owner
-        self.quiet_since = 0.0
-        self.idle_seconds = _NEVER
-        self.hard_at = _NEVER
-
-    @property
-    def due(self) -> float:
-        """When its deadline passes, unless progress comes."""
-        return min(self.quiet_since + self.idle_seconds, self.hard_at)
-
-
 class Peer:
     """One end of a connection."""
 
@@ -82,9 +61,8 @@ class Peer:
         self._inbound: dict[Id, asyncio.Task[None]] = {}
         self._fault: Fault | None = None
         self._deaf: Fault | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_due = _NEVER
-        self._holds: Counter[object] = Counter()
+        self._deadlines = Deadlines(self._pending.values())
+        self.held = self._deadlines.held
         self.strays = 0
         """Answers to nothing that we asked, or a second time."""
 
@@ -111,7 +89,7 @@ class Peer:
             raise self._deaf
         id_ = self._new_id()
         pending = self._pending[id_] = Pending(self._loop.create_future(), on_progress, owner)
-        self._set_deadlines(pending, idle_seconds, hard_seconds)
+        self._deadlines.set(pending, idle_seconds, hard_seconds)
         sent = False
         try:
             if self._writer.congested:
@@ -131,29 +109,6 @@ class Peer:
 
     def notify(self, method: str, params: Params) -> None:
         self._writer.write(jsonrpc.notification_line(method, params))
-
-    @contextlib.contextmanager
-    def held(self, owner: object = None) -> Generator[None]:
-        """The other side waits for somebody else meanwhile: its silence is not its own.
-
-        That holds for the requests of `owner`, for all where that is None. Idle deadlines start again
-        afterwards; hard ones count on.
-        """
-        self._holds[owner] += 1
-        try:
-            yield
-        finally:
-            now = self._loop.time()
-            for pending in self._pending.values():
-                if self._is_held(pending):
-                    pending.quiet_since = now
-            self._holds[owner] -= 1
-            self._holds = +self._holds
-            if self._fault is None:
-                self._look_at_deadlines()
-
-    def _is_held(self, pending: Pending) -> bool:
-        return None in self._holds or pending.owner in self._holds
 
     @property
     def congested(self) -> bool:
@@ -199,7 +154,7 @@ class Peer:
         if self._fault is not None:
             return
         self._fault = fault
-        self._arm(_NEVER)
+        self._deadlines.close()
         self.give_up(fault)
         for task in tuple(self._inbound.values()):
             task.cancel(str(fault))
@@ -253,35 +208,6 @@ class Peer:
         while (id_ := self._ids()) in self._pending:
             pass
         return id_
-
-    # -- deadlines: one timer for all requests, set to the earliest
-
-    def _set_deadlines(self, pending: Pending, idle_seconds: float, hard_seconds: float) -> None:
-        if not (idle_seconds or hard_seconds):
-            return
-        now = self._loop.time()
-        pending.quiet_since = now
-        pending.idle_seconds = idle_seconds or hard_seconds
-        pending.hard_at = now + (hard_seconds or _NEVER)
-        if pending.due < self._timer_due:
-            self._arm(pending.due)
-
-    def _arm(self, due: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_due = due
-        self._timer = self._loop.call_at(due, self._look_at_deadlines) if due < _NEVER else None
-
-    def _look_at_deadlines(self) -> None:
-        now = self._loop.time()
-        next_due = _NEVER
-        for pending in self._pending.values():
-            due = pending.hard_at if self._holds and self._is_held(pending) else pending.due
-            if due > now:
-                next_due = min(next_due, due)
-            elif not pending.future.done():
-                pending.future.set_exception(_timeout(pending, hard=now >= pending.hard_at))
-        self._arm(next_due)
 
     # -- what the other side starts
 
@@ -368,12 +294,6 @@ def _with_token(params: Params, id_: int) -> Params:
     if isinstance(meta, Raw):
         meta = jsonrpc.members(meta)
     return {**params, "_meta": {**(meta or {}), "progressToken": id_}}
-
-
-def _timeout(pending: Pending, *, hard: bool) -> CallTimeout:
-    if hard:
-        return CallTimeout("no answer before the hard deadline of the call")
-    return CallTimeout(f"no answer and no progress for {pending.idle_seconds:g} s")
 
 
 def _fields(params: Raw) -> dict[str, Raw]:

@@ -1,0 +1,113 @@
+"""How long requests may wait: one timer for all that a peer has made, set to the earliest deadline.
+
+A request has a deadline for silence, which progress starts again, and a hard one. While the other side
+waits for somebody else its silence is not its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Collection, Generator
+
+from msgspec import Raw
+
+from mcp_workbench.errors import CallTimeout
+from mcp_workbench.wire.exchange import OnProgress
+
+_NEVER = float("inf")
+
+
+class Pending:
+    """A request of ours that waits for its answer."""
+
+    __slots__ = ("future", "hard_at", "idle_seconds", "on_progress", "owner", "quiet_since")
+
+    def __init__(self, future: asyncio.Future[Raw], on_progress: OnProgress | None, owner: object) -> None:
+        self.future = future
+        self.on_progress = on_progress
+        self.owner = owner
+        self.quiet_since = 0.0
+        self.idle_seconds = _NEVER
+        self.hard_at = _NEVER
+
+    @property
+    def due(self) -> float:
+        """When its deadline passes, unless progress comes."""
+        return min(self.quiet_since + self.idle_seconds, self.hard_at)
+
+
+class Deadlines:
+    """The deadlines of the requests in `pending`, which others fill and empty."""
+
+    def __init__(self, pending: Collection[Pending]) -> None:
+        self._pending = pending
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due = _NEVER
+        self._holds: Counter[object] = Counter()
+        self._is_closed = False
+
+    def set(self, pending: Pending, idle_seconds: float, hard_seconds: float) -> None:
+        """Give a request its deadlines; 0 is none."""
+        if not (idle_seconds or hard_seconds):
+            return
+        now = self._loop.time()
+        pending.quiet_since = now
+        pending.idle_seconds = idle_seconds or hard_seconds
+        pending.hard_at = now + (hard_seconds or _NEVER)
+        if pending.due < self._timer_due:
+            self._arm(pending.due)
+
+    @contextlib.contextmanager
+    def held(self, owner: object = None) -> Generator[None]:
+        """The other side waits for somebody else meanwhile: its silence is not its own.
+
+        That holds for the requests of `owner`, for all where that is None. Idle deadlines start again
+        afterwards; hard ones count on.
+        """
+        self._holds[owner] += 1
+        try:
+            yield
+        finally:
+            now = self._loop.time()
+            for pending in self._pending:
+                if self._is_held(pending):
+                    pending.quiet_since = now
+            self._holds[owner] -= 1
+            self._holds = +self._holds
+            self._look()
+
+    def close(self) -> None:
+        """Nothing waits any more."""
+        self._is_closed = True
+        self._arm(_NEVER)
+
+    def _is_held(self, pending: Pending) -> bool:
+        return None in self._holds or pending.owner in self._holds
+
+    def _arm(self, due: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_due = due
+        self._timer = self._loop.call_at(due, self._look) if due < _NEVER else None
+
+    def _look(self) -> None:
+        if self._is_closed:
+            return
+        now = self._loop.time()
+        next_due = _NEVER
+        for pending in self._pending:
+            due = pending.hard_at if self._holds and self._is_held(pending) else pending.due
+            if due > now:
+                next_due = min(next_due, due)
+            elif not pending.future.done():
+                pending.future.set_exception(_timeout(pending, hard=now >= pending.hard_at))
+        self._arm(next_due)
+
+
+def _timeout(pending: Pending, *, hard: bool) -> CallTimeout:
+    if hard:
+        return CallTimeout("no answer before the hard deadline of the call")
+    return CallTimeout(f"no answer and no progress for {pending.idle_seconds:g} s")
