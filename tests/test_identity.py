@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from mcp_workbench.errors import InvalidToolIdentifier
 from mcp_workbench.identity import (
     NameTable,
+    PromptIdentifier,
     ToolIdentifier,
     has_joined_form,
     historical_names,
     joined_name,
+    native_names,
     tools_once_named,
 )
 
@@ -183,3 +185,48 @@ def test_all_tools_that_had_a_name_are_found_in_order():
 def test_an_identifier_on_the_wire_has_no_other_members():
     with pytest.raises(msgspec.ValidationError):
         msgspec.json.decode(b'{"toolbox":"a","server":"b","tool":"c","x":1}', type=ToolIdentifier)
+
+
+# -- native names
+
+
+FEW = st.builds(ToolIdentifier, st.just("t"), st.sampled_from("abc"), st.sampled_from(["x", "y", "t__a__x", "t__b__x"]))
+POSING = st.builds(
+    lambda victim, server: ToolIdentifier("t", server, joined_name(victim)),
+    FEW | TRICKY_IDENTIFIER,
+    st.sampled_from("abc"),
+)
+
+
+@given(st.lists(FEW | POSING | TRICKY_IDENTIFIER | IDENTIFIER, max_size=12, unique=True))
+def test_each_has_exactly_one_native_name_and_its_own_unless_that_is_shared_or_posing(tools: list[ToolIdentifier]):
+    named = native_names(tools)
+    assert sorted(named.values()) == sorted(tools)
+    names = {tool: name for name, tool in named.items()}
+    joined = {joined_name(tool) for tool in tools}
+    for tool in tools:
+        shared = sum(other.tool == tool.tool for other in tools) > 1
+        assert names[tool] == (joined_name(tool) if shared or tool.tool in joined else tool.tool)
+
+
+@given(st.lists(FEW | TRICKY_IDENTIFIER, max_size=8, unique=True))
+def test_native_names_keep_the_order(tools: list[ToolIdentifier]):
+    assert list(native_names(tools).values()) == tools
+
+
+def test_prompts_have_native_names_by_the_same_rule():
+    prompts = [PromptIdentifier("t", "a", "x"), PromptIdentifier("t", "b", "x"), PromptIdentifier("t", "b", "y")]
+    assert list(native_names(prompts)) == ["t__a__x", "t__b__x", "y"]
+
+
+def test_one_that_poses_as_another_does_not_get_its_name():
+    victim, other, poser = (ToolIdentifier("t", *parts) for parts in (("a", "x"), ("b", "x"), ("c", "t__a__x")))
+    named = native_names([poser, victim, other])
+    assert named["t__a__x"] == victim
+    assert named[joined_name(poser)] == poser
+
+
+def test_one_is_moved_aside_though_its_joined_name_is_not_in_use():
+    """Its name must not change when another server begins to share that of the victim."""
+    victim, poser = ToolIdentifier("t", "a", "x"), ToolIdentifier("t", "c", "t__a__x")
+    assert native_names([victim, poser]) == {"x": victim, joined_name(poser): poser}

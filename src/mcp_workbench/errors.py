@@ -242,6 +242,7 @@ class ServerRefused(Fault):
 class InputUnavailable(Fault):
     code = "input_unavailable"
     retryable = False
+    hint = "Use a host that can be asked, or answer it when it is."
 
 
 class Overloaded(Fault):

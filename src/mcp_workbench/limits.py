@@ -73,6 +73,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     call it asks for. Questions of one call come within milliseconds; a person takes longer."""
     missed_notifications: int = 64
     """Progress and log messages of a call while its modern client is being asked: the last of them are kept."""
+    settle_seconds: float = 0.05
+    """A moment for a server that asked at its start (for the roots) to take in the answer before its first call:
+    npm's filesystem server needs up to 20 ms."""
     questions: int = 64
     """Questions of one server that its client has not answered yet; nobody reads more."""
     places: int = 16

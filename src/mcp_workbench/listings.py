@@ -41,6 +41,7 @@ class Listing(Generic[T]):
         self._listing: asyncio.Task[T] | None = None
         self._relisting: asyncio.Task[None] | None = None
         self._listed_at = 0.0
+        self._tried_on: Connection | None = None
         self._listed_on: Connection | None = None
         self.is_outdated = False
 
@@ -77,6 +78,12 @@ class Listing(Generic[T]):
         return self._value
 
     @property
+    def was_tried(self) -> bool:
+        """Whether it was asked for on the connection that is there now, answered or not."""
+        current = self._supervisor.current
+        return current is not None and self._tried_on is current
+
+    @property
     def is_in_use(self) -> bool:
         """Whether somebody has asked for it, and may not have the answer yet."""
         return self._value is not None or (self._listing is not None and not self._listing.done())
@@ -100,7 +107,7 @@ class Listing(Generic[T]):
         return self._listing
 
     async def _list(self) -> T:
-        connection = await self._connect()
+        connection = self._tried_on = await self._connect()
         self._listed_at = asyncio.get_running_loop().time()
         self.is_outdated = False  # what changes from here on is not in this listing
         try:

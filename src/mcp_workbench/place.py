@@ -9,7 +9,7 @@ a tool exist before anything is started or contacted, and names whatever goes wr
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, cast
 
 import msgspec
@@ -129,7 +129,7 @@ class Place:
             raise CallFailed(identifier, fault) from None
         if not jsonrpc.is_object(result):
             raise CallFailed(identifier, ProtocolViolation("its result is not an object"))
-        if provider.offers("resources"):
+        if provider.has_resources:
             self.links.remember(ServerIdentifier(identifier.toolbox, identifier.server), result)
         return result
 
@@ -159,17 +159,29 @@ class Place:
 
         A server that fails or is still starting has none until it heals.
         """
-        return await self.list_items(
-            kind, [ServerIdentifier(toolbox, name) for toolbox in toolboxes for name in self.toolbox(toolbox).servers]
-        )
-
-    async def list_items(
-        self, kind: Kind, servers: Collection[ServerIdentifier]
-    ) -> dict[ServerIdentifier, tuple[Item, ...]]:
-        """The same, of these servers."""
         seconds = self._limits.open_timeout_seconds
+        servers = self.servers_of(toolboxes)
         found = await asyncio.gather(*(self._items(kind, server, seconds) for server in servers))
         return dict(zip(servers, found, strict=True))
+
+    async def learn(self, kind: Kind, servers: Iterable[ServerIdentifier]) -> None:
+        """Have servers list that were not asked yet; those that do not run are started.
+
+        One that runs and does not answer is waited for once, and not for long.
+        """
+        short, long = self._limits.refresh_wait_seconds, self._limits.open_timeout_seconds
+        new = {server: self.provider(server) for server in servers}
+        await asyncio.gather(
+            *(
+                self._items(kind, server, short if provider.supervisor.current is not None else long)
+                for server, provider in new.items()
+                if not provider.has_tried(kind)
+            )
+        )
+
+    def servers_of(self, toolboxes: Iterable[str]) -> list[ServerIdentifier]:
+        """Every server of these toolboxes, in order."""
+        return [ServerIdentifier(toolbox, name) for toolbox in toolboxes for name in self.toolbox(toolbox).servers]
 
     def known_items(self, kind: Kind) -> Iterator[tuple[ServerIdentifier, Item]]:
         """What servers have listed so far."""

@@ -23,7 +23,7 @@ from mcp_workbench.connections.processes import Processes
 from mcp_workbench.connections.subscriptions import Subscriptions
 from mcp_workbench.connections.supervisor import Supervisor
 from mcp_workbench.dialogue import Dialogue
-from mcp_workbench.errors import Fault
+from mcp_workbench.errors import Fault, StillStarting
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.listings import Listing
@@ -65,6 +65,9 @@ class Provider:
         self._limits = limits
         self._changed = seat.changed
         self._level: str | None = None
+        self._waited_for: object = None
+        self.has_resources = False
+        """Whether the server that runs, or ran last, has resources."""
         self._dialogue = Dialogue(ServerIdentifier(config.toolbox, config.name), seat, limits)
         self._host = host
         self.subscriptions = host.subscriptions if host is not None else Subscriptions(limits)
@@ -73,6 +76,7 @@ class Provider:
         if host is not None:
             self.supervisor = host.supervisor
             self.supervisor.join(self)
+            self.has_resources = host.has_resources
         else:
             self.supervisor = Supervisor(label, open_it, seat.caller, limits, self)
         self._tools = Listing[ServerTools](label, self.supervisor, self.reach, self._list_tools, limits)
@@ -88,8 +92,19 @@ class Provider:
         return await self._tools.get(seconds)
 
     async def items(self, kind: Kind, seconds: float | None = None) -> tuple[Item, ...]:
-        """Its prompts, resources or templates; see `Listing.get`."""
-        return await self._items[kind].get(seconds)
+        """Its prompts, resources or templates; see `Listing.get`. A start is waited for `seconds` once."""
+        start = self.supervisor.start
+        if start is not None and start is self._waited_for:
+            seconds = self._limits.refresh_wait_seconds
+        try:
+            return await self._items[kind].get(seconds)
+        except StillStarting:
+            self._waited_for = self.supervisor.start
+            raise
+
+    def has_tried(self, kind: Kind) -> bool:
+        """Whether the running server was asked for these, answered or not."""
+        return self._items[kind].was_tried
 
     def known(self, kind: Kind) -> tuple[Item, ...]:
         """What of these it has listed so far."""
@@ -160,6 +175,7 @@ class Provider:
     # -- Events of its supervisor
 
     def connected(self, connection: Connection, *, again: bool) -> None:
+        self.has_resources = "resources" in connection.agreement.offers
         if self._host is None:
             if self._level is not None:
                 connection.set_level(self._level)

@@ -200,3 +200,47 @@ async def test_whatever_happens_to_the_visitors_all_slots_are_free_in_the_end():
         *(Overloaded,) * 5,
     ]
     assert (office.slots._free, len(office.slots._queue)) == (2, 0)
+
+
+# -- slots that are lent
+
+
+async def test_a_slot_that_is_lent_is_for_the_next_and_is_taken_back_when_that_leaves():
+    office = Office(1, 10)
+    visits = [office.visit(name) for name in "abc"]
+    await settle()
+    office.slots.release()  # `a` lends its own,
+    await settle()
+    assert office.inside == ["a", "b"]
+    office.slots.reclaim()  # and wants it back: for a while there is one more inside than there should be
+    await office.let_go("b")
+    assert office.inside == ["a"]
+    await office.let_go("a")
+    assert office.inside == ["c"]
+    await office.let_go("c")
+    await asyncio.gather(*visits)
+    assert (office.slots._free, len(office.slots._queue)) == (1, 0)
+
+
+async def test_while_more_are_inside_than_there_should_be_nobody_comes_in():
+    slots = Slots(2, 10, 5)
+    assert [slots.take() for _ in range(2)] == [True, True]
+    slots.release()
+    assert slots.take()
+    slots.reclaim()
+    assert not slots.take()
+    slots.release()
+    assert not slots.take()
+    slots.release()
+    assert slots.take()
+    assert not slots.take()
+
+
+async def test_a_slot_that_nobody_borrowed_is_taken_back_at_once():
+    slots = Slots(1, 10, 5)
+    assert slots.take()
+    slots.release()
+    slots.reclaim()
+    assert not slots.take()
+    slots.release()
+    assert slots.take()

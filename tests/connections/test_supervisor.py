@@ -14,6 +14,7 @@ import pytest
 
 from mcp_workbench.config.model import Endpoint, Launch, MissingVariable, ServerConfig
 from mcp_workbench.connections.processes import Processes
+from mcp_workbench.connections.supervisor import Supervisor
 from mcp_workbench.errors import (
     Fault,
     ServerExited,
@@ -24,9 +25,12 @@ from mcp_workbench.errors import (
     VariableMissing,
 )
 from mcp_workbench.limits import Limits
+from mcp_workbench.wire.caller import LIBRARY
+from mcp_workbench.wire.jsonrpc import RpcError
 from tests.connections.real import Recorded, launch, supervisor, supervisor_of
 from tests.peers.rogue_stdio import SLOPPY
 from tests.support.configs import read_log, received, starts
+from tests.support.memory import MemoryServer
 from tests.support.procs import census, needs_proc, new_marker, wait_until
 from tests.wire.pair import settle
 
@@ -303,4 +307,35 @@ async def test_an_unexpected_failure_of_a_start_reaches_who_waits_instead_of_lea
     assert not isinstance(outcome[0], TimeoutError)
     assert isinstance(outcome[0], Exception)
     assert supervised.state == "idle"
+    await supervised.close()
+
+
+# -- what a server asks before there is an agreement
+
+
+async def test_before_an_agreement_a_few_questions_wait_for_it_and_the_others_are_refused_at_once():
+    server, events = MemoryServer(), Recorded()
+    greeted = asyncio.Event()
+    hello = server.methods["initialize"]
+
+    async def initialize(_params: object) -> object:
+        await greeted.wait()
+        return hello
+
+    server.methods["initialize"] = initialize
+    supervised = Supervisor("dev/fs", server.open, LIBRARY, Limits(questions=2), events)
+    starting = asyncio.ensure_future(supervised.connection())
+    await wait_until(lambda: server.asked("initialize"))
+    questions = [asyncio.ensure_future(server.ask("roots/list")) for _ in range(20)]
+    await settle()
+    assert [question.done() for question in questions] == [False] * 2 + [True] * 18
+    assert events.asked_for == []
+    greeted.set()
+    await asyncio.wait_for(starting, 5)
+    outcomes = await asyncio.gather(*questions, return_exceptions=True)
+    assert all(isinstance(outcome, RpcError) for outcome in outcomes)
+    assert events.asked_for == ["roots/list"] * 2
+    with pytest.raises(RpcError):  # as `Recorded` answers
+        await server.ask("later")
+    assert events.asked_for[2:] == ["later"]
     await supervised.close()

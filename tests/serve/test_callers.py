@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Raw
 
+from mcp_workbench.limits import DEFAULTS
+from mcp_workbench.serve.callers import Callers
+from mcp_workbench.surfaces.hello import EVERYTHING, View
+from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.jsonrpc import RpcError
 from tests.serve.fakes import MODERN, PREFIX, Client, envelope
 
@@ -167,3 +175,92 @@ async def test_methods_of_the_other_era_are_not_found_in_the_handshake_era(metho
     client = Client()
     await client.initialize()
     assert (await refused(client, method)).code == -32601
+
+
+# -- what is declared
+
+
+JSON = st.recursive(st.none() | st.booleans() | st.integers(-9, 9), lambda inner: st.lists(inner, max_size=2))
+TASKS = f"{PREFIX}tasks"
+TOOLBOX, SERVER = View("dev"), View("dev", "a")
+DECLARED = {"roots": {}, "tasks": {"requests": {}}, "extensions": {TASKS: {}, "vendor/x": {}}}
+
+
+def calling(
+    capabilities: bytes | Any, *, modern: bool, view: View = EVERYTHING, callers: Callers | None = None
+) -> Caller:
+    """Who a request with these capabilities is of."""
+    callers = callers or Callers("client", view)
+    raw = Raw(capabilities if isinstance(capabilities, bytes) else json.dumps(capabilities).encode())
+    if not modern:
+        return callers.of("initialize", {"protocolVersion": Raw(b'"2025-11-25"'), "capabilities": raw})
+    version = b'"%s"' % MODERN.encode()
+    meta = b'{"%sprotocolVersion":%s,"%sclientCapabilities":%s}'
+    prefix = PREFIX.encode()
+    return callers.of("tools/list", {"_meta": Raw(meta % (prefix, version, prefix, bytes(raw)))})
+
+
+def padded(size: int) -> bytes:
+    return b'{"x":"%s"}' % (b"x" * (size - len(b'{"x":""}')))
+
+
+@pytest.mark.parametrize("modern", [False, True])
+def test_capabilities_have_a_largest_size(*, modern: bool):
+    assert calling(padded(DEFAULTS.capabilities_bytes), modern=modern)
+    with pytest.raises(RpcError) as caught:
+        calling(padded(DEFAULTS.capabilities_bytes + 1), modern=modern)
+    assert caught.value.code == -32602
+
+
+@pytest.mark.parametrize(
+    ("view", "modern", "left"),
+    [
+        (EVERYTHING, False, {"extensions": {"vendor/x": {}}}),
+        (EVERYTHING, True, {"extensions": {"vendor/x": {}}}),
+        (TOOLBOX, False, {"extensions": {"vendor/x": {}}}),
+        (TOOLBOX, True, {"extensions": {TASKS: {}, "vendor/x": {}}}),
+        (SERVER, False, {"tasks": {"requests": {}}, "extensions": {"vendor/x": {}}}),
+        (SERVER, True, {"tasks": {"requests": {}}, "extensions": {TASKS: {}, "vendor/x": {}}}),
+    ],
+)
+def test_tasks_are_declared_to_servers_only_where_they_can_pass(view: View, left: dict[str, Any], *, modern: bool):
+    caller = calling(DECLARED, modern=modern, view=view)
+    assert json.loads(bytes(caller.capabilities)) == {"roots": {}, **left}
+    assert json.loads(caller.key[2]) == {"roots": {}, **left}
+    assert caller.answers == {"roots/list"}
+
+
+def test_capabilities_that_need_no_change_travel_as_they_are_written():
+    written = b'{ "roots" : { "listChanged":true },"x":1.50 }'
+    assert bytes(calling(written, modern=True).capabilities) == written
+
+
+@given(st.dictionaries(st.sampled_from(["roots", "sampling", "x", "y"]), JSON))
+def test_the_same_capabilities_are_one_place_however_they_are_written(capabilities: dict[str, Any]):
+    callers = Callers("client")
+    turned = json.dumps(dict(reversed(capabilities.items())), indent=2).encode()
+    keys = {calling(written, modern=True, callers=callers).key for written in (capabilities, turned)}
+    assert len(keys) == 1
+    more = {**capabilities, "another": {}}
+    assert calling(more, modern=True, callers=callers).key not in keys
+
+
+def test_each_client_and_each_era_has_places_of_its_own():
+    keys = {calling({}, modern=modern, callers=Callers(name)).key for modern in (False, True) for name in ("a", "b")}
+    assert len(keys) == 4
+
+
+def test_a_client_that_declares_something_else_each_time_makes_nothing_grow():
+    callers = Callers("client")
+    for number in range(200):
+        assert json.loads(bytes(calling({"x": number}, modern=True, callers=callers).capabilities)) == {"x": number}
+    assert len(callers._declared) <= DEFAULTS.places
+
+
+def test_after_a_handshake_that_failed_the_client_may_begin_again():
+    callers = Callers("client")
+    calling({}, modern=False, callers=callers)
+    callers.forget()
+    assert calling({"roots": {}}, modern=False, callers=callers).answers == {"roots/list"}
+    callers.forget()
+    assert calling({}, modern=True, callers=callers).modern

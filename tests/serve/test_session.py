@@ -14,10 +14,13 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from mcp_workbench import __version__
-from mcp_workbench.errors import InputUnavailable
+from mcp_workbench.errors import InputUnavailable, Overloaded
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.serve.session import for_handshake, for_modern
+from mcp_workbench.surfaces.hello import Hello
+from mcp_workbench.wire.caller import Caller
+from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import RpcError
 from tests.serve.fakes import MODERN, PREFIX, Client, FakeLine, FakeSurface, envelope
 from tests.support.procs import wait_until
@@ -113,7 +116,7 @@ async def test_a_meta_that_is_no_object_is_invalid(meta: object):
     assert caught.value.code == -32602
 
 
-async def test_of_the_meta_everything_travels_but_the_token_and_the_reserved_keys():
+async def test_of_the_meta_everything_travels_but_the_token_and_the_keys_of_the_envelope():
     client = Client()
     meta = {
         **envelope(),
@@ -127,6 +130,7 @@ async def test_of_the_meta_everything_travels_but_the_token_and_the_reserved_key
     await client.send("tools/call", {"name": "echo", "_meta": meta})
     (exchange,) = client.surface.exchanges
     assert {key: json.loads(bytes(value)) for key, value in exchange.meta.items()} == {
+        f"{PREFIX}future": 1,
         "traceparent": "00-1",
         "com.example/x": {"n": 1},
         "io.modelcontextprotocolx": 2,
@@ -165,6 +169,12 @@ def test_a_handshake_client_gets_no_result_type_and_nothing_else_is_touched():
     assert bytes(for_handshake(Raw(typed))) == DIGITS
 
 
+@pytest.mark.parametrize("kind", [b'"complete"', rb'"\u0063omplete"', rb'"compl\u0065te"'])
+def test_a_complete_result_gets_its_hints_however_it_says_that_it_is(kind: bytes):
+    assert json.loads(bytes(for_modern(Raw(b'{"resultType":' + kind + b"}"), {"ttlMs": 0})))["ttlMs"] == 0
+    assert bytes(for_modern(Raw(b'{"resultType":"other"}'), {"ttlMs": 0})) == b'{"resultType":"other"}'
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
@@ -191,6 +201,34 @@ async def test_the_digits_of_a_result_reach_the_client():
     caller = client.callers.of("tools/call", given)
     result = await client.session.handle(caller, client.line, "tools/call", given)
     assert DIGITS[1:] in bytes(result)
+
+
+class Failing(FakeSurface):
+    """Its list is nested too deep, and it can't say who it is."""
+
+    async def list(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
+        del exchange, params
+        return Raw(b'{"a":' * 100_000 + b"1" + b"}" * 100_000)
+
+    async def hello(self, caller: Caller) -> Hello:
+        raise Overloaded(f"too many for {caller.audience}")
+
+
+@pytest.mark.parametrize("modern", [False, True])
+async def test_a_result_that_is_nested_too_deep_is_a_failure_of_the_server(*, modern: bool):
+    client = Client(Failing())
+    caller = Caller(version="", modern=modern)
+    with pytest.raises(RpcError) as caught:
+        await client.session.handle(caller, client.line, "tools/list", {})
+    assert caught.value.code == -31001
+    assert "nested too deep" in caught.value.message
+
+
+@pytest.mark.parametrize("method", ["server/discover", "subscriptions/listen"])
+async def test_what_goes_wrong_in_a_method_of_the_session_has_a_name(method: str):
+    error = await refused(Client(Failing()), {"notifications": {}}, method)
+    assert (error.code, error.data) == (-31001, {"code": "overloaded"})
+    assert "too many for client" in error.message
 
 
 # -- questions

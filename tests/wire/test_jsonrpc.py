@@ -290,3 +290,10 @@ def test_members_of_an_object_stay_raw_and_anything_else_has_none():
     }
     with pytest.raises(msgspec.DecodeError):
         jsonrpc.fields(Raw(b"[]"))
+
+
+def test_what_is_nested_too_deep_has_no_members_and_is_no_crash():
+    deep = Raw(b'{"a":' * 100_000 + b"1" + b"}" * 100_000)
+    assert jsonrpc.members(deep) == {}
+    with pytest.raises(msgspec.DecodeError):
+        jsonrpc.fields(deep)

@@ -674,3 +674,46 @@ async def test_a_line_can_ask_the_other_side_while_its_request_is_open():
 
     right.handler.methods["curious"] = curious
     assert json.loads(bytes(await left.peer.request("curious", {}))) == {"what": "now"}
+
+
+# -- what must not be lost
+
+
+async def test_a_notification_that_fails_takes_nothing_with_it_that_follows(monkeypatch: pytest.MonkeyPatch):
+    logged: list[str] = []
+    monkeypatch.setattr(observe, "error", lambda what, **_: logged.append(what))
+    end = End()
+
+    def fail(method: str, params: Raw) -> None:
+        raise ValueError((method, params))
+
+    monkeypatch.setattr(end.handler, "notification", fail)
+    request = asking(end)
+    id_ = await sent_id(end)
+    end.receive(method="notifications/x")
+    end.receive(id=id_, result={"y": 1})
+    assert json.loads(bytes(await asyncio.wait_for(request, WAIT_SECONDS))) == {"y": 1}
+    assert logged == ["a notification failed inside the workbench"]
+
+
+async def test_when_the_other_side_will_answer_no_more_what_we_asked_fails_and_what_it_asked_is_still_answered():
+    end, allowed = End(), asyncio.Event()
+
+    async def slow(params: Raw, line: Line) -> Raw:
+        del params, line
+        await allowed.wait()
+        return EMPTY_OBJECT
+
+    end.handler.methods["slow"] = slow
+    end.receive(id=1, method="slow")
+    request = asking(end)
+    await settle()
+    end.peer.give_up(GONE)
+    with pytest.raises(ServerExited):
+        await asyncio.wait_for(request, WAIT_SECONDS)
+    with pytest.raises(ServerExited):
+        await asyncio.wait_for(asking(end), WAIT_SECONDS)
+    assert len(end.writer.of("m")) == 1
+    allowed.set()
+    await settle()
+    assert end.writer.sent[-1] == {"jsonrpc": "2.0", "id": 1, "result": {}}

@@ -28,11 +28,10 @@ class _Message(msgspec.Struct):
 
 
 class _Result(msgspec.Struct):
-    """What of a result may name resources: of a tool, of a prompt, of a read."""
+    """What of a result may name resources: of a tool, or of a prompt."""
 
     content: list[_Block] = []
     messages: list[_Message] = []
-    contents: list[_Resource] = []
 
 
 _decoder = msgspec.json.Decoder(_Result)
@@ -75,5 +74,3 @@ def _uris(result: _Result) -> Iterator[str]:
     for block in blocks:
         yield block.uri
         yield block.resource.uri if block.resource is not None else ""
-    for resource in result.contents:
-        yield resource.uri

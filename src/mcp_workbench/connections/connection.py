@@ -78,8 +78,10 @@ class Connection:
             _check_not_resumed(params)
         if self.questions.takes_turns:
             await self.questions.turn(exchange)
-        self.questions.begin(exchange)
+        answering = self.questions.begin(exchange)
         try:
+            if answering or self.questions.is_settling:
+                await self.questions.settle(exchange, answering)
             if exchange.caller.log_level is not None and not self.agreement.modern:
                 await self._use_level(exchange.caller.log_level)
             result = await self._send(method, params, exchange)

@@ -2,15 +2,14 @@
 
 On stdio such a server does not say which call it asks for. A handshake client need not know: it is asked
 as the server would ask it. A modern client is asked by answering one of its calls, so it has to be the
-right one: where several are under way the others get a moment to end, since the one that asks can't; and
-from the first question of a server on, calls take turns. A question between calls is put to the next.
+right one, and calls take turns. A question between calls is put to the next.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Generator
+from collections.abc import Coroutine, Generator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from msgspec import Raw
@@ -33,6 +32,8 @@ class _Waiting(NamedTuple):
     method: str
     params: Params
     posed: asyncio.Future[Posed]
+    task: asyncio.Task[Any] | None
+    """What will answer the server."""
 
 
 class Questions:
@@ -45,11 +46,11 @@ class Questions:
         self._slots = slots
         self._limits = limits
         self._turns = Turns(limits) if takes_turns else None
-        self._has_asked = False
         self._asking: dict[asyncio.Task[Raw], Exchange] = {}
+        self._background: set[asyncio.Task[Any]] = set()
         self._waiting: list[_Waiting] = []
+        self._settled_at = 0.0
         self._lent: set[Exchange] = set()
-        self._ended: asyncio.Future[None] | None = None
         self.calls: dict[Exchange, None] = {}
         """The calls that the server works on, in order."""
 
@@ -57,22 +58,41 @@ class Questions:
 
     async def turn(self, call: Exchange) -> None:
         """Wait until the call may start. Raises `Overloaded`."""
-        if self._turns is not None and call.may_ask and self._has_asked:
+        if self._turns is not None and call.may_ask:
             await self._turns.take(call)
 
-    def begin(self, call: Exchange) -> None:
-        """A call starts; what waited for one is put to it."""
+    def begin(self, call: Exchange) -> Sequence[asyncio.Task[Any]]:
+        """A call starts. Returns the tasks that will answer what the server asked between calls.
+
+        What waited for a call of a modern client is put to this one.
+        """
         self.calls[call] = None
-        if self._waiting and call.may_ask:
-            for waiting in self._waiting:
-                if not waiting.posed.done():
-                    waiting.posed.set_result((call, call.pose(waiting.method, waiting.params)))
+        if not (self._waiting and call.may_ask):
+            return tuple(self._background)
+        tasks: list[asyncio.Task[Any]] = []
+        for waiting in self._waiting:
+            if not waiting.posed.done():
+                waiting.posed.set_result((call, call.pose(waiting.method, waiting.params)))
+                tasks += [waiting.task] if waiting.task is not None else []
+        return tasks
+
+    async def settle(self, call: Exchange, answering: Sequence[asyncio.Task[Any]]) -> None:
+        """Let the server have its answers before it gets the call: it may need them, for example the roots.
+
+        A modern client answers with this very call. A handshake client is waited for only a moment.
+        """
+        if answering:
+            await asyncio.wait(answering, timeout=None if call.caller.modern else self._limits.turn_seconds)
+        await asyncio.sleep(max(0.0, self._settled_at - asyncio.get_running_loop().time()))
+
+    @property
+    def is_settling(self) -> bool:
+        """Whether the server has just got an answer to something that it asked between calls."""
+        return self._settled_at > 0 and self._settled_at > asyncio.get_running_loop().time()
 
     def end(self, call: Exchange) -> None:
         """It is over."""
         del self.calls[call]
-        if self._ended is not None and not self._ended.done():
-            self._ended.set_result(None)
         if self._turns is not None:
             self._turns.leave(call)
 
@@ -93,6 +113,9 @@ class Questions:
         task = asyncio.ensure_future(question)
         if call is not None:
             self._asking[task] = call
+        answering = asyncio.current_task()
+        if call is None and not self.calls and answering is not None:
+            self._background.add(answering)
         try:
             with self._channel.held(call), self._lending(call, task):
                 await asyncio.wait((task,))
@@ -100,6 +123,9 @@ class Questions:
                 raise Withdrawn
             return task.result()
         finally:
+            if answering is not None and answering in self._background:
+                self._settle_later()
+                asyncio.get_running_loop().call_soon(self._background.discard, answering)
             self._asking.pop(task, None)
             task.cancel()
             task.add_done_callback(heard)
@@ -113,6 +139,8 @@ class Questions:
                 return await self._answered(after, answer)
             except Withdrawn:
                 continue  # the call ended first: it was not the one, or it is another one's turn
+            finally:
+                answer.cancel()
 
     async def _answered(self, call: Exchange, answer: asyncio.Future[Raw]) -> Raw:
         """The client's answer. When it takes its time, other calls of it get their turn."""
@@ -133,28 +161,29 @@ class Questions:
 
     async def _pose(self, method: str, params: Params, after: Exchange | None) -> Posed:
         """Put a question to the call that it belongs to, else to the next that comes; never to `after`."""
-        self._has_asked = True
-        loop = asyncio.get_running_loop()
-        patience = loop.time() + self._limits.turn_seconds
-        while calls := [call for call in self.calls if call.may_ask and call is not after]:
+        calls = [call for call in self.calls if call.may_ask and call is not after]
+        if calls:
             holder = self._turns.holder if self._turns is not None else None
-            left = patience - loop.time()
-            if holder in calls or len(calls) == 1 or left <= 0:
-                call = holder if holder is not None and holder in calls else calls[0]
-                return call, call.pose(method, params)
-            await self._next_end(left)
-        waiting = _Waiting(method, params, loop.create_future())
+            call = holder if holder is not None and holder in calls else calls[0]
+            return call, call.pose(method, params)
+        waiting = _Waiting(method, params, asyncio.get_running_loop().create_future(), asyncio.current_task())
         self._waiting.append(waiting)
+        waiting.posed.add_done_callback(self._watch)
         try:
             return await waiting.posed
+        except asyncio.CancelledError:
+            if waiting.posed.done() and not waiting.posed.cancelled():
+                waiting.posed.result()[1].cancel()  # it was just put to a call, and is taken back
+            raise
         finally:
             self._waiting.remove(waiting)
 
-    async def _next_end(self, seconds: float) -> None:
-        """Wait until a call ends, at most `seconds`."""
-        if self._ended is None or self._ended.done():
-            self._ended = asyncio.get_running_loop().create_future()
-        await asyncio.wait((self._ended,), timeout=seconds)
+    def _watch(self, posed: asyncio.Future[Posed]) -> None:
+        if not posed.cancelled():
+            posed.result()[1].add_done_callback(lambda _: self._settle_later())
+
+    def _settle_later(self) -> None:
+        self._settled_at = asyncio.get_running_loop().time() + self._limits.settle_seconds
 
     @contextlib.contextmanager
     def _lending(self, call: Exchange | None, question: asyncio.Task[Raw]) -> Generator[None]:

@@ -66,6 +66,7 @@ class Supervisor:
         self._ready: asyncio.Future[Connection] | None = None
         self._modern: bool | None = None
         self._was_ready = False
+        self._live: Connection | None = None
         self.state: State = "idle"
 
     async def connection(self) -> Connection:
@@ -79,6 +80,11 @@ class Supervisor:
         return await asyncio.shield(self._ready)
 
     @property
+    def start(self) -> object:
+        """The start that is under way, to tell it from others; None where there is none."""
+        return self._ready if self._ready is not None and not self._ready.done() else None
+
+    @property
     def is_modern(self) -> bool:
         """Whether the server is known to be of the modern era, and so takes each request by itself."""
         return self._modern is True
@@ -90,10 +96,8 @@ class Supervisor:
     @property
     def current(self) -> Connection | None:
         """The connection that is there now."""
-        ready = self._ready
-        if ready is None or not ready.done() or ready.exception() is not None or _is_over(ready):
-            return None
-        return ready.result()
+        live = self._live
+        return live if live is not None and not live.channel.ended.done() else None
 
     async def forward(self, method: str, params: Params, exchange: Exchange | None) -> Raw:
         """A client's request to the server, in one of its slots and within the deadlines of a call."""
@@ -138,6 +142,7 @@ class Supervisor:
         if self.state != "closed":
             self.state = "ready"
         ready.set_result(connection)
+        self._live = connection
         for events in self._events:
             events.connected(connection, again=self._was_ready)
         self._was_ready = True
@@ -159,7 +164,7 @@ class Supervisor:
     def _rest(self, ready: asyncio.Future[Connection]) -> None:
         """From now on the next caller starts a new connection."""
         if self._ready is ready:
-            self._ready = None
+            self._ready = self._live = None
             self.state = "closed" if self.state == "closed" else "idle"
 
     async def _open(self) -> Connection:
@@ -181,7 +186,7 @@ class Supervisor:
             await channel.close()
             raise
         self._modern = agreement.modern
-        takes_turns = self._caller.modern and self._caller.can_be_asked and not agreement.modern
+        takes_turns = self._caller.modern and self._caller.answers_differ and not agreement.modern
         connection = Connection(channel, agreement, self._slots, self._limits, takes_turns=takes_turns)
         listener.begin(connection)
         return connection

@@ -1,9 +1,8 @@
 """One call at a time, where a server's question could otherwise belong to any of several.
 
 A handshake server does not tell which call a question belongs to, and a modern client is asked by
-answering that very call. So its calls take turns from the first question of a server on: most servers
-never ask. A call that has been waiting for its client for a while lets others pass, since its server
-waits too, and takes its turn again before the answer is handed on.
+answering that very call. So its calls take turns. One that has been waiting for its client for a while
+lets others pass, since its server waits too, and takes its turn again before the answer is handed on.
 """
 
 from __future__ import annotations
@@ -44,7 +43,10 @@ class Turns:
             self.release(call)
             if isinstance(ending, TimeoutError):
                 seconds = self._limits.call_hard_timeout_seconds
-                raise Overloaded(f"another call of this client was under way for {seconds:g} s") from None
+                raise Overloaded(
+                    f"another call of this client was under way for {seconds:g} s",
+                    hint="This server has one call at a time; see docs/protocol.md#turns.",
+                ) from None
             raise
 
     def claim(self, call: Exchange) -> None:

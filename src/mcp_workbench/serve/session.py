@@ -87,6 +87,7 @@ class Session:
             handler = self._surface.method(method)
         if handler is None:
             raise RpcError(jsonrpc.METHOD_NOT_FOUND, f"Method not found: {shown(method)}")
+        self._greeted = self._greeted or not caller.modern  # some clients never say that they are initialized
         return self._answer(caller, line, method, handler, params)
 
     def notice(self, method: str, params: dict[str, Raw]) -> None:
@@ -173,7 +174,7 @@ class Session:
         if caller.modern and "requestState" in params and self._parking.is_ours(params["requestState"]):
             exchange = self._parking.resume(caller, line, method, params)
             return self._outcome(exchange, method, params, await exchange.outcome())
-        exchange = _exchange(caller, line, method, params)
+        exchange = _exchange(caller, line, method, params, drops_tasks=self._surface.own_lists)
         try:
             return self._outcome(exchange, method, params, await exchange.run(handler(exchange, params)))
         except WorkbenchError as error:  # what a surface does not say in its own way
@@ -227,7 +228,9 @@ def for_modern(result: Raw, hints: dict[str, Any] | None = None) -> Raw:
     return Raw(jsonrpc.encode({"resultType": "complete", **missing, **members}))
 
 
-def _exchange(caller: Caller, line: Line, method: str, params: dict[str, Raw]) -> Exchange:
+def _exchange(
+    caller: Caller, line: Line, method: str, params: dict[str, Raw], *, drops_tasks: bool = False
+) -> Exchange:
     """A call, with what of its `_meta` is for the server and the token that is for us; `params` lose it."""
     raw = params.pop("_meta", None)
     token, travels = None, None
@@ -236,7 +239,9 @@ def _exchange(caller: Caller, line: Line, method: str, params: dict[str, Raw]) -
             raise RpcError(jsonrpc.INVALID_PARAMS, "params._meta must be an object")
         meta = jsonrpc.fields(raw)
         token = meta.pop(eras.PROGRESS_TOKEN, None)
-        travels = {key: value for key, value in meta.items() if not key.startswith(eras.RESERVED)}
+        travels = {key: value for key, value in meta.items() if key not in eras.ENVELOPE}
+        if drops_tasks:
+            travels.pop(eras.RELATED_TASK, None)
     members = None
     if method == "tools/call" and len(params) > len(_OURS):
         members = {key: value for key, value in params.items() if key not in _OURS}

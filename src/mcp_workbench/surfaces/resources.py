@@ -100,24 +100,19 @@ class Resources:
         if (found := self._qualified(place, caller, uri)) is not None:
             return found
         scope = self._scope.of(caller)
-        running = {server for server in place.offering("resources") if self._scope.allows(server.toolbox)}
-        named = {server for server in place.links.find(uri) if self._scope.allows(server.toolbox)}
-        # A server that names another one's resource in a result does not take its place.
-        await place.list_items("resources", running)
-        servers = self._listing(place, "resources", uri)
-        if len(servers) != 1 and named & (servers or named):
-            servers = named & (servers or named)
-        servers = servers or await self._search(place, scope, uri)
+        servers = {server for server in self._listing(place, "resources", uri) if server.toolbox in scope}
+        if len(servers) != 1:
+            servers = await self._named(place, uri) or await self._search(place, scope, uri)
         if not servers:
-            offering = {server for server in place.offering("resources") if self._scope.allows(server.toolbox)}
-            servers = offering if len(offering) == 1 else servers
+            running = self._running(place)
+            servers = running if len(running) == 1 else servers
         return uris.Located(_only(servers, uri, modern=caller.modern), uri)
 
     async def resolve_template(self, place: Place, caller: Caller, template: str) -> uris.Located:
         """The same for a template, or an URI, that is to be completed."""
         if (found := self._qualified(place, caller, template)) is not None:
             return found
-        await place.items("templates", self._scope.of(caller))
+        await place.learn("templates", place.servers_of(self._scope.of(caller)))
         if servers := self._listing(place, "templates", template):
             return uris.Located(_only(servers, template, modern=caller.modern), template)
         return await self.resolve(place, caller, template)
@@ -134,14 +129,33 @@ class Resources:
             raise as_rpc_error(error) from None
         return found
 
+    async def _named(self, place: Place, uri: str) -> set[ServerIdentifier]:
+        """The running servers that list it, or that named it in a result.
+
+        One that names another one's resource does not take its place: a list counts for more.
+        """
+        await place.learn("resources", self._running(place))
+        listing = self._listing(place, "resources", uri)
+        named = {server for server in place.links.find(uri) if self._scope.allows(server.toolbox)}
+        return named & listing or listing or named
+
+    def _running(self, place: Place) -> set[ServerIdentifier]:
+        """The servers that have resources, as far as they run."""
+        return {server for server in place.offering("resources") if self._scope.allows(server.toolbox)}
+
     async def _search(self, place: Place, scope: tuple[str, ...], uri: str) -> set[ServerIdentifier]:
         """Ask the servers for their lists; what no list has may fit a template."""
-        await place.items("resources", scope)
+        everywhere = place.servers_of(scope)
+        await place.learn("resources", everywhere)
         if servers := self._listing(place, "resources", uri):
             return servers
-        templates = await place.items("templates", scope)
-        places = (uris.Located(server, item.name) for server, items in templates.items() for item in items)
-        return uris.best_matches(uri, places, self._workbench.limits.template_bytes)
+        await place.learn("templates", everywhere)
+        templates = (
+            uris.Located(server, item.name)
+            for server, item in place.known_items("templates")
+            if self._scope.allows(server.toolbox)
+        )
+        return uris.best_matches(uri, templates, self._workbench.limits.template_bytes)
 
     def _listing(self, place: Place, kind: Kind, name: str) -> set[ServerIdentifier]:
         """The servers that have listed it so far."""

@@ -45,6 +45,11 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     def can_be_asked(self) -> bool:
         return bool(self.answers)
 
+    @property
+    def answers_differ(self) -> bool:
+        """Whether it matters which call a question belongs to: the roots are the same for all."""
+        return bool(self.answers - {"roots/list"})
+
     def wants(self, level: str | None) -> bool:
         """Whether a log message of this level is for a modern request: only if it asked for logs."""
         if self.log_level not in LEVELS:

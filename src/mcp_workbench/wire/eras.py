@@ -18,6 +18,8 @@ PROTOCOL_VERSION: Final = f"{RESERVED}protocolVersion"
 CLIENT_INFO: Final = f"{RESERVED}clientInfo"
 CLIENT_CAPABILITIES: Final = f"{RESERVED}clientCapabilities"
 LOG_LEVEL: Final = f"{RESERVED}logLevel"
+ENVELOPE: Final = frozenset({PROTOCOL_VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL})
+"""What of a modern request's `_meta` is for who receives it, and does not travel."""
 SERVER_INFO: Final = f"{RESERVED}serverInfo"
 SUBSCRIPTION_ID: Final = f"{RESERVED}subscriptionId"
 

@@ -3,7 +3,7 @@
 An `Exchange` is one logical call. Servers reach the client that caused their work through it and
 through nothing else: `notify` for progress and logs, `ask` for questions. It outlives the wire
 request it came with: a modern client is asked by answering its request with the question, and
-comes back with the answer on a new one (`attach`). `ask` is the only step that knows the era.
+comes back with the answer on a new one (`attach`). Who asks does not know the era: `ask` does.
 """
 
 from __future__ import annotations
@@ -60,6 +60,22 @@ class Question(msgspec.Struct, frozen=True):
 
 class Exchange:
     """One logical call, from the request that starts it to its answer."""
+
+    __slots__ = (
+        "__weakref__",
+        "_asked",
+        "_count",
+        "_line",
+        "_missed",
+        "_open",
+        "_over",
+        "_work",
+        "caller",
+        "may_ask",
+        "members",
+        "meta",
+        "progress_token",
+    )
 
     def __init__(
         self,
@@ -123,6 +139,7 @@ class Exchange:
     def pose(self, method: str, params: Params) -> asyncio.Future[Raw]:
         """Ask a modern client as the outcome of its request; its answer. Cancelling that takes the question back."""
         answer: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
+        answer.add_done_callback(heard)
         if self._over:
             answer.set_exception(Withdrawn())
             return answer

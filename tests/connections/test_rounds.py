@@ -1,0 +1,226 @@
+"""A modern server's questions: passed on to a modern client, put to a handshake client, and bounded in every way."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from msgspec import Raw
+
+from mcp_workbench.connections.connection import Connection
+from mcp_workbench.connections.negotiate import Agreement
+from mcp_workbench.connections.rounds import answered, is_question
+from mcp_workbench.connections.slots import Slots
+from mcp_workbench.errors import CallTimeout, Fault, InputUnavailable, ProtocolViolation, ServerRefused
+from mcp_workbench.limits import Limits
+from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire.caller import Caller
+from mcp_workbench.wire.exchange import Exchange, OnProgress
+from tests.connections.fakes import FakeChannel
+
+FORM, SAMPLE = "elicitation/create", "sampling/createMessage"
+HANDSHAKE = Caller(version="2025-11-25", modern=False, answers=frozenset({FORM}))
+MODERN = Caller(version="2026-07-28", modern=True, answers=frozenset({FORM}))
+ESCAPED = rb'{"result\u0054ype":"input\u005frequired","inputRequests":{"k":{"method":"sampling\/createMessage"}}}'
+
+
+class Client:
+    """The line of a client that says how many questions it was asked so far."""
+
+    request_id = 1
+
+    def __init__(self, before: Callable[[], Awaitable[None]] | None = None) -> None:
+        self.asked: list[tuple[str, Any]] = []
+        self._before = before
+
+    def notify(self, method: str, params: Any) -> None:
+        raise AssertionError((method, params))
+
+    async def ask(self, method: str, params: Any, on_progress: OnProgress | None = None) -> Raw:
+        del on_progress
+        self.asked.append((method, json.loads(jsonrpc.encode(params))))
+        number = len(self.asked)
+        if self._before is not None:
+            await self._before()
+        return Raw(b'{"number":%d}' % number)
+
+
+class Server:
+    """What it answers, one after the other; the last one for ever."""
+
+    def __init__(self, *results: Raw) -> None:
+        self._results = results
+        self.sent: list[Any] = []
+
+    async def send(self, params: Any) -> Raw:
+        self.sent.append(json.loads(jsonrpc.encode(params)))
+        return self._results[min(len(self.sent), len(self._results)) - 1]
+
+
+def asking(*methods: str, **members: Any) -> Raw:
+    """A result that asks by these methods."""
+    requests = {f"k{number}": {"method": method, "params": {"n": number}} for number, method in enumerate(methods)}
+    return Raw(json.dumps({"resultType": "input_required", "inputRequests": requests, **members}).encode())
+
+
+DONE = Raw(b'{"resultType":"complete"}')
+
+
+async def outcome(
+    result: Raw, server: Server, client: Client, *, caller: Caller = HANDSHAKE, may_ask: bool = True, **limits: Any
+) -> Raw:
+    """What becomes of a server's result, within a time that no test should need."""
+    exchange = Exchange(caller, client, may_ask=may_ask)
+    work = answered(result, {"name": "t", "requestState": "old"}, exchange, server.send, Limits(**limits))
+    return await asyncio.wait_for(work, 5)
+
+
+async def never() -> None:
+    await asyncio.get_running_loop().create_future()
+
+
+# -- what is a question
+
+
+@pytest.mark.parametrize(
+    "text", [ESCAPED, b'{"resultType":"input_required"}', b'{ "a" : 1, "resultType" : "input_required" }']
+)
+def test_a_question_is_known_however_it_is_written(text: bytes):
+    assert is_question(Raw(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"{}", b'{"resultType":"complete"}', b'{"content":"input_required"}', b'{"resultType":["input_required"]}', b"[]"],
+)
+def test_any_other_result_is_none(text: bytes):
+    assert not is_question(Raw(text))
+
+
+# -- a modern client
+
+
+async def test_a_modern_client_gets_the_question_as_it_is():
+    asked, server = asking(FORM, requestState="s"), Server()
+    assert await outcome(asked, server, Client(), caller=MODERN) is asked
+    assert server.sent == []
+
+
+@pytest.mark.parametrize("asked", [asking(FORM, SAMPLE), Raw(ESCAPED)])
+@pytest.mark.parametrize("caller", [HANDSHAKE, MODERN])
+async def test_what_a_client_did_not_declare_it_is_not_asked(asked: Raw, caller: Caller):
+    client, server = Client(), Server()
+    with pytest.raises(InputUnavailable, match=SAMPLE):
+        await outcome(asked, server, client, caller=caller)
+    assert (client.asked, server.sent) == ([], [])
+
+
+@pytest.mark.parametrize("caller", [HANDSHAKE, MODERN])
+async def test_nobody_is_asked_where_the_protocol_has_no_questions(caller: Caller):
+    client = Client()
+    with pytest.raises(ProtocolViolation):
+        await outcome(asking(FORM), Server(), client, caller=caller, may_ask=False)
+    assert client.asked == []
+
+
+# -- a handshake client
+
+
+async def test_a_handshake_client_is_asked_and_the_request_is_sent_again_with_its_answers():
+    client, server = Client(), Server(asking(FORM), DONE)
+    assert await outcome(asking(FORM, FORM, requestState={"round": [1]}), server, client) is DONE
+    assert client.asked == [(FORM, {"n": 0}), (FORM, {"n": 1}), (FORM, {"n": 0})]
+    first, second = server.sent
+    answers = {"k0": {"number": 1}, "k1": {"number": 2}}
+    assert first == {"name": "t", "inputResponses": answers, "requestState": {"round": [1]}}
+    assert second == {"name": "t", "inputResponses": {"k0": {"number": 3}}}  # no state was given, so none is sent
+
+
+async def test_a_server_that_never_has_enough_is_given_up():
+    client = Client()
+    with pytest.raises(InputUnavailable, match="3 times"):
+        await outcome(asking(FORM), Server(asking(FORM)), client, question_rounds=3)
+    assert len(client.asked) == 3
+
+
+async def test_a_client_that_never_answers_is_not_waited_for_any_longer_than_for_an_answer():
+    server = Server()
+    with pytest.raises(InputUnavailable, match="did not answer"):
+        await outcome(asking(FORM), server, Client(never), question_seconds=0.01)
+    assert server.sent == []
+
+
+async def test_all_rounds_together_last_no_longer_than_a_call():
+    async def think() -> None:
+        await asyncio.sleep(0.005)
+
+    with pytest.raises(CallTimeout):
+        await outcome(
+            asking(FORM), Server(asking(FORM)), Client(think), call_hard_timeout_seconds=0.05, question_rounds=10_000
+        )
+
+
+@pytest.mark.parametrize(("count", "fault"), [(3, None), (4, ProtocolViolation)])
+async def test_a_server_asks_no_more_at_once_than_anybody_reads(count: int, fault: type[Fault] | None):
+    client = Client()
+    work = outcome(asking(*[FORM] * count), Server(DONE), client, questions=3)
+    if fault is None:
+        assert await work is DONE
+        assert len(client.asked) == count
+    else:
+        with pytest.raises(fault):
+            await work
+        assert client.asked == []
+
+
+@pytest.mark.parametrize("requests", [[], {"k": 5}, {"k": {}}, {"k": {"method": 5}}, "x"])
+@pytest.mark.parametrize("caller", [HANDSHAKE, MODERN])
+async def test_a_question_in_another_form_is_a_violation(requests: object, caller: Caller):
+    broken = Raw(json.dumps({"resultType": "input_required", "inputRequests": requests}).encode())
+    with pytest.raises(ProtocolViolation):
+        await outcome(broken, Server(), Client(), caller=caller)
+
+
+async def test_a_refusal_of_the_client_ends_the_call_and_is_told():
+    async def refuse() -> None:
+        raise ServerRefused("not\x1b today", rpc_code=-1)
+
+    with pytest.raises(InputUnavailable, match=r"refused elicitation/create: not\\x1b today \(code -1\)"):
+        await outcome(asking(FORM), Server(), Client(refuse))
+
+
+async def test_a_cancelled_call_asks_no_further():
+    client = Client(never)
+    work = asyncio.ensure_future(outcome(asking(FORM, FORM), Server(), client))
+    while not client.asked:  # noqa: ASYNC110 -- turn by turn
+        await asyncio.sleep(0)
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    assert len(client.asked) == 1
+
+
+# -- on a connection
+
+
+async def test_a_call_of_a_handshake_client_on_a_modern_server_ends_though_the_client_never_answers():
+    channel = FakeChannel({"tools/call": json.loads(bytes(asking(FORM)))})
+    agreement = Agreement(version="2026-07-28", modern=True)
+    connection = Connection(channel, agreement, Slots(1, 1, 1), Limits(question_seconds=0.01))
+    with pytest.raises(InputUnavailable):
+        await asyncio.wait_for(connection.forward("tools/call", {}, Exchange(HANDSHAKE, Client(never))), 5)
+    assert connection.questions.calls == {}
+
+
+@pytest.mark.parametrize("text", [ESCAPED, bytes(asking(SAMPLE)), b'{"resultType":"complete","content":[1.50]}'])
+async def test_a_handshake_servers_result_is_no_question_whatever_it_says(text: bytes):
+    connection = Connection(
+        FakeChannel({"tools/call": text}), Agreement(version="2025-11-25", modern=False), Slots(1, 1, 1), Limits()
+    )
+    result = await connection.forward("tools/call", {}, Exchange(MODERN, Client()))
+    members = json.loads(text)
+    del members["resultType"]
+    assert json.loads(bytes(result)) == members

@@ -1,0 +1,136 @@
+"""The front on two pipes, in this process: what it does when a client leaves, fails, or begins again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import pytest
+
+from mcp_workbench.errors import Overloaded, ServerExited
+from mcp_workbench.serve.callers import Callers
+from mcp_workbench.serve.greeting import Greeting
+from mcp_workbench.serve.stdio import StdioFront
+from mcp_workbench.surfaces.hello import EVERYTHING, View
+from mcp_workbench.wire.jsonrpc import RpcError
+from tests.support.memory import MemoryServer, serving
+from tests.support.procs import wait_until
+
+INITIALIZE = {
+    "id": 0,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}},
+}
+USE = {"toolbox": "dev", "server": "a", "tool": "t"}
+CALL = {"id": 1, "method": "tools/call", "params": {"name": "use_tool", "arguments": {"tool": USE, "arguments": {}}}}
+
+
+class Pipes:
+    """A client's end of two pipes."""
+
+    def __init__(self) -> None:
+        self.source, self._to = os.pipe()
+        self._from, self.sink = os.pipe()
+        os.set_blocking(self._from, False)
+        self._text = b""
+
+    def send(self, *messages: Mapping[str, Any]) -> None:
+        """All of them in one write."""
+        os.write(self._to, b"".join(json.dumps({"jsonrpc": "2.0", **one}).encode() + b"\n" for one in messages))
+
+    def hang_up(self) -> None:
+        with contextlib.suppress(OSError):
+            os.close(self._to)
+
+    def got(self) -> list[dict[str, Any]]:
+        """What came so far."""
+        with contextlib.suppress(BlockingIOError):
+            while chunk := os.read(self._from, 65536):
+                self._text += chunk
+        return [json.loads(line) for line in self._text.splitlines()]
+
+    async def answer(self, id_: int) -> dict[str, Any]:
+        await wait_until(lambda: any(one.get("id") == id_ and "method" not in one for one in self.got()))
+        return next(one for one in self.got() if one.get("id") == id_ and "method" not in one)
+
+
+@contextlib.asynccontextmanager
+async def fronted(
+    server: MemoryServer, view: View = EVERYTHING, *, drain: bool = False
+) -> AsyncIterator[tuple[Pipes, StdioFront, asyncio.Task[int]]]:
+    pipes = Pipes()
+    async with serving({"dev": {"a": server}}) as workbench:
+        front = StdioFront(workbench, Greeting(Callers("client", view)), view, drain=drain)
+        run = asyncio.ensure_future(front.run(pipes.source, pipes.sink))
+        yield pipes, front, run
+        pipes.hang_up()
+        await asyncio.wait_for(run, 5)
+        await front.close()
+        os.close(pipes._from)
+
+
+async def test_a_question_to_a_client_whose_input_ended_fails_at_once_and_its_call_is_still_answered():
+    server = MemoryServer("a")
+
+    async def asks(_params: Any) -> Any:
+        try:
+            answer = await server.ask("elicitation/create", message="?")
+        except RpcError as error:
+            answer = error.message
+        return {"content": [{"type": "text", "text": answer}]}
+
+    server.methods["tools/call"] = asks
+    async with fronted(server, drain=True) as (pipes, _, run):
+        pipes.send(INITIALIZE, {"method": "notifications/initialized"}, CALL)
+        await wait_until(lambda: any(one.get("method") == "elicitation/create" for one in pipes.got()))
+        pipes.hang_up()
+        assert await asyncio.wait_for(run, 5) == 0
+        assert "the client's input ended" in json.dumps(await pipes.answer(1))
+
+
+@pytest.mark.parametrize("error", [Overloaded("too much"), RpcError(-32602, "no"), ValueError("a defect")])
+async def test_a_notification_that_cannot_be_passed_on_takes_nothing_with_it_that_follows(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+):
+    def fail(*_: object) -> None:
+        raise error
+
+    async with fronted(MemoryServer("a")) as (pipes, front, _):
+        pipes.send(INITIALIZE)
+        await pipes.answer(0)
+        monkeypatch.setattr(front._session._surface, "notice", fail)
+        pipes.send({"method": "notifications/roots/list_changed"}, {"id": 5, "method": "tools/list"})
+        assert (await pipes.answer(5))["result"]["tools"]
+
+
+async def test_a_greeting_that_failed_because_its_server_did_can_be_tried_again():
+    server = MemoryServer("a")
+    hello = server.methods["initialize"]
+    server.methods["initialize"] = ServerExited("it died")
+    async with fronted(server, View("dev", "a")) as (pipes, _, _):
+        pipes.send(INITIALIZE)
+        assert (await pipes.answer(0))["error"]["code"] == -31001
+        server.methods["initialize"] = hello
+        pipes.send({**INITIALIZE, "id": 1}, {"id": 2, "method": "tools/list"})
+        assert (await pipes.answer(1))["result"]["serverInfo"]["name"] == "a"
+        assert (await pipes.answer(2))["result"]["tools"]
+        pipes.send({**INITIALIZE, "id": 3})
+        assert (await pipes.answer(3))["error"]["code"] == -32600  # and one that did not fail can not
+
+
+async def test_an_open_subscription_at_the_end_of_input_is_answered():
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    listen = {"id": 1, "method": "subscriptions/listen", "params": {"notifications": {}, "_meta": meta}}
+    async with fronted(MemoryServer("a"), drain=True) as (pipes, _, run):
+        pipes.send(listen)
+        await wait_until(pipes.got)
+        pipes.hang_up()
+        await asyncio.wait_for(run, 5)
+        assert (await pipes.answer(1))["result"]["resultType"] == "complete"

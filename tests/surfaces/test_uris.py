@@ -1,0 +1,130 @@
+"""URIs that name a server, and templates that an URI may be an expansion of."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from mcp_workbench.identity import ServerIdentifier
+from mcp_workbench.surfaces.uris import SCHEME, Located, best_matches, fits, qualified, read_qualified
+
+NAME = st.text(min_size=1, max_size=12)
+URI = st.text(min_size=1, max_size=30)
+A, B, C = (ServerIdentifier("dev", name) for name in "abc")
+LITERAL = st.text(st.sampled_from("ab/:%"), max_size=4)
+VALUE = st.text(st.sampled_from("abx/"), max_size=4)
+
+
+# -- URIs that name a server
+
+
+@given(NAME, NAME, URI)
+@example("a/b%2F", "c/d", "/e")
+def test_an_uri_that_names_a_server_leads_back_to_it(toolbox: str, server: str, uri: str):
+    located = Located(ServerIdentifier(toolbox, server), uri)
+    assert read_qualified(qualified(*located)) == located
+
+
+@given(st.tuples(NAME, NAME, URI), st.tuples(NAME, NAME, URI))
+@example(("a/b", "c", "d"), ("a", "b/c", "d"))
+@example(("a", "b/c", "d"), ("a", "b", "c/d"))
+def test_no_two_resources_have_one_uri(one: tuple[str, str, str], other: tuple[str, str, str]):
+    names = {qualified(ServerIdentifier(toolbox, server), uri) for toolbox, server, uri in (one, other)}
+    assert len(names) == len({one, other})
+
+
+def test_the_servers_own_uri_follows_as_it_is():
+    assert qualified(ServerIdentifier("my box", "a/b"), "file:///x y?z#f") == f"{SCHEME}my%20box/a%2Fb/file:///x y?z#f"
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "",
+        "file:///a",
+        SCHEME,
+        f"{SCHEME}t",
+        f"{SCHEME}t/s",
+        f"{SCHEME}t/s/",
+        f"{SCHEME}/s/u",
+        f"{SCHEME}t//u",
+        SCHEME[1:],
+    ],
+)
+def test_anything_else_names_no_server(uri: str):
+    assert read_qualified(uri) is None
+
+
+def test_an_uri_of_ours_within_one_of_ours_belongs_to_the_outer_server():
+    inner = qualified(B, "file:///secret")
+    assert read_qualified(qualified(A, inner)) == Located(A, inner)
+
+
+# -- templates
+
+
+@given(st.lists(LITERAL, min_size=1, max_size=4), st.data())
+def test_every_expansion_of_a_template_fits_it(literals: list[str], data: st.DataObject):
+    values = [data.draw(VALUE) for _ in literals[1:]]
+    template = "{v}".join(literals)
+    uri = literals[0] + "".join(value + literal for value, literal in zip(values, literals[1:], strict=True))
+    assert fits(uri, template)
+
+
+@given(st.lists(LITERAL, min_size=1, max_size=4), st.text(st.sampled_from("abx/:%"), max_size=12))
+def test_an_uri_fits_if_and_only_if_there_is_something_to_put_in(literals: list[str], uri: str):
+    possible = re.fullmatch("(?s:.*)".join(map(re.escape, literals)), uri) is not None
+    assert fits(uri, "{v}".join(literals)) is possible
+
+
+@pytest.mark.parametrize(
+    ("uri", "template", "expected"),
+    [
+        ("file:///a", "file:///a", True),
+        ("file:///b", "file:///a", False),
+        ("file:///a/b.txt", "file:///{path}.txt", True),
+        ("file:///a/b.md", "file:///{path}.txt", False),
+        ("db://t/1", "db://{table}/{+id}", True),
+        ("ab", "ab{x}b", False),
+        ("aa", "a{x}a{y}a", False),
+        ("{x}", "{x", False),
+        ("{x", "{x", True),
+    ],
+)
+def test_templates_of_the_usual_kinds(uri: str, template: str, *, expected: bool):
+    assert fits(uri, template) is expected
+
+
+@pytest.mark.parametrize(
+    "template", ["a{x}" * 20_000 + "b", "{" * 100_000, "{}" * 100_000 + "b", "{x}" + "a{x}" * 20_000]
+)
+def test_no_template_takes_more_than_linear_time(template: str):
+    since = time.process_time()
+    assert not fits("a" * 8192, template)
+    assert time.process_time() - since < 1
+
+
+def test_the_server_whose_template_has_the_most_text_of_its_own_is_meant():
+    templates = [Located(A, "file:///{path}"), Located(B, "file:///x/{name}.txt"), Located(C, "file:///x/{n}.md")]
+    assert best_matches("file:///x/y.txt", templates, 1000) == {B}
+    assert best_matches("file:///z", templates, 1000) == {A}
+    assert best_matches("http://z", templates, 1000) == set()
+
+
+def test_where_two_fit_equally_well_both_are_meant():
+    templates = [Located(A, "x:{a}"), Located(B, "x:{bbb}"), Located(C, "{x}")]
+    assert best_matches("x:y", templates, 1000) == {A, B}
+
+
+def test_what_is_all_variable_fits_everything():
+    assert best_matches("x:y", [Located(A, "{uri}")], 1000) == {A}
+
+
+def test_templates_beyond_a_bound_are_not_looked_at():
+    templates = [Located(A, "x:{aaaa}"), Located(B, "x:y{bbbb}")]
+    assert best_matches("x:y1", templates, 17) == {B}
+    assert best_matches("x:y1", templates, 16) == {A}
