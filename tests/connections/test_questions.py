@@ -421,3 +421,26 @@ async def test_only_a_modern_client_whose_answers_differ_takes_turns_and_only_on
     connection = await supervised.connection()
     assert connection.questions.takes_turns is expected
     await supervised.close()
+
+
+async def test_a_handshake_client_that_does_not_answer_is_waited_for_once():
+    desk = Desk(takes_turns=False, turn_seconds=0.02)
+    never: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
+
+    async def silence() -> Raw:
+        return await never
+
+    asked = asyncio.ensure_future(desk.questions.ask(None, silence()))
+    await settle()
+    first = asyncio.ensure_future(desk.connection.forward("first", {}, Exchange(LIBRARY, DeafLine())))
+    await settle()
+    assert desk.sent == []
+    await wait_until(lambda: desk.sent == ["first"])
+    await desk.end("first")
+    await first
+    second = asyncio.ensure_future(desk.connection.forward("second", {}, Exchange(LIBRARY, DeafLine())))
+    await settle()
+    assert desk.sent == ["first", "second"]
+    await desk.end("second")
+    await second
+    asked.cancel()

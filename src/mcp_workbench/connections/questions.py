@@ -79,9 +79,10 @@ class Questions:
     async def settle(self, call: Exchange, answering: Sequence[asyncio.Task[Any]]) -> None:
         """Let the server have its answers before it gets the call: it may need them, for example the roots.
 
-        A modern client answers with this very call. A handshake client is waited for only a moment.
+        A modern client answers with this very call. A handshake client is waited for once, and only a moment.
         """
         if answering:
+            self._background.difference_update(answering)
             await asyncio.wait(answering, timeout=None if call.caller.modern else self._limits.turn_seconds)
         await asyncio.sleep(max(0.0, self._settled_at - asyncio.get_running_loop().time()))
 
@@ -114,7 +115,8 @@ class Questions:
         if call is not None:
             self._asking[task] = call
         answering = asyncio.current_task()
-        if call is None and not self.calls and answering is not None:
+        is_background = call is None and not self.calls
+        if is_background and answering is not None:
             self._background.add(answering)
         try:
             with self._channel.held(call), self._lending(call, task):
@@ -123,7 +125,7 @@ class Questions:
                 raise Withdrawn
             return task.result()
         finally:
-            if answering is not None and answering in self._background:
+            if is_background:
                 self._settle_later()
                 asyncio.get_running_loop().call_soon(self._background.discard, answering)
             self._asking.pop(task, None)
