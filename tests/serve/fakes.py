@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Raw
 
+from mcp_workbench.errors import Overloaded
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.serve.callers import Callers
@@ -74,6 +75,9 @@ class FakeSurface:
                     first = await exchange.ask("elicitation/create", {"name": "first"})
                     second = await exchange.ask("elicitation/create", {"name": "second"})
                     return _text(json.dumps([json.loads(bytes(first)), json.loads(bytes(second))]))
+                case "ask_and_fail":
+                    await exchange.ask("elicitation/create", {"name": "first"})
+                    raise Overloaded("too many")
                 case "progress":
                     exchange.notify("notifications/progress", {"progressToken": "ours", "progress": 1})
                     return _text("done")

@@ -171,11 +171,11 @@ class Session:
     # -- methods of the surface
 
     async def _answer(self, caller: Caller, line: Line, method: str, handler: Method, params: dict[str, Raw]) -> Raw:
-        if caller.modern and "requestState" in params and self._parking.is_ours(params["requestState"]):
-            exchange = self._parking.resume(caller, line, method, params)
-            return self._outcome(exchange, method, params, await exchange.outcome())
-        exchange = _exchange(caller, line, method, params, drops_tasks=self._surface.own_lists)
         try:
+            if caller.modern and "requestState" in params and self._parking.is_ours(params["requestState"]):
+                exchange = self._parking.resume(caller, line, method, params)
+                return self._outcome(exchange, method, params, await exchange.outcome())
+            exchange = _exchange(caller, line, method, params, drops_tasks=self._surface.own_lists)
             return self._outcome(exchange, method, params, await exchange.run(handler(exchange, params)))
         except WorkbenchError as error:  # what a surface does not say in its own way
             raise as_rpc_error(error) from None
