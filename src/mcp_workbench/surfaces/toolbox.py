@@ -113,7 +113,7 @@ class ToolboxSurface:
         return f"Tool '{shown(name)}' not found. {nearest_or_known(name, self._names, 'tools')}"
 
     async def _learn(self, caller: Caller) -> None:
-        """Have every server list, within the open deadline: a name may be shared only for now."""
+        """Have every server list, within the open deadline: which names are shared depends on all of them."""
         place = self._workbench.at(caller)
         await place.list_tools((self._toolbox,))
         self._names = native_names(tool for tool in place.known() if tool.toolbox == self._toolbox)
