@@ -67,7 +67,7 @@ def test_the_era_and_what_followed_are_handed_on():
     greeting, _ = greeted(line("initialize", INITIALIZE) + b'{"more":1}\n{"ha')
     assert greeting.unread == b'{"more":1}\n{"ha'
     caller = greeting.callers.of("tools/list", {})
-    assert (caller.version, caller.modern, caller.can_be_asked) == ("2025-06-18", False, True)
+    assert (caller.version, caller.modern, bool(caller.answers)) == ("2025-06-18", False, True)
 
 
 @pytest.mark.parametrize(

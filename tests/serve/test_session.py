@@ -476,7 +476,8 @@ async def test_nothing_is_told_after_the_session_was_closed():
     client.surface.on_change("tools")
     client.surface.on_change("tools")
     client.session.close()
-    await asyncio.sleep(5 * OFTEN.announce_interval_seconds)
+    (again,) = client.session._timers.values()
+    assert again.cancelled()
     assert len(client.line.told) == 1
 
 

@@ -13,15 +13,13 @@ from msgspec import Raw
 from mcp_workbench.catalog.snapshot import take_listing
 from mcp_workbench.config.load import load_config
 from mcp_workbench.config.model import Config, Launch, ServerConfig, ToolboxConfig
-from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.surfaces.base import Surface
 from mcp_workbench.wire.caller import LIBRARY, Caller
-from mcp_workbench.wire.exchange import Exchange, OnProgress
-from mcp_workbench.wire.jsonrpc import Params
+from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.workbench import Workbench
 from tests.support.configs import Toolboxes, write_config
-from tests.support.library import DeafLine
+from tests.support.library import DeafLine, ListeningClient
 
 AUDIENCE = "client"
 HANDSHAKE = Caller(version="2025-11-25", modern=False, audience=AUDIENCE, key=(AUDIENCE, False, b"{}"))
@@ -84,31 +82,19 @@ async def answer(surface: Surface, method: str, caller: Caller = HANDSHAKE, **pa
     return bytes(await handler(Exchange(caller, DeafLine()), given))
 
 
-class Watching:
+class Watching(ListeningClient):
     """The client of a surface, as far as its lists are concerned: which of them it was told to have changed."""
 
     def __init__(self, workbench: Workbench, surface: Surface) -> None:
+        super().__init__()
         self._surface = surface
-        self.told: list[str] = []
-        surface.watch(self.told.append)
+        self.kinds: list[str] = []
+        surface.watch(self.kinds.append)
         workbench.join(AUDIENCE, self)
 
     def changed(self, toolbox: str, kind: str) -> None:
         if self._surface.changed(toolbox, kind):
-            self.told.append(kind)
-
-    def tell(self, source: ServerIdentifier, method: str, params: dict[str, Raw]) -> None:
-        """What servers say is not the subject here."""
-
-    async def ask(
-        self,
-        source: ServerIdentifier,
-        method: str,
-        params: Params,
-        on_progress: OnProgress | None,
-        exchange: Exchange | None,
-    ) -> Raw:
-        raise AssertionError((source, method, params, on_progress, exchange))
+            self.kinds.append(kind)
 
 
 def error_of(result: dict[str, Any]) -> str:

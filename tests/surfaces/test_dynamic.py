@@ -51,7 +51,7 @@ async def test_opening_adds_the_tools_of_that_toolbox_after_the_meta_tools_and_t
     surface._opened(HANDSHAKE, "dev")
     assert await names(surface) == [*META, "dev__fs__read", "dev__fs__my__tool", "dev__a_b__c"]
     surface._opened(HANDSHAKE, "dev")
-    assert watching.told == ["tools"]
+    assert watching.kinds == ["tools"]
     surface._opened(HANDSHAKE, "ops")
     assert (await names(surface))[-1] == "ops__fs__read"
 
@@ -61,7 +61,7 @@ async def test_a_real_open_adds_and_tells_and_a_call_by_name_is_untouched(tmp_pa
         surface = DynamicSurface(workbench)
         watching = Watching(workbench, surface)
         await call(surface, "open_toolbox", {"toolbox": "dev"})
-        assert watching.told == ["tools"]
+        assert watching.kinds == ["tools"]
         tools = await listed(surface)
         assert [tool["name"] for tool in tools] == [*META, "dev__one__rich"]
         rich = tools[2]
@@ -115,14 +115,14 @@ async def test_the_tools_of_a_server_that_cannot_be_started_are_absent_until_it_
         needed.unlink()
         os.kill(starts(log)[-1], signal.SIGKILL)
         await wait_until(lambda: provider_of(workbench, "dev", "ill", caller).supervisor.current is None)
-        watching.told.clear()
+        watching.kinds.clear()
         assert error_of(await call(surface, "dev__ill__echo", {}, caller)).startswith("[dev/ill/echo] Error: ")
-        assert watching.told == ["tools"]
+        assert watching.kinds == ["tools"]
         assert [tool["name"] for tool in await listed(surface, caller)] == [*META, "dev__good__a"]
         needed.touch()
-        watching.told.clear()
+        watching.kinds.clear()
         await call(surface, "open_toolbox", {"toolbox": "dev"}, caller)
-        assert watching.told == ["tools"]
+        assert watching.kinds == ["tools"]
         assert [tool["name"] for tool in await listed(surface, caller)] == healthy
 
 
@@ -135,7 +135,7 @@ async def test_an_open_by_a_modern_client_changes_no_list_and_tells_nobody(first
         watching = Watching(workbench, surface)
         for toolbox in ("dev", "ops", "dev"):
             await call(surface, "open_toolbox", {"toolbox": toolbox}, MODERN)
-        assert watching.told == []
+        assert watching.kinds == []
 
 
 async def test_a_handshake_list_starts_nothing(tmp_path: Path):
@@ -172,11 +172,11 @@ async def test_a_client_that_left_hears_of_no_more_changes():
     watching = Watching(workbench, surface)
     place.catalog.put("dev", "fs", ServerTools(tools={}))
     place._seat.changed("dev", "tools")
-    assert watching.told == ["tools"]
+    assert watching.kinds == ["tools"]
     await workbench.leave(HANDSHAKE.audience)
     place.catalog.put("dev", "a_b", ServerTools(tools={}))
     place._seat.changed("dev", "tools")
-    assert watching.told == ["tools"]
+    assert watching.kinds == ["tools"]
 
 
 async def test_a_change_in_a_toolbox_that_is_not_open_is_not_told():
@@ -188,7 +188,7 @@ async def test_a_change_in_a_toolbox_that_is_not_open_is_not_told():
     place.catalog.put("ops", "fs", ServerTools(tools={}))
     place._seat.changed("ops", "tools")
     assert await names(surface) == before
-    assert watching.told == []
+    assert watching.kinds == []
 
 
 # -- what a name calls

@@ -42,10 +42,6 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     key: Key = ("", False, b"{}")
 
     @property
-    def can_be_asked(self) -> bool:
-        return bool(self.answers)
-
-    @property
     def answers_differ(self) -> bool:
         """Whether it matters which call a question belongs to: the roots are the same for all."""
         return bool(self.answers - {"roots/list"})
