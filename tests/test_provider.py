@@ -32,7 +32,7 @@ async def test_a_refresh_never_starts_a_server_that_has_gone(tmp_path: Path):
         provider = provider_of(bench, "dev", "fs")
         tools = provider._tools
         await wait_until(lambda: tools._relisting is not None and tools._relisting.done(), what="the refresh")
-        assert provider.supervisor.state == "idle"
+        assert provider.supervisor.state == "failing"
         assert len(starts(log)) == 1
         await bench.open("dev")
         assert len(starts(log)) == 2
@@ -140,7 +140,7 @@ async def test_after_a_restart_the_list_is_read_again(tmp_path: Path):
     async with workbench(tmp_path, {"dev": {"fs": rogue(log=log)}}, relist_interval_seconds=0.05) as bench:
         await bench.open("dev")
         os.kill(starts(log)[0], signal.SIGKILL)
-        await wait_until(lambda: provider_of(bench, "dev", "fs").supervisor.state == "idle")
+        await wait_until(lambda: provider_of(bench, "dev", "fs").supervisor.state == "failing")
         await bench.use(tool("fs", "echo"))
         await wait_until(lambda: len(received(log, "tools/list")) == 2, what="the second listing")
     assert len(starts(log)) == 2

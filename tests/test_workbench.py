@@ -190,8 +190,8 @@ async def test_if_every_server_fails_the_toolbox_does(tmp_path: Path):
 
 async def test_an_open_answers_at_its_deadline_and_the_next_one_adds_what_was_still_starting(tmp_path: Path):
     log = tmp_path / "log"
-    servers = {"slow": rogue("slow_start", 0.6, log=log), "good": rogue()}
-    async with workbench(tmp_path, {"dev": servers}, open_timeout_seconds=0.3) as bench:
+    servers = {"slow": rogue("slow_start", 2.5, log=log), "good": rogue()}
+    async with workbench(tmp_path, {"dev": servers}, open_timeout_seconds=1.5) as bench:
         opened = await bench.open("dev")
         assert names(opened) == [("good", "echo"), ("good", "nonce")]
         (failure,) = opened.failed
@@ -239,7 +239,7 @@ async def test_a_known_server_that_can_no_longer_be_started_could_not_be_reached
         program.unlink()
         os.kill(starts(tmp_path / "log")[0], signal.SIGKILL)
         supervisor = provider_of(bench, "dev", "fs").supervisor
-        await wait_until(lambda: supervisor.state == "idle")
+        await wait_until(lambda: supervisor.state == "failing")
         with pytest.raises(ConnectFailed, match="Failed to connect to server 'fs' in toolbox 'dev'"):
             await bench.use(tool("fs", "echo"))
 

@@ -22,6 +22,8 @@
         ├── VariableMissing        a ${VAR} of its configuration is not set
         ├── TransportUnavailable   this build can't reach it
         ├── ServerExited           it ended while we needed it
+        ├── ServerResting          it failed again and again, and is not started just now
+        ├── Unresponsive           it runs, and says nothing at all
         ├── ProtocolViolation      it sent something that is no MCP
         ├── MessageTooLarge        it sent a message over the cap
         ├── CallTimeout            no answer within the idle or the hard deadline
@@ -39,6 +41,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.shown import shown
 
 if TYPE_CHECKING:
@@ -54,6 +57,8 @@ class WorkbenchError(Exception):
     code: ClassVar[str] = "internal"
     retryable: ClassVar[bool] = False
     hint: str = ""
+    retry_after: float | None = None
+    """Seconds after which another try makes sense, where that is known."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -170,6 +175,15 @@ class Fault(WorkbenchError):
 
     code = "fault"
     retryable = True
+    was_sent: bool = True
+    """False: the request that it ended never left us, and may be made again."""
+
+    def unsent(self) -> Fault:
+        """The same, of a request that never left us: others have the same fault, and theirs did."""
+        own = type(self).__new__(type(self), *self.args)
+        own.__dict__.update(self.__dict__)
+        own.was_sent = False
+        return own
 
 
 class SpawnFailed(Fault):
@@ -179,6 +193,7 @@ class SpawnFailed(Fault):
 
 class StartupTimeout(Fault):
     code = "startup_timeout"
+    hint = "Start its command in a terminal to see what it waits for, or set a longer startupTimeout for it."
 
 
 class StillStarting(Fault):
@@ -193,6 +208,7 @@ class NegotiationFailed(Fault):
 
 class ListTimeout(Fault):
     code = "list_timeout"
+    hint = "The server hangs; its own log or documentation may tell why."
 
 
 class ListTooLarge(Fault):
@@ -212,6 +228,28 @@ class TransportUnavailable(Fault):
 
 class ServerExited(Fault):
     code = "server_exited"
+    hint = "The next call starts it again."
+
+
+class ServerResting(Fault):
+    """A server that failed again and again is left alone for a while."""
+
+    code = "server_resting"
+
+    def __init__(self, failures: int, last: Fault, seconds: float) -> None:
+        times = "once" if failures == 1 else f"{failures} times in a row"
+        super().__init__(
+            f"it failed {times} and is tried again in {seconds:.0f} s; the last time: {last}",
+            hint=last.hint if not isinstance(last, ServerExited) else "See why it ends; it is started again by then.",
+        )
+        self.failures = failures
+        self.last = last
+        self.retry_after = seconds
+
+
+class Unresponsive(Fault):
+    code = "unresponsive"
+    hint = "The next call starts it again."
 
 
 class ProtocolViolation(Fault):
@@ -221,6 +259,7 @@ class ProtocolViolation(Fault):
 class MessageTooLarge(Fault):
     code = "message_too_large"
     retryable = False
+    hint = "Ask for less at once, or set a larger maxMessageSize for the server."
 
 
 class CallTimeout(Fault):
@@ -247,7 +286,8 @@ class InputUnavailable(Fault):
 
 class Overloaded(Fault):
     code = "overloaded"
-    hint = "Try again in a few seconds, with fewer calls at once."
+    retry_after = DEFAULTS.overloaded_retry_seconds
+    hint = "Try again in a few seconds, with fewer calls at once, or set a larger maxConcurrent for the server."
 
 
 class ShuttingDown(Fault):
@@ -266,6 +306,7 @@ class ConnectFailed(WorkbenchError):
         self.toolbox = toolbox
         self.server = server
         self.fault = fault
+        self.retry_after = fault.retry_after
 
     @property
     def where(self) -> dict[str, str]:
@@ -307,6 +348,7 @@ class CallFailed(WorkbenchError):
         self.identifier = identifier
         self.fault = fault
         self.refusal = refusal
+        self.retry_after = fault.retry_after
 
     @property
     def where(self) -> dict[str, str]:

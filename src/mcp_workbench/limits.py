@@ -6,6 +6,9 @@ with small values instead of waiting for the large ones.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import msgspec
 
 
@@ -20,6 +23,30 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     probe_patience_seconds: float = 1.5
     """How long `server/discover` may stay unanswered before `initialize` is sent too: old servers
     that ignore unknown requests would otherwise cost their whole startup limit."""
+
+    start_progress_seconds: float = 5.0
+    """How often a client that asked for progress hears that its server is still starting: hosts that wait
+    for signs of life give up after 10 s at the earliest."""
+
+    # -- servers that fail, and servers that nobody uses
+    backoff_first_seconds: float = 1.0
+    """After a failed start, until the next: enough for a file to be saved or a port to be free."""
+    backoff_most_seconds: float = 60.0
+    """It doubles up to this."""
+    backoff_jitter: float = 0.2
+    """It is longer or shorter by up to this part, so that servers that failed together do not start together."""
+    backoff_patience_seconds: float = 2.5
+    """How long a caller waits for the next start; beyond it hears when that is."""
+    breaker_failures: int = 5
+    """Failures in a row after which a server rests: it is broken, and each start costs the machine."""
+    rest_seconds: float = 30.0
+    """Its first rest, after which it is tried once; each further failure makes the rest longer by this."""
+    rest_most_seconds: float = 300.0
+    """The longest rest. It never ends for good: a server that heals is found within five minutes."""
+    alive_seconds: float = 10.0
+    """A server that was silent through a whole call is asked whether it lives, and has this long to say anything."""
+    idle_timeout_seconds: float = 0.0
+    """When a server that nobody uses is stopped; 0 is never: a browser or a shell would lose its state."""
 
     # -- listing tools
     list_page_timeout_seconds: float = 15.0
@@ -56,6 +83,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Calls that wait for a slot of one server; beyond it they are refused at once."""
     queue_wait_seconds: float = 30.0
     """A call that waited this long says `overloaded` instead of waiting on."""
+    overloaded_retry_seconds: float = 5.0
+    """When a call that was refused for that may be worth another try: a call takes seconds."""
+    client_requests: int = 1000
+    """Requests of one client that are being answered at once: six servers' queues. Each costs some kilobytes."""
     question_seconds: float = 600.0
     """How long a parked call waits for its client's answer: a person may be reading it."""
     handle_bytes: int = 24
@@ -89,6 +120,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Names of prompts that were given out and stay good, though a server renames them."""
     link_objects: int = 25_000
     """Objects in a result that is read for such names: that takes 20 ms; results beyond are passed on unread."""
+    refusal_data_bytes: int = 64 * 1024
+    """Message and data of a server's error that are searched for secrets and passed on: 10 ms at worst."""
     uri_length: int = 8192
     """Characters in an URI that is remembered or subscribed to; browsers and servers agree on less."""
     template_bytes: int = 256 * 1024
@@ -109,6 +142,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """One read from a pipe: four times the default pipe size of Linux."""
     repair_bytes: int = 1024 * 1024
     """The longest message in which broken surrogate pairs are repaired: 50 ms of regex at worst."""
+    cut_depth: int = 128
+    """Where an item of a list that is nested too deep to be read is cut: twice what is accepted, so it is withheld."""
+    cut_bytes: int = 256 * 1024
+    """The longest list that is cut so: 40 ms at worst."""
     noise_lines: int = 1_000
     """Lines that are no messages, since the last good one: banners pass, a broken server is closed."""
     noise_bytes: int = 1024 * 1024
@@ -123,8 +160,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How far into an unreadable message its id is looked for."""
 
     # -- processes
+    drain_seconds: float = 0.5
+    """Shutdown: calls under way may end by themselves for this long; most take less."""
     stdin_eof_seconds: float = 1.0
-    """Shutdown, first step: stdin is closed, a good server ends by itself."""
+    """First step: stdin is closed, a good server ends by itself."""
     terminate_seconds: float = 2.0
     """Second step: SIGTERM to the process group."""
     kill_seconds: float = 1.0
@@ -142,6 +181,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The last of a server's stderr, kept for error messages."""
     stderr_tail_bytes: int = 2048
     """How much of it an error shows."""
+    stderr_lines_per_second: int = 50
+    """How many lines of it the log takes (at level debug); the rest is counted."""
+    stderr_line_bytes: int = 64 * 1024
+    """How much of one line is looked at: a secret in it must be seen whole to be left out."""
 
     last_write_seconds: float = 1.0
     """How long a client that left may still read its last answers."""
@@ -155,10 +198,20 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Values in the file; it has thousands at most, and Python reads as many as this in a second."""
     open_timeout_most_seconds: float = 600.0
     """The largest `openTimeout`: no host waits longer for an answer."""
+    timeout_most_seconds: float = 86_400.0
+    """The largest of the other times that a file may set: more than a day is a number of milliseconds."""
+    in_flight_most: int = 1024
+    """The largest `maxConcurrent`: beyond it a local server's own queues are the limit."""
+    message_bytes_least: int = 64 * 1024
+    """The smallest `maxMessageSize`: what servers say at their start must fit."""
+    message_bytes_most: int = 64 * 1024 * 1024
+    """The largest `maxMessageSize`: reading it takes a third of a second, in which nothing else happens."""
     name_length: int = 128
     """Characters in a toolbox or server name."""
     secret_length: int = 6
     """Shorter values are not redacted: `1` or `true` would black out every log line."""
+    few_patterns: int = 500
+    """Up to this many forms of secrets each is looked for by itself; beyond, a table of their first bytes is faster."""
 
     # -- what is shown
     names_shown: int = 20
@@ -181,6 +234,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """One log line: what a pipe takes at once."""
     log_value_length: int = 500
     """Characters of one value in a log line."""
+
+    def bounded(self, bounds: Mapping[str, Any]) -> Limits:
+        """The same with some of them changed, as a configuration says."""
+        return msgspec.structs.replace(self, **bounds) if bounds else self
 
 
 DEFAULTS = Limits()

@@ -107,6 +107,10 @@ class Listing(Generic[T]):
         return self._listing
 
     async def _list(self) -> T:
+        with self._supervisor.used():
+            return await self._list_now()
+
+    async def _list_now(self) -> T:
         connection = self._tried_on = await self._connect()
         self._listed_at = asyncio.get_running_loop().time()
         self.is_outdated = False  # what changes from here on is not in this listing

@@ -9,67 +9,19 @@ from __future__ import annotations
 
 import os
 import select
+import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from types import TracebackType
 from typing import Final
 
 from mcp_workbench.limits import DEFAULTS
+from mcp_workbench.redact import Redactor
 from mcp_workbench.shown import shown
 
 LEVELS: Final = ("debug", "info", "warning", "error", "off")
 
 _STDERR: Final = 2
-
-
-class Redactor:
-    """Replaces secrets by `***`, also in their usual encodings."""
-
-    def __init__(self) -> None:
-        self._forms: tuple[str, ...] = ()
-
-    def hide(self, secrets: Iterable[str]) -> None:
-        """Never show these again. Short values and plain paths are spared: they are no secrets."""
-        forms = {form for secret in secrets if _is_worth_hiding(secret) for form in _forms(secret)}
-        # The longest first, so that a secret that contains another one disappears whole.
-        self._forms = tuple(sorted({*self._forms, *forms}, key=len, reverse=True))
-
-    @property
-    def longest(self) -> int:
-        """Characters of the longest form of a secret."""
-        return len(self._forms[0]) if self._forms else 0
-
-    def __call__(self, text: str) -> str:
-        for form in self._forms:
-            if form in text:
-                text = text.replace(form, "***")
-        return text
-
-
-def _is_worth_hiding(value: str) -> bool:
-    if len(value) < DEFAULTS.secret_length:
-        return False
-    ambient = (os.environ.get(name) for name in ("HOME", "USER", "LOGNAME", "PATH", "SHELL", "LANG", "TMPDIR"))
-    return value not in ambient and not (value.startswith("/") and os.path.exists(value))  # noqa: PTH110 -- pathlib costs a start-up import
-
-
-def _forms(secret: str) -> set[str]:
-    """A secret as it may turn up: plain or encoded, escaped as JSON or Python do, whole or line by line."""
-    import base64  # noqa: PLC0415 -- only where there are secrets
-    import json  # noqa: PLC0415
-    from urllib.parse import quote, quote_plus  # noqa: PLC0415
-
-    forms: set[str] = set()
-    for part in {secret, *secret.splitlines()}:
-        raw = part.encode("utf-8", "surrogatepass")
-        forms |= {part, shown(part, len(part)), quote(raw, safe=""), quote(raw), quote_plus(raw)}
-        forms |= {text.decode().rstrip("=") for text in (base64.b64encode(raw), base64.urlsafe_b64encode(raw))}
-        forms |= {
-            json.dumps(part)[1:-1],
-            json.dumps(part, ensure_ascii=False)[1:-1],
-            repr(part)[1:-1],
-            ascii(part)[1:-1],
-        }
-    return {form for form in forms if len(form) >= DEFAULTS.secret_length}
 
 
 class Log:
@@ -84,18 +36,31 @@ class Log:
     def set_level(self, level: str) -> None:
         self._rank = LEVELS.index(level)
 
+    def shows(self, level: str) -> bool:
+        """Whether events of this level are written."""
+        return LEVELS.index(level) >= self._rank
+
     def event(self, level: str, message: str, values: dict[str, object]) -> None:
-        if LEVELS.index(level) < self._rank:
+        if not self.shows(level):
             return
-        # Redacted before they are cut: half a secret would no longer be recognised.
-        texts = {name: self.redact(str(value)) for name, value in values.items() if value is not None}
-        pairs = "".join(f" {name}={_value(text)}" for name, text in texts.items())
+        pairs = "".join(f" {name}={self._value(str(value))}" for name, value in values.items() if value is not None)
         moment = time.strftime("%H:%M:%S")
         lost = f"({self._lost} lines before this one were lost) " if self._lost else ""
         line = f"{moment} {level} {lost}{message}{pairs}".encode("utf-8", "backslashreplace")
         if len(line) >= DEFAULTS.log_line_bytes:  # cut between two characters
             line = line[: DEFAULTS.log_line_bytes - 1].decode("utf-8", "ignore").encode()
         self._lost = 0 if self._write(line + b"\n") else self._lost + 1
+
+    def _value(self, value: str) -> str:
+        text = self.fit(value, DEFAULTS.log_value_length)
+        return f'"{text}"' if not text or " " in text or '"' in text else text
+
+    def fit(self, text: str, length: int) -> str:
+        """The first `length` characters: one line, no secrets, nothing invisible."""
+        # Redacted before it is cut, since half a secret would not be recognised; and read no further than
+        # a secret that begins in what is shown may reach: the rest may be megabytes.
+        clean = self.redact(text[: length + self.redact.longest], end=length)
+        return shown(clean, len(clean)) + ("…" if len(text) > length else "")
 
     def _write(self, line: bytes) -> bool:
         """Write without waiting: nobody may suffer from a log that is not read. Whether it was written."""
@@ -108,11 +73,6 @@ class Log:
         except OSError:
             return False
         return True
-
-
-def _value(value: str) -> str:
-    text = shown(value, DEFAULTS.log_value_length)
-    return f'"{text}"' if not text or " " in text or '"' in text else text
 
 
 log = Log()
@@ -135,12 +95,28 @@ def error(message: str, **values: object) -> None:
     log.event("error", message, values)
 
 
-def redacted(text: str) -> str:
-    """`text` without secrets."""
-    return log.redact(text)
+def guard(secrets: Callable[[], Iterable[str]]) -> None:
+    """From now on what nobody caught is one line in the log, without `secrets`, instead of a traceback."""
+
+    def report(kind: type[BaseException], value: BaseException | None, trace: TracebackType | None) -> None:
+        if issubclass(kind, KeyboardInterrupt):
+            return
+        log.redact.hide(secrets())
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        where = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace is not None else None
+        error("unexpected", error=repr(value) if value is not None else kind.__name__, where=where)
+
+    sys.excepthook = report
+    sys.unraisablehook = lambda it: report(it.exc_type, it.exc_value, it.exc_traceback)
+
+
+def redacted(text: str, length: int | None = None) -> str:
+    """The first `length` characters of `text`, all where it is None, without secrets."""
+    reach = None if length is None else length + log.redact.longest
+    return log.redact(text[:reach], end=length)
 
 
 def foreign(text: str, length: int = DEFAULTS.name_shown_length) -> str:
     """Text from a server or the system, fit for an error: one line, no secrets, nothing invisible."""
-    # As far as a secret that begins in what is shown may reach: the rest may be megabytes.
-    return shown(log.redact(text[: length + log.redact.longest]), length)
+    return log.fit(text, length)

@@ -9,8 +9,8 @@ a tool exist before anything is started or contacted, and names whatever goes wr
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, cast
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec import Raw
@@ -22,6 +22,7 @@ from mcp_workbench.catalog.snapshot import Catalog, ServerTools, Withheld
 from mcp_workbench.config.model import Config, ServerConfig, ToolboxConfig
 from mcp_workbench.connections.base import explained
 from mcp_workbench.connections.connection import Connection
+from mcp_workbench.connections.health import Health
 from mcp_workbench.connections.processes import Processes
 from mcp_workbench.errors import (
     CallFailed,
@@ -39,10 +40,13 @@ from mcp_workbench.identity import ServerIdentifier, ToolIdentifier, ToolInfo
 from mcp_workbench.limits import Limits
 from mcp_workbench.nearest import nearest_or_known
 from mcp_workbench.provider import Kind, Provider
+from mcp_workbench.shown import shown
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.client import Seat
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import Params
+
+T = TypeVar("T")
 
 
 class Opened(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +76,8 @@ class Place:
         config: Config,
         limits: Limits,
         processes: Callable[[], Processes],
+        *,
+        health: Callable[[ServerIdentifier], Health],
         siblings: Callable[[], Iterable[Place]],
     ) -> None:
         """`siblings` are the places of the same client that declares other capabilities there."""
@@ -80,6 +86,7 @@ class Place:
         self._config = config
         self._limits = limits
         self._processes = processes
+        self._health = health
         self._level: str | None = None
         self._providers: dict[str, dict[str, Provider]] = {}
         self.catalog = Catalog({name: tuple(toolbox.servers) for name, toolbox in config.toolboxes.items()})
@@ -88,14 +95,14 @@ class Place:
 
     # -- tools
 
-    async def open(self, toolbox: str) -> Opened:
+    async def open(self, toolbox: str, exchange: Exchange | None = None) -> Opened:
         """Start the servers of a toolbox and list their tools; those that fail are reported.
 
         Answers within the open deadline with what is ready; what is still starting goes on. Raises
         `ToolboxNotFound`, or `ToolboxFailed` if every server failed.
         """
         chosen = self.toolbox(toolbox)
-        outcomes = await self._list(chosen.servers.values())
+        outcomes = await self._meanwhile(exchange, chosen.servers.values(), self._list(chosen.servers.values()))
         failed = tuple(
             ConnectFailed(toolbox, name, outcome) for name, outcome in outcomes.items() if isinstance(outcome, Fault)
         )
@@ -105,22 +112,25 @@ class Place:
         listings = {name: outcome for name, outcome in outcomes.items() if not isinstance(outcome, Fault)}
         return _opened(chosen, listings, failed)
 
-    async def list_tools(self, toolboxes: Iterable[str]) -> None:
+    async def list_tools(self, toolboxes: Iterable[str], exchange: Exchange | None = None) -> None:
         """Have every server of these toolboxes list, as far as the open deadline allows."""
-        await asyncio.gather(*(self._list(self.toolbox(name).servers.values()) for name in toolboxes))
+        boxes = [self.toolbox(name).servers.values() for name in toolboxes]
+        servers = [server for box in boxes for server in box]
+        await self._meanwhile(exchange, servers, _all_of(self._list(box) for box in boxes))
 
     async def relay(self, identifier: ToolIdentifier, arguments: Raw, exchange: Exchange | None) -> Raw:
         """Call a tool, on behalf of a client: what the server says meanwhile goes to `exchange`."""
-        provider = self._provider(self._find(identifier.toolbox, identifier.server))
+        config = self._find(identifier.toolbox, identifier.server)
+        provider = self._provider(config)
         if self.catalog.tool(identifier) is None:
-            await self._check_tool(identifier, provider)
+            await self._meanwhile(exchange, (config,), self._check_tool(identifier, provider))
         params: dict[str, Any] = {"name": identifier.tool, "arguments": arguments}
         if exchange is not None:
             params |= exchange.members
             if exchange.meta:
                 params["_meta"] = exchange.meta
         if provider.supervisor.current is None:
-            await self._reach(identifier, provider)
+            await self._meanwhile(exchange, (config,), self._reach(identifier, provider))
         try:
             result = await provider.supervisor.forward("tools/call", params, exchange)
         except ServerRefused as refusal:
@@ -141,7 +151,8 @@ class Place:
         if exchange.meta:
             params = {**params, "_meta": exchange.meta}
         if provider.supervisor.current is None:
-            await self.connect(server)
+            config = self._find(server.toolbox, server.server)
+            await self._meanwhile(exchange, (config,), self.connect(server))
         result = await provider.forward(method, params, exchange)
         if not jsonrpc.is_object(result):
             raise ProtocolViolation("its result is not an object")
@@ -259,6 +270,25 @@ class Place:
         except Fault as fault:
             raise ConnectFailed(identifier.toolbox, identifier.server, fault) from None
 
+    async def _meanwhile(
+        self, exchange: Exchange | None, servers: Iterable[ServerConfig], work: Coroutine[Any, Any, T]
+    ) -> T:
+        """Wait for servers; a client that asked for progress is told now and then which are still starting."""
+        if exchange is None or exchange.progress_token is None:
+            return await work
+        chosen = tuple(servers)
+        task = asyncio.ensure_future(work)
+        began = asyncio.get_running_loop().time()
+        try:
+            while not (await asyncio.wait((task,), timeout=self._limits.start_progress_seconds))[0]:
+                names = [shown(one.name) for one in chosen if self._provider(one).supervisor.state == "starting"]
+                seconds = asyncio.get_running_loop().time() - began
+                doing = f"starting {', '.join(names[: self._limits.names_shown])}" if names else "waiting"
+                exchange.say(f"{doing} ({seconds:.0f} s)")
+            return task.result()
+        finally:
+            task.cancel()
+
     def _all(self) -> list[Provider]:
         return [provider for toolbox in self._providers.values() for provider in toolbox.values()]
 
@@ -271,6 +301,7 @@ class Place:
                 self._processes(),
                 self.catalog,
                 self._limits,
+                health=self._health(ServerIdentifier(config.toolbox, config.name)),
                 host=self._host(ServerIdentifier(config.toolbox, config.name)),
             )
             if self._level is not None:
@@ -299,6 +330,10 @@ class Place:
                 raise outcome
             listed[name] = outcome
         return listed
+
+
+async def _all_of(work: Iterable[Coroutine[Any, Any, object]]) -> None:
+    await asyncio.gather(*work)
 
 
 def _opened(toolbox: ToolboxConfig, listings: Mapping[str, ServerTools], failed: tuple[ConnectFailed, ...]) -> Opened:

@@ -17,6 +17,7 @@ from mcp_workbench.catalog.items import Item, take_items
 from mcp_workbench.catalog.snapshot import Catalog, ServerTools, take_listing
 from mcp_workbench.config.model import ServerConfig
 from mcp_workbench.connections.connection import Connection
+from mcp_workbench.connections.health import Health
 from mcp_workbench.connections.listing import list_items
 from mcp_workbench.connections.opening import open_channel
 from mcp_workbench.connections.processes import Processes
@@ -56,9 +57,11 @@ class Provider:
         catalog: Catalog,
         limits: Limits,
         *,
+        health: Health | None = None,
         host: Provider | None = None,
     ) -> None:
         """`host` is the provider of the same modern server at another place of the client, whose connection it uses."""
+        limits = limits.bounded(config.bounds)
         self._config = config
         self._caller = seat.caller
         self._catalog = catalog
@@ -78,7 +81,7 @@ class Provider:
             self.supervisor.join(self)
             self.has_resources = host.has_resources
         else:
-            self.supervisor = Supervisor(label, open_it, seat.caller, limits, self)
+            self.supervisor = Supervisor(label, open_it, seat.caller, limits, self, health=health)
         self._tools = Listing[ServerTools](label, self.supervisor, self.reach, self._list_tools, limits)
         self._items = {
             kind: Listing[tuple[Item, ...]](label, self.supervisor, self.reach, partial(self._list, kind), limits)
@@ -198,6 +201,10 @@ class Provider:
 
     async def asked(self, connection: Connection, method: str, params: Raw) -> Raw:
         return await self._dialogue.asked(connection, method, params)
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.subscriptions.is_used
 
     def _announced(self, kind: str | None) -> tuple[Listing[Any], ...]:
         """The lists that an announcement of this kind is about."""

@@ -17,12 +17,13 @@ from msgspec import Raw
 from mcp_workbench import observe
 from mcp_workbench.config.model import Config
 from mcp_workbench.errors import CallFailed, Overloaded, ProtocolViolation, ShuttingDown
-from mcp_workbench.identity import ToolIdentifier
+from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import LIBRARY, Caller, Key
 
 if TYPE_CHECKING:
+    from mcp_workbench.connections.health import Health
     from mcp_workbench.connections.processes import Processes
     from mcp_workbench.place import Opened, Place
     from mcp_workbench.wire.client import Client
@@ -40,18 +41,15 @@ class Workbench:
     """
 
     def __init__(self, config: Config, *, limits: Limits = DEFAULTS) -> None:
-        if config.open_timeout_seconds is not None:
-            limits = msgspec.structs.replace(limits, open_timeout_seconds=config.open_timeout_seconds)
         self.config = config
-        self.limits = limits
+        self.limits = limits.bounded(config.bounds)
         self._processes: Processes | None = None
+        self._health: dict[ServerIdentifier, Health] = {}
         self._places: dict[Key, Place] = {}
         self._clients: dict[str, Client] = {}
         self._closing: asyncio.Task[None] | None = None
         self._killed = False
-        names = {*config.toolboxes, *(server.name for server in config.servers())}
-        secrets = {secret for server in config.servers() for secret in server.secrets}
-        observe.log.redact.hide(secrets - names)
+        observe.log.redact.hide(config.secrets)
 
     async def __aenter__(self) -> Workbench:
         return self
@@ -164,7 +162,15 @@ class Workbench:
         def siblings() -> list[Place]:
             return [place for key, place in self._places.items() if key[:2] == caller.key[:2]]
 
-        return Place(seat, self.config, self.limits, self._all_processes, siblings)
+        return Place(seat, self.config, self.limits, self._all_processes, health=self._health_of, siblings=siblings)
+
+    def _health_of(self, server: ServerIdentifier) -> Health:
+        """How a server has been doing, for whichever client."""
+        if (health := self._health.get(server)) is None:
+            from mcp_workbench.connections.health import Health  # noqa: PLC0415 -- as above
+
+            health = self._health[server] = Health(self.limits)
+        return health
 
     def _all_processes(self) -> Processes:
         if self._processes is None:

@@ -39,7 +39,7 @@ def test_a_full_file_becomes_a_config_in_the_order_of_the_file(load, tmp_path, s
         }"""
     )
     assert config.source == tmp_path / "c.json"
-    assert (config.tool_mode, config.strict, config.open_timeout_seconds) == ("dynamic", True, 5.0)
+    assert (config.tool_mode, config.strict, config.bounds) == ("dynamic", True, {"open_timeout_seconds": 5.0})
     assert [(s.toolbox, s.name) for s in config.servers()] == [("zeta", "fs"), ("zeta", "api"), ("alpha", "fs")]
     first, second = config.toolboxes["zeta"].servers.values()
     assert first.target == Launch(
@@ -58,7 +58,7 @@ def test_a_full_file_becomes_a_config_in_the_order_of_the_file(load, tmp_path, s
 
 def test_defaults_stand_in_for_what_is_left_out(load, toolbox):
     config = load(toolbox('{"command": "x"}'))
-    assert (config.tool_mode, config.strict, config.open_timeout_seconds) == ("proxy", False, None)
+    assert (config.tool_mode, config.strict, config.bounds) == ("proxy", False, {})
     only = config.toolboxes["dev"].servers["fs"]
     assert only.target == Launch(command="x")
     assert (only.tool_filters, only.missing, only.secrets) == ((), (), frozenset())
@@ -122,6 +122,7 @@ def test_a_working_folder_becomes_absolute(server, tmp_path, monkeypatch, cwd, b
     assert server({"command": "x", "cwd": cwd}).target.cwd == Path(becomes.format(folder=tmp_path))
 
 
+@pytest.mark.row("C8")
 def test_c8_arguments_stay_as_they_are_whatever_a_shell_would_make_of_them(server):
     args = ["; touch /tmp/x", "$(id)", "`id`", "-rf", "a b", "*", "", "$HOME", "|"]
     assert server({"command": "x", "args": args}).target.args == tuple(args)
@@ -173,6 +174,7 @@ def test_a_server_that_is_not_disabled_is_kept(server):
 # -- names and other warnings
 
 
+@pytest.mark.row("C10")
 def test_c10_odd_names_are_accepted_with_a_warning_and_never_used_as_paths(load):
     config = load(
         {"mcpServers": {"../../etc/passwd": {"command": "x"}, "ünï": {"command": "x"}, "a__b-1": {"command": "x"}}}
@@ -212,6 +214,7 @@ def test_a_secret_in_args_is_warned_about_and_an_ordinary_variable_is_not(load):
     assert "visible to other programs of this user (ps)" in config.warnings[0].message
 
 
+@pytest.mark.row("C3")
 @pytest.mark.parametrize(("mode", "warned"), [(0o600, 0), (0o644, 0), (0o664, 1), (0o646, 1), (0o666, 1)])
 def test_c3_a_file_that_others_can_write_is_warned_about(load, tmp_path, mode, warned, toolbox):
     load(toolbox('{"command": "x"}'))
@@ -224,6 +227,7 @@ def test_c3_a_file_that_others_can_write_is_warned_about(load, tmp_path, mode, w
 # -- variables
 
 
+@pytest.mark.row("C4")
 @pytest.mark.parametrize("strict", [None, False])
 def test_c4_a_missing_variable_fails_its_server_alone_and_is_named_with_its_place(load, strict):
     config = load(
@@ -238,12 +242,14 @@ def test_c4_a_missing_variable_fails_its_server_alone_and_is_named_with_its_plac
     assert other.missing == ()
 
 
+@pytest.mark.row("C4")
 def test_c4_several_missing_variables_are_all_named(server):
     entry = {"command": "${M1}", "args": ["${M2}${M3}"], "cwd": "${M4}", "env": {"A": "${M5:-x}"}}
     assert [missing.variable for missing in server(entry).missing] == ["M1", "M2", "M3", "M4"]
     assert [missing.variable for missing in server({"url": "${M1}"}).missing] == ["M1"]
 
 
+@pytest.mark.row("C4")
 @pytest.mark.parametrize(("setting", "option"), [("true", None), ("false", True), ("true", True)])
 def test_c4_a_missing_variable_stops_a_strict_start(failure, setting, option):
     text = f'{{"strict": {setting}, "mcpServers":\n{{"s": {{"command": "x", "args": ["${{MISSING}}"]}}}}}}'
@@ -259,6 +265,7 @@ def test_an_explicit_false_overrides_the_file_so_that_all_missing_variables_can_
     assert [missing.variable for server in config.servers() for missing in server.missing] == ["MISSING"]
 
 
+@pytest.mark.row("C4")
 def test_c4_variables_are_replaced_in_values_of_the_six_fields_only(load):
     config = load(
         {
@@ -283,6 +290,7 @@ def test_c4_variables_are_replaced_in_values_of_the_six_fields_only(load):
     assert config.toolboxes["${NAME}"].description == "${NAME}"
 
 
+@pytest.mark.row("C4")
 @same_folder
 @given(st.text(alphabet="${}NAME:-x", max_size=12))
 def test_c4_what_a_variable_brings_in_is_never_expanded(server, brought):

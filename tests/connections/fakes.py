@@ -25,6 +25,7 @@ class FakeChannel:
         self.on_progress: list[OnProgress | None] = []
         self.notified: list[str] = []
         self.waiting: dict[str, asyncio.Future[Raw]] = {}
+        self.heard = 0
         self.ended: asyncio.Future[Fault] = asyncio.get_running_loop().create_future()
 
     async def request(self, method: str, params: Any, on_progress: OnProgress | None = None, **options: Any) -> Raw:
@@ -38,6 +39,7 @@ class FakeChannel:
 
     def answer(self, method: str, answer: Any) -> None:
         """Raw JSON, a value, a fault, or a function of the params."""
+        self.heard += 1
         future = self.waiting[method]
         if isinstance(answer, Fault):
             if isinstance(answer, ServerExited) and not self.ended.done():
@@ -66,6 +68,10 @@ class FakeChannel:
 
     def last_words(self) -> str:
         return ""
+
+    def give_up(self, fault: Fault) -> None:
+        if not self.ended.done():
+            self.ended.set_result(fault)
 
     async def close(self) -> None:
         return

@@ -227,7 +227,7 @@ async def test_a_result_that_is_nested_too_deep_is_a_failure_of_the_server(*, mo
 @pytest.mark.parametrize("method", ["server/discover", "subscriptions/listen"])
 async def test_what_goes_wrong_in_a_method_of_the_session_has_a_name(method: str):
     error = await refused(Client(Failing()), {"notifications": {}}, method)
-    assert (error.code, error.data) == (-31001, {"code": "overloaded"})
+    assert (error.code, error.data) == (-31001, {"code": "overloaded", "retry_after": 5})
     assert "too many for client" in error.message
 
 
@@ -268,7 +268,7 @@ async def test_what_fails_after_a_question_has_a_name_too():
     asked = await ask(client, tool="ask_and_fail")
     with pytest.raises(RpcError) as caught:
         await client.modern("tools/call", retry(asked, tool="ask_and_fail"), **ASKABLE)
-    assert (caught.value.code, caught.value.data) == (-31001, {"code": "overloaded"})
+    assert (caught.value.code, caught.value.data) == (-31001, {"code": "overloaded", "retry_after": 5})
 
 
 async def test_each_round_has_a_state_of_its_own():

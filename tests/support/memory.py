@@ -98,6 +98,7 @@ class MemoryChannel:
         self.told: list[tuple[str, Any]] = []
         self.holds: list[object] = []
         self.congested = False
+        self.heard = 0
         self.ended: asyncio.Future[Fault] = asyncio.get_running_loop().create_future()
 
     async def request(self, method: str, params: Any, on_progress: OnProgress | None = None, **options: Any) -> Raw:
@@ -115,6 +116,7 @@ class MemoryChannel:
         except asyncio.CancelledError:
             self._server.events.append(f"cancelled {method}")
             raise
+        self.heard += 1
         if isinstance(answer, Fault):
             raise answer
         return Raw(answer if isinstance(answer, bytes) else json.dumps(answer).encode())
@@ -138,7 +140,11 @@ class MemoryChannel:
 
     def end(self) -> None:
         """The server dies."""
-        self.ended.set_result(ServerExited("it died"))
+        self.give_up(ServerExited("it died"))
+
+    def give_up(self, fault: Fault) -> None:
+        if not self.ended.done():
+            self.ended.set_result(fault)
 
     async def close(self) -> None:
         return

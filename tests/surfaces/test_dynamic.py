@@ -106,7 +106,8 @@ async def test_the_tools_of_a_server_that_cannot_be_started_are_absent_until_it_
     log, needed = tmp_path / "log", tmp_path / "needed"
     needed.touch()
     entry = rogue("needs", needed, log=log)
-    async with running(tmp_path, {"dev": {"good": rogue("ok", "a"), "ill": entry}}) as workbench:
+    toolboxes = {"dev": {"good": rogue("ok", "a"), "ill": entry}}
+    async with running(tmp_path, toolboxes, backoff_first_seconds=0.01) as workbench:
         surface = DynamicSurface(workbench)
         watching = Watching(workbench, surface)
         healthy = [*META, "dev__good__a", "dev__ill__echo", "dev__ill__nonce"]

@@ -283,7 +283,8 @@ async def test_a_toolbox_that_could_not_be_opened_has_one_line_for_each_server(t
     entry = {"command": "/bin/sh", "args": ["-c", "printf 'one\\ntwo\\nthree\\n' >&2; exit 3"]}
     async with running(tmp_path, {"dev": {"a": entry, "b": entry}}, "proxy") as workbench:
         lines = error_of(await call(ProxySurface(workbench), "open_toolbox", {"toolbox": "dev"})).splitlines()
-    assert [line.split(":")[0] for line in lines] == ["Toolbox 'dev' could not be opened", "- a", "- b"]
+    advice = "Start its command in a terminal to see why it ends."
+    assert [line.split(":")[0] for line in lines] == ["Toolbox 'dev' could not be opened", "- a", "- b", advice]
     assert all(word in lines[1] for word in ("one", "two", "three"))
 
 

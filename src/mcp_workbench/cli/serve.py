@@ -29,6 +29,7 @@ def run(options: Mapping[str, str]) -> int:
         chosen = _chosen(config, options.get("toolbox", ""), options.get("server", ""))
     except ConfigError as error:
         return report(error)
+    observe.guard(lambda: config.secrets)
     for server in config.servers():
         for missing in server.missing:
             observe.warning("a variable is not set", variable=missing.variable, path=missing.path)

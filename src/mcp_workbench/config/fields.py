@@ -98,6 +98,13 @@ def read_number(place: Place) -> float:
     raise place.error(f"must be a number, not {kind_of(place.node)}", hint)
 
 
+def read_whole(place: Place) -> int:
+    value = read_number(place)
+    if not value.is_integer():
+        raise place.error("must be a whole number")
+    return int(value)
+
+
 def read_strings(place: Place) -> tuple[str, ...]:
     return tuple(read_string(item) for item in place.items())
 
@@ -126,6 +133,7 @@ _READERS = {
     "text": read_text,
     "boolean": read_boolean,
     "number": read_number,
+    "whole": read_whole,
     "strings": read_strings,
     "names": read_names,
     "map": read_map,
@@ -146,12 +154,24 @@ def check_value(place: Place, key: Key) -> None:
 
 
 def _check_bounds(place: Place, key: Key, value: object) -> None:
-    if not isinstance(value, float):
+    if not isinstance(value, int | float):
         return
+    hint = f"It is a number of {key.unit}." if key.unit else ""
     if key.above is not None and value <= key.above:
-        raise place.error(f"must be more than {key.above:g}")
+        raise place.error(f"must be more than {key.above:g}", hint)
+    if key.at_least is not None and value < key.at_least:
+        raise place.error(f"must be at least {key.at_least:.0f}", hint)
     if key.at_most is not None and value > key.at_most:
-        raise place.error(f"must be at most {key.at_most:g}")
+        raise place.error(f"must be at most {key.at_most:.0f}", hint)
+
+
+def read_bounds(members: Mapping[str, Place], keys: Iterable[Key]) -> dict[str, float]:
+    """The limits that an object sets, by their names in `limits.py`."""
+    chosen = (key for key in keys if key.limit and key.name in members)
+    return {
+        key.limit: read_whole(members[key.name]) if key.kind == "whole" else read_number(members[key.name])
+        for key in chosen
+    }
 
 
 def read_members(place: Place, keys: Iterable[Key], also: Mapping[str, str] | None = None) -> dict[str, Place]:

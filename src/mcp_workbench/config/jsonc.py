@@ -171,11 +171,11 @@ class _Parser:
     def _number(self, token: Token) -> int | float:
         try:
             number = int(token.text) if token.text.lstrip("-").isdecimal() else float(token.text)
-        except ValueError:  # more digits than Python converts
-            number = float("inf")
-        if isinf(number):
-            raise self._error("this number is too large")
-        return number
+            if not isinf(number):
+                return number
+        except (ValueError, OverflowError):  # more digits than Python converts, or than a float holds
+            pass
+        raise self._error("this number is too large")
 
     def _object(self) -> Object:
         start = self._enter()

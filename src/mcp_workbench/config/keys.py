@@ -14,9 +14,9 @@ from mcp_workbench.nearest import nearest
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-Kind = Literal["text", "boolean", "number", "strings", "names", "map", "object", "any"]
-"""`text` is a non-empty string, `strings` a list of strings, `names` a list of non-empty strings,
-`map` an object of strings, `object` an object of objects."""
+Kind = Literal["text", "boolean", "number", "whole", "strings", "names", "map", "object", "any"]
+"""`text` is a non-empty string, `whole` a number without a fraction, `strings` a list of
+strings, `names` a list of non-empty strings, `map` an object of strings, `object` an object of objects."""
 
 
 class Key(NamedTuple):
@@ -30,7 +30,12 @@ class Key(NamedTuple):
     """Whether `${VAR}` is replaced in it."""
     choices: tuple[str, ...] = ()
     above: float | None = None
+    at_least: float | None = None
     at_most: float | None = None
+    unit: str = ""
+    """What a number counts, for the hint where it is out of bounds: some hosts write milliseconds."""
+    limit: str = ""
+    """The limit of `limits.py` that it sets."""
     filled: str = ""
     """For a list or an object that must have an entry: what to do where it has none."""
 
@@ -55,6 +60,50 @@ SCHEMA_KEY = Key("$schema", "text", "Where an editor finds the schema of this fi
 TOOLBOXES = Key("toolboxes", "object", "The toolboxes by name: groups of servers that are opened together.")
 MCP_SERVERS = Key("mcpServers", "object", "The servers by name, written as every MCP host writes them.")
 
+_SECONDS = Key("", "number", "", above=0, at_most=DEFAULTS.timeout_most_seconds, unit="seconds")
+
+BOUNDS: tuple[Key, ...] = (
+    _SECONDS._replace(
+        name="startupTimeout",
+        about="Seconds within which a server must answer after its start.",
+        limit="startup_timeout_seconds",
+    ),
+    _SECONDS._replace(
+        name="callTimeout",
+        about="Seconds that a server may be silent during a call; progress starts them again.",
+        limit="call_idle_timeout_seconds",
+    ),
+    _SECONDS._replace(
+        name="maxCallTime",
+        about="Seconds that a call may last in all, progress or not.",
+        limit="call_hard_timeout_seconds",
+    ),
+    _SECONDS._replace(
+        name="idleTimeout",
+        about="Seconds after which a server that nobody uses is stopped, until it is needed again; never by default.",
+        limit="idle_timeout_seconds",
+    ),
+    Key(
+        "maxConcurrent",
+        "whole",
+        "Calls that a server gets at once; others wait.",
+        at_least=1,
+        at_most=DEFAULTS.in_flight_most,
+        unit="calls",
+        limit="in_flight",
+    ),
+    Key(
+        "maxMessageSize",
+        "whole",
+        "Bytes in the largest message that a server may send.",
+        at_least=DEFAULTS.message_bytes_least,
+        at_most=DEFAULTS.message_bytes_most,
+        unit="bytes",
+        limit="message_bytes",
+    ),
+)
+"""Limits that a file may set: at its top for every server, in a server for that one."""
+
 ROOT: tuple[Key, ...] = (
     SCHEMA_KEY,
     TOOLBOXES,
@@ -72,7 +121,10 @@ ROOT: tuple[Key, ...] = (
         "Seconds after which opening a toolbox answers with the servers that are ready.",
         above=0,
         at_most=DEFAULTS.open_timeout_most_seconds,
+        unit="seconds",
+        limit="open_timeout_seconds",
     ),
+    *BOUNDS,
     Key("inputs", "any", "Prompts of a host for secrets; accepted and not used, set environment variables instead."),
 )
 
@@ -100,6 +152,7 @@ SERVER: tuple[Key, ...] = (
         "Which tools are offered: names, globs, ! to exclude, @annotations.",
         filled="Leave it out for all tools.",
     ),
+    *BOUNDS,
     Key("disabled", "boolean", "Whether the server is left out."),
     Key("enabled", "boolean", "The opposite of disabled, as some hosts write it."),
 )
@@ -128,7 +181,7 @@ HOST_KEYS: Mapping[str, str] = {
     "headersHelper": "is not run, its headers are not sent: write them in headers",
     "sandbox": "has no effect here: the server runs without it",
     "sandboxEnabled": "has no effect here: the server runs without a sandbox",
-    "timeout": "has no effect here",
+    "timeout": "has no effect here: use callTimeout, in seconds",
     "alwaysLoad": _LABEL_ADVICE,
     "description": "has no effect here: the description of the toolbox is what agents see",
     "dev": _LABEL_ADVICE,

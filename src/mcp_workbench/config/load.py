@@ -16,14 +16,14 @@ from mcp_workbench.config.fields import (
     Place,
     check_value,
     read_boolean,
+    read_bounds,
     read_members,
-    read_number,
     read_objects,
     read_string,
     unknown_key,
 )
 from mcp_workbench.config.jsonc import parse
-from mcp_workbench.config.keys import ELSEWHERE, ROOT, TOOLBOX
+from mcp_workbench.config.keys import BOUNDS, ELSEWHERE, ROOT, TOOLBOX
 from mcp_workbench.config.model import Config, ConfigWarning, ServerConfig, ToolboxConfig
 from mcp_workbench.config.servers import Reading, read_server
 from mcp_workbench.config.source import Source, read_source
@@ -65,6 +65,7 @@ def load_config(
         environ=os.environ if environ is None else environ,
         strict=_flag(members, "strict") if strict is None else strict,
         limits=limits,
+        bounds=read_bounds(members, BOUNDS),
         warnings=_warn_of_file(source),
     )
     toolboxes = _read_toolboxes(members["toolboxes"], reading) if "toolboxes" in members else _bare(members, reading)
@@ -74,7 +75,7 @@ def load_config(
         toolboxes=toolboxes,
         tool_mode=cast("ToolMode", mode),
         strict=reading.strict,
-        open_timeout_seconds=read_number(members["openTimeout"]) if "openTimeout" in members else None,
+        bounds=read_bounds(members, (key for key in ROOT if key not in BOUNDS)),
         warnings=tuple(reading.warnings),
     )
 

@@ -60,6 +60,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     target: Launch | Endpoint
     tool_filters: tuple[str, ...] = ()
     """Empty: every tool."""
+    bounds: Mapping[str, float] = {}
+    """Limits that the file sets for it, by their names in `limits.py`."""
     missing: tuple[MissingVariable, ...] = ()
     secrets: frozenset[str] = frozenset()
     """Values that must never be shown: `env`, `headers` and everything that `${VAR}` brought in."""
@@ -93,8 +95,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     toolboxes: Mapping[str, ToolboxConfig]
     tool_mode: ToolMode = "proxy"
     strict: bool = False
-    open_timeout_seconds: float | None = None
-    """`openTimeout`; None: the default of `limits.py`."""
+    bounds: Mapping[str, float] = {}
+    """Limits that are not a server's, by their names in `limits.py`."""
     warnings: tuple[ConfigWarning, ...] = ()
 
     @property
@@ -103,6 +105,12 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         from pathlib import Path  # noqa: PLC0415 -- serving does not need it, and every start would pay for it
 
         return Path(self.file)
+
+    @property
+    def secrets(self) -> set[str]:
+        """Values that must never be shown, of whichever server; names that are shown anyway are none."""
+        names = {*self.toolboxes, *(server.name for server in self.servers())}
+        return {secret for server in self.servers() for secret in server.secrets} - names
 
     def servers(self) -> Iterator[ServerConfig]:
         """Every server of every toolbox, in the order of the file."""

@@ -25,6 +25,7 @@ _TYPES: dict[str, Schema] = {
     "text": _NON_EMPTY,
     "boolean": {"type": "boolean"},
     "number": {"type": "number"},
+    "whole": {"type": "integer"},
     "strings": {"type": "array", "items": _STRING},
     "names": {"type": "array", "items": _NON_EMPTY},
     "map": {"type": "object", "additionalProperties": _STRING},
@@ -84,6 +85,8 @@ def _property(key: Key) -> Schema:
         schema = {"description": description, "enum": list(key.choices)}
     if key.above is not None:
         schema["exclusiveMinimum"] = key.above
+    if key.at_least is not None:
+        schema["minimum"] = key.at_least
     if key.at_most is not None:
         schema["maximum"] = key.at_most
     if key.filled:

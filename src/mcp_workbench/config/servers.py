@@ -15,8 +15,17 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mcp_workbench.config.expand import MalformedReferenceError, expand
-from mcp_workbench.config.fields import Place, read_boolean, read_members, read_names, read_string
-from mcp_workbench.config.keys import ANNOTATIONS, HOST_KEYS, SERVER, TRANSPORT_KEYS, TRANSPORTS, URL_KEYS, did_you_mean
+from mcp_workbench.config.fields import Place, read_boolean, read_bounds, read_members, read_names, read_string
+from mcp_workbench.config.keys import (
+    ANNOTATIONS,
+    BOUNDS,
+    HOST_KEYS,
+    SERVER,
+    TRANSPORT_KEYS,
+    TRANSPORTS,
+    URL_KEYS,
+    did_you_mean,
+)
 from mcp_workbench.config.model import ConfigWarning, Endpoint, Launch, MissingVariable, ServerConfig
 
 if TYPE_CHECKING:
@@ -42,6 +51,8 @@ class Reading(msgspec.Struct):
     environ: Mapping[str, str]
     strict: bool
     limits: Limits
+    bounds: Mapping[str, float]
+    """Limits that the file sets for every server."""
     warnings: list[ConfigWarning]
 
     def __repr__(self) -> str:
@@ -64,6 +75,7 @@ def read_server(place: Place, toolbox: str, name: str, reading: Reading) -> Serv
         toolbox=toolbox,
         target=target,
         tool_filters=filters,
+        bounds={**reading.bounds, **read_bounds(members, BOUNDS)},
         missing=tuple(values.missing),
         secrets=frozenset(values.secrets),
     )
@@ -167,6 +179,7 @@ class _Values:
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
+        self._is_brought_in = False
         self.secrets: set[str] = set()
         self.missing: list[MissingVariable] = []
 
@@ -179,6 +192,7 @@ class _Values:
             self._miss(place, variable)
         _check_passable(place, expansion.text)
         self.secrets.update(value for value in expansion.used.values() if value)
+        self._is_brought_in = bool(expansion.used)
         if is_argument:
             self._warn_visible(place, expansion.used)
         return expansion.text
@@ -192,12 +206,20 @@ class _Values:
     def program(self, place: Place) -> str:
         """A path becomes absolute; a bare name is looked up on PATH when the server starts."""
         command = os.path.expanduser(self.filled(place))  # noqa: PTH111 -- Path raises for an unknown user
-        if "/" not in command or command.startswith("/"):
-            return command
-        return str(self._below(command))
+        if "/" in command and not command.startswith("/"):
+            command = str(self._below(command))
+        return self._resolved(command)
 
     def folder(self, place: Place) -> Path:
-        return self._below(os.path.expanduser(self.filled(place)))  # noqa: PTH111 -- same
+        folder = self._below(os.path.expanduser(self.filled(place)))  # noqa: PTH111 -- same
+        self._resolved(str(folder))
+        return folder
+
+    def _resolved(self, path: str) -> str:
+        """A path that a variable brought in is as secret as the variable."""
+        if self._is_brought_in:
+            self.secrets.add(path)
+        return path
 
     def _below(self, name: str) -> Path:
         from pathlib import Path  # noqa: PLC0415 -- few servers need it, and every start would pay for it

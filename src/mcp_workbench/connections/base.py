@@ -63,6 +63,15 @@ class Channel(Protocol):
         ...
 
     @property
+    def heard(self) -> int:
+        """How many messages the server has sent, of whatever kind."""
+        ...
+
+    def give_up(self, fault: Fault) -> None:
+        """The server is of no more use: everything on the wire fails with `fault`."""
+        ...
+
+    @property
     def congested(self) -> bool:
         """The server does not read what we send."""
         ...
@@ -78,6 +87,6 @@ class Channel(Protocol):
         """The end of what it said beside the protocol, fit to be shown; may be empty."""
         ...
 
-    async def close(self) -> None:
+    def close(self) -> Coroutine[Any, Any, None]:
         """End it and everything that belongs to it. Safe to call twice."""
         ...

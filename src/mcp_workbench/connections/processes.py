@@ -204,7 +204,7 @@ def _spawn_failed(launch: Launch, error: OSError | ValueError) -> SpawnFailed:
     command = observe.foreign(launch.command)
     number = error.errno if isinstance(error, OSError) else None
     if launch.cwd is not None and not launch.cwd.is_dir():
-        return SpawnFailed("its working folder does not exist", hint="Correct 'cwd' in the configuration.")
+        return SpawnFailed("its working folder does not exist (ENOENT)", hint="Correct 'cwd' in the configuration.")
     if number == errno.ENOENT:
         return SpawnFailed(
             f"command '{command}' was not found (ENOENT)", hint=f"Install '{command}', or give its full path."

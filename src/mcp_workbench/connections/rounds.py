@@ -14,9 +14,10 @@ import msgspec
 from msgspec import Raw
 
 from mcp_workbench import observe
-from mcp_workbench.errors import CallTimeout, InputUnavailable, ProtocolViolation, ServerRefused
+from mcp_workbench.errors import InputUnavailable, ProtocolViolation, ServerRefused
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire import eras, jsonrpc
+from mcp_workbench.wire.deadlines import call_too_long
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, NOTHING, Params
 
@@ -49,7 +50,7 @@ async def answered(
         async with asyncio.timeout(limits.call_hard_timeout_seconds):
             return await _rounds(result, params, exchange, send, limits)
     except TimeoutError:
-        raise CallTimeout("no answer before the hard deadline of the call") from None
+        raise call_too_long(limits.call_hard_timeout_seconds) from None
 
 
 async def _rounds(

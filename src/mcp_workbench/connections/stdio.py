@@ -17,6 +17,7 @@ from mcp_workbench import observe
 from mcp_workbench.config.model import Launch
 from mcp_workbench.connections.base import Inbound
 from mcp_workbench.connections.processes import Child, Processes, exit_text
+from mcp_workbench.connections.stderr import Stderr
 from mcp_workbench.errors import Fault, ProtocolViolation, ServerExited, ShuttingDown
 from mcp_workbench.limits import Limits
 from mcp_workbench.shown import shown
@@ -38,7 +39,7 @@ class StdioChannel:
         self._loop = asyncio.get_running_loop()
         self._obituary: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
-        self._stderr = StderrRing(limits.stderr_ring_bytes)
+        self._stderr = Stderr(label, limits)
         self._reader = LineReader(self._receive, self._output_ended, limits.message_bytes)
         self._writer = LineWriter(self._input_lost)
         self._inbox = Inbox(label, limits, self._end)
@@ -71,6 +72,10 @@ class StdioChannel:
     # -- Channel
 
     @property
+    def heard(self) -> int:
+        return self._peer.heard
+
+    @property
     def congested(self) -> bool:
         return self._peer.congested
 
@@ -84,12 +89,15 @@ class StdioChannel:
 
     async def _close(self) -> None:
         self._end(ShuttingDown("the connection was closed"))
+        self._inbox.report_noise()
         self._writer.abort() if self._writer.congested else self._writer.close()
         await self._processes.end(self._child)
         self._reader.close()
         self._stderr.close()
 
     def _receive(self, line: bytes) -> None:
+        if self.ended.done():
+            return  # what follows in the same read
         self._peer.receive(line)
         self._inbox.line_read()
 
@@ -120,7 +128,10 @@ class StdioChannel:
         self._end(ServerExited(f"it {how}; its last words:\n{tail}" if tail else f"it {how}"))
 
     def last_words(self) -> str:
-        return self._stderr.tail(self._limits.stderr_tail_bytes)
+        return self._stderr.tail()
+
+    def give_up(self, fault: Fault) -> None:
+        self._end(fault)
 
     def _end(self, fault: Fault) -> None:
         self._peer.close(fault)
@@ -140,7 +151,7 @@ class Inbox:
         self._noise_lines = 0
         self._noise_bytes = 0
         self._is_noise = False
-        self._sampled = False
+        self._noise_in_all = 0
         self.inbound: Inbound | None = None
 
     async def request(self, method: str, params: Raw, line: Line) -> Raw:  # noqa: ARG002 -- Handler's signature
@@ -157,24 +168,25 @@ class Inbox:
 
     def unreadable(self, line: bytes, problem: Unreadable) -> None:
         """An answer in a broken message fails its call; other broken messages end the connection."""
-        violation = ProtocolViolation(
-            f"it sent a message that can't be read ({observe.foreign(str(problem))})",
-            hint="The server breaks the protocol; its own log or documentation may tell why.",
-        )
-        if self.peer.fail_request(line, violation):
+        if self.peer.fail_request(line, lambda: _violation(problem)):
             return
         if problem.claims:
-            self._end(violation)
+            self._end(_violation(problem))
             return
         self._is_noise = True
         self._noise_lines += 1
         self._noise_bytes += len(line)
-        if not self._sampled:
-            self._sampled = True
+        self._noise_in_all += 1
+        if self._noise_in_all == 1:
             sample = observe.foreign(line.decode("utf-8", "replace"), self._limits.noise_sample_bytes)
             observe.warning("a server wrote something that is no message", server=self._label, sample=sample)
         if self._noise_lines > self._limits.noise_lines or self._noise_bytes > self._limits.noise_bytes:
             self._end(ProtocolViolation("it writes something else than messages to its standard output"))
+
+    def report_noise(self) -> None:
+        """At the end: how much there was beside the line that was shown."""
+        if self._noise_in_all > 1:
+            observe.warning("lines that were no messages", server=self._label, count=self._noise_in_all)
 
     def complaint(self, error: ErrorBody) -> None:
         """It can't parse what we send, so some call would wait for nothing: all of them end.
@@ -193,36 +205,8 @@ class Inbox:
         self._is_noise = False
 
 
-class StderrRing(asyncio.Protocol):
-    """The last of a server's stderr. Reading never stops, so the server never blocks on it."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._data = bytearray()
-        self._transport: asyncio.BaseTransport | None = None
-        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        self._data += data
-        if len(self._data) > 2 * self._size:
-            del self._data[: -self._size]
-
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 -- asyncio's signature
-        if not self.over.done():
-            self.over.set_result(None)
-
-    def tail(self, size: int) -> str:
-        """Its last lines, redacted and escaped; a line that was cut is left out."""
-        # Redact before cutting: half a secret would no longer be recognised. More than is shown, and
-        # not the whole ring, since there may be thousands of secrets to look for.
-        text = observe.redacted(self._data[-4 * size :].decode("utf-8", "replace").strip())
-        lines = [shown(line, size) for line in text[-size:].splitlines()]
-        was_cut = len(text) > size or len(self._data) > 4 * size
-        return "\n".join(lines[1:] if was_cut and len(lines) > 1 else lines)
-
-    def close(self) -> None:
-        if self._transport is not None:
-            self._transport.close()
+def _violation(problem: Unreadable) -> ProtocolViolation:
+    return ProtocolViolation(
+        f"it sent a message that can't be read ({observe.foreign(str(problem))})",
+        hint="The server breaks the protocol; its own log or documentation may tell why.",
+    )

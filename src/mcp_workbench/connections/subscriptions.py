@@ -45,6 +45,11 @@ class Subscriptions:
         for uri in self._uris:
             self._in_background(connection, "resources/subscribe", {"uri": uri})
 
+    @property
+    def is_used(self) -> bool:
+        """Whether a client watches something."""
+        return bool(self._uris or self._tasks)
+
     def hears(self, method: str, params: dict[str, Raw]) -> bool:
         """Whether a server's notification is news: not of a subscription that another one has replaced."""
         tag = jsonrpc.members(params.get("_meta")).get(eras.SUBSCRIPTION_ID)

@@ -4,13 +4,19 @@ One owner task opens, keeps and closes each connection; callers only wait for it
 requests. So a caller that is cancelled ends nothing that another one waits for, and no server's
 failure reaches a caller of another server.
 
-    idle → starting → ready → idle (it ended; the next call starts it again) → closed
+    idle → starting → ready → idle      nobody used it for long enough, where that is configured
+             ↓          ↓
+          failing ← it ended            the next start comes after a pause (`health.py`)
+             ↓
+          resting                       too many failures in a row: a longer pause, then one try
+    any → closed
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+import contextlib
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from msgspec import Raw
@@ -18,9 +24,22 @@ from msgspec import Raw
 from mcp_workbench import observe
 from mcp_workbench.connections.base import Channel
 from mcp_workbench.connections.connection import Connection
+from mcp_workbench.connections.health import Health
 from mcp_workbench.connections.negotiate import Agreement, negotiate
 from mcp_workbench.connections.slots import Slots
-from mcp_workbench.errors import Fault, ProtocolViolation, ServerExited, ShuttingDown, SpawnFailed, StartupTimeout
+from mcp_workbench.errors import (
+    CallTimeout,
+    Fault,
+    ProtocolViolation,
+    ServerExited,
+    ServerRefused,
+    ShuttingDown,
+    SpawnFailed,
+    StartupTimeout,
+    TransportUnavailable,
+    Unresponsive,
+    VariableMissing,
+)
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
@@ -29,9 +48,11 @@ from mcp_workbench.wire.jsonrpc import Params, RpcError
 from mcp_workbench.wire.tasks import heard
 
 T = TypeVar("T")
-State = Literal["idle", "starting", "ready", "closed"]
+State = Literal["idle", "starting", "ready", "failing", "resting", "closed"]
 OpenChannel: TypeAlias = Callable[[], Awaitable[Channel]]
 """Opens a wire to the server. Raises the `Fault` that prevents it."""
+NOT_TRIED = (VariableMissing, TransportUnavailable)
+"""Faults of the configuration: nothing was started, so nothing need rest."""
 
 
 class Events(Protocol):
@@ -49,32 +70,73 @@ class Events(Protocol):
         """The server asks something. Raises `RpcError` to refuse."""
         ...
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether something that the server may say is waited for, though nobody asks it anything now."""
+        ...
+
 
 class Supervisor:
     """The connection to one server, whether it is there or not."""
 
-    def __init__(self, label: str, open_channel: OpenChannel, caller: Caller, limits: Limits, events: Events) -> None:
-        """`caller` stands for all that it works for: they declare the same and speak the same era."""
+    def __init__(
+        self,
+        label: str,
+        open_channel: OpenChannel,
+        caller: Caller,
+        limits: Limits,
+        events: Events,
+        *,
+        health: Health | None = None,
+    ) -> None:
+        """`caller` stands for all that it works for: they declare the same and speak the same era.
+
+        `health` is shared by all supervisors of one configured server.
+        """
         self._label = label
         self._open_channel = open_channel
         self._caller = caller
         self._limits = limits
         self._events = [events]
+        self._health = health or Health(limits)
         self._slots = Slots(limits.in_flight, limits.queued, limits.queue_wait_seconds)
         self._owners: set[asyncio.Task[None]] = set()
+        self._checks: dict[Connection, asyncio.Task[None]] = {}
         self._closing = asyncio.Event()
+        self._is_closed = False
         self._ready: asyncio.Future[Connection] | None = None
-        self._modern: bool | None = None
-        self._was_ready = False
         self._live: Connection | None = None
-        self.state: State = "idle"
+        self._modern: bool | None = None
+        self._dies_anyway = False
+        self._was_ready = False
+        self._calls = 0
+        self._users = 0
+        self._used_at = 0.0
+        self._drained: asyncio.Future[None] | None = None
+
+    @property
+    def state(self) -> State:
+        if self._is_closed:
+            return "closed"
+        if self.current is not None:
+            return "ready"
+        return "starting" if self.start is not None else self._health.state
 
     async def connection(self) -> Connection:
         """The connection, started if there is none. Raises the `Fault` that prevented it."""
-        if self.state == "closed":
-            raise ShuttingDown("the workbench is closing")
-        if self._ready is None or _is_over(self._ready):
-            self._ready = self._start()
+        self._used_at = asyncio.get_running_loop().time()
+        while True:
+            if self._is_closed:
+                raise ShuttingDown("the workbench is closing")
+            if self._ready is not None and _is_over(self._ready):
+                self._lost(self._ready.result())
+            if self._ready is not None:
+                break
+            if (pause := self._health.pause()) <= 0:
+                self._ready = self._start()
+                break
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), pause)
         if self._ready.done():
             return self._ready.result()
         return await asyncio.shield(self._ready)
@@ -100,22 +162,70 @@ class Supervisor:
         return live if live is not None and not live.channel.ended.done() else None
 
     async def forward(self, method: str, params: Params, exchange: Exchange | None) -> Raw:
-        """A client's request to the server, in one of its slots and within the deadlines of a call."""
+        """A client's request to the server, in one of its slots and within the deadlines of a call.
+
+        One that could not be written, since the connection ended, is made once more on a new one; one that
+        was written never is: the server may have done what it says.
+        """
         if not self._slots.take():
             await self._slots.wait()
+        self._calls += 1
         try:
-            # It may have died while a slot was waited for.
-            connection = self.current or await self.connection()
-            return await connection.forward(method, params, exchange)
+            try:
+                return await self._forward(method, params, exchange)
+            except Fault as fault:
+                if fault.was_sent:
+                    raise
+            return await self._forward(method, params, exchange)
         finally:
             self._slots.release()
+            self._calls -= 1
+            self._used_at = asyncio.get_running_loop().time()
+            if self._drained is not None and not self._calls and not self._drained.done():
+                self._drained.set_result(None)
+
+    async def _forward(self, method: str, params: Params, exchange: Exchange | None) -> Raw:
+        connection = self.current or await self.connection()
+        heard_before = connection.channel.heard
+        began = asyncio.get_running_loop().time()
+        try:
+            result = await connection.forward(method, params, exchange)
+        except ServerRefused:
+            self._health.succeeded()
+            raise
+        except (CallTimeout, asyncio.CancelledError) as ending:
+            waited = asyncio.get_running_loop().time() - began
+            if isinstance(ending, CallTimeout) or waited >= self._limits.alive_seconds:
+                self._suspect(connection, heard_before)
+            raise
+        if self._health.failures:
+            self._health.succeeded()
+        return result
+
+    @contextlib.contextmanager
+    def used(self) -> Generator[None]:
+        """It is needed meanwhile, and is not stopped for want of use."""
+        self._users += 1
+        try:
+            yield
+        finally:
+            self._users -= 1
+            self._used_at = asyncio.get_running_loop().time()
 
     async def close(self) -> None:
-        """End the connection and everything that it started; nothing starts after this."""
-        self.state = "closed"
+        """End the connection and everything that it started; nothing starts after this.
+
+        Calls under way may end by themselves, for a moment.
+        """
+        self._is_closed = True
+        if self._calls and self.current is not None:
+            self._drained = self._drained or asyncio.get_running_loop().create_future()
+            await asyncio.wait((self._drained,), timeout=self._limits.drain_seconds)
         self._closing.set()
-        if self._owners:
-            await asyncio.wait(self._owners)
+        for check in self._checks.values():
+            check.cancel()
+        while self._owners:
+            await asyncio.wait(tuple(self._owners))
 
     # -- the owner task
 
@@ -123,11 +233,14 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         ready: asyncio.Future[Connection] = loop.create_future()
         ready.add_done_callback(heard)
-        self.state = "starting"
-        owner = loop.create_task(self._own(ready), name=f"owner of {self._label}")
+        self._health.trying()
+        self._keep(loop.create_task(self._own(ready), name=f"owner of {self._label}"))
+        return ready
+
+    def _keep(self, owner: asyncio.Task[None]) -> None:
+        """A task that must be done before everything is closed."""
         self._owners.add(owner)
         owner.add_done_callback(self._owners.discard)
-        return ready
 
     async def _own(self, ready: asyncio.Future[Connection]) -> None:
         """Open the connection, keep it until it ends or we close, then clean up after it."""
@@ -139,42 +252,90 @@ class Supervisor:
         except Exception as error:  # noqa: BLE001 -- whatever it is, nobody may wait for this start for ever
             self._failed(ready, SpawnFailed(f"it could not be started ({observe.foreign(repr(error))})"))
             return
-        if self.state != "closed":
-            self.state = "ready"
+        finally:
+            self._health.tried()
         ready.set_result(connection)
         self._live = connection
+        self._used_at = asyncio.get_running_loop().time()
         for events in self._events:
             events.connected(connection, again=self._was_ready)
         self._was_ready = True
         observe.info("a server is ready", server=self._label, protocol=connection.agreement.version)
-        try:
-            fault = await self._or_closing(_ended(connection.channel))
-            observe.warning("a server ended", server=self._label, code=fault.code, reason=str(fault))
-        except ShuttingDown:
-            pass
-        self._rest(ready)
+        with contextlib.suppress(ShuttingDown):
+            await self._or_closing(self._until_over(connection))
+        self._lost(connection)
         await connection.channel.close()
 
     def _failed(self, ready: asyncio.Future[Connection], fault: Fault) -> None:
-        if self.state != "closed":
+        self._ready = None
+        if isinstance(fault, ServerExited):
+            fault.hint = "Start its command in a terminal to see why it ends."
+        if not isinstance(fault, ShuttingDown):
             observe.warning("a server could not be started", server=self._label, code=fault.code, reason=str(fault))
-        self._rest(ready)
+            if not isinstance(fault, NOT_TRIED):
+                self._health.failed(fault, was_ready=False)
         ready.set_exception(fault)
 
-    def _rest(self, ready: asyncio.Future[Connection]) -> None:
+    def _lost(self, connection: Connection) -> None:
         """From now on the next caller starts a new connection."""
-        if self._ready is ready:
-            self._ready = self._live = None
-            self.state = "closed" if self.state == "closed" else "idle"
+        if self._live is not connection:
+            return
+        self._ready = self._live = None
+        ended = connection.channel.ended
+        if ended.done() and not self._is_closed:
+            fault = ended.result()
+            observe.warning("a server ended", server=self._label, code=fault.code, reason=str(fault))
+            self._health.failed(fault, was_ready=True)
+
+    async def _until_over(self, connection: Connection) -> None:
+        """Until the connection ends, or nobody has used it for as long as is configured."""
+        loop = asyncio.get_running_loop()
+        idle = self._limits.idle_timeout_seconds
+        while True:
+            seconds = max(0.0, self._used_at + idle - loop.time()) if idle else None
+            await asyncio.wait((connection.channel.ended,), timeout=seconds)
+            if connection.channel.ended.done():
+                return
+            if self._calls or self._users or any(events.is_waiting for events in self._events):
+                self._used_at = loop.time()
+            if loop.time() >= self._used_at + idle:
+                observe.info("a server is stopped, since nobody uses it", server=self._label)
+                return
+
+    # -- whether it lives
+
+    def _suspect(self, connection: Connection, heard_before: int) -> None:
+        """A call got no answer. Where the server has said nothing at all since, see whether it lives."""
+        silent = connection.channel.heard == heard_before and not connection.channel.ended.done()
+        if silent and connection not in self._checks and not self._is_closed:
+            check = asyncio.get_running_loop().create_task(self._check(connection))
+            self._checks[connection] = check
+            check.add_done_callback(lambda _: self._checks.pop(connection, None))
+
+    async def _check(self, connection: Connection) -> None:
+        """Any word of it will do, even a refusal."""
+        before = connection.channel.heard
+        method = "server/discover" if connection.agreement.modern else "ping"
+        seconds = self._limits.alive_seconds
+        with contextlib.suppress(Fault):
+            await connection.request(method, {}, caller=self._caller, hard_seconds=seconds)
+        if connection.channel.heard == before and not connection.channel.ended.done():
+            connection.channel.give_up(Unresponsive(f"it said nothing for {seconds:g} s, not even to a {method}"))
 
     async def _open(self) -> Connection:
+        if self._modern is not None or self._dies_anyway:
+            modern, self._dies_anyway = self._modern, False
+            return await self._open_once(modern=modern)
         try:
-            return await self._open_once(modern=self._modern)
+            return await self._open_once(modern=None)
         except (ServerExited, ProtocolViolation):
-            if self._modern is not None:
-                raise
+            pass
         # It may have ended because of a probe that it does not know: once more, without.
-        return await self._open_once(modern=False)
+        try:
+            return await self._open_once(modern=False)
+        except Fault:
+            self._dies_anyway = True
+            raise
 
     async def _open_once(self, *, modern: bool | None) -> Connection:
         channel = await self._open_channel()
@@ -183,7 +344,8 @@ class Supervisor:
         try:
             agreement = await self._agree(channel, modern=modern)
         except BaseException:
-            await channel.close()
+            # A server that does not want to end takes seconds; who waits for it need not wait for that.
+            self._keep(asyncio.get_running_loop().create_task(channel.close()))
             raise
         self._modern = agreement.modern
         takes_turns = self._caller.modern and self._caller.answers_differ and not agreement.modern
@@ -244,7 +406,3 @@ class _Listener:
 def _is_over(ready: asyncio.Future[Connection]) -> bool:
     """Whether the connection has ended, though its owner may not have noticed yet."""
     return ready.done() and ready.exception() is None and ready.result().channel.ended.done()
-
-
-async def _ended(channel: Channel) -> Fault:
-    return await asyncio.shield(channel.ended)

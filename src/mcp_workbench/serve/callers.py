@@ -43,8 +43,8 @@ class Callers:
         """Who makes this request. Raises `RpcError` where the era or the order is wrong."""
         meta = jsonrpc.members(params.get("_meta"))
         enveloped = eras.PROTOCOL_VERSION in meta
-        if self._modern is None:
-            self._modern = enveloped and method != "initialize"
+        if self._modern is None and (enveloped or method == "initialize"):
+            self._modern = method != "initialize"
         if self._modern:
             return self._modern_caller(method, params, meta)
         if enveloped and method != "initialize":

@@ -11,6 +11,8 @@ import gc
 import os
 import signal
 import stat
+import sys
+import threading
 from collections.abc import Awaitable
 from typing import Any
 
@@ -47,6 +49,7 @@ def serve(
     """Serve one client on two file descriptors until it is gone; the exit status."""
     # What was imported stays: collections of garbage need not look at it again and again.
     gc.freeze()
+    threading.excepthook = lambda it: sys.excepthook(it.exc_type, it.exc_value or it.exc_type(), it.exc_traceback)
     terminals = [os.dup(descriptor) for descriptor in (source, sink) if os.isatty(descriptor)]
     try:
         return asyncio.run(_serve((source, sink), config, view, greeting, limits))
@@ -86,7 +89,7 @@ class StdioFront:
         self._drain = drain
         self._reader = LineReader(self._receive, self._input_ended, limits.message_bytes, last_line=True)
         self._writer = LineWriter(self._output_lost, on_congestion=self._congested)
-        self._peer = Peer(self._writer, self)
+        self._peer = Peer(self._writer, self, at_once=limits.client_requests)
         self._callers = greeting.callers
         self._unread = greeting.unread
         self._session = Session(
@@ -103,8 +106,13 @@ class StdioFront:
         return await self._over
 
     async def close(self) -> None:
-        """No more is read or answered; what was answered is still written, if the client reads it."""
+        """No more is read or answered; what was answered is still written, if the client reads it.
+
+        After a signal the client may still be there: what is under way may end by itself, for a moment.
+        """
         self._reader.close()
+        if self._signals and (serving := self._peer.serving):
+            await asyncio.wait(serving, timeout=self._workbench.limits.drain_seconds)
         self._peer.close(ShuttingDown("The workbench is closing"))
         self._session.close()
         await self._workbench.leave(self._callers.audience)

@@ -45,7 +45,7 @@ class DynamicSurface(ProxySurface):
 
     async def _list_tools(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         if exchange.caller.modern:
-            await self._open_all(exchange.caller)
+            await self._open_all(exchange)
         native = self._native_tools(exchange.caller)
         return page("tools", [*self._metatools.definitions, *native], params, self._workbench.limits)
 
@@ -57,7 +57,7 @@ class DynamicSurface(ProxySurface):
         if self.resolve(name) is None:
             self._register(caller)
         if self.resolve(name) is None and caller.modern and caller.key not in self._complete:
-            await self._open_all(caller)  # A modern client may call what it knows from an earlier connection.
+            await self._open_all(exchange)  # A modern client may call what it knows from an earlier connection.
         return await self._call_native(exchange, name, arguments)
 
     def resolve(self, name: str) -> ToolIdentifier | None:
@@ -84,9 +84,10 @@ class DynamicSurface(ProxySurface):
         self._register(caller)
         self._changed("tools")
 
-    async def _open_all(self, caller: Caller) -> None:
+    async def _open_all(self, exchange: Exchange) -> None:
         """Open every toolbox, within the open deadline; what fails is absent until it heals."""
-        await self._workbench.at(caller).list_tools(self._workbench.config.toolboxes)
+        caller = exchange.caller
+        await self._workbench.at(caller).list_tools(self._workbench.config.toolboxes, exchange)
         self._complete.add(caller.key)
         self._register(caller)
 

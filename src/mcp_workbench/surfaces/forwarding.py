@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET, Raw
@@ -9,6 +10,7 @@ from msgspec import UNSET, Raw
 from mcp_workbench import observe
 from mcp_workbench.errors import ConnectFailed, Fault, RequestError, ServerRefused, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier
+from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.shown import shown
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.exchange import Exchange
@@ -37,16 +39,23 @@ def refused(refusal: ServerRefused, *, modern: bool) -> RpcError:
     code = refusal.rpc_code
     if modern and code == jsonrpc.RESOURCE_NOT_FOUND:
         code = jsonrpc.INVALID_PARAMS
-    data = refusal.data.decode()
-    keep = bool(data) and observe.redacted(data) == data
-    return RpcError(code, observe.redacted(str(refusal)), Raw(refusal.data) if keep else UNSET)
+    data = Raw(refusal.data) if _is_harmless(refusal.data) else UNSET
+    return RpcError(code, observe.redacted(str(refusal), DEFAULTS.refusal_data_bytes), data)
+
+
+def _is_harmless(data: bytes) -> bool:
+    """Whether the `data` of an error may be passed on: it holds no secret, however its text is escaped."""
+    if not data or len(data) > DEFAULTS.refusal_data_bytes:
+        return False
+    text = data.decode("utf-8", "replace")
+    return observe.redacted(text) == text
 
 
 def failed(fault: Fault, server: ServerIdentifier, method: str) -> RpcError:
     """Why there is no answer of the server."""
     place = {"toolbox": server.toolbox, "server": server.server}
     text = f"{shown(method)} of server '{shown(server.server)}' (toolbox '{shown(server.toolbox)}') failed: {fault}"
-    return RpcError(jsonrpc.SERVER_FAILED, text, {"code": fault.code, **place})
+    return RpcError(jsonrpc.SERVER_FAILED, text, {"code": fault.code, **place, **_retry(fault)})
 
 
 def as_rpc_error(error: WorkbenchError) -> RpcError:
@@ -54,4 +63,8 @@ def as_rpc_error(error: WorkbenchError) -> RpcError:
     code = jsonrpc.INVALID_PARAMS if isinstance(error, RequestError) else jsonrpc.SERVER_FAILED
     hint = f"\n{error.hint}" if error.hint else ""
     wire_code = error.wire_code if isinstance(error, ConnectFailed) else error.code
-    return RpcError(code, f"{error}{hint}", {"code": wire_code, **error.where})
+    return RpcError(code, f"{error}{hint}", {"code": wire_code, **error.where, **_retry(error)})
+
+
+def _retry(error: WorkbenchError) -> dict[str, int]:
+    return {} if error.retry_after is None else {"retry_after": math.ceil(error.retry_after)}

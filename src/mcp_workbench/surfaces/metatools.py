@@ -71,7 +71,7 @@ class MetaTools:
         except InvalidParameters as error:
             error.hint = error.hint or known_names(self._workbench.config.toolboxes, "toolboxes")
             raise
-        opened = await self._workbench.at(exchange.caller).open(toolbox)
+        opened = await self._workbench.at(exchange.caller).open(toolbox, exchange)
         self._on_opened(exchange.caller, opened.toolbox)
         return results.opened(opened)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,10 @@ def failure(error: WorkbenchError, *, prefix: str = "", named: Mapping[str, str]
     configuration would be blacked out too. `named` are the parts of an identifier that the call gave.
     """
     message = f"{prefix}{error}\n{error.hint}" if error.hint else f"{prefix}{error}"
-    return text(message, isError=True, _meta={ERROR_META: {"code": error.wire_code, **(named or {}), **error.where}})
+    told: dict[str, Any] = {"code": error.wire_code, **(named or {}), **error.where}
+    if error.retry_after is not None:
+        told["retry_after"] = math.ceil(error.retry_after)
+    return text(message, isError=True, _meta={ERROR_META: told})
 
 
 def opened(toolbox: Opened) -> Raw:

@@ -22,14 +22,16 @@ _NEVER = float("inf")
 class Pending:
     """A request of ours that waits for its answer."""
 
-    __slots__ = ("future", "hard_at", "idle_seconds", "on_progress", "owner", "quiet_since")
+    __slots__ = ("future", "hard_at", "hard_seconds", "idle_seconds", "method", "on_progress", "owner", "quiet_since")
 
-    def __init__(self, future: asyncio.Future[Raw], on_progress: OnProgress | None, owner: object) -> None:
+    def __init__(self, method: str, future: asyncio.Future[Raw], on_progress: OnProgress | None, owner: object) -> None:
+        self.method = method
         self.future = future
         self.on_progress = on_progress
         self.owner = owner
         self.quiet_since = 0.0
         self.idle_seconds = _NEVER
+        self.hard_seconds = _NEVER
         self.hard_at = _NEVER
 
     @property
@@ -56,7 +58,8 @@ class Deadlines:
         now = self._loop.time()
         pending.quiet_since = now
         pending.idle_seconds = idle_seconds or hard_seconds
-        pending.hard_at = now + (hard_seconds or _NEVER)
+        pending.hard_seconds = hard_seconds or _NEVER
+        pending.hard_at = now + pending.hard_seconds
         if pending.due < self._timer_due:
             self._arm(pending.due)
 
@@ -109,5 +112,16 @@ class Deadlines:
 
 def _timeout(pending: Pending, *, hard: bool) -> CallTimeout:
     if hard:
-        return CallTimeout("no answer before the hard deadline of the call")
-    return CallTimeout(f"no answer and no progress for {pending.idle_seconds:g} s")
+        return call_too_long(pending.hard_seconds)
+    return CallTimeout(
+        f"no answer and no progress for {pending.idle_seconds:g} s",
+        hint="It was told to stop. Ask for less, or set a longer callTimeout for the server.",
+    )
+
+
+def call_too_long(seconds: float) -> CallTimeout:
+    """The hard deadline passed."""
+    return CallTimeout(
+        f"not done within {seconds:g} s, the longest that a call may last",
+        hint="It was told to stop. Ask for less, or set a longer maxCallTime for the server.",
+    )

@@ -27,6 +27,10 @@ OnProgress: TypeAlias = Callable[[dict[str, Raw]], None]
 """Called with the members of a progress notification."""
 
 
+_STEP = 1 / 1024
+"""Of progress that we report: hundreds of them are less than a server's first one."""
+
+
 class Line(Protocol):
     """The wire request that is attached now: what can be sent while it is open."""
 
@@ -69,6 +73,7 @@ class Exchange:
         "_missed",
         "_open",
         "_over",
+        "_said",
         "_work",
         "caller",
         "may_ask",
@@ -97,6 +102,7 @@ class Exchange:
         self.may_ask = may_ask
         """Whether the protocol lets a modern client be asked in answer to this request."""
         self._over = False
+        self._said = 0
         self._missed: list[tuple[str, Params]] = []
         self._line: Line | None = line
         self._work: asyncio.Task[Raw] | None = None
@@ -120,7 +126,13 @@ class Exchange:
 
     def progressed(self, fields: dict[str, Raw]) -> None:
         """The server reports progress of this call."""
-        self.notify(PROGRESS, fields)
+        if not self._said or _number(fields.get("progress")) > self._said * _STEP:
+            self.notify(PROGRESS, fields)
+
+    def say(self, message: str) -> None:
+        """Progress of ours, before the server reports any. It is small: by the protocol, progress increases."""
+        self._said += 1
+        self.notify(PROGRESS, {"progress": self._said * _STEP, "message": message})
 
     async def ask(self, method: str, params: Params, on_progress: OnProgress | None = None) -> Raw:
         """Ask the client: at once in the handshake era, else as the outcome of its request.
@@ -208,3 +220,10 @@ class Exchange:
         self._end()
         if self._work is not None and not self._work.done():
             self._work.cancel(reason)
+
+
+def _number(raw: Raw | None) -> float:
+    try:
+        return msgspec.json.decode(raw, type=float) if raw is not None else 0.0
+    except msgspec.DecodeError:
+        return 0.0

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import cast
 
 from mcp_workbench.errors import Fault, MessageTooLarge
-from mcp_workbench.limits import Limits
+from mcp_workbench.limits import DEFAULTS, Limits
 
 
 class LineBuffer:
@@ -142,8 +142,11 @@ class LineWriter(asyncio.BaseProtocol):
         self._transport: asyncio.WriteTransport | None = None
         self._lines: list[bytes] = []
         self._waiting: list[asyncio.Future[None]] = []
+        self._waiting_bytes = 0
+        self._is_full = False
         self._batching = False
         self._closed = False
+        self.most_bytes = DEFAULTS.write_buffer_bytes
         self.congested = False
         """The peer reads slower than we write, by more than `write_buffer_bytes`."""
 
@@ -154,6 +157,10 @@ class LineWriter(asyncio.BaseProtocol):
         if self._closed:
             return
         self._lines.append(line)
+        self._waiting_bytes += len(line)
+        if self._waiting_bytes > self.most_bytes and not self.congested:
+            self._is_full = True  # the transport will know at the end of this turn; others must not add to it
+            self.pause_writing()
         if not self._batching:
             # The first line of a turn leaves at once, for latency; the others follow together.
             self._batching = True
@@ -171,7 +178,12 @@ class LineWriter(asyncio.BaseProtocol):
         self._lines.append(b"")
         data = b"\n".join(self._lines)
         self._lines.clear()
+        self._waiting_bytes = 0
         self._transport.write(data)
+        if self._is_full:
+            self._is_full = False
+            if self._transport.get_write_buffer_size() <= self.most_bytes:
+                self.resume_writing()
 
     async def drained(self) -> None:
         """Return when the peer has read enough to be written to."""
@@ -182,6 +194,8 @@ class LineWriter(asyncio.BaseProtocol):
         await waiter
 
     def pause_writing(self) -> None:
+        if self.congested:
+            return
         self.congested = True
         if self._on_congestion is not None:
             self._on_congestion(True)  # noqa: FBT003 -- a state, not an option
@@ -245,6 +259,7 @@ async def write_lines(descriptor: int, writer: LineWriter, limits: Limits) -> No
         return
     transport, _ = await loop.connect_write_pipe(lambda: writer, os.fdopen(descriptor, "wb", buffering=0))
     transport.set_write_buffer_limits(high=limits.write_buffer_bytes)
+    writer.most_bytes = limits.write_buffer_bytes
 
 
 def _is_watchable(descriptor: int) -> bool:

@@ -70,10 +70,12 @@ class RpcError(Exception):
 class Unreadable(Exception):
     """A line is not a message. `claims` tells whether it looks like it wanted to be one."""
 
-    def __init__(self, problem: str, *, syntax: bool, claims: bool) -> None:
+    def __init__(self, problem: str, *, syntax: bool, claims: bool, is_deep: bool = False) -> None:
         super().__init__(problem)
         self.syntax = syntax
         self.claims = claims
+        self.is_deep = is_deep
+        """Whether it is nested deeper than can be read."""
 
 
 _decoder = msgspec.json.Decoder(Message)
@@ -87,6 +89,8 @@ _LEADING_ID = rb'^\s*\{[^{}\[\]]*?"id"\s*:\s*("[^"\\]*"|-?\d{1,18})\s*[,}]'
 _BRACE, _QUOTE, _NULL = b'{"n'
 """The first byte of well-formed JSON tells its kind."""
 
+_BRACKETS = rb'(?:[^\[\]{}"]++|"(?:[^"\\]++|\\.)*+")*+([\[{]+|[\]}]+)'
+"""Brackets of one kind in a row, after whatever is none."""
 _HEX = rb"[0-9a-fA-F]{2}"
 # Patterns are text here and compiled at their first use: most runs never need one.
 _LONE_SURROGATE = (
@@ -137,7 +141,31 @@ def _read_repaired(line: bytes, error: Exception) -> Message:
             error = second
     syntax = not isinstance(error, msgspec.ValidationError)
     head = line[: DEFAULTS.identifier_scan_bytes]
-    raise Unreadable(str(error), syntax=syntax, claims=b'"jsonrpc"' in head) from None
+    is_deep = isinstance(error, RecursionError)
+    raise Unreadable(str(error), syntax=syntax, claims=b'"jsonrpc"' in head, is_deep=is_deep) from None
+
+
+def cut_nesting(line: bytes) -> bytes:
+    """A message that is nested too deep, with `null` for what is deepest: too deep still, but it can be read.
+
+    Longer ones are left as they are: looking at every bracket takes time.
+    """
+    if len(line) > DEFAULTS.cut_bytes:
+        return line
+    most = DEFAULTS.cut_depth
+    pieces: list[bytes] = []
+    depth = at = 0
+    for run in re.finditer(_BRACKETS, line):
+        begin, end = run.span(1)
+        if line[begin] in b"[{":
+            if depth < most <= depth + end - begin:
+                pieces += [line[at : begin + most - depth - 1], b"null"]
+            depth += end - begin
+        else:
+            if depth - (end - begin) < most <= depth:
+                at = begin + depth - most + 1
+            depth -= end - begin
+    return b"".join([*pieces, line[at:]])
 
 
 def recover_id(line: bytes, known: Callable[[int], bool]) -> int | None:

@@ -9,13 +9,14 @@ queue per message. It does not know what any method means, nor which side of the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from msgspec import Raw
 
 from mcp_workbench import observe
-from mcp_workbench.errors import CallTimeout, Fault, ServerRefused
+from mcp_workbench.errors import CallTimeout, Fault, Overloaded, ServerRefused
+from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.deadlines import Deadlines, Pending
 from mcp_workbench.wire.exchange import PROGRESS, Line, OnProgress
@@ -50,9 +51,15 @@ class Handler(Protocol):
 class Peer:
     """One end of a connection."""
 
-    def __init__(self, writer: LineWriter, handler: Handler, *, answers_always: bool = True) -> None:
-        """Without `answers_always` it lets requests drop of a peer that does not read its answers."""
+    def __init__(
+        self, writer: LineWriter, handler: Handler, *, answers_always: bool = True, at_once: int | None = None
+    ) -> None:
+        """Without `answers_always` it lets requests drop of a peer that does not read its answers.
+
+        `at_once` is how many requests of the other side it answers at the same time; more are refused.
+        """
         self._answers_always = answers_always
+        self._at_once = at_once
         self._writer = writer
         self._handler = handler
         self._loop = asyncio.get_running_loop()
@@ -63,6 +70,8 @@ class Peer:
         self._deaf: Fault | None = None
         self._deadlines = Deadlines(self._pending.values())
         self.held = self._deadlines.held
+        self.heard = 0
+        """Messages that came, of whatever kind."""
         self.strays = 0
         """Answers to nothing that we asked, or a second time."""
 
@@ -86,9 +95,9 @@ class Peer:
         connection. A deadline of 0 is none.
         """
         if self._deaf is not None:
-            raise self._deaf
+            raise self._deaf.unsent()
         id_ = self._new_id()
-        pending = self._pending[id_] = Pending(self._loop.create_future(), on_progress, owner)
+        pending = self._pending[id_] = Pending(method, self._loop.create_future(), on_progress, owner)
         self._deadlines.set(pending, idle_seconds, hard_seconds)
         sent = False
         try:
@@ -119,8 +128,9 @@ class Peer:
 
     def receive(self, line: bytes) -> None:
         """Handle one line. Never raises, never waits."""
+        self.heard += 1
         try:
-            message = jsonrpc.read(line)
+            message = self._read(line)
         except Unreadable as problem:
             self._handler.unreadable(line, problem)
             return
@@ -131,12 +141,12 @@ class Peer:
         else:
             self._requested(message.id, message.method, message.params)
 
-    def fail_request(self, line: bytes, fault: Fault) -> bool:
+    def fail_request(self, line: bytes, fault: Callable[[], Fault]) -> bool:
         """Fail the request that an unreadable answer belongs to; False if none can be told."""
         id_ = jsonrpc.recover_id(line, self._pending.__contains__)
         if id_ is None:
             return False
-        self._settle(id_, fault)
+        self._settle(id_, fault())
         return True
 
     def refuse(self, line: bytes, error: RpcError) -> None:
@@ -163,6 +173,16 @@ class Peer:
     def serving(self) -> frozenset[asyncio.Task[None]]:
         """The tasks that answer the other side's requests now."""
         return frozenset(self._inbound.values())
+
+    def _read(self, line: bytes) -> Message:
+        """The message on a line. In a list one item may be nested too deep to be read; the others are good."""
+        try:
+            return jsonrpc.read(line)
+        except Unreadable as problem:
+            id_ = jsonrpc.recover_id(line, self._pending.__contains__) if problem.is_deep else None
+            if id_ is None or not self._pending[id_].method.endswith("/list"):
+                raise
+            return jsonrpc.read(jsonrpc.cut_nesting(line))
 
     # -- answers to us
 
@@ -202,7 +222,10 @@ class Peer:
         finally:
             drained.cancel()
         if pending.future.done():
-            pending.future.result()
+            try:
+                pending.future.result()
+            except Fault as fault:
+                raise fault if isinstance(fault, CallTimeout) else fault.unsent() from None
 
     def _new_id(self) -> int:
         while (id_ := self._ids()) in self._pending:
@@ -249,6 +272,8 @@ class Peer:
         elif id_ in self._inbound:
             problem = RpcError(jsonrpc.INVALID_REQUEST, "A request with this id is still being answered")
             self._writer.write(jsonrpc.error_line(id_, problem))
+        elif self._at_once is not None and len(self._inbound) >= self._at_once:
+            self._writer.write(jsonrpc.error_line(id_, _too_many(self._at_once)))
         elif self._fault is None:
             self._inbound[id_] = self._loop.create_task(self._answer(id_, method, params))
 
@@ -286,6 +311,12 @@ class PeerLine:
 
     async def ask(self, method: str, params: Params, on_progress: OnProgress | None = None) -> Raw:
         return await self._peer.request(method, params, on_progress)
+
+
+def _too_many(count: int) -> RpcError:
+    fault = Overloaded(f"{count} requests are being answered already")
+    data = {"code": fault.code, "retry_after": round(DEFAULTS.overloaded_retry_seconds)}
+    return RpcError(jsonrpc.SERVER_FAILED, f"{fault}\nTry again in a few seconds, with fewer requests at once.", data)
 
 
 def _with_token(params: Params, id_: int) -> Params:

@@ -1,0 +1,90 @@
+"""How a configured server has been doing, and when it may be started next.
+
+It belongs to the server, not to a connection: every client's starts count. A failed start is followed by
+a pause that doubles; too many failures in a row by a rest, after which one start is tried. A server is
+never given up, and one answered request makes it well. It starts nothing and keeps no timer.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Literal
+
+from mcp_workbench.errors import Fault, ServerResting
+from mcp_workbench.limits import Limits
+
+
+def chance() -> float:
+    """A random number from 0 up to 1, without the cost of loading `random`."""
+    return int.from_bytes(os.urandom(4)) / 2**32
+
+
+class Health:
+    """Failures in a row, and what follows from them."""
+
+    def __init__(
+        self, limits: Limits, *, clock: Callable[[], float] = time.monotonic, chance: Callable[[], float] = chance
+    ) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._chance = chance
+        self._last: Fault | None = None
+        self._next_start = 0.0
+        self._tries = 0
+        self.failures = 0
+        """Failures of connections since a request was answered."""
+
+    @property
+    def state(self) -> Literal["idle", "failing", "resting"]:
+        """How a server that does not run is doing."""
+        if not self.failures:
+            return "idle"
+        return "resting" if self._is_exhausted else "failing"
+
+    def pause(self) -> float:
+        """Seconds until the server may be started. Raises `ServerResting` if that is longer than a caller waits."""
+        if self._last is None:
+            return 0.0
+        seconds = self._next_start - self._clock()
+        if self._is_exhausted and self._tries:
+            # One try decides for all; how long it takes is not known.
+            seconds = max(seconds, self._limits.backoff_first_seconds)
+            raise ServerResting(self.failures, self._last, seconds)
+        if seconds > self._limits.backoff_patience_seconds or (seconds > 0 and self._is_exhausted):
+            raise ServerResting(self.failures, self._last, seconds)
+        return max(0.0, seconds)
+
+    def trying(self) -> None:
+        """A start begins; `tried`, `failed` or `succeeded` follows."""
+        self._tries += 1
+
+    def tried(self) -> None:
+        """A start is over."""
+        self._tries -= 1
+
+    def failed(self, fault: Fault, *, was_ready: bool) -> None:
+        """A connection could not be made, or was lost. The first one that is lost is replaced at once."""
+        self.failures += 1
+        self._last = fault
+        self._next_start = self._clock() + self._delay(was_ready=was_ready)
+
+    def succeeded(self) -> None:
+        """The server answered a request."""
+        self.failures = 0
+        self._last = None
+
+    @property
+    def _is_exhausted(self) -> bool:
+        return self.failures >= self._limits.breaker_failures
+
+    def _delay(self, *, was_ready: bool) -> float:
+        limits = self._limits
+        if self._is_exhausted:
+            rests = self.failures - limits.breaker_failures + 1
+            return min(limits.rest_seconds * rests, limits.rest_most_seconds)
+        if was_ready and self.failures == 1:
+            return 0.0
+        delay = min(limits.backoff_first_seconds * 2 ** (self.failures - 1), limits.backoff_most_seconds)
+        return delay * (1 + limits.backoff_jitter * (2 * self._chance() - 1))
