@@ -39,6 +39,7 @@ stable and stands in docs/errors.md. One place turns these into wire results
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, ClassVar
 
 from mcp_workbench.limits import DEFAULTS
@@ -238,9 +239,10 @@ class ServerResting(Fault):
 
     def __init__(self, failures: int, last: Fault, seconds: float) -> None:
         times = "once" if failures == 1 else f"{failures} times in a row"
+        hint = "Start its command in a terminal to see what is wrong with it."
         super().__init__(
-            f"it failed {times} and is tried again in {seconds:.0f} s; the last time: {last}",
-            hint=last.hint if not isinstance(last, ServerExited) else "See why it ends; it is started again by then.",
+            f"it failed {times} and is tried again in {math.ceil(seconds)} s; the last time: {last}",
+            hint=hint if isinstance(last, ServerExited | Unresponsive) else last.hint or hint,
         )
         self.failures = failures
         self.last = last

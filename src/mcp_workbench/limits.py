@@ -183,8 +183,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How much of it an error shows."""
     stderr_lines_per_second: int = 50
     """How many lines of it the log takes (at level debug); the rest is counted."""
-    stderr_line_bytes: int = 64 * 1024
-    """How much of one line is looked at: a secret in it must be seen whole to be left out."""
+    stderr_line_length: int = 1000
+    """Characters of such a line that are looked at; the log shows less."""
 
     last_write_seconds: float = 1.0
     """How long a client that left may still read its last answers."""

@@ -186,7 +186,7 @@ def test_a_message_beyond_the_repair_limit_is_refused_rather_than_repaired():
     ],
 )
 def test_the_id_of_a_known_request_is_found_near_either_end(line: bytes):
-    assert jsonrpc.recover_id(line, {41}.__contains__) == 41
+    assert jsonrpc.recover_ids(line, {41}.__contains__) == [41]
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,21 @@ def test_the_id_of_a_known_request_is_found_near_either_end(line: bytes):
     ],
 )
 def test_no_id_is_made_up(line: bytes):
-    assert jsonrpc.recover_id(line, {41, 4, 1}.__contains__) is None
+    assert jsonrpc.recover_ids(line, {41, 4, 1}.__contains__) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "ids"),
+    [
+        (b'[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","id":2,"result":{}}]', [1, 2]),
+        (b'{"jsonrpc":"2.0","id":1,"result":{}}{"jsonrpc":"2.0","id":2,"result":{}}', [1, 2]),
+        (b'{"jsonrpc":"2.0","id":1,"result":{"text":"{\\"id\\":2}","quoted":{"id":2}', [1]),
+    ],
+)
+def test_every_request_is_found_where_a_line_holds_several_messages_and_one_where_it_quotes(
+    line: bytes, ids: list[int]
+):
+    assert jsonrpc.recover_ids(line, {1, 2}.__contains__) == ids
 
 
 @pytest.mark.parametrize(("length", "readable"), [(1024, True), (1025, False)])
@@ -228,12 +242,13 @@ def test_an_id_that_is_repeated_in_every_answer_has_a_longest_length(length: int
         (b'{"id":1.5,"params":', None),
         (b'{"id":null,"params":', None),
         (b'{"id":"\xff","params":', None),
+        (b'{"jsonrpc":"1.0","method":"ping","id":1}', 1),
+        (b'{"method":"ping","id":"a"}', "a"),
+        (b'{"jsonrpc":"1.0","result":{},"id":1}', None),
         (b"", None),
     ],
 )
-def test_an_unreadable_request_is_known_by_an_id_before_its_params_and_by_no_other(
-    line: bytes, expected: int | str | None
-):
+def test_an_unreadable_request_is_known_by_an_id_that_is_surely_its_own(line: bytes, expected: int | str | None):
     assert jsonrpc.leading_id(line) == expected
 
 

@@ -66,7 +66,7 @@ class _Lines:
     def __init__(self, label: str, limits: Limits) -> None:
         self._label = label
         self._most = limits.stderr_lines_per_second
-        self._length = limits.stderr_line_bytes
+        self._length = limits.stderr_line_length
         self._loop = asyncio.get_running_loop()
         self._rest = b""
         self._second = 0.0
@@ -76,7 +76,7 @@ class _Lines:
     @property
     def _most_bytes(self) -> int:
         """Of a line: what is shown, and as much as a secret that begins there may have."""
-        return self._length + observe.log.redact.longest
+        return _BYTES * self._length + observe.log.redact.longest
 
     def feed(self, data: bytes) -> None:
         *lines, rest = (self._rest + data).split(b"\n")
@@ -98,7 +98,8 @@ class _Lines:
         self._tell_left_out()
 
     def _tell(self, line: bytes) -> None:
-        if text := line[: self._most_bytes].decode("utf-8", "replace").strip():
+        whole = line[: self._most_bytes].decode("utf-8", "replace")
+        if text := observe.redacted(whole, self._length).strip():
             observe.debug("a server says", server=self._label, text=text)
 
     def _tell_left_out(self) -> None:

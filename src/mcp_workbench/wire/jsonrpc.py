@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -78,13 +79,22 @@ class Unreadable(Exception):
         """Whether it is nested deeper than can be read."""
 
 
+class _Request(msgspec.Struct):
+    """What tells that a message with a wrong envelope was meant as a request."""
+
+    id: Id
+    method: str
+
+
 _decoder = msgspec.json.Decoder(Message)
+_request_decoder = msgspec.json.Decoder(_Request)
 _error_decoder = msgspec.json.Decoder(ErrorBody)
 _text_decoder = msgspec.json.Decoder(str)
 _id_decoder: msgspec.json.Decoder[Id] = msgspec.json.Decoder(Id)
 _object_decoder = msgspec.json.Decoder(dict[str, Raw])
 encode = msgspec.json.Encoder().encode
 
+_NEXT_MESSAGE = rb'\}\s*\{\s*"'
 _LEADING_ID = rb'^\s*\{[^{}\[\]]*?"id"\s*:\s*("[^"\\]*"|-?\d{1,18})\s*[,}]'
 _BRACE, _QUOTE, _NULL = b'{"n'
 """The first byte of well-formed JSON tells its kind."""
@@ -168,18 +178,24 @@ def cut_nesting(line: bytes) -> bytes:
     return b"".join([*pieces, line[at:]])
 
 
-def recover_id(line: bytes, known: Callable[[int], bool]) -> int | None:
-    """The id of one of our requests that an unreadable answer names, near its start or its end."""
+def recover_ids(line: bytes, known: Callable[[int], bool]) -> list[int]:
+    """The ids of our requests that an unreadable answer names, near its start or its end.
+
+    More than one only where the line holds more than one message: what a message quotes is none of its own.
+    """
     scan = DEFAULTS.identifier_scan_bytes
-    for part in (line[:scan], line[-scan:]):
-        for match in re.finditer(_ID, part):
-            if known(candidate := int(match[1])):
-                return candidate
-    return None
+    parts = (line[:scan], line[-scan:])
+    found = (int(match[1]) for part in parts for match in re.finditer(_ID, part))
+    ids = [id_ for id_ in dict.fromkeys(found) if known(id_)]
+    has_several = line.lstrip().startswith(b"[") or any(re.search(_NEXT_MESSAGE, part) for part in parts)
+    return ids if has_several else ids[:1]
 
 
 def leading_id(line: bytes) -> Id | None:
-    """The id of an unreadable request, where it stands before anything else that could hold one."""
+    """The id of an unreadable request, where that is sure: it is good JSON, or the id stands before all else."""
+    with contextlib.suppress(msgspec.DecodeError, ValueError, RecursionError):
+        id_ = _request_decoder.decode(line).id
+        return id_ if isinstance(id_, int) or len(id_) <= DEFAULTS.id_length else None
     head, params, _ = line[: DEFAULTS.identifier_scan_bytes].partition(b'"params"')
     match = re.search(_LEADING_ID, head) if params else None
     try:

@@ -142,12 +142,11 @@ class Peer:
             self._requested(message.id, message.method, message.params)
 
     def fail_request(self, line: bytes, fault: Callable[[], Fault]) -> bool:
-        """Fail the request that an unreadable answer belongs to; False if none can be told."""
-        id_ = jsonrpc.recover_id(line, self._pending.__contains__)
-        if id_ is None:
-            return False
-        self._settle(id_, fault())
-        return True
+        """Fail the request that an unreadable answer belongs to, or several; False if none can be told."""
+        ids = jsonrpc.recover_ids(line, self._pending.__contains__)
+        for id_ in ids:
+            self._settle(id_, fault())
+        return bool(ids)
 
     def refuse(self, line: bytes, error: RpcError) -> None:
         """Answer something unreadable, under its id if that can be told."""
@@ -179,8 +178,8 @@ class Peer:
         try:
             return jsonrpc.read(line)
         except Unreadable as problem:
-            id_ = jsonrpc.recover_id(line, self._pending.__contains__) if problem.is_deep else None
-            if id_ is None or not self._pending[id_].method.endswith("/list"):
+            ids = jsonrpc.recover_ids(line, self._pending.__contains__) if problem.is_deep else []
+            if not ids or not self._pending[ids[0]].method.endswith("/list"):
                 raise
             return jsonrpc.read(jsonrpc.cut_nesting(line))
 
