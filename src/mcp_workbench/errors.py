@@ -288,7 +288,7 @@ class InputUnavailable(Fault):
 
 class Overloaded(Fault):
     code = "overloaded"
-    retry_after = DEFAULTS.overloaded_retry_seconds
+    retry_after: float | None = DEFAULTS.overloaded_retry_seconds
     hint = "Try again in a few seconds, with fewer calls at once, or set a larger maxConcurrent for the server."
 
 
@@ -332,6 +332,9 @@ class ToolboxFailed(WorkbenchError):
         super().__init__("\n".join(lines), hint=hints.pop() if len(hints) == 1 else "")
         self.toolbox = toolbox
         self.failures = tuple(failures)
+        waits = [failure.retry_after for failure in failures if failure.retry_after is not None]
+        if len(waits) == len(failures):
+            self.retry_after = min(waits, default=None)
 
     @property
     def where(self) -> dict[str, str]:

@@ -120,8 +120,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Names of prompts that were given out and stay good, though a server renames them."""
     link_objects: int = 25_000
     """Objects in a result that is read for such names: that takes 20 ms; results beyond are passed on unread."""
-    refusal_data_bytes: int = 64 * 1024
-    """Message and data of a server's error that are searched for secrets and passed on: 10 ms at worst."""
+    refusal_data_bytes: int = 16 * 1024
+    """Data of a server's error that is searched for secrets and passed on: 20 ms at worst."""
     uri_length: int = 8192
     """Characters in an URI that is remembered or subscribed to; browsers and servers agree on less."""
     template_bytes: int = 256 * 1024
@@ -144,8 +144,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The longest message in which broken surrogate pairs are repaired: 50 ms of regex at worst."""
     cut_depth: int = 128
     """Where an item of a list that is nested too deep to be read is cut: twice what is accepted, so it is withheld."""
-    cut_bytes: int = 256 * 1024
-    """The longest list that is cut so: 40 ms at worst."""
+    cut_bytes: int = 512 * 1024
+    """The longest list that is cut so: 80 ms at worst."""
     noise_lines: int = 1_000
     """Lines that are no messages, since the last good one: banners pass, a broken server is closed."""
     noise_bytes: int = 1024 * 1024
@@ -200,6 +200,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The largest `openTimeout`: no host waits longer for an answer."""
     timeout_most_seconds: float = 86_400.0
     """The largest of the other times that a file may set: more than a day is a number of milliseconds."""
+    timeout_usual_seconds: float = 3600.0
+    """Beyond it `check` asks whether milliseconds were meant."""
     in_flight_most: int = 1024
     """The largest `maxConcurrent`: beyond it a local server's own queues are the limit."""
     message_bytes_least: int = 64 * 1024
@@ -210,6 +212,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Characters in a toolbox or server name."""
     secret_length: int = 6
     """Shorter values are not redacted: `1` or `true` would black out every log line."""
+    secret_piece_length: int = 256
+    """A longer secret is looked for in pieces of this length, so that no text is read far beyond what is shown."""
     few_patterns: int = 500
     """Up to this many forms of secrets each is looked for by itself; beyond, a table of their first bytes is faster."""
 

@@ -52,6 +52,7 @@ class Listing(Generic[T]):
         fails, the one of this connection stands. Raises the `Fault` that prevented it, or
         `StillStarting`; then the start goes on.
         """
+        self._supervisor.touch()
         known = self.standing
         if known is not None and not self.is_outdated:
             return known

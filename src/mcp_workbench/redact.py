@@ -64,7 +64,7 @@ class Redactor:
         spans = (span for view, steps in _views(data) for span in self._in_view(data, view, steps))
         merged: list[tuple[int, int]] = []
         for begins, ends in sorted(_whole_characters(data, *span) for span in spans):
-            if merged and begins < merged[-1][1]:
+            if merged and begins <= merged[-1][1]:
                 merged[-1] = (merged[-1][0], max(ends, merged[-1][1]))
             else:
                 merged.append((begins, ends))
@@ -170,8 +170,8 @@ def _is_worth_hiding(value: str) -> bool:
 
 def _patterns(secret: str) -> Iterator[bytes]:
     """A secret once escapes are resolved: whole, without the white space around it, or line by line; also in base64."""
-    for part in {secret, secret.strip(), *secret.splitlines(), *secret.split("\n")}:
-        if len(part) >= DEFAULTS.secret_length:
+    for whole in {secret, secret.strip(), *secret.splitlines(), *secret.split("\n")}:
+        for part in _pieces(whole):
             text, raw = part.encode("utf-8", "surrogatepass"), _bytes_of(part)
             # In a form a space is a plus, and bytes that are no UTF-8 are read as U+FFFD.
             yield from (text, text.replace(b" ", b"+"), raw, raw.decode("utf-8", "replace").encode())
@@ -179,6 +179,15 @@ def _patterns(secret: str) -> Iterator[bytes]:
             for written in (repr(part)[1:-1], ascii(part)[1:-1], shown(part, len(part))):
                 yield re.sub(_TEXT.pattern, _TEXT.meaning, written.encode("utf-8", "surrogatepass"))
             yield from _in_base64(raw)
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """A long secret is looked for piece by piece, so that text need not be read far beyond what is shown of it."""
+    size = DEFAULTS.secret_piece_length
+    for start in range(0, len(text), size):
+        piece = text[min(start, max(len(text) - size, 0)) :][:size]  # the last one is as long as the others
+        if len(piece) >= DEFAULTS.secret_length:
+            yield piece
 
 
 def _bytes_of(text: str) -> bytes:

@@ -152,10 +152,12 @@ class Workbench:
 
         audience = caller.audience
         if len(self.places(audience)) >= self.limits.places:
-            raise Overloaded(
+            refusal = Overloaded(
                 f"the client declared {self.limits.places} different sets of capabilities already",
                 hint="Declare the same capabilities in every request.",
             )
+            refusal.retry_after = None  # waiting does not help
+            raise refusal
 
         seat = Seat(caller, lambda: self._clients.get(audience))
 

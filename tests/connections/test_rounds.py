@@ -74,7 +74,9 @@ async def outcome(
 ) -> Raw:
     """What becomes of a server's result, within a time that no test should need."""
     exchange = Exchange(caller, client, may_ask=may_ask)
-    work = answered(result, {"name": "t", "requestState": "old"}, exchange, server.send, Limits(**limits))
+    began = asyncio.get_running_loop().time()
+    given = {"name": "t", "requestState": "old"}
+    work = answered(result, given, exchange, server.send, Limits(**limits), began=began)
     return await asyncio.wait_for(work, 5)
 
 

@@ -7,17 +7,21 @@ import errno
 import os
 import signal
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mcp_workbench.config.model import Endpoint, Launch, MissingVariable, ServerConfig
+from mcp_workbench.connections.health import Health
 from mcp_workbench.connections.processes import Processes
-from mcp_workbench.connections.supervisor import Supervisor
+from mcp_workbench.connections.supervisor import Events, Supervisor
 from mcp_workbench.errors import (
     Fault,
     ServerExited,
+    ServerRefused,
+    ServerResting,
     ShuttingDown,
     SpawnFailed,
     StartupTimeout,
@@ -58,10 +62,10 @@ async def test_a_hundred_callers_at_once_share_one_process(tmp_path: Path):
 
 
 async def test_a_failed_start_fails_all_who_wait_and_the_next_one_tries_again():
-    async with supervisor(Launch(command="/no/such/program")) as supervised:
+    async with supervisor(Launch(command="/no/such/program"), backoff_first_seconds=0.05) as supervised:
         outcomes = await asyncio.gather(*(supervised.connection() for _ in range(10)), return_exceptions=True)
         assert {type(outcome) for outcome in outcomes} == {SpawnFailed}
-        assert supervised.state == "idle"
+        assert supervised.state == "failing"
         with pytest.raises(SpawnFailed):
             await supervised.connection()
 
@@ -97,7 +101,7 @@ async def test_after_its_death_the_next_call_starts_it_again(tmp_path: Path):
         await supervised.forward("tools/call", ECHO, None)
         assert events.again == [False]
         os.kill(starts(log)[0], signal.SIGKILL)
-        await wait_until(lambda: supervised.state == "idle")
+        await wait_until(lambda: supervised.state == "failing")
         assert supervised.current is None
         await supervised.forward("tools/call", ECHO, None)
         assert len(set(starts(log))) == 2
@@ -121,7 +125,7 @@ async def test_a_server_that_exits_on_the_probe_is_restarted_once_without_it_and
         assert len(starts(log)) == 2
         assert len(received(log, "server/discover")) == 1
         os.kill(starts(log)[-1], signal.SIGKILL)
-        await wait_until(lambda: supervised.state == "idle")
+        await wait_until(lambda: supervised.state == "failing")
         await supervised.connection()
         assert len(starts(log)) == 3
         assert len(received(log, "server/discover")) == 1
@@ -172,9 +176,9 @@ async def test_many_starts_and_ends_leave_no_descriptor_and_no_task(tmp_path: Pa
     async with supervisor(launch("ok", log=log)) as supervised:
 
         async def start_and_end() -> None:
-            await supervised.connection()
+            await supervised.forward("tools/call", ECHO, None)
             os.kill(starts(log)[-1], signal.SIGKILL)
-            await wait_until(lambda: supervised.state == "idle" and not supervised._owners)
+            await wait_until(lambda: supervised.state == "failing" and not supervised._owners)
 
         await start_and_end()
         descriptors, tasks = len(os.listdir("/proc/self/fd")), len(asyncio.all_tasks())  # noqa: PTH208 -- /proc does not block
@@ -201,7 +205,7 @@ async def test_where_the_kernel_gives_no_handle_of_a_process_its_end_is_seen_and
         async def start_and_end() -> None:
             await supervised.forward("tools/call", ECHO, None)
             os.kill(starts(log)[-1], signal.SIGKILL)
-            await wait_until(lambda: supervised.state == "idle" and not supervised._owners)
+            await wait_until(lambda: supervised.state == "failing" and not supervised._owners)
             await wait_until(lambda: threading.active_count() == threads, what="the end of the watching thread")
 
         threads = threading.active_count()
@@ -224,7 +228,211 @@ async def test_a_server_that_never_answers_is_given_up_and_gone():
     ) as supervised:
         with pytest.raises(StartupTimeout, match=r"0\.3 s"):
             await asyncio.wait_for(supervised.connection(), 5)
-        assert census(marker) == []
+        await wait_until(lambda: census(marker) == [], what="its end")
+
+
+# -- its states, and the pauses between its starts
+
+
+def memory(server: MemoryServer, events: Events | None = None, health: Health | None = None, **limits: Any):
+    """A supervisor of a server in this process."""
+    return Supervisor("dev/fs", server.open, LIBRARY, Limits(**limits), events or Recorded(), health=health)
+
+
+async def test_a_server_goes_from_idle_to_starting_ready_failing_resting_and_closed():
+    server, gate = MemoryServer(), asyncio.Event()
+    hello = server.methods["initialize"]
+
+    async def initialize(_params: object) -> object:
+        await gate.wait()
+        return hello
+
+    server.methods["initialize"] = initialize
+    supervised = memory(server, breaker_failures=2, backoff_first_seconds=0.0)
+    states = [supervised.state]
+    starting = asyncio.ensure_future(supervised.connection())
+    await wait_until(lambda: server.asked("initialize"))
+    states.append(supervised.state)
+    gate.set()
+    await starting
+    for _ in range(2):
+        states.append(supervised.state)
+        server.channels[-1].end()
+        await settle()
+        states.append(supervised.state)
+        if supervised.state == "failing":
+            await supervised.connection()
+    await supervised.close()
+    states.append(supervised.state)
+    assert states == ["idle", "starting", "ready", "failing", "ready", "resting", "closed"]
+
+
+async def test_whoever_comes_during_the_pause_after_a_failed_start_shares_the_next_one(tmp_path: Path):
+    log, file = tmp_path / "log", tmp_path / "file"
+    async with supervisor(launch("needs", file, log=log), backoff_first_seconds=0.3) as supervised:
+        with pytest.raises(ServerExited):
+            await supervised.connection()
+        before = len(starts(log))
+        file.touch()
+        first = asyncio.ensure_future(supervised.connection())
+        rest = [asyncio.ensure_future(supervised.connection()) for _ in range(9)]
+        await settle()
+        assert supervised.state == "failing"
+        first.cancel()
+        connections = await asyncio.wait_for(asyncio.gather(*rest), 5)
+        assert len(set(map(id, connections))) == 1
+        assert len(starts(log)) == before + 1
+        assert first.cancelled()
+
+
+async def test_closing_ends_the_wait_for_the_next_start_at_once():
+    async with supervisor(Launch(command="/no/such/program"), backoff_first_seconds=1.9) as supervised:
+        with pytest.raises(SpawnFailed):
+            await supervised.connection()
+        waiting = asyncio.ensure_future(supervised.connection())
+        await settle()
+        await asyncio.wait_for(supervised.close(), 1)
+        with pytest.raises(ShuttingDown):
+            await asyncio.wait_for(waiting, 1)
+
+
+async def test_supervisors_of_one_server_share_its_health():
+    server, health = MemoryServer(), Health(Limits(breaker_failures=2, backoff_first_seconds=0.0))
+    server.methods["initialize"] = server.methods["server/discover"] = SpawnFailed("no")
+    one, other = memory(server, health=health), memory(server, health=health)
+    for supervised in (one, other):
+        with pytest.raises(SpawnFailed):
+            await supervised.connection()
+    before = server.starts
+    for supervised in (one, other):
+        assert supervised.state == "resting"
+        with pytest.raises(ServerResting):
+            await supervised.connection()
+    assert server.starts == before
+
+
+@pytest.mark.parametrize("fault", [VariableMissing("X is not set"), TransportUnavailable("no")])
+async def test_what_is_wrong_in_the_configuration_is_said_each_time_and_nothing_rests(fault: Fault):
+    async def refuse() -> Any:
+        raise fault
+
+    supervised = Supervisor("dev/fs", refuse, LIBRARY, Limits(), Recorded())
+    for _ in range(10):
+        with pytest.raises(type(fault)):
+            await asyncio.wait_for(supervised.connection(), 0.5)
+    assert supervised.state == "idle"
+
+
+async def test_an_error_that_a_server_answers_with_makes_it_well():
+    server = MemoryServer()
+    supervised = memory(server, breaker_failures=2)
+    await supervised.connection()
+    server.channels[-1].end()
+    server.methods["tools/call"] = ServerRefused("not on a Sunday", rpc_code=-1)
+    with pytest.raises(ServerRefused):
+        await supervised.forward("tools/call", ECHO, None)
+    server.channels[-1].end()
+    await settle()
+    assert supervised.state == "failing"
+    await supervised.close()
+
+
+# -- calls that were not sent
+
+
+class Unsent(MemoryServer):
+    """The connection turns out to be dead before a call is written, `times` in a row."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self.times = times
+        self.methods["tools/call"] = self.fail
+
+    def fail(self, _params: object) -> object:
+        if not self.times:
+            return {"content": []}
+        self.times -= 1
+        fault = ServerExited("it died")
+        fault.was_sent = False
+        self.channels[-1].give_up(fault)
+        return fault
+
+
+async def test_a_call_that_was_not_sent_is_made_once_more_on_a_new_connection():
+    server = Unsent(1)
+    supervised = memory(server)
+    assert await supervised.forward("tools/call", ECHO, None)
+    assert (server.starts, len(server.asked("tools/call"))) == (2, 2)
+    await supervised.close()
+
+
+async def test_a_call_that_could_not_be_sent_twice_is_given_up():
+    server = Unsent(5)
+    supervised = memory(server, backoff_first_seconds=0.0)
+    with pytest.raises(ServerExited):
+        await supervised.forward("tools/call", ECHO, None)
+    assert len(server.asked("tools/call")) == 2
+    await supervised.close()
+
+
+async def test_a_call_that_was_sent_is_not_made_again():
+    server = MemoryServer()
+    server.methods["tools/call"] = ServerExited("it died")
+    supervised = memory(server)
+    with pytest.raises(ServerExited):
+        await supervised.forward("tools/call", ECHO, None)
+    assert len(server.asked("tools/call")) == 1
+    await supervised.close()
+
+
+# -- a server that nobody uses
+
+
+class Watching(Recorded):
+    """Somebody who may wait for something that the server says by itself."""
+
+    is_waiting = False
+
+
+async def test_a_server_that_nobody_uses_is_stopped_and_that_is_no_failure():
+    server = MemoryServer()
+    supervised = memory(server, Watching(), idle_timeout_seconds=0.05)
+    for number in range(1, 4):
+        await supervised.forward("tools/call", ECHO, None)
+        await wait_until(lambda: supervised.current is None, what="its end")
+        assert (supervised.state, server.starts) == ("idle", number)
+    await supervised.close()
+
+
+async def test_a_server_is_not_stopped_while_it_is_needed():
+    server, events, gate = MemoryServer(), Watching(), asyncio.Event()
+
+    async def answer(_params: object) -> object:
+        await gate.wait()
+        return {"content": []}
+
+    server.methods["tools/call"] = answer
+    supervised = memory(server, events, idle_timeout_seconds=0.05)
+    call = asyncio.ensure_future(supervised.forward("tools/call", ECHO, None))
+    await stays(supervised)
+    events.is_waiting = True
+    gate.set()
+    await call
+    await stays(supervised)
+    with supervised.used():
+        events.is_waiting = False
+        await stays(supervised)
+    await wait_until(lambda: supervised.current is None, what="its end")
+    assert server.starts == 1
+    await supervised.close()
+
+
+async def stays(supervised: Supervisor) -> None:
+    """For four times as long as it may be unused."""
+    connection = await supervised.connection()
+    since = time.monotonic()
+    await wait_until(lambda: time.monotonic() - since > 0.2)
+    assert supervised.current is connection
 
 
 # -- closing
@@ -305,8 +513,8 @@ async def test_an_unexpected_failure_of_a_start_reaches_who_waits_instead_of_lea
     supervised = supervisor_of(ServerConfig(name="fs", toolbox="dev", target=launch()), running, Limits())
     outcome = await asyncio.gather(asyncio.wait_for(supervised.connection(), 2), return_exceptions=True)
     assert not isinstance(outcome[0], TimeoutError)
-    assert isinstance(outcome[0], Exception)
-    assert supervised.state == "idle"
+    assert isinstance(outcome[0], SpawnFailed)
+    assert supervised.state == "failing"
     await supervised.close()
 
 

@@ -14,6 +14,7 @@ from mcp_workbench.config.load import load_config
 from mcp_workbench.config.locate import find_config
 from mcp_workbench.config.model import Config, Endpoint, ServerConfig
 from mcp_workbench.errors import ConfigError
+from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.shown import shown
 
 HELP = """Check a configuration: say what is wrong with it, or list what is in it.
@@ -91,7 +92,8 @@ def _target(server: ServerConfig) -> str:
     """How it is reached, without anything that a variable brought in."""
     if isinstance(server.target, Endpoint):
         return f"{_transport(server)} (not supported by this version: its tools will be missing)"
-    secret = any(value in server.target.command for value in server.secrets)
+    hidden = (value for value in server.secrets if len(value) >= DEFAULTS.secret_length)
+    secret = any(value in server.target.command for value in hidden)
     command = "***" if secret else os.path.basename(server.target.command)  # noqa: PTH119 -- no path is meant
     return f"starts {shown(command)} with {_count(server.target.args, 'argument')}"
 

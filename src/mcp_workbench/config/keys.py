@@ -133,6 +133,9 @@ TOOLBOX: tuple[Key, ...] = (
     MCP_SERVERS._replace(required=True, filled="Add a server."),
 )
 
+ROOT_ONLY = ("openTimeout", "toolMode", "strict")
+"""Keys that people look for in a server, where they are not."""
+
 SERVER: tuple[Key, ...] = (
     Key("command", "text", "The program that is the server: a name on PATH, or a path.", expands=True),
     Key("args", "strings", "The arguments of the command, each one string; no shell reads them.", expands=True),

@@ -15,11 +15,20 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mcp_workbench.config.expand import MalformedReferenceError, expand
-from mcp_workbench.config.fields import Place, read_boolean, read_bounds, read_members, read_names, read_string
+from mcp_workbench.config.fields import (
+    Place,
+    read_boolean,
+    read_bounds,
+    read_members,
+    read_names,
+    read_number,
+    read_string,
+)
 from mcp_workbench.config.keys import (
     ANNOTATIONS,
     BOUNDS,
     HOST_KEYS,
+    ROOT_ONLY,
     SERVER,
     TRANSPORT_KEYS,
     TRANSPORTS,
@@ -27,13 +36,13 @@ from mcp_workbench.config.keys import (
     did_you_mean,
 )
 from mcp_workbench.config.model import ConfigWarning, Endpoint, Launch, MissingVariable, ServerConfig
+from mcp_workbench.limits import DEFAULTS, Limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
     from typing import Literal
 
-    from mcp_workbench.limits import Limits
 
 # Patterns are text here and compiled at their first use: most files need none of them.
 _URL = r"(?i)https?://[^\s/?#\x00-\x1f\x7f]+[^\s\x00-\x1f\x7f]*"
@@ -61,7 +70,10 @@ class Reading(msgspec.Struct):
 
 def read_server(place: Place, toolbox: str, name: str, reading: Reading) -> ServerConfig | None:
     """The server at `place`; None if it is disabled."""
+    for key in (key for key in ROOT_ONLY if key in place.members()):
+        raise place.members()[key].key_error(f"'{key}' is not a key of a server", "Move it to the top of the file.")
     members = read_members(place, SERVER, HOST_KEYS)
+    reading.warnings += long_times(members)
     if _is_disabled(members):
         return None
     reading.warnings += [members[key].warning(f"'{key}' {HOST_KEYS[key]}") for key in members if key in HOST_KEYS]
@@ -79,6 +91,16 @@ def read_server(place: Place, toolbox: str, name: str, reading: Reading) -> Serv
         missing=tuple(values.missing),
         secrets=frozenset(values.secrets),
     )
+
+
+def long_times(members: Mapping[str, Place]) -> list[ConfigWarning]:
+    """Times of hours: perhaps they were meant as milliseconds, as some hosts have them."""
+    times = [members[key.name] for key in BOUNDS if key.unit == "seconds" and key.name in members]
+    return [
+        time.warning(f"this is {seconds / 3600:.1f} hours; it is a number of seconds")
+        for time in times
+        if (seconds := read_number(time)) > DEFAULTS.timeout_usual_seconds
+    ]
 
 
 def _is_disabled(members: Mapping[str, Place]) -> bool:
@@ -137,12 +159,14 @@ def _launch(members: Mapping[str, Place], values: _Values) -> Launch:
         if not name or "=" in name or "\x00" in name:
             raise member.key_error("this is no name for an environment variable", "Use letters, digits and _.")
     cwd = members.get("cwd")
+    inherited = _inherited(members.get("inheritEnv"))
+    values.inherit(inherited)
     return Launch(
         command=values.program(members["command"]),
         args=values.args(members.get("args")),
         env=values.map(members.get("env")),
         cwd=values.folder(cwd) if cwd else None,
-        inherit_env=_inherited(members.get("inheritEnv")),
+        inherit_env=inherited,
     )
 
 
@@ -250,6 +274,18 @@ class _Values:
 
     def warn_unused(self, members: Mapping[str, Place], keys: tuple[str, ...], why: str) -> None:
         self._reading.warnings += [members[key].warning(f"'{key}' {why}") for key in keys if key in members]
+
+    def inherit(self, patterns: tuple[str, ...]) -> None:
+        """What a server gets of our environment by name is as secret as what it gets in `env`."""
+        if patterns:
+            from fnmatch import fnmatchcase  # noqa: PLC0415 -- few servers need it
+
+            environ = self._reading.environ
+            self.secrets.update(
+                value
+                for name, value in environ.items()
+                if value and any(fnmatchcase(name, pattern) for pattern in patterns)
+            )
 
     def _miss(self, place: Place, variable: str) -> None:
         if self._reading.strict:

@@ -84,13 +84,19 @@ class Connection:
                 await self.questions.settle(exchange, answering)
             if exchange.caller.log_level is not None and not self.agreement.modern:
                 await self._use_level(exchange.caller.log_level)
+            began = asyncio.get_running_loop().time()
             result = await self._send(method, params, exchange)
             if not self.agreement.modern:
                 return _without_type(result) if exchange.caller.modern else result
             if not is_question(result):
                 return result
             return await answered(
-                result, params, exchange, lambda retry: self._send(method, retry, exchange), self._limits
+                result,
+                params,
+                exchange,
+                lambda retry: self._send(method, retry, exchange),
+                self._limits,
+                began=began,
             )
         except (asyncio.CancelledError, CallTimeout):
             self.questions.take_back(exchange)

@@ -40,14 +40,20 @@ def is_question(result: Raw) -> bool:
 
 
 async def answered(
-    result: Raw, params: Params, exchange: Exchange, send: Callable[[Params], Awaitable[Raw]], limits: Limits
+    result: Raw,
+    params: Params,
+    exchange: Exchange,
+    send: Callable[[Params], Awaitable[Raw]],
+    limits: Limits,
+    *,
+    began: float,
 ) -> Raw:
     """What becomes of a question: passed on, or the result after a handshake client was asked.
 
-    `send` makes the request again. All rounds together last no longer than a call may.
+    `send` makes the request again. From when it `began`, the call lasts no longer than any may.
     """
     try:
-        async with asyncio.timeout(limits.call_hard_timeout_seconds):
+        async with asyncio.timeout_at(began + limits.call_hard_timeout_seconds):
             return await _rounds(result, params, exchange, send, limits)
     except TimeoutError:
         raise call_too_long(limits.call_hard_timeout_seconds) from None

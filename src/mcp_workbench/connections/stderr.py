@@ -33,7 +33,7 @@ class Stderr(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._ring += data
-        if len(self._ring) > 2 * self._size:
+        if len(self._ring) > self._size:
             del self._ring[: -self._size]
             self._was_cut = True
         if observe.log.shows("debug"):

@@ -122,9 +122,13 @@ class Supervisor:
             return "ready"
         return "starting" if self.start is not None else self._health.state
 
+    def touch(self) -> None:
+        """Somebody is interested in it, and it is not to be stopped for want of use."""
+        self._used_at = asyncio.get_running_loop().time()
+
     async def connection(self) -> Connection:
         """The connection, started if there is none. Raises the `Fault` that prevented it."""
-        self._used_at = asyncio.get_running_loop().time()
+        self.touch()
         while True:
             if self._is_closed:
                 raise ShuttingDown("the workbench is closing")
@@ -180,7 +184,7 @@ class Supervisor:
         finally:
             self._slots.release()
             self._calls -= 1
-            self._used_at = asyncio.get_running_loop().time()
+            self.touch()
             if self._drained is not None and not self._calls and not self._drained.done():
                 self._drained.set_result(None)
 
@@ -210,7 +214,7 @@ class Supervisor:
             yield
         finally:
             self._users -= 1
-            self._used_at = asyncio.get_running_loop().time()
+            self.touch()
 
     async def close(self) -> None:
         """End the connection and everything that it started; nothing starts after this.
@@ -256,7 +260,7 @@ class Supervisor:
             self._health.tried()
         ready.set_result(connection)
         self._live = connection
-        self._used_at = asyncio.get_running_loop().time()
+        self.touch()
         for events in self._events:
             events.connected(connection, again=self._was_ready)
         self._was_ready = True

@@ -40,7 +40,7 @@ def refused(refusal: ServerRefused, *, modern: bool) -> RpcError:
     if modern and code == jsonrpc.RESOURCE_NOT_FOUND:
         code = jsonrpc.INVALID_PARAMS
     data = Raw(refusal.data) if _is_harmless(refusal.data) else UNSET
-    return RpcError(code, observe.redacted(str(refusal), DEFAULTS.refusal_data_bytes), data)
+    return RpcError(code, observe.redacted(str(refusal), DEFAULTS.stderr_tail_bytes), data)
 
 
 def _is_harmless(data: bytes) -> bool:
@@ -55,7 +55,8 @@ def failed(fault: Fault, server: ServerIdentifier, method: str) -> RpcError:
     """Why there is no answer of the server."""
     place = {"toolbox": server.toolbox, "server": server.server}
     text = f"{shown(method)} of server '{shown(server.server)}' (toolbox '{shown(server.toolbox)}') failed: {fault}"
-    return RpcError(jsonrpc.SERVER_FAILED, text, {"code": fault.code, **place, **_retry(fault)})
+    hint = f"\n{fault.hint}" if fault.hint else ""
+    return RpcError(jsonrpc.SERVER_FAILED, f"{text}{hint}", {"code": fault.code, **place, **_retry(fault)})
 
 
 def as_rpc_error(error: WorkbenchError) -> RpcError:

@@ -109,6 +109,8 @@ class Peer:
             sent = True
             return await pending.future
         except (asyncio.CancelledError, CallTimeout) as ending:
+            if not sent and isinstance(ending, CallTimeout):
+                ending.hint = "The server does not read what it is sent; it may be stuck."
             if sent and cancellable and self._fault is None and id_ in self._pending:
                 reason = "the caller cancelled it" if isinstance(ending, asyncio.CancelledError) else str(ending)
                 self.notify(CANCELLED, {"requestId": id_, "reason": reason})
