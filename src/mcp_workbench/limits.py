@@ -43,8 +43,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Its first rest, after which it is tried once; each further failure makes the rest longer by this."""
     rest_most_seconds: float = 300.0
     """The longest rest. It never ends for good: a server that heals is found within five minutes."""
-    alive_seconds: float = 10.0
-    """A server that was silent through a whole call is asked whether it lives, and has this long to say anything."""
+    steady_seconds: float = 30.0
+    """A connection that lasted this long was a good one, and what failed before it is forgotten."""
+    alive_seconds: float = 30.0
+    """A server that was silent through a whole call is asked whether it lives, and has this long to say anything,
+    or what was left of the call's time where its client gave up before."""
     idle_timeout_seconds: float = 0.0
     """When a server that nobody uses is stopped; 0 is never: a browser or a shell would lose its state."""
 

@@ -52,14 +52,23 @@ class Channel(Protocol):
         idle_seconds: float = 0,
         hard_seconds: float = 0,
         cancellable: bool = True,
+        lenient: bool = False,
     ) -> Coroutine[Any, Any, Raw]:
-        """Send a request and return its raw result."""
+        """Send a request and return its raw result.
+
+        `lenient`: of an answer that is nested too deep to be read, the deepest is left out.
+        """
         ...
 
     def notify(self, method: str, params: Params) -> None: ...
 
     def listen(self, inbound: Inbound) -> None:
         """Hand what the server starts to `inbound`, in order."""
+        ...
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the server waits for a client now."""
         ...
 
     @property

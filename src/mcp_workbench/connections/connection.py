@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any
 
 from msgspec import Raw
@@ -19,7 +20,7 @@ from mcp_workbench.connections.negotiate import Agreement
 from mcp_workbench.connections.questions import Questions
 from mcp_workbench.connections.rounds import answered, is_question
 from mcp_workbench.connections.slots import Slots
-from mcp_workbench.errors import CallTimeout, ServerRefused
+from mcp_workbench.errors import CallTimeout, Fault, ServerRefused
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
@@ -50,6 +51,7 @@ class Connection:
         caller: Caller | None = None,
         idle_seconds: float = 0,
         hard_seconds: float = 0,
+        lenient: bool = False,
     ) -> Coroutine[Any, Any, Raw]:
         """As `Channel.request`, with what the server's era wants in every request.
 
@@ -64,7 +66,13 @@ class Connection:
                 level = caller.log_level
         stamped = self.agreement.stamp(params, level, caller.capabilities if caller is not None else None)
         return self.channel.request(
-            method, stamped, on_progress, owner=exchange, idle_seconds=idle_seconds, hard_seconds=hard_seconds
+            method,
+            stamped,
+            on_progress,
+            owner=exchange,
+            idle_seconds=idle_seconds,
+            hard_seconds=hard_seconds,
+            lenient=lenient,
         )
 
     async def forward(self, method: str, params: Params, exchange: Exchange | None) -> Raw:
@@ -90,19 +98,21 @@ class Connection:
                 return _without_type(result) if exchange.caller.modern else result
             if not is_question(result):
                 return result
-            return await answered(
-                result,
-                params,
-                exchange,
-                lambda retry: self._send(method, retry, exchange),
-                self._limits,
-                began=began,
-            )
+            return await self._answered(result, method, params, exchange, began)
         except (asyncio.CancelledError, CallTimeout):
             self.questions.take_back(exchange)
             raise
         finally:
             self.questions.end(exchange)
+
+    async def _answered(self, result: Raw, method: str, params: Params, exchange: Exchange, began: float) -> Raw:
+        """What becomes of a modern server's question, put in answer to a request that it has."""
+        try:
+            send = partial(self._send, method, exchange=exchange)
+            return await answered(result, params, exchange, send, self._limits, began=began)
+        except Fault as fault:
+            fault.was_sent = True  # the first time it was, though perhaps not with the answers
+            raise
 
     def set_level(self, level: str) -> None:
         """Which log messages the server shall send, from now on."""

@@ -21,7 +21,13 @@ class Requests(Protocol):
     """Anything that a list can be asked of."""
 
     def request(
-        self, method: str, params: Params, *, caller: Caller | None = None, hard_seconds: float = 0
+        self,
+        method: str,
+        params: Params,
+        *,
+        caller: Caller | None = None,
+        hard_seconds: float = 0,
+        lenient: bool = False,
     ) -> Awaitable[Raw]: ...
 
 
@@ -65,7 +71,8 @@ async def _page(server: Requests, method: str, params: Params, caller: Caller | 
     if seconds <= 0:
         raise ListTimeout(f"it did not answer all of {method} in time")
     try:
-        return await server.request(method, params, caller=caller, hard_seconds=seconds)
+        # One item that is nested too deep is withheld later; the others are good.
+        return await server.request(method, params, caller=caller, hard_seconds=seconds, lenient=True)
     except CallTimeout:
         raise ListTimeout(f"it did not answer {method} within {seconds:.3g} s") from None
     except ServerRefused as refusal:

@@ -72,6 +72,10 @@ class StdioChannel:
     # -- Channel
 
     @property
+    def is_held(self) -> bool:
+        return self._peer.is_held
+
+    @property
     def heard(self) -> int:
         return self._peer.heard
 

@@ -112,6 +112,7 @@ class Supervisor:
         self._calls = 0
         self._users = 0
         self._used_at = 0.0
+        self._began = 0.0
         self._drained: asyncio.Future[None] | None = None
 
     @property
@@ -173,6 +174,9 @@ class Supervisor:
         """
         if not self._slots.take():
             await self._slots.wait()
+            if self._is_closed:
+                self._slots.release()
+                raise ShuttingDown("the workbench is closing")
         self._calls += 1
         try:
             try:
@@ -197,10 +201,9 @@ class Supervisor:
         except ServerRefused:
             self._health.succeeded()
             raise
-        except (CallTimeout, asyncio.CancelledError) as ending:
-            waited = asyncio.get_running_loop().time() - began
-            if isinstance(ending, CallTimeout) or waited >= self._limits.alive_seconds:
-                self._suspect(connection, heard_before)
+        except (CallTimeout, asyncio.CancelledError):
+            if connection.channel.heard == heard_before:
+                self._suspect(connection, asyncio.get_running_loop().time() - began)
             raise
         if self._health.failures:
             self._health.succeeded()
@@ -261,6 +264,7 @@ class Supervisor:
         ready.set_result(connection)
         self._live = connection
         self.touch()
+        self._began = self._used_at
         for events in self._events:
             events.connected(connection, again=self._was_ready)
         self._was_ready = True
@@ -289,6 +293,8 @@ class Supervisor:
         if ended.done() and not self._is_closed:
             fault = ended.result()
             observe.warning("a server ended", server=self._label, code=fault.code, reason=str(fault))
+            if asyncio.get_running_loop().time() - self._began >= self._limits.steady_seconds:
+                self._health.succeeded()
             self._health.failed(fault, was_ready=True)
 
     async def _until_over(self, connection: Connection) -> None:
@@ -304,27 +310,34 @@ class Supervisor:
                 self._used_at = loop.time()
             if loop.time() >= self._used_at + idle:
                 observe.info("a server is stopped, since nobody uses it", server=self._label)
+                self._lost(connection)  # at once: whoever needs it from now on starts another
                 return
 
     # -- whether it lives
 
-    def _suspect(self, connection: Connection, heard_before: int) -> None:
-        """A call got no answer. Where the server has said nothing at all since, see whether it lives."""
-        silent = connection.channel.heard == heard_before and not connection.channel.ended.done()
-        if silent and connection not in self._checks and not self._is_closed:
-            check = asyncio.get_running_loop().create_task(self._check(connection))
-            self._checks[connection] = check
-            check.add_done_callback(lambda _: self._checks.pop(connection, None))
+    def _suspect(self, connection: Connection, silent_seconds: float) -> None:
+        """A call ended, and the server has said nothing at all since it began: see whether it lives.
 
-    async def _check(self, connection: Connection) -> None:
+        One that was cancelled early says little: a busy server may be silent for as long as a call may.
+        """
+        over = connection.channel.ended.done() or connection.channel.is_held or self._is_closed
+        if over or connection in self._checks:
+            return
+        limits = self._limits
+        seconds = max(limits.alive_seconds, limits.call_idle_timeout_seconds - silent_seconds)
+        check = asyncio.get_running_loop().create_task(self._check(connection, seconds))
+        self._checks[connection] = check
+        check.add_done_callback(lambda _: self._checks.pop(connection, None))
+
+    async def _check(self, connection: Connection, seconds: float) -> None:
         """Any word of it will do, even a refusal."""
-        before = connection.channel.heard
+        channel = connection.channel
+        before = channel.heard
         method = "server/discover" if connection.agreement.modern else "ping"
-        seconds = self._limits.alive_seconds
         with contextlib.suppress(Fault):
             await connection.request(method, {}, caller=self._caller, hard_seconds=seconds)
-        if connection.channel.heard == before and not connection.channel.ended.done():
-            connection.channel.give_up(Unresponsive(f"it said nothing for {seconds:g} s, not even to a {method}"))
+        if channel.heard == before and not channel.is_held and not channel.ended.done():
+            channel.give_up(Unresponsive(f"it said nothing for {seconds:.0f} s, not even to a {method}"))
 
     async def _open(self) -> Connection:
         if self._modern is not None or self._dies_anyway:

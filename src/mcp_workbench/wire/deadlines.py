@@ -22,11 +22,13 @@ _NEVER = float("inf")
 class Pending:
     """A request of ours that waits for its answer."""
 
-    __slots__ = ("future", "hard_at", "hard_seconds", "idle_seconds", "method", "on_progress", "owner", "quiet_since")
+    __slots__ = ("future", "hard_at", "hard_seconds", "idle_seconds", "lenient", "on_progress", "owner", "quiet_since")
 
-    def __init__(self, method: str, future: asyncio.Future[Raw], on_progress: OnProgress | None, owner: object) -> None:
-        self.method = method
+    def __init__(
+        self, future: asyncio.Future[Raw], on_progress: OnProgress | None, owner: object, *, lenient: bool = False
+    ) -> None:
         self.future = future
+        self.lenient = lenient
         self.on_progress = on_progress
         self.owner = owner
         self.quiet_since = 0.0
@@ -62,6 +64,11 @@ class Deadlines:
         pending.hard_at = now + pending.hard_seconds
         if pending.due < self._timer_due:
             self._arm(pending.due)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the other side waits for somebody else now."""
+        return bool(self._holds)
 
     @contextlib.contextmanager
     def held(self, owner: object = None) -> Generator[None]:

@@ -153,6 +153,11 @@ class LineWriter(asyncio.BaseProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.WriteTransport", transport)
 
+    @property
+    def is_closed(self) -> bool:
+        """What is written now reaches nobody."""
+        return self._closed
+
     def write(self, line: bytes) -> None:
         if self._closed:
             return

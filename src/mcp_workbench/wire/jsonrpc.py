@@ -164,8 +164,9 @@ def cut_nesting(line: bytes) -> bytes:
         return line
     most = DEFAULTS.cut_depth
     pieces: list[bytes] = []
-    depth = at = 0
-    for run in re.finditer(_BRACKETS, line):
+    depth = at = end = 0
+    brackets = re.compile(_BRACKETS)
+    while (run := brackets.match(line, end)) is not None:
         begin, end = run.span(1)
         if line[begin] in b"[{":
             if depth < most <= depth + end - begin:

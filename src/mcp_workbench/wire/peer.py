@@ -87,21 +87,22 @@ class Peer:
         idle_seconds: float = 0,
         hard_seconds: float = 0,
         cancellable: bool = True,
+        lenient: bool = False,
     ) -> Raw:
         """Send a request and return its raw result; the other side's progress goes to `on_progress`.
 
         Raises the `Fault` that ended it: `ServerRefused` for a JSON-RPC error, `CallTimeout` after
         `idle_seconds` of silence (progress is none) or `hard_seconds` in all, or whatever ended the
-        connection. A deadline of 0 is none.
+        connection. A deadline of 0 is none. For `lenient` see `Channel.request`.
         """
         if self._deaf is not None:
             raise self._deaf.unsent()
         id_ = self._new_id()
-        pending = self._pending[id_] = Pending(method, self._loop.create_future(), on_progress, owner)
+        pending = self._pending[id_] = Pending(self._loop.create_future(), on_progress, owner, lenient=lenient)
         self._deadlines.set(pending, idle_seconds, hard_seconds)
         sent = False
         try:
-            if self._writer.congested:
+            if self._writer.congested or self._writer.is_closed:
                 await self._until_writable(pending)
             if idle_seconds or on_progress is not None:
                 params = _with_token(params, id_)  # progress restarts the idle deadline, so ask for it
@@ -120,6 +121,11 @@ class Peer:
 
     def notify(self, method: str, params: Params) -> None:
         self._writer.write(jsonrpc.notification_line(method, params))
+
+    @property
+    def is_held(self) -> bool:
+        """The other side waits for somebody else now."""
+        return self._deadlines.is_held
 
     @property
     def congested(self) -> bool:
@@ -176,12 +182,12 @@ class Peer:
         return frozenset(self._inbound.values())
 
     def _read(self, line: bytes) -> Message:
-        """The message on a line. In a list one item may be nested too deep to be read; the others are good."""
+        """The message on a line, as far as it can be read where that is good enough."""
         try:
             return jsonrpc.read(line)
         except Unreadable as problem:
             ids = jsonrpc.recover_ids(line, self._pending.__contains__) if problem.is_deep else []
-            if not ids or not self._pending[ids[0]].method.endswith("/list"):
+            if not ids or not self._pending[ids[0]].lenient:
                 raise
             return jsonrpc.read(jsonrpc.cut_nesting(line))
 
@@ -222,9 +228,9 @@ class Peer:
             await asyncio.wait((drained, pending.future), return_when=asyncio.FIRST_COMPLETED)
         finally:
             drained.cancel()
-        if pending.future.done():
+        if pending.future.done() or self._writer.is_closed:
             try:
-                pending.future.result()
+                await pending.future  # why the connection ends comes soon after its end
             except Fault as fault:
                 raise fault if isinstance(fault, CallTimeout) else fault.unsent() from None
 
