@@ -2,12 +2,15 @@
 # make test    set up and run every test
 # make check   linters, types, the direction of imports
 # make bench   measure it beside other programs
+# make fuzz    any bytes and shapes, for long: make fuzz EXAMPLES=20000
+# make nemesis a random run of faults: make nemesis SECONDS=600 SEED=7
 
 PYTHON ?= python3
 BIN := .venv/bin
+WORKERS ?= auto
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check format bench schema clean help
+.PHONY: demo test check format bench fuzz nemesis schema clean help
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -17,7 +20,7 @@ demo: .venv/run
 
 test: .venv/dev
 	$(BIN)/python tests/e2e/install.py
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) $(ARGS)
 
 check: .venv/dev
 	$(BIN)/ruff check .
@@ -32,6 +35,12 @@ format: .venv/dev
 bench: .venv/run
 	$(BIN)/python benchmarks/gateway.py $(ARGS)
 	$(BIN)/python benchmarks/routing.py
+
+nemesis: .venv/dev
+	$(BIN)/python -m tests.nemesis.run --seconds $(or $(SECONDS),60) $(if $(SEED),--seed $(SEED))
+
+fuzz: .venv/dev
+	FUZZ_EXAMPLES=$(or $(EXAMPLES),5000) $(BIN)/python -m pytest tests/fuzz --timeout 0 $(ARGS)
 
 schema: .venv/run
 	$(BIN)/mcp-workbench schema > workbench-config.schema.json

@@ -1,20 +1,62 @@
-"""What every test gets: `async def` tests run in a loop of their own, and under CI a skip is a failure."""
+"""What every test gets: `async def` tests run in a loop of their own, and under CI a skip is a failure.
+
+`make test` runs tests in several processes at once (pytest-xdist). A test knows nothing of the others: its files are
+in its `tmp_path`, and its processes are found by a marker.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
 import os
+import signal
+import sys
+from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
 
 IN_CI = os.environ.get("CI") == "true"
+
+# The tests start more than a thousand programs: without cached bytecode each would compile the package anew.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# A shell that runs us in the background has us ignore interrupts, and so would every program that a test interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# How long an example takes tells how busy the machine is; tests that are about time measure processor time.
+settings.register_profile("busy", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "requirement(number, ...): the requirements of tests/requirements.py that it holds"
     )
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are processors: tests also wait."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, 8) + 1
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
+    """With `--dist load`, which is what `-n` means."""
+    return OneByOne(config, log) if config.getoption("dist") == "load" else None
+
+
+class OneByOne(LoadScopeScheduling):
+    """Hands out one test at a time; but as a whole, and first, the modules whose tests share runs of other programs."""
+
+    SHARING = ("test_inspector.py", "test_typescript_clients.py")
+
+    def _split_scope(self, nodeid: str) -> str:
+        module, _, _ = nodeid.partition("::")
+        return module if module.endswith(self.SHARING) else nodeid
 
 
 @pytest.hookimpl(tryfirst=True)

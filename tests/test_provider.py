@@ -51,14 +51,15 @@ async def test_a_changed_list_that_cannot_be_read_leaves_the_one_of_this_connect
         await wait_until(lambda: len(received(log, "tools/list")) >= 2, what="the refresh")
         assert names(await bench.open("dev")) == ["echo", "change"]
         assert await bench.use(tool("fs", "echo"))
-        assert time.monotonic() - since < 5
+        assert time.monotonic() - since < bench.limits.list_page_timeout_seconds - 5
     assert len(starts(log)) == 1
 
 
 @pytest.mark.parametrize("what", ["open", "use"])
 async def test_whoever_comes_right_after_a_change_sees_it_at_once(what: str, tmp_path: Path):
     """The interval between two listings is for storms, not for a caller."""
-    async with workbench(tmp_path, {"dev": {"fs": rogue("changed_list", "lists")}}) as bench:
+    boxes = {"dev": {"fs": rogue("changed_list", "lists")}}
+    async with workbench(tmp_path, boxes, refresh_wait_seconds=20.0, relist_interval_seconds=20.0) as bench:
         await bench.open("dev")
         await bench.use(tool("fs", "change"))
         since = time.monotonic()

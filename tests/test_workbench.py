@@ -190,8 +190,9 @@ async def test_if_every_server_fails_the_toolbox_does(tmp_path: Path):
 
 async def test_an_open_answers_at_its_deadline_and_the_next_one_adds_what_was_still_starting(tmp_path: Path):
     log = tmp_path / "log"
-    servers = {"slow": rogue("slow_start", 2.5, log=log), "good": rogue()}
-    async with workbench(tmp_path, {"dev": servers}, open_timeout_seconds=1.5) as bench:
+    servers = {"slow": rogue("slow_start", 0.6, log=log), "good": rogue()}
+    async with workbench(tmp_path, {"dev": servers}, open_timeout_seconds=0.3) as bench:
+        await bench.use(tool("good", "echo"))
         opened = await bench.open("dev")
         assert names(opened) == [("good", "echo"), ("good", "nonce")]
         (failure,) = opened.failed

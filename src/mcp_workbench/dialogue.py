@@ -33,6 +33,11 @@ class Dialogue:
         self._limits = limits
         self._open = 0
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether the client has not answered yet what the server asks."""
+        return self._open > 0
+
     # -- notifications
 
     def notified(self, connection: Connection, method: str, params: dict[str, Raw]) -> None:

@@ -24,6 +24,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How long `server/discover` may stay unanswered before `initialize` is sent too: old servers
     that ignore unknown requests would otherwise cost their whole startup limit."""
 
+    progress_step: float = 0.001
+    """How much progress we report each time: hundreds of them are less than a server's first."""
     start_progress_seconds: float = 5.0
     """How often a client that asked for progress hears that its server is still starting: hosts that wait
     for signs of life give up after 10 s at the earliest."""
@@ -143,8 +145,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The longest first answer that is written before the event loop runs: half an empty pipe."""
     read_chunk_bytes: int = 256 * 1024
     """One read from a pipe: four times the default pipe size of Linux."""
-    repair_bytes: int = 1024 * 1024
-    """The longest message in which broken surrogate pairs are repaired: 50 ms of regex at worst."""
+    repair_bytes: int = 256 * 1024
+    """The longest message in which broken surrogate pairs are repaired: 90 ms of regex at worst."""
     cut_depth: int = 128
     """Where an item of a list that is nested too deep to be read is cut: twice what is accepted, so it is withheld."""
     cut_bytes: int = 512 * 1024
@@ -215,6 +217,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Characters in a toolbox or server name."""
     secret_length: int = 6
     """Shorter values are not redacted: `1` or `true` would black out every log line."""
+    escape_layers: int = 3
+    """Escapes within escapes that are resolved in search of a secret: JSON in JSON has two."""
     secret_piece_length: int = 256
     """A longer secret is looked for in pieces of this length, so that no text is read far beyond what is shown."""
     few_patterns: int = 500

@@ -105,10 +105,17 @@ def guard(secrets: Callable[[], Iterable[str]]) -> None:
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next
         where = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace is not None else None
-        error("unexpected", error=repr(value) if value is not None else kind.__name__, where=where)
+        error("unexpected", error=_described(kind, value), where=where)
 
     sys.excepthook = report
     sys.unraisablehook = lambda it: report(it.exc_type, it.exc_value, it.exc_traceback)
+
+
+def _described(kind: type[BaseException], value: BaseException | None) -> str:
+    try:
+        return repr(value) if value is not None else kind.__name__
+    except Exception:  # noqa: BLE001 -- an error in its own description would bring the traceback back
+        return kind.__name__
 
 
 def redacted(text: str, length: int | None = None) -> str:

@@ -204,7 +204,7 @@ class Provider:
 
     @property
     def is_waiting(self) -> bool:
-        return self.subscriptions.is_used
+        return self.subscriptions.is_used or self._dialogue.is_asking
 
     def _announced(self, kind: str | None) -> tuple[Listing[Any], ...]:
         """The lists that an announcement of this kind is about."""

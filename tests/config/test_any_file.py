@@ -19,10 +19,12 @@ from mcp_workbench.limits import Limits
 same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
+@pytest.mark.row("C3")
 def test_c3_a_byte_order_mark_is_accepted(load, toolbox):
     assert load(b"\xef\xbb\xbf" + toolbox('{"command": "x"}').encode())
 
 
+@pytest.mark.row("C3")
 @pytest.mark.parametrize(
     ("content", "line", "column", "problem"),
     [
@@ -55,6 +57,7 @@ def path_error(path) -> ConfigError:
     return caught.value
 
 
+@pytest.mark.row("C3")
 def test_c3_a_large_file_is_refused_before_it_is_read(tmp_path):
     path = tmp_path / "big"
     with path.open("wb") as file:
@@ -62,6 +65,7 @@ def test_c3_a_large_file_is_refused_before_it_is_read(tmp_path):
     assert "larger than 4194304 bytes" in path_error(path).problem
 
 
+@pytest.mark.row("C3")
 def test_c3_a_file_without_a_size_is_read_up_to_the_cap():
     with pytest.raises(ConfigError, match="larger than 3 bytes"):
         load_config(
@@ -69,6 +73,7 @@ def test_c3_a_file_without_a_size_is_read_up_to_the_cap():
         )
 
 
+@pytest.mark.row("C3")
 def test_c3_what_is_no_file_is_refused_at_once(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "loop").symlink_to("loop")
@@ -83,6 +88,7 @@ def test_c3_what_is_no_file_is_refused_at_once(tmp_path):
     assert path_error("").problem
 
 
+@pytest.mark.row("C3")
 def test_c3_an_unreadable_file_says_so(tmp_path, monkeypatch):
     def refuse(*_):
         raise PermissionError(13, "Permission denied")
@@ -93,6 +99,7 @@ def test_c3_an_unreadable_file_says_so(tmp_path, monkeypatch):
     assert "chmod u+r" in error.hint
 
 
+@pytest.mark.row("C3")
 def test_c3_a_file_that_fails_while_it_is_read_says_so(tmp_path, monkeypatch):
     def fail(*_):
         raise OSError(5, "Input/output error")
@@ -119,6 +126,7 @@ fragments = st.sampled_from(
 )  # fmt: skip
 
 
+@pytest.mark.row("C3")
 @same_folder
 @given(st.binary(max_size=200) | st.lists(fragments, max_size=40).map(lambda parts: "".join(parts).encode()))
 def test_c3_whatever_the_bytes_only_a_config_error_escapes(load, content):
@@ -148,6 +156,7 @@ entries = st.dictionaries(
 )
 
 
+@pytest.mark.row("C3")
 @same_folder
 @given(
     shapes

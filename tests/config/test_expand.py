@@ -39,6 +39,7 @@ def test_references_are_replaced(value, text):
     assert expansion.missing == ()
 
 
+@pytest.mark.row("C4")
 def test_c4_a_missing_variable_is_named():
     assert expand("${NONE}/${A}/${OTHER}", ENVIRON).missing == ("NONE", "OTHER")
 
@@ -47,6 +48,7 @@ def test_what_the_environment_brought_in_is_known_and_defaults_are_not():
     assert expand("${A} ${NONE:-default} $${A}", ENVIRON).used == {"A": "alpha"}
 
 
+@pytest.mark.row("C4")
 @pytest.mark.parametrize(
     ("value", "problem", "hint"),
     [
@@ -78,6 +80,7 @@ def test_a_malformed_reference_is_not_repeated():
     assert "hunter2" not in str(caught.value) + caught.value.hint
 
 
+@pytest.mark.row("C4")
 @given(st.text(alphabet="${}AB:-x", max_size=20))
 def test_c4_expanded_text_is_never_expanded_again(brought):
     assert expand("<${VAR}>", {"VAR": brought, "A": "never", "B": "never", "AB": "never"}).text == f"<{brought}>"

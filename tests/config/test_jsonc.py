@@ -166,6 +166,7 @@ def test_a_syntax_error_tells_its_place_and_what_to_do(text, line, column, path,
     assert "\n" not in str(error)
 
 
+@pytest.mark.row("C2")
 def test_c2_duplicate_keys_are_an_error_with_both_positions():
     error = failure('{"servers": {\n  "a": 1,\n  "b": 2,\n    "a": 3}}')
     assert (error.line, error.column, error.path) == (4, 5, "servers.a")
@@ -173,10 +174,12 @@ def test_c2_duplicate_keys_are_an_error_with_both_positions():
     assert error.hint == "Keep one of the two."
 
 
+@pytest.mark.row("C2")
 def test_c2_keys_that_are_equal_after_unescaping_are_duplicates():
     assert "duplicate key" in failure('{"a": 1, "\\u0061": 2}').problem
 
 
+@pytest.mark.row("C3")
 def test_c3_nesting_beyond_the_cap_is_an_error():
     error = failure("[" * 100_000)
     assert (error.line, error.column) == (1, 65)

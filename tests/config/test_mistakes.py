@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 
+@pytest.mark.row("C1")
 @pytest.mark.parametrize(
     ("entry", "column", "path", "problem", "hint"),
     [
@@ -66,6 +67,7 @@ def test_c1_a_mistake_in_a_server_tells_its_place_and_the_nearest_key(
     assert hint in error.hint
 
 
+@pytest.mark.row("C1")
 @pytest.mark.parametrize(
     ("text", "column", "path", "problem", "hint"),
     [
@@ -108,6 +110,7 @@ def test_c1_a_mistake_in_the_shape_tells_its_place_and_what_to_do(failure, text,
     assert hint in error.hint
 
 
+@pytest.mark.row("C2")
 def test_c2_duplicate_keys_name_both_places(failure, toolbox):
     error = failure(toolbox('{"command": "x",\n "args": [],\n  "args": []}'))
     assert (error.line, error.column, error.path) == (4, 3, "toolboxes.dev.mcpServers.fs.args")

@@ -26,6 +26,7 @@ class FakeChannel:
         self.notified: list[str] = []
         self.waiting: dict[str, asyncio.Future[Raw]] = {}
         self.heard = 0
+        self.is_held = False
         self.ended: asyncio.Future[Fault] = asyncio.get_running_loop().create_future()
 
     async def request(self, method: str, params: Any, on_progress: OnProgress | None = None, **options: Any) -> Raw:

@@ -34,8 +34,16 @@ class Pages:
         self.cursors: list[str | None] = []
         self.seconds: list[float] = []
 
-    async def request(self, method: str, params: Any, *, caller: Caller | None = None, hard_seconds: float = 0) -> Raw:
-        assert (method, caller) == ("tools/list", None)
+    async def request(
+        self,
+        method: str,
+        params: Any,
+        *,
+        caller: Caller | None = None,
+        hard_seconds: float = 0,
+        lenient: bool = False,
+    ) -> Raw:
+        assert (method, caller, lenient) == ("tools/list", None, True)
         cursor = params.get("cursor")
         self.cursors.append(cursor)
         self.seconds.append(hard_seconds)

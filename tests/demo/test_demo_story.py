@@ -11,6 +11,10 @@ import pytest
 from mcp_workbench.demo import story, toolboxes
 from mcp_workbench.demo.processes import running_servers
 from tests.demo.lines import SOURCES
+from tests.support.lag import LagProbe
+
+MESSAGES = 20
+"""About as many as the tour sends one after the other."""
 
 
 @pytest.fixture(autouse=True)
@@ -48,9 +52,12 @@ async def test_the_tour_starts_servers_only_when_they_are_needed():
 
 
 async def test_the_tour_takes_less_than_five_seconds():
-    started = time.perf_counter()
-    assert await story.run(StringIO()) == 0
-    assert time.perf_counter() - started < 5
+    async with LagProbe() as lag:
+        started = time.perf_counter()
+        assert await story.run(StringIO()) == 0
+        took_seconds = time.perf_counter() - started
+    kept_waiting = lag.worst_seconds - lag.worst_cpu_seconds  # by what else the machine does
+    assert took_seconds < 5 + MESSAGES * max(0.0, kept_waiting)
 
 
 async def test_a_workbench_that_does_not_start_is_reported_with_its_log(monkeypatch, demo_folder: Path):

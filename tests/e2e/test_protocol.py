@@ -6,15 +6,16 @@ tests are checked against each other. Where a feature does not exist in a pair, 
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import pytest
 
+from tests.support.lag import LagProbe
 from tests.support.pairs import (
     ABLE,
     ACCEPTED,
@@ -65,6 +66,8 @@ DIGITS = "12345678901234567890.10"
 UPDATED = "notifications/resources/updated"
 LOGGED = "notifications/message"
 PROGRESS = "notifications/progress"
+HOPS = 4
+"""From us to the server and back: on a busy machine each takes as long as it keeps us waiting."""
 
 
 class Covered(NamedTuple):
@@ -238,9 +241,12 @@ async def test_a_cancellation_reaches_the_server_within_a_second(case: Case, cap
         held = host.named("hold", {"file": str(file)}, _meta={"progressToken": "p"})
         number = await host.wire.begin("tools/call", held)
         await host.wire.notification(PROGRESS)
-        async with asyncio.timeout(1):
+        async with LagProbe() as lag:
+            since = time.monotonic()
             await host.wire.notify("notifications/cancelled", {"requestId": number})
             await host.call("count", {})  # the server takes one message after the other
+            took_seconds = time.monotonic() - since
+        assert took_seconds < 1 + HOPS * lag.worst_seconds
         assert file.read_text() == "started\ncancelled\n"
         assert not answer_to(host.wire, number)
 

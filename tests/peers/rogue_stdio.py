@@ -53,7 +53,8 @@ class Peer:
 
     def log(self, event: str, **fields: Any) -> None:
         if path := os.environ.get("ROGUE_LOG"):
-            line = json.dumps({"event": event, "pid": os.getpid(), "mode": self.mode, **fields}) + "\n"
+            stamp = {"event": event, "pid": os.getpid(), "mode": self.mode, "at": time.monotonic()}
+            line = json.dumps({**stamp, **fields}) + "\n"
             log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             os.write(log, line.encode())
             os.close(log)
@@ -163,7 +164,8 @@ MODES["ok"]["notifications/initialized"] = nothing
 TOOLS: dict[str, tuple[str, ...]] = {}
 
 
-# -- starting: exit_at_start, needs FILE, hang_init, slow_start SECONDS, exits_on_probe, silent_probe, sloppy_probe KIND
+# -- starting: exit_at_start, needs FILE, hang_init [stubborn] [daemon], slow_start SECONDS, exits_on_probe,
+# -- silent_probe, sloppy_probe KIND
 
 
 @on("exit_at_start", "start")
@@ -180,6 +182,21 @@ def needs(peer: Peer, message: Message) -> None:
 
 
 on("hang_init", "unknown", "initialize", "tools/list")(nothing)
+
+
+@on("hang_init", "start")
+def hang_with(peer: Peer, message: Message) -> None:
+    """`stubborn`: it heeds neither a signal nor the end of its input. `daemon`: it has left one behind."""
+    if "stubborn" in peer.arguments:
+        ignore_sigterm(peer, message)
+    if "daemon" in peer.arguments:
+        leave_behind(stderr=subprocess.DEVNULL, start_new_session=True)
+
+
+@on("hang_init", "eof")
+def hang_on(peer: Peer, _: Message) -> None:
+    if "stubborn" in peer.arguments:
+        sleep_for_ever()
 
 
 @on("slow_start", "start")
@@ -210,7 +227,7 @@ def sloppy_probe(peer: Peer, request: Message) -> None:
 
 
 # -- listing: hang_list, pages COUNT [SIZE], cursor KIND, duptools, schemas, names, unknown_fields, list_changed,
-# -- changed_list THEN, flap, large_tools COUNT BYTES
+# -- changed_list THEN, flap, storm, large_tools COUNT BYTES
 
 on("hang_list", "tools/list")(nothing)
 
@@ -370,6 +387,33 @@ def flap(peer: Peer, request: Message) -> None:
     sys.exit(0)
 
 
+@on("storm", "tools/list")
+def slow_list(peer: Peer, request: Message) -> None:
+    """Slow enough that a second one would be asked for meanwhile."""
+    peer.log("listing")
+    time.sleep(0.1)
+    list_tools(peer, request)
+    peer.log("listed")
+
+
+@on("storm", "tools/call")
+def storm(peer: Peer, request: Message) -> None:
+    """It says `count` times, a thousand times a second, that its list changed; with the last there is a new tool."""
+    import threading  # noqa: PLC0415 -- only here
+
+    def rage(count: int) -> None:
+        begun = time.monotonic()
+        for number in range(count):
+            if number == count - 1:
+                peer.tools = [*peer.tools, tool("after")]
+            peer.send(method="notifications/tools/list_changed")
+            time.sleep(max(0.0, begun + number / 1000 - time.monotonic()))
+        peer.log("over", seconds=time.monotonic() - begun)
+
+    echo(peer, request)
+    threading.Thread(target=rage, args=(arguments_of(request).get("count", 500),), daemon=True).start()
+
+
 @on("large_tools", "tools/list")
 def large_tools(peer: Peer, request: Message) -> None:
     """Twenty to a page; each with more brackets than the depth that is allowed, so that its depth must be found out."""
@@ -444,14 +488,31 @@ def is_enveloped(peer: Peer, request: Message) -> bool:
 TOOLS["modern"] = ("echo", "grow")
 
 
+# -- modern_never: the same, and `hang` is never answered
+
+MODES["modern_never"] = dict(MODES["modern"])
+
+
+@on("modern_never", "tools/call")
+def modern_never(peer: Peer, request: Message) -> None:
+    if called(request) != "hang":
+        modern_call(peer, request)
+
+
+TOOLS["modern_never"] = ("echo", "hang")
+
+
 # -- calling: crash, never, progress COUNT, asks_sampling, dump_env, is_error, rpc_error, digits
 
 
 @on("crash", "tools/call")
 def crash(peer: Peer, request: Message) -> None:
+    """With the argument `words` these are its last ones; with `signal` that ends it."""
     if called(request) != "crash":
         return echo(peer, request)
-    print(STDERR_TEXT, file=sys.stderr, flush=True)
+    print(arguments_of(request).get("words", STDERR_TEXT), file=sys.stderr, flush=True)
+    if number := arguments_of(request).get("signal"):
+        os.kill(os.getpid(), number)
     sys.exit(3)
 
 
@@ -485,9 +546,18 @@ def progress(peer: Peer, request: Message) -> None:
     echo(peer, request)
 
 
+QUESTIONS: dict[str, Message] = {
+    "sampling/createMessage": {"messages": [], "maxTokens": 1},
+    "elicitation/create": {"message": "Why?", "requestedSchema": {"type": "object", "properties": {}}},
+    "roots/list": {},
+}
+
+
 @on("asks_sampling", "tools/call")
 def asks_sampling(peer: Peer, request: Message) -> None:
-    peer.send(id="question", method="sampling/createMessage", params={"messages": [], "maxTokens": 1})
+    """Or what the argument `method` says."""
+    method = arguments_of(request).get("method", "sampling/createMessage")
+    peer.send(id="question", method=method, params=QUESTIONS[method])
     while True:
         message = json.loads(sys.stdin.buffer.readline())
         peer.log("message", message=message)
@@ -558,7 +628,7 @@ def bigline(peer: Peer, request: Message) -> None:
 def drip(peer: Peer, request: Message) -> None:
     os.write(1, f'{{"jsonrpc":"2.0","id":{json.dumps(request["id"])},"result":{{"content":['.encode())
     while True:
-        os.write(1, b" ")
+        os.write(1, b" " * arguments_of(request).get("bytes", 1))
         time.sleep(0.02)
 
 
@@ -586,10 +656,38 @@ def no_read(peer: Peer, request: Message) -> None:
 def request_flood(peer: Peer, request: Message) -> None:
     """It asks and asks, and reads no answer."""
     list_tools(peer, request)
-    for number in range(int(peer.arguments[0])):
-        peer.send(id=f"{number:01000}", method="ping")
+    for first in range(0, int(peer.arguments[0]), 100):
+        lines = (b'{"jsonrpc":"2.0","id":"%01000d","method":"ping"}\n' % number for number in range(first, first + 100))
+        os.write(1, b"".join(lines))
     peer.log("flooded")
     sleep_for_ever()
+
+
+# -- chatter KIND: short messages without end, as many as fit in one read, before each answer
+
+CHATTER: dict[str, bytes] = {
+    "empty": b"",
+    "scalar": b"1",
+    "noise": b"x",
+    "ping": b'{"jsonrpc":"2.0","id":1,"method":"ping"}',
+    "notice": b'{"jsonrpc":"2.0","method":"x"}',
+    "changed": b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}',
+    "log": b'{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":1}}',
+    "progress": b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":ID,"progress":1}}',
+    "stray": b'{"jsonrpc":"2.0","id":1,"result":{}}',
+    "question": b'{"jsonrpc":"2.0","id":"N","method":"roots/list"}',
+    "cancelled": b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}',
+}
+
+
+@on("chatter", "tools/call")
+def chatter(peer: Peer, request: Message) -> None:
+    line = CHATTER[peer.arguments[0]].replace(b"ID", json.dumps(request["id"]).encode()) + b"\n"
+    for number in range(4):
+        data = b"".join(line.replace(b"N", b"%d-%d" % (number, n)) for n in range(262_144 // len(line)))
+        sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+    echo(peer, request)
 
 
 # -- leak KIND: it repeats its own secret, the variable TOKEN, where it can
@@ -672,7 +770,7 @@ TOOLS["malformed"] = ("echo", "raw", *MALFORMED)
 TOOLS["texts"] = tuple(TEXTS)
 
 
-# -- answers that nobody asked for: twice, to a future id, to an unknown id
+# -- answers that nobody asked for: twice, to a future id, to an unknown id; answers to another call
 
 
 @on("replies", "tools/call")
@@ -691,7 +789,18 @@ def replies(peer: Peer, request: Message) -> None:
 TOOLS["replies"] = ("echo", "twice", "future", "unknown")
 
 
-# -- processes: grandchild, daemon, ignore_eof, slow_eof SECONDS, ignore_sigterm (and end of file), clobber (that too)
+@on("swap", "tools/call")
+def swap(peer: Peer, request: Message) -> None:
+    """It answers calls in pairs, each with what the other one is to hear."""
+    peer.owed.append(request)
+    if len(peer.owed) == 2:
+        one, other = peer.owed
+        peer.owed = []
+        for mine, theirs in ((one, other), (other, one)):
+            peer.say(mine, str(arguments_of(theirs).get("nonce")))
+
+
+# -- processes: grandchild, daemon, hog, ignore_eof, slow_eof SECONDS, ignore_sigterm (and end of file), clobber (too)
 
 
 def leave_behind(**options: Any) -> int:
@@ -701,12 +810,38 @@ def leave_behind(**options: Any) -> int:
 
 @on("grandchild", "tools/call")
 def grandchild(peer: Peer, request: Message) -> None:
-    peer.say(request, str(leave_behind(stderr=subprocess.DEVNULL)))
+    """With the argument `bare` it inherits nothing of the environment."""
+    environment = {"env": {}} if arguments_of(request).get("bare") else {}
+    peer.say(request, str(leave_behind(stderr=subprocess.DEVNULL, **environment)))
 
 
 @on("daemon", "tools/call")
 def daemon(peer: Peer, request: Message) -> None:
     peer.say(request, str(leave_behind(stderr=subprocess.DEVNULL, start_new_session=True)))
+
+
+@on("hog", "start")
+def limited(peer: Peer, _: Message) -> None:
+    """As a user limits what a server may take, so that the machine lives."""
+    import resource  # noqa: PLC0415 -- only here
+
+    resource.setrlimit(resource.RLIMIT_AS, (256 * 1024 * 1024,) * 2)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+@on("hog", "tools/call")
+def hog(peer: Peer, request: Message) -> None:
+    """`eat` takes memory until there is none; `fork` starts `count` processes that heed no hint."""
+    if called(request) == "eat":
+        peer.owed = [{"x": bytearray(1024 * 1024)} for _ in range(10_000)]
+    for _ in range(arguments_of(request).get("count", 20) if called(request) == "fork" else 0):
+        if os.fork() == 0:
+            ignore_sigterm(peer, request)
+            sleep_for_ever()
+    echo(peer, request)
+
+
+TOOLS["hog"] = ("echo", "fork", "eat")
 
 
 @on("ignore_eof", "eof")
@@ -742,6 +877,184 @@ def clobber(peer: Peer, message: Message) -> None:
 
 
 on("clobber", "eof")(ignore_eof)
+
+
+# -- names_of FILE, impostor NAME, modern_impostor NAME, crowd, says, refuses METHOD: names, numbers and texts of a test
+
+
+@on("names_of", "start")
+def names_of(peer: Peer, _: Message) -> None:
+    """Its tools are those that the file lists."""
+    with open(peer.arguments[0], encoding="utf-8") as file:  # noqa: PTH123 -- stdlib peer
+        peer.tools = [tool(name) for name in json.load(file)]
+
+
+@on("impostor", "initialize")
+def impostor(peer: Peer, request: Message) -> None:
+    peer.answer(
+        request,
+        {
+            "protocolVersion": request["params"]["protocolVersion"],
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": peer.arguments[0], "title": peer.arguments[0], "version": "1"},
+        },
+    )
+
+
+MODES["modern_impostor"] = dict(MODES["modern"], start=nothing)
+
+
+@on("modern_impostor", "server/discover")
+def modern_impostor(peer: Peer, request: Message) -> None:
+    info = {"name": peer.arguments[0], "title": peer.arguments[0], "version": "1"}
+    meta = {"io.modelcontextprotocol/serverInfo": info}
+    capabilities: Message = {"tools": {}}
+    peer.answer(request, {"supportedVersions": [MODERN], "capabilities": capabilities, "_meta": meta})
+
+
+@on("crowd", "start")
+def crowd(peer: Peer, _: Message) -> None:
+    """A thread answers call by call, each with how many there were at once, at most, so far."""
+    import threading  # noqa: PLC0415 -- slow to import
+
+    def answer_all() -> None:
+        while True:
+            time.sleep(0.001)  # so that those that are allowed to can come
+            if peer.owed:
+                peer.say(peer.owed.pop(0), str(MOST[0]))
+
+    threading.Thread(target=answer_all, daemon=True).start()
+
+
+@on("crowd", "tools/call")
+def join_crowd(peer: Peer, request: Message) -> None:
+    peer.owed.append(request)
+    MOST[0] = max(MOST[0], len(peer.owed))
+
+
+MOST = [0]
+
+
+@on("says", "tools/call")
+def says(peer: Peer, request: Message) -> None:
+    """The tool is where it is said, the argument `text` what; where that ends no call, the call is echoed."""
+    text = arguments_of(request)["text"]
+    match called(request):
+        case "stderr":
+            os.write(2, text.encode() + b"\n")
+        case "noise":
+            peer.raw(text.replace("\n", "\r").encode())
+        case "notice":
+            peer.send(method=text, params={})
+        case "question":
+            peer.send(id=text, method=text)
+        case "stray":
+            peer.send(id=text, result={})
+        case "error":
+            return peer.send(id=request["id"], error={"code": -1, "message": text})
+        case "version":
+            return peer.raw(json.dumps({"jsonrpc": text, "id": request["id"], "result": {}}).encode())
+        case "exit":
+            os.write(2, text.encode())
+            sys.exit(3)
+    return echo(peer, request)
+
+
+@on("refuses", "initialize", "tools/list")
+def refuses(peer: Peer, request: Message) -> None:
+    """The method that the argument names, with a long text and its own secret, the variable TOKEN."""
+    if request["method"] == peer.arguments[0]:
+        text = f"bad key {os.environ['TOKEN']} " + "x" * 100_000
+        return peer.send(id=request["id"], error={"code": -1, "message": text})
+    return MODES["ok"][request["method"]](peer, request)
+
+
+TOOLS["says"] = SAYS = ("stderr", "noise", "notice", "question", "stray", "error", "version", "exit")
+
+
+# -- spill [EVENT [FILE]]: it says the text that a call gives it (`text`, or the value of `variable`) where the tool's
+# -- name says. With an EVENT it does so by itself, in its first steps, with the text in FILE, or with its environment
+
+
+def text_to_spill(peer: Peer, request: Message) -> str:
+    given = arguments_of(request) if request else {}
+    if "variable" in given:
+        return os.environ[given["variable"]]
+    if "text" in given:
+        return str(given["text"])
+    if len(peer.arguments) > 1:
+        with open(peer.arguments[1], encoding="utf-8") as file:  # noqa: PTH123 -- stdlib peer
+            return file.read()
+    return repr(dict(os.environ))
+
+
+def spill_stderr(text: str) -> None:
+    os.write(2, os.fsencode(text) + b"\n")
+
+
+def spill_and_die(text: str) -> None:
+    raise RuntimeError(text)
+
+
+SPILLS: dict[str, Callable[[str], Any]] = {"stderr": spill_stderr, "exit": sys.exit, "exception": spill_and_die}
+"""Beside the protocol."""
+ANSWERS: dict[str, Callable[[str], Message]] = {
+    "message": lambda text: {"error": {"code": -32050, "message": text}},
+    "data": lambda text: {"error": {"code": -32050, "message": "no", "data": {"detail": [text]}}},
+    "no_error": lambda text: {"error": text},
+    "no_object": lambda text: {"result": text},
+    "jsonrpc": lambda text: {"jsonrpc": text, "result": {}},
+    "neither": lambda text: {"x": text},
+    "complaint": lambda text: {"id": None, "error": {"code": -32700, "message": text}},
+    "stray": lambda text: {"id": text, "result": {}},
+    "method": lambda text: {"id": "q", "method": text},
+    "notice": lambda text: {"id": None, "method": text, "params": text},
+}
+"""Instead of an answer."""
+
+
+@on("spill", "tools/call")
+def spill(peer: Peer, request: Message) -> None:
+    place, text = called(request), text_to_spill(peer, request)
+    if place in ANSWERS:
+        peer.raw(json.dumps({"jsonrpc": "2.0", "id": request["id"]} | ANSWERS[place](text)).encode())
+    elif place == "raw":
+        peer.raw(text.replace("@ID@", json.dumps(request["id"])).encode())
+    elif place in SPILLS:
+        SPILLS[place](text)
+    if place in {"stderr", "stray", "method", "notice", "echo"}:
+        echo(peer, request)
+
+
+@on("spill", "start")
+def spill_at_start(peer: Peer, _: Message) -> None:
+    event = peer.arguments[0] if peer.arguments else ""
+    text = text_to_spill(peer, {})
+    if event in SPILLS:
+        SPILLS[event](text)
+        sys.exit(3)
+    if event == "noise":
+        peer.raw(text.replace("\n", " ").encode("utf-8", "replace"))
+    peer.tools = [tool(name) for name in ("echo", "raw", *SPILLS, *ANSWERS)]
+    if event == "withheld":
+        large = {"d": (text * 100)[:500_000]}
+        peer.tools += [tool("twice", description=text), tool("twice"), tool("large", inputSchema=large)]
+
+
+FIRST_ANSWERS: dict[tuple[str, str], Callable[[str], Message]] = {
+    ("initialize", "version"): lambda text: {"result": {"protocolVersion": text, "capabilities": {}}},
+    ("initialize", "refused"): lambda text: {"error": {"code": -32050, "message": text, "data": text}},
+    ("tools/list", "list"): lambda text: {"error": {"code": -32050, "message": text, "data": text}},
+    ("tools/list", "cursor"): lambda text: {"result": {"tools": [], "nextCursor": text}},
+}
+
+
+@on("spill", "initialize", "tools/list")
+def spill_first(peer: Peer, request: Message) -> None:
+    event = peer.arguments[0] if peer.arguments else ""
+    if (spilled := FIRST_ANSWERS.get((request["method"], event))) is not None:
+        return peer.send(id=request["id"], **spilled(text_to_spill(peer, {})))
+    return MODES["ok"][request["method"]](peer, request)
 
 
 def main() -> None:

@@ -232,7 +232,7 @@ async def test_a_client_that_stops_reading_for_good_is_the_end(tmp_path: Path):
         await wire.open("dev")
         wire.process._transport.get_pipe_transport(1).close()  # type: ignore[attr-defined]
         await wire.send({"jsonrpc": "2.0", "id": 99, "method": "ping"})
-        async with asyncio.timeout(8):
+        async with asyncio.timeout(20):
             assert await wire.process.wait() == 0
         assert census(marker) == []
 

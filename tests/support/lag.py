@@ -10,6 +10,11 @@ from typing import Self
 INTERVAL_SECONDS = 0.005
 
 
+def elapsed(since: float) -> float:
+    """Seconds since a moment of the monotonic clock."""
+    return time.monotonic() - since
+
+
 class LagProbe:
     """`async with LagProbe() as lag: ...; assert lag.worst_seconds < 0.05`
 
@@ -18,11 +23,13 @@ class LagProbe:
     """
 
     def __init__(self) -> None:
+        self.began = time.monotonic()
         self.worst_seconds = 0.0
         self.worst_cpu_seconds = 0.0
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
+        self.began = time.monotonic()
         self._task = asyncio.create_task(self._watch())
         await asyncio.sleep(0)
         return self
@@ -34,6 +41,13 @@ class LagProbe:
         await asyncio.sleep(2 * INTERVAL_SECONDS)  # so that what was held up at the very end is noted too
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
+
+    def is_on_time(self, deadline: float) -> bool:
+        """Whether a deadline of that many seconds, set when this began, has passed just now, within a tenth of it.
+
+        What the machine kept from this process, it kept from the deadline too.
+        """
+        return 0.9 * deadline <= elapsed(self.began) <= 1.1 * deadline + 2 * self.worst_seconds
 
     async def _watch(self) -> None:
         while True:

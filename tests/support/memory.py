@@ -99,6 +99,7 @@ class MemoryChannel:
         self.holds: list[object] = []
         self.congested = False
         self.heard = 0
+        self.is_held = False
         self.ended: asyncio.Future[Fault] = asyncio.get_running_loop().create_future()
 
     async def request(self, method: str, params: Any, on_progress: OnProgress | None = None, **options: Any) -> Raw:

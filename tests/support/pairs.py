@@ -91,7 +91,7 @@ def usual(question: Json) -> Answer:
 
 def whole(era: Era, name: str) -> Server:
     """A server entry that starts the server that does everything."""
-    return {"command": sys.executable, "args": ["-SE", str(PEERS / "whole_server.py"), era, name]}
+    return {"command": sys.executable, "args": ["-SE", str(PEERS / "launch.py"), "whole_server", era, name]}
 
 
 class Host:

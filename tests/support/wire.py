@@ -23,8 +23,8 @@ Json = dict[str, Any]
 HANDSHAKE_VERSION = "2025-11-25"
 MODERN_VERSION = "2026-07-28"
 CLIENT_INFO = {"name": "raw-wire", "version": "1"}
-WAIT_SECONDS = 10.0
-END_SECONDS = 8.0
+WAIT_SECONDS = 30.0
+END_SECONDS = 20.0
 LINE_BYTES = 64 * 1024 * 1024
 SRC = Path(__file__).parents[2] / "src"
 

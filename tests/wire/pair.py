@@ -23,6 +23,7 @@ class MemoryWriter:
     def __init__(self) -> None:
         self.lines: list[bytes] = []
         self.congested = False
+        self.is_closed = False
         self.deliver: Callable[[bytes], None] | None = None
         self._drained = asyncio.Event()
 

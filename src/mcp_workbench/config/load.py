@@ -25,7 +25,7 @@ from mcp_workbench.config.fields import (
 from mcp_workbench.config.jsonc import parse
 from mcp_workbench.config.keys import BOUNDS, ELSEWHERE, ROOT, TOOLBOX
 from mcp_workbench.config.model import Config, ConfigWarning, ServerConfig, ToolboxConfig
-from mcp_workbench.config.servers import Reading, long_times, read_server
+from mcp_workbench.config.servers import Reading, odd_times, read_server
 from mcp_workbench.config.source import Source, read_source
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.nearest import nearest
@@ -66,7 +66,7 @@ def load_config(
         strict=_flag(members, "strict") if strict is None else strict,
         limits=limits,
         bounds=read_bounds(members, BOUNDS),
-        warnings=[*_warn_of_file(source), *long_times(members)],
+        warnings=[*_warn_of_file(source), *odd_times(members, read_bounds(members, BOUNDS))],
     )
     toolboxes = _read_toolboxes(members["toolboxes"], reading) if "toolboxes" in members else _bare(members, reading)
     mode = read_string(members["toolMode"]) if "toolMode" in members else "proxy"

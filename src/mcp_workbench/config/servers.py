@@ -73,7 +73,8 @@ def read_server(place: Place, toolbox: str, name: str, reading: Reading) -> Serv
     for key in (key for key in ROOT_ONLY if key in place.members()):
         raise place.members()[key].key_error(f"'{key}' is not a key of a server", "Move it to the top of the file.")
     members = read_members(place, SERVER, HOST_KEYS)
-    reading.warnings += long_times(members)
+    bounds = {**reading.bounds, **read_bounds(members, BOUNDS)}
+    reading.warnings += odd_times(members, bounds)
     if _is_disabled(members):
         return None
     reading.warnings += [members[key].warning(f"'{key}' {HOST_KEYS[key]}") for key in members if key in HOST_KEYS]
@@ -87,20 +88,24 @@ def read_server(place: Place, toolbox: str, name: str, reading: Reading) -> Serv
         toolbox=toolbox,
         target=target,
         tool_filters=filters,
-        bounds={**reading.bounds, **read_bounds(members, BOUNDS)},
+        bounds=bounds,
         missing=tuple(values.missing),
         secrets=frozenset(values.secrets),
     )
 
 
-def long_times(members: Mapping[str, Place]) -> list[ConfigWarning]:
-    """Times of hours: perhaps they were meant as milliseconds, as some hosts have them."""
+def odd_times(members: Mapping[str, Place], bounds: Mapping[str, float]) -> list[ConfigWarning]:
+    """Times that were perhaps meant as milliseconds, as some hosts have them, and one that another makes useless."""
     times = [members[key.name] for key in BOUNDS if key.unit == "seconds" and key.name in members]
-    return [
+    warnings = [
         time.warning(f"this is {seconds / 3600:.1f} hours; it is a number of seconds")
         for time in times
         if (seconds := read_number(time)) > DEFAULTS.timeout_usual_seconds
     ]
+    longest = bounds.get("call_hard_timeout_seconds", DEFAULTS.call_hard_timeout_seconds)
+    if "callTimeout" in members and read_number(members["callTimeout"]) > longest:
+        warnings.append(members["callTimeout"].warning(f"maxCallTime, {longest:g} s, ends every call before this"))
+    return warnings
 
 
 def _is_disabled(members: Mapping[str, Place]) -> bool:

@@ -40,6 +40,7 @@ class Connection:
         self.agreement = agreement
         self._limits = limits
         self._level: str | None = None
+        self.began = asyncio.get_running_loop().time()
         self.questions = Questions(channel, slots, limits, takes_turns=takes_turns)
 
     def request(

@@ -57,7 +57,7 @@ class Health:
         return max(0.0, seconds)
 
     def trying(self) -> None:
-        """A start begins; `tried`, `failed` or `succeeded` follows."""
+        """A start begins; `tried` follows."""
         self._tries += 1
 
     def tried(self) -> None:

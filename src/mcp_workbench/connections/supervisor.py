@@ -25,6 +25,7 @@ from mcp_workbench import observe
 from mcp_workbench.connections.base import Channel
 from mcp_workbench.connections.connection import Connection
 from mcp_workbench.connections.health import Health
+from mcp_workbench.connections.liveness import Liveness
 from mcp_workbench.connections.negotiate import Agreement, negotiate
 from mcp_workbench.connections.slots import Slots
 from mcp_workbench.errors import (
@@ -101,18 +102,18 @@ class Supervisor:
         self._health = health or Health(limits)
         self._slots = Slots(limits.in_flight, limits.queued, limits.queue_wait_seconds)
         self._owners: set[asyncio.Task[None]] = set()
-        self._checks: dict[Connection, asyncio.Task[None]] = {}
+        self._closings: set[asyncio.Task[None]] = set()
+        self._liveness = Liveness(caller, limits)
         self._closing = asyncio.Event()
         self._is_closed = False
         self._ready: asyncio.Future[Connection] | None = None
         self._live: Connection | None = None
         self._modern: bool | None = None
-        self._dies_anyway = False
+        self._tried_both_ways = False
         self._was_ready = False
         self._calls = 0
         self._users = 0
         self._used_at = 0.0
-        self._began = 0.0
         self._drained: asyncio.Future[None] | None = None
 
     @property
@@ -201,9 +202,11 @@ class Supervisor:
         except ServerRefused:
             self._health.succeeded()
             raise
-        except (CallTimeout, asyncio.CancelledError):
-            if connection.channel.heard == heard_before:
-                self._suspect(connection, asyncio.get_running_loop().time() - began)
+        except (CallTimeout, asyncio.CancelledError) as ending:
+            silent_seconds = asyncio.get_running_loop().time() - began
+            is_long = isinstance(ending, CallTimeout) or silent_seconds >= self._limits.alive_seconds
+            if is_long and connection.channel.heard == heard_before and not self._is_closed:
+                self._liveness.suspect(connection, silent_seconds)
             raise
         if self._health.failures:
             self._health.succeeded()
@@ -217,7 +220,6 @@ class Supervisor:
             yield
         finally:
             self._users -= 1
-            self.touch()
 
     async def close(self) -> None:
         """End the connection and everything that it started; nothing starts after this.
@@ -229,10 +231,9 @@ class Supervisor:
             self._drained = self._drained or asyncio.get_running_loop().create_future()
             await asyncio.wait((self._drained,), timeout=self._limits.drain_seconds)
         self._closing.set()
-        for check in self._checks.values():
-            check.cancel()
-        while self._owners:
-            await asyncio.wait(tuple(self._owners))
+        self._liveness.close()
+        while tasks := self._owners | self._closings:
+            await asyncio.wait(tasks)
 
     # -- the owner task
 
@@ -241,13 +242,10 @@ class Supervisor:
         ready: asyncio.Future[Connection] = loop.create_future()
         ready.add_done_callback(heard)
         self._health.trying()
-        self._keep(loop.create_task(self._own(ready), name=f"owner of {self._label}"))
-        return ready
-
-    def _keep(self, owner: asyncio.Task[None]) -> None:
-        """A task that must be done before everything is closed."""
+        owner = loop.create_task(self._own(ready), name=f"owner of {self._label}")
         self._owners.add(owner)
         owner.add_done_callback(self._owners.discard)
+        return ready
 
     async def _own(self, ready: asyncio.Future[Connection]) -> None:
         """Open the connection, keep it until it ends or we close, then clean up after it."""
@@ -264,7 +262,6 @@ class Supervisor:
         ready.set_result(connection)
         self._live = connection
         self.touch()
-        self._began = self._used_at
         for events in self._events:
             events.connected(connection, again=self._was_ready)
         self._was_ready = True
@@ -272,7 +269,13 @@ class Supervisor:
         with contextlib.suppress(ShuttingDown):
             await self._or_closing(self._until_over(connection))
         self._lost(connection)
-        await connection.channel.close()
+        self._close(connection.channel)
+
+    def _close(self, channel: Channel) -> None:
+        """Have a channel closed. The next start waits for that, and so does our own end."""
+        closing = asyncio.get_running_loop().create_task(channel.close())
+        self._closings.add(closing)
+        closing.add_done_callback(self._closings.discard)
 
     def _failed(self, ready: asyncio.Future[Connection], fault: Fault) -> None:
         self._ready = None
@@ -293,7 +296,8 @@ class Supervisor:
         if ended.done() and not self._is_closed:
             fault = ended.result()
             observe.warning("a server ended", server=self._label, code=fault.code, reason=str(fault))
-            if asyncio.get_running_loop().time() - self._began >= self._limits.steady_seconds:
+            lasted = asyncio.get_running_loop().time() - connection.began
+            if lasted >= self._limits.steady_seconds and not isinstance(fault, Unresponsive):
                 self._health.succeeded()
             self._health.failed(fault, was_ready=True)
 
@@ -313,35 +317,11 @@ class Supervisor:
                 self._lost(connection)  # at once: whoever needs it from now on starts another
                 return
 
-    # -- whether it lives
-
-    def _suspect(self, connection: Connection, silent_seconds: float) -> None:
-        """A call ended, and the server has said nothing at all since it began: see whether it lives.
-
-        One that was cancelled early says little: a busy server may be silent for as long as a call may.
-        """
-        over = connection.channel.ended.done() or connection.channel.is_held or self._is_closed
-        if over or connection in self._checks:
-            return
-        limits = self._limits
-        seconds = max(limits.alive_seconds, limits.call_idle_timeout_seconds - silent_seconds)
-        check = asyncio.get_running_loop().create_task(self._check(connection, seconds))
-        self._checks[connection] = check
-        check.add_done_callback(lambda _: self._checks.pop(connection, None))
-
-    async def _check(self, connection: Connection, seconds: float) -> None:
-        """Any word of it will do, even a refusal."""
-        channel = connection.channel
-        before = channel.heard
-        method = "server/discover" if connection.agreement.modern else "ping"
-        with contextlib.suppress(Fault):
-            await connection.request(method, {}, caller=self._caller, hard_seconds=seconds)
-        if channel.heard == before and not channel.is_held and not channel.ended.done():
-            channel.give_up(Unresponsive(f"it said nothing for {seconds:.0f} s, not even to a {method}"))
+    # -- a start
 
     async def _open(self) -> Connection:
-        if self._modern is not None or self._dies_anyway:
-            modern, self._dies_anyway = self._modern, False
+        if self._modern is not None or self._tried_both_ways:
+            modern, self._tried_both_ways = self._modern, False
             return await self._open_once(modern=modern)
         try:
             return await self._open_once(modern=None)
@@ -351,10 +331,12 @@ class Supervisor:
         try:
             return await self._open_once(modern=False)
         except Fault:
-            self._dies_anyway = True
+            self._tried_both_ways = True
             raise
 
     async def _open_once(self, *, modern: bool | None) -> Connection:
+        while closing := self._closings:
+            await asyncio.wait(tuple(closing))  # it may hold a port, or a lock
         channel = await self._open_channel()
         listener = _Listener(self._events, self._limits)
         channel.listen(listener)
@@ -362,7 +344,7 @@ class Supervisor:
             agreement = await self._agree(channel, modern=modern)
         except BaseException:
             # A server that does not want to end takes seconds; who waits for it need not wait for that.
-            self._keep(asyncio.get_running_loop().create_task(channel.close()))
+            self._close(channel)
             raise
         self._modern = agreement.modern
         takes_turns = self._caller.modern and self._caller.answers_differ and not agreement.modern

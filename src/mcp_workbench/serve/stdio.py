@@ -20,12 +20,13 @@ from msgspec import Raw
 
 from mcp_workbench import observe
 from mcp_workbench.config.model import Config
-from mcp_workbench.errors import Fault, ShuttingDown, WorkbenchError
+from mcp_workbench.errors import Fault, Overloaded, ShuttingDown, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.serve.greeting import Greeting
 from mcp_workbench.serve.session import Session
 from mcp_workbench.surfaces.base import Surface
+from mcp_workbench.surfaces.forwarding import as_rpc_error
 from mcp_workbench.surfaces.hello import EVERYTHING, View
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.exchange import Line
@@ -89,7 +90,7 @@ class StdioFront:
         self._drain = drain
         self._reader = LineReader(self._receive, self._input_ended, limits.message_bytes, last_line=True)
         self._writer = LineWriter(self._output_lost, on_congestion=self._congested)
-        self._peer = Peer(self._writer, self, at_once=limits.client_requests)
+        self._peer = Peer(self._writer, self)
         self._callers = greeting.callers
         self._unread = greeting.unread
         self._session = Session(
@@ -111,6 +112,7 @@ class StdioFront:
         After a signal the client may still be there: what is under way may end by itself, for a moment.
         """
         self._reader.close()
+        self._session.end_subscriptions()
         if self._signals and (serving := self._peer.serving):
             await asyncio.wait(serving, timeout=self._workbench.limits.drain_seconds)
         self._peer.close(ShuttingDown("The workbench is closing"))
@@ -130,6 +132,13 @@ class StdioFront:
     # -- Handler of the client's Peer
 
     def request(self, method: str, params: Raw, line: Line) -> Awaitable[Raw]:
+        if self._peer.load > self._workbench.limits.client_requests:
+            raise as_rpc_error(
+                Overloaded(
+                    f"{self._workbench.limits.client_requests} requests are being answered already",
+                    hint="Try again in a few seconds, with fewer requests at once.",
+                )
+            )
         given = _members(params)
         caller = self._callers.of(method, given)
         work = self._session.handle(caller, line, method, given)

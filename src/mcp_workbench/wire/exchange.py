@@ -27,10 +27,6 @@ OnProgress: TypeAlias = Callable[[dict[str, Raw]], None]
 """Called with the members of a progress notification."""
 
 
-_STEP = 1 / 1024
-"""Of progress that we report: hundreds of them are less than a server's first one."""
-
-
 class Line(Protocol):
     """The wire request that is attached now: what can be sent while it is open."""
 
@@ -126,13 +122,13 @@ class Exchange:
 
     def progressed(self, fields: dict[str, Raw]) -> None:
         """The server reports progress of this call."""
-        if not self._said or _number(fields.get("progress")) > self._said * _STEP:
+        if not self._said or _number(fields.get("progress")) > self._said * DEFAULTS.progress_step:
             self.notify(PROGRESS, fields)
 
     def say(self, message: str) -> None:
         """Progress of ours, before the server reports any. It is small: by the protocol, progress increases."""
         self._said += 1
-        self.notify(PROGRESS, {"progress": self._said * _STEP, "message": message})
+        self.notify(PROGRESS, {"progress": self._said * DEFAULTS.progress_step, "message": message})
 
     async def ask(self, method: str, params: Params, on_progress: OnProgress | None = None) -> Raw:
         """Ask the client: at once in the handshake era, else as the outcome of its request.

@@ -213,6 +213,8 @@ class LineWriter(asyncio.BaseProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 -- asyncio's signature
         was_closed, self._closed = self._closed, True
+        self._transport = None
+        self.congested = False
         self._release()
         if not was_closed:
             self._on_lost()

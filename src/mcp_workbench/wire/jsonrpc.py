@@ -94,6 +94,7 @@ _id_decoder: msgspec.json.Decoder[Id] = msgspec.json.Decoder(Id)
 _object_decoder = msgspec.json.Decoder(dict[str, Raw])
 encode = msgspec.json.Encoder().encode
 
+_BEGINNING = rb"\s*(?:\[\s*)?\{"
 _NEXT_MESSAGE = rb'\}\s*\{\s*"'
 _LEADING_ID = rb'^\s*\{[^{}\[\]]*?"id"\s*:\s*("[^"\\]*"|-?\d{1,18})\s*[,}]'
 _BRACE, _QUOTE, _NULL = b'{"n'
@@ -152,7 +153,13 @@ def _read_repaired(line: bytes, error: Exception) -> Message:
     syntax = not isinstance(error, msgspec.ValidationError)
     head = line[: DEFAULTS.identifier_scan_bytes]
     is_deep = isinstance(error, RecursionError)
-    raise Unreadable(str(error), syntax=syntax, claims=b'"jsonrpc"' in head, is_deep=is_deep) from None
+    claims = b'"jsonrpc"' in head and _looks_like_message(line)
+    raise Unreadable(str(error), syntax=syntax, claims=claims, is_deep=is_deep) from None
+
+
+def _looks_like_message(line: bytes) -> bool:
+    """Whether it begins as messages do; what merely quotes one does not."""
+    return re.match(_BEGINNING, line) is not None
 
 
 def cut_nesting(line: bytes) -> bytes:
@@ -184,6 +191,8 @@ def recover_ids(line: bytes, known: Callable[[int], bool]) -> list[int]:
 
     More than one only where the line holds more than one message: what a message quotes is none of its own.
     """
+    if not _looks_like_message(line):
+        return []
     scan = DEFAULTS.identifier_scan_bytes
     parts = (line[:scan], line[-scan:])
     found = (int(match[1]) for part in parts for match in re.finditer(_ID, part))

@@ -15,8 +15,7 @@ from typing import Any, Protocol
 from msgspec import Raw
 
 from mcp_workbench import observe
-from mcp_workbench.errors import CallTimeout, Fault, Overloaded, ServerRefused
-from mcp_workbench.limits import DEFAULTS
+from mcp_workbench.errors import CallTimeout, Fault, ServerRefused
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.deadlines import Deadlines, Pending
 from mcp_workbench.wire.exchange import PROGRESS, Line, OnProgress
@@ -51,15 +50,9 @@ class Handler(Protocol):
 class Peer:
     """One end of a connection."""
 
-    def __init__(
-        self, writer: LineWriter, handler: Handler, *, answers_always: bool = True, at_once: int | None = None
-    ) -> None:
-        """Without `answers_always` it lets requests drop of a peer that does not read its answers.
-
-        `at_once` is how many requests of the other side it answers at the same time; more are refused.
-        """
+    def __init__(self, writer: LineWriter, handler: Handler, *, answers_always: bool = True) -> None:
+        """Without `answers_always` it lets requests drop of a peer that does not read its answers."""
         self._answers_always = answers_always
-        self._at_once = at_once
         self._writer = writer
         self._handler = handler
         self._loop = asyncio.get_running_loop()
@@ -177,6 +170,11 @@ class Peer:
             task.cancel(str(fault))
 
     @property
+    def load(self) -> int:
+        """How many of the other side's requests are being answered now."""
+        return len(self._inbound)
+
+    @property
     def serving(self) -> frozenset[asyncio.Task[None]]:
         """The tasks that answer the other side's requests now."""
         return frozenset(self._inbound.values())
@@ -279,8 +277,6 @@ class Peer:
         elif id_ in self._inbound:
             problem = RpcError(jsonrpc.INVALID_REQUEST, "A request with this id is still being answered")
             self._writer.write(jsonrpc.error_line(id_, problem))
-        elif self._at_once is not None and len(self._inbound) >= self._at_once:
-            self._writer.write(jsonrpc.error_line(id_, _too_many(self._at_once)))
         elif self._fault is None:
             self._inbound[id_] = self._loop.create_task(self._answer(id_, method, params))
 
@@ -318,12 +314,6 @@ class PeerLine:
 
     async def ask(self, method: str, params: Params, on_progress: OnProgress | None = None) -> Raw:
         return await self._peer.request(method, params, on_progress)
-
-
-def _too_many(count: int) -> RpcError:
-    fault = Overloaded(f"{count} requests are being answered already")
-    data = {"code": fault.code, "retry_after": round(DEFAULTS.overloaded_retry_seconds)}
-    return RpcError(jsonrpc.SERVER_FAILED, f"{fault}\nTry again in a few seconds, with fewer requests at once.", data)
 
 
 def _with_token(params: Params, id_: int) -> Params:

@@ -18,7 +18,7 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 
-const REQUEST_MS = 8_000;
+const REQUEST_MS = 30_000;
 const require = createRequire(new URL("../../../.cache/e2e/npm-clients/", import.meta.url));
 
 export const load = (name) => require(name);
