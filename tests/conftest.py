@@ -36,6 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "requirement(number, ...): the requirements of tests/requirements.py that it holds"
     )
+    config.addinivalue_line("markers", "row(number, ...): the rows of tests/faults/rows.py that it holds")
 
 
 def pytest_xdist_auto_num_workers() -> int:

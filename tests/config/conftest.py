@@ -19,10 +19,6 @@ SECRET = "hunter2-correct-horse"  # noqa: S105 -- it is looked for where it must
 ENVIRON = {"TOKEN": SECRET, "NAME": "value", "EMPTY": "", "ADDRESS": "https://a.example/mcp"}
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "row(number, ...): the rows of tests/faults/rows.py that it holds")
-
-
 @pytest.fixture
 def secret() -> str:
     """The value of TOKEN, which must never be shown."""

@@ -14,7 +14,14 @@ from mcp_workbench.connections.connection import Connection
 from mcp_workbench.connections.negotiate import Agreement
 from mcp_workbench.connections.rounds import answered, is_question
 from mcp_workbench.connections.slots import Slots
-from mcp_workbench.errors import CallTimeout, Fault, InputUnavailable, ProtocolViolation, ServerRefused
+from mcp_workbench.errors import (
+    CallTimeout,
+    Fault,
+    InputUnavailable,
+    ProtocolViolation,
+    ServerExited,
+    ServerRefused,
+)
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
@@ -226,3 +233,28 @@ async def test_a_handshake_servers_result_is_no_question_whatever_it_says(text: 
     members = json.loads(text)
     del members["resultType"]
     assert json.loads(bytes(result)) == members
+
+
+@pytest.mark.parametrize("when", ["asking", "again"])
+async def test_what_goes_wrong_after_a_question_goes_wrong_with_a_call_that_was_sent(when: str):
+    """Whether the client can't be asked any more, or the server is gone when it is to hear the answer."""
+    fault = ServerExited("it is gone").unsent()
+    gone = asyncio.get_running_loop().create_future()
+    gone.set_exception(fault)
+    answers = iter([json.loads(bytes(asking(FORM)))])
+
+    class Ending(FakeChannel):
+        async def request(self, method: str, params: Any, on_progress: OnProgress | None = None, **options: Any) -> Raw:
+            del on_progress, options
+            self.requests.append((method, params))
+            for answer in answers:
+                return Raw(json.dumps(answer).encode())
+            return await gone
+
+    channel = Ending()
+    connection = Connection(channel, Agreement(version="2026-07-28", modern=True), Slots(1, 1, 1), Limits())
+    client = Client((lambda: gone) if when == "asking" else None)
+    with pytest.raises(ServerExited) as caught:
+        await asyncio.wait_for(connection.forward("tools/call", {}, Exchange(HANDSHAKE, client)), 5)
+    assert caught.value.was_sent
+    assert len(channel.requests) == (1 if when == "asking" else 2)

@@ -207,7 +207,7 @@ async def test_a7_a_server_that_is_only_slow_with_one_call_is_kept(tmp_path: Pat
         assert isinstance(await fault_of(wb.use(tool("fs", "hang"), {})), CallTimeout)
         await wait_until(lambda: len(received(log, question)) > asked, what="the question whether it lives")
         alone, supervisor = peer_of(wb, "fs"), provider_of(wb, "dev", "fs").supervisor
-        await wait_until(lambda: not supervisor._checks, what="its answer")
+        await wait_until(lambda: not supervisor._liveness._checks, what="its answer")
         assert await wb.use(tool("fs", "echo"), {})
         assert peer_of(wb, "fs") is alone
         assert len(starts(log)) == 1

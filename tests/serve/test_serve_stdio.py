@@ -125,7 +125,6 @@ def test_a_closed_input_is_no_crash(config: Path):
         (b"\xff\xfe", -32700),
         (b"[]", -32600),
         (line(1, "tools/list").strip().join((b"[", b"]")), -32600),
-        (b'{"jsonrpc":"1.0","id":1,"method":"x"}', -32600),
         (b'{"jsonrpc":"2.0","id":1.5,"method":"x"}', -32600),
         (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', -32600),
         (b'{"jsonrpc":"2.0","method":"x","params":' + b"[" * 100_000 + b"]" * 100_000 + b',"id":1}', None),
@@ -136,6 +135,12 @@ def test_what_cannot_be_read_is_refused_and_the_next_request_is_answered(config:
     by_id = answers(done.stdout)
     assert by_id[None]["error"]["code"] == (code or by_id[None]["error"]["code"])
     assert set(by_id) == {None, 0, 9}
+
+
+def test_a_request_with_a_wrong_version_is_refused_under_its_id(config: Path):
+    by_id = answers(served(config, b'{"jsonrpc":"1.0","id":1,"method":"x"}\n' + HELLO).stdout)
+    assert by_id[1]["error"]["code"] == -32600
+    assert set(by_id) == {0, 1}
 
 
 def test_a_request_that_is_too_deep_is_refused_under_its_id_where_that_stands_first(config: Path):

@@ -340,3 +340,21 @@ async def test_writing_to_a_pipe_that_is_broken_already_raises_nothing():
     os.close(source)
     writer.write(b"hello?")
     await asyncio.wait_for(lost.wait(), WAIT_SECONDS)
+
+
+async def test_a_peer_that_did_not_read_and_is_gone_is_closed_without_a_word():
+    """The transport has lost its pipe by then, and would raise."""
+    lost = asyncio.Event()
+    source, sink = os.pipe()
+    writer = LineWriter(lost.set)
+    await write_lines(sink, writer, Limits(write_buffer_bytes=1000))
+    writer.write(b"x" * 200_000)
+    writer.flush()
+    assert writer.congested
+    os.close(source)
+    await asyncio.wait_for(lost.wait(), WAIT_SECONDS)
+    assert not writer.congested
+    assert writer.is_closed
+    writer.abort()
+    writer.close()
+    await asyncio.wait_for(writer.finish(WAIT_SECONDS), WAIT_SECONDS)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import time
+from typing import Any
 
 import msgspec
 import pytest
@@ -106,6 +108,9 @@ def test_everything_else_is_unreadable(line: bytes):
         (b'{"level":"info"}', False),
         (b'{"jsonrpc":"2.0","id":1.5}', True),
         (b'{"jsonrpc":"2.0"', True),
+        (b' [ {"jsonrpc":"2.0"}', True),
+        (b'[debug] got {"jsonrpc":"2.0","id":1,"method":"x"}', False),
+        (b'DEBUG {"jsonrpc":"2.0","id":1,"method":"x"}', False),
     ],
 )
 def test_it_is_told_whether_a_line_claims_to_be_a_message(line: bytes, *, claims: bool):
@@ -167,6 +172,22 @@ def test_every_mixture_of_escapes_comes_out_as_a_lenient_reader_reads_it(parts: 
     assert text_through(body) == expected
 
 
+HALVES = {"halves of pairs": rb"\ud800", "pairs": rb"\ud83d\ude00", "backslashes": rb"\\", "neither": rb"\\ud800"}
+
+
+@pytest.mark.parametrize("unit", HALVES.values(), ids=HALVES)
+def test_the_longest_message_that_is_repaired_takes_less_time_than_anybody_notices(unit: bytes):
+    head = b'{"jsonrpc":"2.0","x":"'
+    line = head + unit * ((DEFAULTS.repair_bytes - len(head)) // len(unit))
+
+    def computed() -> float:
+        since = time.process_time()
+        unreadable(line)
+        return time.process_time() - since
+
+    assert min(computed() for _ in range(3)) < 0.2  # about 0.05 on a quiet machine
+
+
 def test_a_message_beyond_the_repair_limit_is_refused_rather_than_repaired():
     body = b"\\ud800" + b"x" * DEFAULTS.repair_bytes
     unreadable(b'{"jsonrpc":"2.0","id":1,"result":{"text":"' + body + b'"}}')
@@ -217,6 +238,12 @@ def test_every_request_is_found_where_a_line_holds_several_messages_and_one_wher
     line: bytes, ids: list[int]
 ):
     assert jsonrpc.recover_ids(line, {1, 2}.__contains__) == ids
+
+
+@pytest.mark.parametrize("before", [b"[debug] got ", b"DEBUG ", b"<- ", b"[", b'"'])
+def test_what_merely_quotes_a_message_names_no_request(before: bytes):
+    quoted = b'{"jsonrpc":"2.0","id":1,"method":"tools/call"}'
+    assert jsonrpc.recover_ids(before + quoted, {1}.__contains__) == ([1] if before == b"[" else [])
 
 
 @pytest.mark.parametrize(("length", "readable"), [(1024, True), (1025, False)])
@@ -312,3 +339,65 @@ def test_what_is_nested_too_deep_has_no_members_and_is_no_crash():
     assert jsonrpc.members(deep) == {}
     with pytest.raises(msgspec.DecodeError):
         jsonrpc.fields(deep)
+
+
+# -- cutting what is nested too deep
+
+TAILS = {
+    "letters": (b"", b"a"),
+    "a string that does not end": (b'"', b"a"),
+    "escapes in a string that does not end": (b'"', rb"\\"),
+    "strings": (b"", b'"" '),
+    "brackets": (b"", b"[]"),
+    "brackets of both kinds": (b"", b"[{"),
+}
+
+
+@pytest.mark.parametrize(("before", "unit"), TAILS.values(), ids=TAILS)
+def test_cutting_a_line_takes_time_in_proportion_to_its_length_whatever_it_holds(before: bytes, unit: bytes):
+    line = b'{"jsonrpc":"2.0","id":5,"result":{"tools":[' + b"[" * 10_000 + before + unit * (300_000 // len(unit))
+    since = time.process_time()
+    jsonrpc.cut_nesting(line)
+    assert (
+        time.process_time() - since < 1
+    )  # a tenth of that on a quiet machine; minutes where it is read again and again
+
+
+MOST = DEFAULTS.cut_depth
+LEAVES = st.sampled_from([1, -0.5, None, True, "", "a]", '{"x\\', "}{", [], {}])
+KEYS = st.sampled_from(["a", "]", '"', "\\", "{["])
+CHAINS = st.tuples(
+    st.sampled_from([0, 3, *range(MOST - 4, MOST + 4), MOST + 50]),
+    st.lists(st.tuples(st.none() | KEYS, LEAVES), min_size=1, max_size=6),
+)
+
+
+def nested(depth: int, kinds: list[tuple[str | None, Any]]) -> Any:
+    """Lists and objects within each other, each with something beside what is nested."""
+    value: Any = kinds[0][1]
+    for _, (key, leaf) in zip(range(depth), itertools.cycle(kinds), strict=False):
+        value = [leaf, value, leaf] if key is None else {"z": leaf, key: value, "y": leaf}
+    return value
+
+
+def cut(value: Any, depth: int = 1) -> Any:
+    """`value`, with None for every list and object that is as deep as is cut."""
+    if isinstance(value, list | dict) and depth >= MOST:
+        return None
+    if isinstance(value, list):
+        return [cut(one, depth + 1) for one in value]
+    return {key: cut(one, depth + 1) for key, one in value.items()} if isinstance(value, dict) else value
+
+
+@given(st.lists(CHAINS, max_size=4), st.sampled_from([(",", ":"), (", ", " : ")]))
+def test_of_any_json_exactly_what_is_too_deep_is_cut(chains: list[tuple[int, Any]], separators: tuple[str, str]):
+    value = [nested(*chain) for chain in chains]
+    line = json.dumps(value, separators=separators).encode()
+    assert json.loads(jsonrpc.cut_nesting(line)) == cut(value)
+
+
+def test_what_is_longer_than_may_be_cut_is_left_as_it_is():
+    deep = b"[" * 1000 + b"]" * 1000
+    longest = deep.ljust(DEFAULTS.cut_bytes)
+    assert jsonrpc.cut_nesting(longest) != longest
+    assert jsonrpc.cut_nesting(longest + b" ") == longest + b" "

@@ -344,6 +344,21 @@ async def test_a_request_that_waits_to_be_sent_fails_with_its_connection():
     assert end.writer.lines == []
 
 
+async def test_a_request_that_could_not_be_written_any_more_waits_for_the_reason_and_was_not_sent():
+    end = End()
+    end.writer.is_closed = True
+    end.writer.drain()
+    call = asking(end)
+    await settle()
+    assert not call.done()
+    end.peer.close(GONE)
+    with pytest.raises(ServerExited) as caught:
+        await asyncio.wait_for(call, WAIT_SECONDS)
+    assert not caught.value.was_sent
+    assert GONE.was_sent  # others have it too
+    assert end.writer.lines == []
+
+
 # -- being cancelled
 
 
