@@ -329,3 +329,46 @@ def test_a_file_without_toolboxes_yet_loads(load):
 
 def test_a_host_file_without_servers_yet_has_no_toolboxes(load):
     assert load('{"mcpServers": {}}').toolboxes == {}
+
+
+def test_secrets_are_the_values_that_a_server_inherits_too(server, secret):
+    environ = {"MY_TOKEN": secret, "MY_EMPTY": "", "OTHER": "not inherited", "PATH": "/usr/bin"}
+    assert server({"command": "x", "inheritEnv": ["MY_*"]}, environ=environ).secrets == {secret}
+
+
+# -- times
+
+
+def warnings_of(config) -> list[tuple[str, str]]:
+    return [(warning.path, warning.message) for warning in config.warnings]
+
+
+@pytest.mark.parametrize(
+    ("root", "entry", "warned"),
+    [
+        ({}, {"callTimeout": 901}, "mcpServers.s.callTimeout"),
+        ({}, {"callTimeout": 900}, None),
+        ({}, {"callTimeout": 901, "maxCallTime": 1000}, None),
+        ({}, {"callTimeout": 70, "maxCallTime": 60}, "mcpServers.s.callTimeout"),
+        ({"maxCallTime": 60}, {"callTimeout": 70}, "mcpServers.s.callTimeout"),
+        ({"maxCallTime": 60}, {"callTimeout": 70, "maxCallTime": 80}, None),
+        ({"callTimeout": 70, "maxCallTime": 60}, {}, "callTimeout"),
+        ({"callTimeout": 901}, {}, "callTimeout"),
+        ({"callTimeout": 901, "maxCallTime": 1000}, {}, None),
+    ],
+)
+def test_a_call_timeout_that_no_call_can_reach_is_warned_about(load, root, entry, warned):
+    config = load({"mcpServers": {"s": {"command": "x", **entry}}, **root})
+    found = [path for path, message in warnings_of(config) if "maxCallTime" in message]
+    assert found == ([warned] if warned else [])
+
+
+@pytest.mark.parametrize("key", ["startupTimeout", "callTimeout", "maxCallTime", "idleTimeout"])
+@pytest.mark.parametrize(("seconds", "warned"), [(30_000, True), (600, False)])
+def test_a_time_that_was_perhaps_meant_in_milliseconds_is_warned_about(load, key, seconds, *, warned):
+    for config, path in (
+        (load({"mcpServers": {"s": {"command": "x", key: seconds}}}), f"mcpServers.s.{key}"),
+        (load({"mcpServers": {"s": {"command": "x"}}, key: seconds}), key),
+    ):
+        found = [where for where, message in warnings_of(config) if "hours" in message]
+        assert found == ([path] if warned else [])

@@ -13,6 +13,7 @@ import pytest
         ('{"command": "x", "arg": []}', 18, ".arg", "unknown key 'arg'", "Did you mean 'args'?"),
         ('{"comand": "x"}', 2, ".comand", "unknown key 'comand'", "Did you mean 'command'?"),
         ('{"command": "x", "toolfilters": ["a"]}', 18, ".toolfilters", "unknown key", "Did you mean 'toolFilters'?"),
+        ('{"command": "x", "openTimeout": 5}', 18, ".openTimeout", "'openTimeout' is not a key of a server", "top of the file"),
         ('{"command": "x", "qqqq": 1}', 18, ".qqqq", "unknown key 'qqqq'", "Known keys: command, args, env"),
         ("{}", 1, "", "a server needs 'command' or 'url'", 'Add "command"'),
         ('{"command": "x", "url": "http://a"}', 18, ".url", "either 'command' or 'url', not both", "Keep the one"),

@@ -13,11 +13,13 @@ from typing import Any
 
 import pytest
 
+from mcp_workbench import observe
 from mcp_workbench.config.model import Endpoint, Launch, MissingVariable, ServerConfig
 from mcp_workbench.connections.health import Health
 from mcp_workbench.connections.processes import Processes
 from mcp_workbench.connections.supervisor import Events, Supervisor
 from mcp_workbench.errors import (
+    CallTimeout,
     Fault,
     ServerExited,
     ServerRefused,
@@ -26,6 +28,7 @@ from mcp_workbench.errors import (
     SpawnFailed,
     StartupTimeout,
     TransportUnavailable,
+    Unresponsive,
     VariableMissing,
 )
 from mcp_workbench.limits import Limits
@@ -34,7 +37,7 @@ from mcp_workbench.wire.jsonrpc import RpcError
 from tests.connections.real import Recorded, launch, supervisor, supervisor_of
 from tests.peers.rogue_stdio import SLOPPY
 from tests.support.configs import read_log, received, starts
-from tests.support.memory import MemoryServer
+from tests.support.memory import MemoryChannel, MemoryServer, never
 from tests.support.procs import census, needs_proc, new_marker, wait_until
 from tests.wire.pair import settle
 
@@ -146,7 +149,7 @@ async def test_servers_of_both_eras_answer_and_their_era_is_remembered(mode: str
         connection = await supervised.connection()
         assert connection.agreement.modern is (mode == "modern")
         await supervised.forward("tools/call", ECHO, None)
-        assert supervised._modern is (mode == "modern")
+        assert supervised._starts.modern is (mode == "modern")
 
 
 @pytest.mark.parametrize("kind", SLOPPY)
@@ -157,7 +160,7 @@ async def test_a_server_that_refuses_the_probe_in_a_broken_message_is_initialize
     async with supervisor(launch("sloppy_probe", kind, log=log), probe_patience_seconds=0.2) as supervised:
         assert not (await asyncio.wait_for(supervised.connection(), 5)).agreement.modern
         await supervised.forward("tools/call", ECHO, None)
-        assert supervised._modern is False
+        assert supervised._starts.modern is False
     assert len(received(log, "server/discover")) == 1
 
 
@@ -178,7 +181,7 @@ async def test_many_starts_and_ends_leave_no_descriptor_and_no_task(tmp_path: Pa
         async def start_and_end() -> None:
             await supervised.forward("tools/call", ECHO, None)
             os.kill(starts(log)[-1], signal.SIGKILL)
-            await wait_until(lambda: supervised.state == "failing" and not supervised._owners)
+            await wait_until(lambda: supervised.state == "failing" and not supervised._starts.closings)
 
         await start_and_end()
         descriptors, tasks = len(os.listdir("/proc/self/fd")), len(asyncio.all_tasks())  # noqa: PTH208 -- /proc does not block
@@ -205,7 +208,7 @@ async def test_where_the_kernel_gives_no_handle_of_a_process_its_end_is_seen_and
         async def start_and_end() -> None:
             await supervised.forward("tools/call", ECHO, None)
             os.kill(starts(log)[-1], signal.SIGKILL)
-            await wait_until(lambda: supervised.state == "failing" and not supervised._owners)
+            await wait_until(lambda: supervised.state == "failing" and not supervised._starts.closings)
             await wait_until(lambda: threading.active_count() == threads, what="the end of the watching thread")
 
         threads = threading.active_count()
@@ -337,6 +340,64 @@ async def test_an_error_that_a_server_answers_with_makes_it_well():
     await supervised.close()
 
 
+@pytest.mark.parametrize(
+    ("steady_seconds", "fault", "state"),
+    [
+        (0.0, ServerExited("it died"), "failing"),
+        (60.0, ServerExited("it died"), "resting"),
+        (0.0, Unresponsive("silence"), "resting"),
+    ],
+)
+async def test_a_server_that_ran_for_long_is_well_again_unless_that_was_only_a_wait_for_it(
+    steady_seconds: float, fault: Fault, state: str
+):
+    server = MemoryServer()
+    supervised = memory(server, steady_seconds=steady_seconds, breaker_failures=2, backoff_first_seconds=0.0)
+    for _ in range(2):
+        await supervised.connection()
+        server.channels[-1].give_up(fault)
+        await settle()
+    assert supervised.state == state
+    await supervised.close()
+
+
+# -- whether it lives
+
+
+@pytest.mark.parametrize(("alive_seconds", "pings"), [(0.0, 1), (60.0, 0)])
+async def test_a_cancelled_call_makes_its_server_suspect_only_where_it_was_silent_for_long(
+    alive_seconds: float, pings: int
+):
+    server = MemoryServer()
+    server.methods |= {"tools/call": never, "ping": never}
+    supervised = memory(server, alive_seconds=alive_seconds)
+    call = asyncio.ensure_future(supervised.forward("tools/call", ECHO, None))
+    await wait_until(lambda: server.asked("tools/call"))
+    call.cancel()
+    await asyncio.gather(call, return_exceptions=True)
+    await settle()
+    assert len(server.asked("ping")) == pings
+    assert supervised.state == "ready"
+    await supervised.close()
+
+
+@pytest.mark.parametrize("speaks", [False, True])
+async def test_a_call_that_timed_out_makes_its_server_suspect_only_where_it_said_nothing_at_all(*, speaks: bool):
+    server = MemoryServer()
+
+    async def time_out(_params: object) -> object:
+        server.channels[-1].heard += speaks
+        raise CallTimeout("no answer")
+
+    server.methods |= {"tools/call": time_out, "ping": never}
+    supervised = memory(server, alive_seconds=60.0)
+    with pytest.raises(CallTimeout):
+        await supervised.forward("tools/call", ECHO, None)
+    await settle()
+    assert len(server.asked("ping")) == (0 if speaks else 1)
+    await supervised.close()
+
+
 # -- calls that were not sent
 
 
@@ -427,6 +488,39 @@ async def test_a_server_is_not_stopped_while_it_is_needed():
     await supervised.close()
 
 
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_server_that_is_stopped_takes_no_call_with_it(turns: int, monkeypatch: pytest.MonkeyPatch):
+    """Neither in the moment in which that is decided, nor in those that follow."""
+    server, calls = MemoryServer(), list[asyncio.Task[Any]]()
+    supervised = memory(server, Watching(), idle_timeout_seconds=0.02)
+
+    async def answer(_params: object) -> object:
+        mine = server.channels[-1]
+        await settle(20)
+        return ShuttingDown("the connection was closed") if mine in closed else {"content": []}
+
+    async def close(channel: MemoryChannel) -> None:
+        closed.append(channel)
+
+    async def call_later() -> Any:
+        await settle(turns)
+        return await supervised.forward("tools/call", ECHO, None)
+
+    def note(event: str, **_: object) -> None:
+        if "stopped" in event and not calls:
+            calls.append(asyncio.ensure_future(call_later()))
+
+    closed: list[MemoryChannel] = []
+    server.methods["tools/call"] = answer
+    monkeypatch.setattr(MemoryChannel, "close", close)
+    monkeypatch.setattr(observe, "info", note)
+    await supervised.connection()
+    await wait_until(lambda: calls, what="its end")
+    assert await asyncio.wait_for(calls[0], 5)
+    assert server.starts == 2
+    await supervised.close()
+
+
 async def stays(supervised: Supervisor) -> None:
     """For four times as long as it may be unused."""
     connection = await supervised.connection()
@@ -435,7 +529,83 @@ async def stays(supervised: Supervisor) -> None:
     assert supervised.current is connection
 
 
+# -- one process at a time
+
+
+class Slow(MemoryServer):
+    """It takes its time to end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = asyncio.Event()
+
+    async def open(self) -> MemoryChannel:
+        channel = await super().open()
+        channel.close = self.gate.wait  # type: ignore[method-assign, assignment]
+        return channel
+
+
+@pytest.mark.parametrize("end", ["unused", "given up", "refused"])
+async def test_a_new_start_waits_for_the_end_of_the_one_before(end: str):
+    """It may hold a port, or a lock."""
+    server = Slow()
+    hello = server.methods["initialize"]
+    limits = {"idle_timeout_seconds": 0.02} if end == "unused" else {"backoff_first_seconds": 0.0}
+    supervised = memory(server, Watching(), **limits)
+    if end == "refused":
+        server.methods["initialize"] = ServerRefused("not now", rpc_code=-1)
+        with pytest.raises(Fault):
+            await supervised.connection()
+        server.methods["initialize"] = hello
+    else:
+        await supervised.connection()
+    if end == "given up":  # and whoever comes at once does not wait until that has been noticed
+        server.channels[-1].give_up(Unresponsive("silence"))
+    elif end == "unused":
+        await wait_until(lambda: supervised.current is None, what="its end")
+    waiting = asyncio.ensure_future(supervised.connection())
+    await settle(50)
+    assert (server.starts, waiting.done()) == (1, False)
+    server.gate.set()
+    assert await asyncio.wait_for(waiting, 5)
+    assert server.starts == 2
+    await supervised.close()
+
+
+async def test_a_server_that_holds_a_lock_until_its_end_is_stopped_and_started_again(tmp_path: Path):
+    log = tmp_path / "log"
+    how = launch("lock", tmp_path / "lock", 0.3, log=log)
+    async with supervisor(how, events=Watching(), idle_timeout_seconds=0.1) as supervised:
+        for _ in range(2):
+            await supervised.forward("tools/call", ECHO, None)
+            await wait_until(lambda: supervised.current is None, what="its end")
+        assert supervised.state == "idle"
+        assert supervised._health.failures == 0
+    assert len(starts(log)) == 2
+
+
 # -- closing
+
+
+async def test_calls_that_wait_for_their_turn_are_not_made_any_more_once_it_closes():
+    server, gate = MemoryServer(), asyncio.Event()
+
+    async def answer(_params: object) -> object:
+        await gate.wait()
+        return {"content": []}
+
+    server.methods["tools/call"] = answer
+    supervised = memory(server, in_flight=1)
+    first, *rest = (asyncio.ensure_future(supervised.forward("tools/call", ECHO, None)) for _ in range(4))
+    await wait_until(lambda: server.asked("tools/call"))
+    closing = asyncio.ensure_future(supervised.close())
+    await settle()
+    gate.set()
+    assert await first
+    outcomes = await asyncio.gather(*rest, return_exceptions=True)
+    await closing
+    assert {type(outcome) for outcome in outcomes} == {ShuttingDown}
+    assert len(server.asked("tools/call")) == 1
 
 
 @needs_proc

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import secrets
 import signal
@@ -13,13 +14,15 @@ from typing import Any
 import pytest
 
 from mcp_workbench.errors import CallTimeout, MessageTooLarge, ServerExited, Unresponsive
+from mcp_workbench.surfaces.hello import View
 from tests.faults.outcomes import MIB, code_of, echoed, peak_memory, peer_of, told
 from tests.peers.rogue_stdio import STDERR_TEXT
 from tests.support.configs import received, rogue, starts, write_config
 from tests.support.lag import LagProbe, elapsed
 from tests.support.library import fault_of, provider_of, tool, use_with_progress, workbench
+from tests.support.near import near
 from tests.support.procs import census, is_alive, needs_proc, new_marker, wait_until
-from tests.support.wire import error_of, heard, serving
+from tests.support.wire import error_of, heard, result_of, serving, text_of, use_params
 
 CANARY = "canary-0815-4711"
 
@@ -119,6 +122,36 @@ async def test_a1_a_call_that_was_never_written_is_made_once_on_the_next_connect
         assert len(starts(log)) == 2
 
 
+@pytest.mark.row("A1", "A19")
+@needs_proc
+async def test_a1_a_call_whose_server_asked_and_went_is_not_made_again_and_nobody_is_asked_twice(
+    tmp_path: Path, log: Path
+):
+    """It has the call, though not the answer to what it asked."""
+    boxes = {"dev": {"asks": rogue("modern_asks", "exits", log=log)}}
+    async with workbench(tmp_path, boxes) as wb, near(wb, View(), "handshake", {"elicitation": {}}) as wire:
+        call = await wire.begin("tools/call", {"name": "use_tool", "arguments": use_params("dev", "asks", "echo", {})})
+        await wire.wait_for(lambda: wire.asked, "the question")
+        await wait_until(lambda: not is_alive(starts(log)[0]), what="the end of the server")
+        await wire.send({"jsonrpc": "2.0", "id": wire.asked[0]["id"], "result": {"action": "decline"}})
+        assert code_of(result_of((await wire.finish(call))[0])) == "server_exited"
+        assert len(received(log, "tools/call")) == len(starts(log)) == len(wire.asked) == 1
+
+
+@pytest.mark.row("A1")
+async def test_a1_a_call_that_comes_while_it_is_found_out_why_its_server_ended_is_made_on_the_next_one(
+    tmp_path: Path, log: Path
+):
+    """What the server left behind holds its stderr, so its last words are waited for; nothing can be written to it."""
+    async with workbench(tmp_path, {"dev": {"fs": rogue("orphans", log=log)}}, obituary_seconds=1.0) as wb:
+        await wb.use(tool("fs", "leave"), {})
+        writer = peer_of(wb, "fs")._writer
+        await wait_until(lambda: writer.is_closed, what="the end of the server")
+        assert echoed(await wb.use(tool("fs", "echo"), {"n": 1}))["arguments"] == {"n": 1}
+        assert [call["params"]["name"] for call in received(log, "tools/call")] == ["leave", "echo"]
+        assert len(starts(log)) == 2
+
+
 # -- A7: it does not answer
 
 
@@ -210,6 +243,41 @@ async def test_a7_a_server_that_is_only_slow_with_one_call_is_kept(tmp_path: Pat
         await wait_until(lambda: not supervisor._liveness._checks, what="its answer")
         assert await wb.use(tool("fs", "echo"), {})
         assert peer_of(wb, "fs") is alone
+        assert len(starts(log)) == 1
+
+
+@pytest.mark.row("A7", "D1")
+async def test_a7_a_call_that_was_cancelled_while_its_server_was_at_work_on_another_costs_neither(
+    tmp_path: Path, log: Path
+):
+    """It does one thing at a time, so it is silent until the first is done; that is well within its callTimeout."""
+    boxes = {"dev": {"busy": rogue("progress", 1, log=log, callTimeout=20)}}
+    async with workbench(tmp_path, boxes, alive_seconds=0.1) as wb:
+        await wb.open("dev")
+        first = asyncio.ensure_future(wb.use(tool("busy", "echo"), {"gap": 1.0}))
+        await wait_until(lambda: received(log, "tools/call"), what="the first call")
+        second = asyncio.ensure_future(wb.use(tool("busy", "echo"), {}))
+        await asyncio.wait({second}, timeout=0.2)  # its client has waited longer than a sign of life takes
+        second.cancel()
+        assert echoed(await first)["pid"] == starts(log)[0]
+        assert await wb.use(tool("busy", "echo"), {})
+        assert len(starts(log)) == 1
+
+
+@pytest.mark.row("A7", "A19")
+async def test_a7_a_server_that_waits_for_its_clients_answer_is_not_taken_for_dead(tmp_path: Path, log: Path):
+    """It reads on until that is there, and puts everything else aside, a question whether it lives as well."""
+    boxes = {"dev": {"asks": rogue("asks_sampling", log=log)}}
+    async with workbench(tmp_path, boxes, **ALIVE) as wb, near(wb, View(), "handshake", {"sampling": {}}) as wire:
+        call = await wire.begin("tools/call", {"name": "use_tool", "arguments": use_params("dev", "asks", "echo", {})})
+        await wire.wait_for(lambda: wire.asked, "the question")
+        assert code_of(await wire.use("dev", "asks", "echo")) == "call_timeout"
+        answer = asyncio.ensure_future(wire.finish(call))
+        await asyncio.wait({answer}, timeout=2 * ALIVE["alive_seconds"])  # the person is still thinking
+        assert not answer.done()
+        await wire.send({"jsonrpc": "2.0", "id": wire.asked[0]["id"], "result": {"model": "m"}})
+        assert json.loads(text_of(result_of((await answer)[0])))["result"] == {"model": "m"}
+        assert received(log, "ping") == []
         assert len(starts(log)) == 1
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import os
 import signal
 import time
@@ -9,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_workbench.errors import StartupTimeout
-from tests.faults.outcomes import code_of, echoed
+from mcp_workbench.errors import ServerExited, StartupTimeout
+from tests.faults.outcomes import MIB, code_of, echoed, peer_of
 from tests.support.configs import rogue, starts, write_config
 from tests.support.lag import elapsed
 from tests.support.library import fault_of, provider_of, tool, workbench
@@ -18,6 +20,7 @@ from tests.support.procs import census, is_alive, needs_proc, new_marker, wait_u
 from tests.support.wire import heard, serving, text_of
 
 pytestmark = needs_proc
+DEAF = {"write_buffer_bytes": 64 * 1024, "backoff_first_seconds": 0.01, "backoff_patience_seconds": 0.0}
 LEFT_BEHIND = pytest.mark.parametrize("mode", ["grandchild", "daemon"])
 
 
@@ -83,6 +86,30 @@ async def test_a24_what_one_server_leaves_behind_is_swept_and_its_neighbours_are
         assert {process.pid for process in census(theirs)} == before
         assert len(before) == 2
     assert census(theirs) == []
+
+
+@pytest.mark.row("A14", "A24")
+async def test_a24_a_server_that_stopped_reading_and_died_is_cleaned_up_like_any_other(tmp_path: Path):
+    unexpected: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unexpected.append(context))
+    marker = new_marker()
+    async with workbench(tmp_path, {"dev": {"deaf": rogue("no_read", "daemon", env=marker)}}, **DEAF) as wb:
+        descriptors: list[int] = []
+        for _ in range(3):
+            await wb.open("dev")
+            call = asyncio.ensure_future(fault_of(wb.use(tool("deaf", "echo"), {"x": "y" * MIB})))
+            await wait_until(lambda: peer_of(wb, "deaf").congested, what="a full pipe")
+            [leader] = [process.pid for process in census(marker) if "rogue" in process.command]
+            os.kill(leader, signal.SIGKILL)
+            assert isinstance(await call, ServerExited)
+            supervisor = provider_of(wb, "dev", "deaf").supervisor
+            await wait_until(lambda: supervisor.current is None and not supervisor._starts.closings)  # noqa: B023
+            assert census(marker) == []
+            assert not wb._processes._children
+            gc.collect()
+            descriptors.append(len(os.listdir("/proc/self/fd")))  # noqa: PTH208 -- /proc does not block
+        assert descriptors[0] == descriptors[-1]
+    assert unexpected == []
 
 
 # -- A25: stubborn

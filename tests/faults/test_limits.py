@@ -11,9 +11,11 @@ import pytest
 
 from mcp_workbench.surfaces.hello import View
 from tests.faults.outcomes import code_of, told
-from tests.support.configs import received, rogue, starts, write_config
+from tests.support.configs import read_log, received, rogue, starts, write_config
 from tests.support.lag import elapsed
-from tests.support.library import workbench
+from tests.support.library import provider_of, workbench
+from tests.support.memory import MemoryServer
+from tests.support.memory import serving as memory_serving
 from tests.support.near import near
 from tests.support.pairs import whole
 from tests.support.procs import is_alive, needs_proc, wait_until
@@ -196,3 +198,47 @@ async def test_a_server_is_not_stopped_while_a_client_watches_something_of_it(tm
         assert "result" in await wire.request("resources/unsubscribe", {"uri": uri})
         await wait_until(lambda: supervisor.current is None, what="the end of the server")
         assert supervisor.state == "idle"
+
+
+@needs_proc
+async def test_a_server_is_not_stopped_while_a_client_thinks_about_what_it_asked(tmp_path: Path, log: Path):
+    boxes = {"dev": {"asks": rogue("asks_later", log=log, idleTimeout=0.3)}}
+    async with workbench(tmp_path, boxes) as wb, near(wb, View(), "handshake", {"elicitation": {}}) as wire:
+        pid = heard(await wire.use("dev", "asks", "echo"))["pid"]
+        await wire.wait_for(lambda: wire.asked, "the question")
+        since = time.monotonic()
+        await wait_until(lambda: elapsed(since) > 1 or is_stopped(pid))
+        assert not is_stopped(pid)
+        await wire.send({"jsonrpc": "2.0", "id": wire.asked[0]["id"], "result": {"action": "accept", "content": {}}})
+        await wait_until(lambda: is_stopped(pid), what="the end of the server")
+        assert [one["message"]["result"]["action"] for one in read_log(log) if "result" in one.get("message", {})] == [
+            "accept"
+        ]
+
+
+@needs_proc
+async def test_whoever_opens_its_toolbox_uses_a_server(tmp_path: Path, log: Path):
+    async with workbench(tmp_path, {"dev": {"fs": rogue(log=log, idleTimeout=0.8)}}) as wb:
+        since = time.monotonic()
+        while elapsed(since) < 1.6:
+            await wb.open("dev")
+            await asyncio.sleep(0.05)
+        assert len(starts(log)) == 1
+
+
+async def test_what_a_server_says_of_its_list_is_no_use_of_it():
+    """However often it says so; that list is read again meanwhile."""
+    server = MemoryServer()
+    limits = {"idle_timeout_seconds": 0.3, "relist_interval_seconds": 0.01}
+    async with memory_serving({"dev": {"s": server}}, **limits) as wb:
+        await wb.open("dev")
+        supervisor = provider_of(wb, "dev", "s").supervisor
+
+        def is_stopped() -> bool:
+            if supervisor.current is not None:
+                server.say("notifications/tools/list_changed")
+            return supervisor.current is None
+
+        await wait_until(is_stopped, what="the end of the server")
+        assert len(server.asked("tools/list")) > 3
+        assert server.starts == 1

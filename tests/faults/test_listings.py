@@ -15,10 +15,12 @@ from msgspec import Raw
 from mcp_workbench.catalog.snapshot import take_listing
 from mcp_workbench.errors import Fault, ListTimeout, ListTooLarge, ToolNotFound
 from mcp_workbench.limits import Limits
+from mcp_workbench.surfaces.hello import View
 from tests.peers.rogue_stdio import CURSORS
 from tests.support.configs import received, rogue, write_config
 from tests.support.lag import LagProbe
 from tests.support.library import fault_of, tool, workbench
+from tests.support.near import near
 from tests.support.wire import serving
 
 CODE = "mcp-workbench/error"
@@ -129,6 +131,19 @@ async def test_b4_a_tool_with_an_oversized_schema_is_withheld_with_its_reason_an
             await wb.use(tool("fs", kind), {})
         assert await wb.use(tool("fs", "plain"), {})
         assert lag.worst_cpu_seconds < 0.1
+
+
+@pytest.mark.row("B4")
+async def test_b4_a_list_that_is_passed_on_as_it_is_is_never_rewritten(tmp_path: Path):
+    """Where the list is ours one tool of it is withheld; where it is the server's own, it can't be passed on."""
+    async with (
+        workbench(tmp_path, {"dev": {"fs": rogue("schemas", "plain", "deep")}}) as wb,
+        near(wb, View("dev", "fs"), "handshake", {}) as wire,
+    ):
+        error = (await wire.request("tools/list"))["error"]
+        assert (error["code"], error["data"]["code"]) == (-31001, "protocol_violation")
+        assert [info["name"] for info in (await wb.open("dev")).tools] == ["plain"]
+        assert "result" in await wire.request("tools/call", {"name": "plain", "arguments": {}})
 
 
 @pytest.mark.row("B4")

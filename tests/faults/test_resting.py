@@ -230,3 +230,29 @@ async def test_a27_a_server_that_crashes_in_every_call_rests_too(tmp_path: Path,
         codes = [(await fault_of(wb.use(tool("bad", "crash"), {}))).code for _ in range(5)]
         assert codes == ["server_exited"] * 3 + ["server_resting"] * 2
         assert len(starts(log)) == 3
+
+
+@pytest.mark.row("A7", "A27")
+async def test_a27_a_server_that_hangs_in_every_call_rests_too(tmp_path: Path, log: Path):
+    """It runs long, but only since its answer is waited for."""
+    limits = {"call_idle_timeout_seconds": 0.2, "alive_seconds": 0.1, "steady_seconds": 0.2, "breaker_failures": 2}
+    boxes = {"dev": {"bad": rogue("hang_call", log=log)}}
+    async with workbench(tmp_path, boxes, **limits, backoff_first_seconds=0.01, stdin_eof_seconds=0.1) as wb:
+        for _ in range(2):
+            assert (await fault_of(wb.use(tool("bad", "echo"), {}))).code == "call_timeout"
+            supervisor = provider_of(wb, "dev", "bad").supervisor
+            await wait_until(lambda: supervisor.current is None, what="the end of the server")  # noqa: B023
+        await wait_until(lambda: supervisor.state == "resting", what="its rest")
+        assert (await fault_of(wb.use(tool("bad", "echo"), {}))).code == "server_resting"
+        assert len(starts(log)) == 2
+
+
+@pytest.mark.row("A27")
+async def test_a27_where_all_servers_of_a_toolbox_rest_it_is_told_when_to_open_it_again(tmp_path: Path):
+    boxes = {"dev": {name: rogue("exit_at_start") for name in ("one", "other")}}
+    limits = QUICK | {"rest_seconds": 30.0, "breaker_failures": 1}
+    async with workbench(tmp_path, boxes, **limits) as wb, near(wb, View(), "handshake", {}) as wire:
+        for rests in (False, True):
+            error = told(await wire.call("open_toolbox", {"toolbox": "dev"}))
+            assert error["code"] == "toolbox_failed"
+            assert (25 <= error.get("retry_after", 0) <= 30) is rests

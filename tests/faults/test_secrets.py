@@ -444,22 +444,25 @@ def representations(thing: object, name: str = "config") -> Iterator[tuple[str, 
 DEFECTS = {
     "in a request": "metatools.MetaTools.call = broken",
     "in a callback": "peer.Peer.receive = broken",
-    "in a task": "supervisor.Supervisor._open_once = broken",
+    "in a task": "starts.Starts._open_once = broken",
     "in a reader": "stderr.Stderr.data_received = broken",
     "in a thread": "metatools.MetaTools.call = lambda *_: threading.Thread(target=broken).start()",
     "at the end of an object": "metatools.MetaTools.call = lambda *_: type('Broken', (), {'__del__': broken})()",
     "before the start": "greeting.greet = broken",
     "in the loop": "stdio.StdioFront.run = broken",
+    "in its own description": "greeting.greet = undescribed",
 }
 PROGRAM = """
 import os, sys, threading
-from mcp_workbench.connections import stderr, supervisor
+from mcp_workbench.connections import starts, stderr
 from mcp_workbench.serve import greeting, stdio
 from mcp_workbench.surfaces import metatools
 from mcp_workbench.wire import peer
 from mcp_workbench.__main__ import main
 def broken(*_, **__):
     raise RuntimeError(*(value for name, value in os.environ.items() if name.startswith("SOURCE_")))
+def undescribed(*_, **__):
+    raise type("RuntimeError", (RuntimeError,), {"__repr__": broken, "__str__": broken})(os.environ)
 """
 
 

@@ -56,6 +56,16 @@ async def test_a9_noise_is_counted_since_the_last_good_message(tmp_path: Path):
         assert len(pids) == 1
 
 
+@pytest.mark.row("A9")
+@pytest.mark.parametrize("prefix", ["[debug]", "DEBUG:", "<-"])
+async def test_a9_a_server_that_prints_what_it_gets_is_usable(tmp_path: Path, prefix: str):
+    """What quotes a request of ours is no answer to it."""
+    async with workbench(tmp_path, {"dev": {"loud": rogue("quotes", prefix)}}) as wb:
+        answers = await asyncio.gather(*(wb.use(tool("loud", "echo"), {"n": n}) for n in range(5)))
+        assert [echoed(answer)["arguments"] for answer in answers] == [{"n": n} for n in range(5)]
+        assert len({echoed(answer)["pid"] for answer in answers}) == 1
+
+
 # -- A10: a huge line
 
 

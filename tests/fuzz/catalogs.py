@@ -30,6 +30,7 @@ from tests.fuzz.puppets import ID, Host, Puppet, bench, hosted
 from tests.fuzz.server_words import INITIALIZE
 
 LEGAL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+BEYOND_FLOATS = re.compile(rb"[eE]\+?[0-9]{3}|[0-9]{300}")
 LIMITS = Limits(list_pages=6, list_tools=40, schema_bytes=8192)
 HINTS = {
     "@readOnly": lambda hints: hints.get("readOnlyHint") is True,
@@ -138,7 +139,7 @@ def account_of(definitions: list[bytes], filters: Iterable[str]) -> tuple[set[st
 
 
 class Unfit:
-    """A definition that is too large, too deep, or has several names, so that readers may differ about it."""
+    """A definition that readers may differ about: too large, too deep, several names, numbers beyond all types."""
 
 
 def _read(definition: bytes) -> dict[str, Any] | Unfit:
@@ -148,7 +149,7 @@ def _read(definition: bytes) -> dict[str, Any] | Unfit:
     value = lenient(definition)
     if not isinstance(value, dict):
         return {"name": ""}
-    if len(re.findall(rb'"name"\s*:', definition)) > 1:
+    if len(re.findall(rb'"name"\s*:', definition)) > 1 or BEYOND_FLOATS.search(definition):
         return Unfit()
     name = value.get("name")
     # Half a surrogate pair is replaced where a line is read.

@@ -58,7 +58,13 @@ def kept(kind: str) -> list[Any]:
     """The cases of a corpus, as parameters of a test."""
     files = sorted((FOLDER / kind).glob("*.json"))
     assert files, f"the corpus {kind} is empty"
-    return [pytest.param(Case(json.loads(file.read_text(encoding="utf-8"))), id=file.stem) for file in files]
+    cases = {file.stem: Case(json.loads(file.read_text(encoding="utf-8"))) for file in files}
+    return [pytest.param(case, id=name, marks=_marks(case)) for name, case in cases.items()]
+
+
+def _marks(case: Case) -> list[pytest.MarkDecorator]:
+    """A case may name a defect that is not mended yet."""
+    return [pytest.mark.xfail(strict=True, reason=case["defect"])] if "defect" in case else []
 
 
 def as_expected(case: Case, outcome: dict[str, Any]) -> None:

@@ -41,7 +41,7 @@ END_SECONDS = 5.0
 """Nothing is left of a client that hung up."""
 CARRYING = frozenset({"ok", "tool_error"})
 """What a server answered itself."""
-DEFECTS = frozenset({"internal", "fault", "rpc:-32603", "spawn_failed", "input_required"})
+DEFECTS = frozenset({"internal", "fault", "rpc:-32603", "spawn_failed", "input_required", "negotiation_failed"})
 """What only a defect of the workbench answers with: every command can be run, and no server asks."""
 
 

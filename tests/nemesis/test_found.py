@@ -7,8 +7,6 @@ import sys
 from pathlib import Path
 from random import Random
 
-import pytest
-
 from tests.nemesis.scene import SERVER
 from tests.nemesis.wires import read_answer
 from tests.support.configs import write_config
@@ -23,7 +21,6 @@ UNLUCKY_ONCE = next(
 """With this the first start fails, and the next two do not."""
 
 
-@pytest.mark.xfail(strict=True, reason="the second try is made with initialize alone, which a modern server refuses")
 async def test_a_modern_server_that_dies_at_its_first_start_is_not_taken_for_one_that_speaks_no_mcp(tmp_path: Path):
     files = {name: str(tmp_path / name) for name in ("log", "calm", "starts")}
     options = json.dumps({"modern": True, "flap": FLAP, "seed": UNLUCKY_ONCE, **files})

@@ -502,7 +502,23 @@ def modern_never(peer: Peer, request: Message) -> None:
 TOOLS["modern_never"] = ("echo", "hang")
 
 
-# -- calling: crash, never, progress COUNT, asks_sampling, dump_env, is_error, rpc_error, digits
+# -- modern_asks [exits]: the same, and a call is answered with a question; after that it may be gone
+
+MODES["modern_asks"] = dict(MODES["modern"], start=nothing)
+
+
+@on("modern_asks", "tools/call")
+def modern_asks(peer: Peer, request: Message) -> None:
+    if "inputResponses" in request["params"]:
+        return modern_call(peer, request)
+    question = {"method": "elicitation/create", "params": QUESTIONS["elicitation/create"]}
+    peer.answer(request, {"resultType": "input_required", "inputRequests": {"q": question}, "requestState": "s"})
+    if "exits" in peer.arguments:
+        sys.exit(0)
+    return None
+
+
+# -- calling: crash, hang_call, never, progress COUNT, asks_sampling, asks_later, dump_env, is_error, rpc_error, digits
 
 
 @on("crash", "tools/call")
@@ -517,6 +533,9 @@ def crash(peer: Peer, request: Message) -> None:
 
 
 TOOLS["crash"] = ("echo", "crash")
+
+
+on("hang_call", "tools/call", "ping")(nothing)
 
 
 @on("never", "tools/call")
@@ -565,6 +584,13 @@ def asks_sampling(peer: Peer, request: Message) -> None:
             return peer.say(request, json.dumps(message))
 
 
+@on("asks_later", "tools/call")
+def asks_later(peer: Peer, request: Message) -> None:
+    """It answers, and asks afterwards."""
+    echo(peer, request)
+    peer.send(id="question", method="elicitation/create", params=QUESTIONS["elicitation/create"])
+
+
 @on("dump_env", "tools/call")
 def dump_env(peer: Peer, request: Message) -> None:
     peer.say(request, json.dumps(dict(os.environ)), structuredContent={"cwd": os.getcwd()})  # noqa: PTH109 -- stdlib peer
@@ -589,7 +615,8 @@ def digits(peer: Peer, request: Message) -> None:
     peer.raw(f'{{"jsonrpc":"2.0","id":{json.dumps(request["id"])},"result":{result}}}'.encode())
 
 
-# -- the stream: garbage LINES, bigline, drip, stderrflood, close_stdout, no_read, request_flood COUNT
+# -- the stream: garbage LINES, quotes PREFIX, bigline, drip, stderrflood, close_stdout, no_read [daemon],
+# -- request_flood COUNT
 
 BANNER = "\x1b[1;32m== Starting the best server ever ==\x1b[0m"
 
@@ -603,6 +630,13 @@ def garbage_at_start(peer: Peer, _: Message) -> None:
 def garbage_in_call(peer: Peer, request: Message) -> None:
     garbage(peer, arguments_of(request).get("lines", 0))
     echo(peer, request)
+
+
+@on("quotes", "initialize", "tools/list", "tools/call", "unknown")
+def quotes(peer: Peer, message: Message) -> None:
+    """A debug print of what it got, as people leave them in; what stands before it is the argument."""
+    peer.raw(f"{peer.arguments[0]} {json.dumps(message)}".encode())
+    (MODES["ok"].get(message["method"]) or refuse)(peer, message)
 
 
 def garbage(peer: Peer, lines: int) -> None:
@@ -648,6 +682,9 @@ def close_stdout(peer: Peer, request: Message) -> None:
 
 @on("no_read", "tools/list")
 def no_read(peer: Peer, request: Message) -> None:
+    """`daemon`: it has left one behind."""
+    if "daemon" in peer.arguments:
+        leave_behind(stderr=subprocess.DEVNULL, start_new_session=True)
     list_tools(peer, request)
     sleep_for_ever()
 
@@ -800,7 +837,8 @@ def swap(peer: Peer, request: Message) -> None:
             peer.say(mine, str(arguments_of(theirs).get("nonce")))
 
 
-# -- processes: grandchild, daemon, hog, ignore_eof, slow_eof SECONDS, ignore_sigterm (and end of file), clobber (too)
+# -- processes: grandchild, daemon, orphans, lock FILE SECONDS, hog, ignore_eof, slow_eof SECONDS,
+# -- ignore_sigterm (and end of file), clobber (too)
 
 
 def leave_behind(**options: Any) -> int:
@@ -818,6 +856,35 @@ def grandchild(peer: Peer, request: Message) -> None:
 @on("daemon", "tools/call")
 def daemon(peer: Peer, request: Message) -> None:
     peer.say(request, str(leave_behind(stderr=subprocess.DEVNULL, start_new_session=True)))
+
+
+@on("orphans", "tools/call")
+def orphans(peer: Peer, request: Message) -> None:
+    """`leave`: it is gone, and something that it started has its stderr."""
+    echo(peer, request)
+    if called(request) == "leave":
+        leave_behind()
+        sys.exit(0)
+
+
+TOOLS["orphans"] = ("echo", "leave")
+
+
+@on("lock", "start")
+def lock(peer: Peer, _: Message) -> None:
+    """Only one of it can run at a time."""
+    import fcntl  # noqa: PLC0415 -- only here
+
+    peer.owed.append({"lock": os.open(peer.arguments[0], os.O_WRONLY | os.O_CREAT, 0o600)})
+    try:
+        fcntl.flock(peer.owed[0]["lock"], fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        sys.exit("another one is running")
+
+
+@on("lock", "eof")
+def unlock(peer: Peer, _: Message) -> None:
+    time.sleep(float(peer.arguments[1]))
 
 
 @on("hog", "start")

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -19,12 +20,14 @@ from mcp_workbench.surfaces.hello import EVERYTHING, View
 from mcp_workbench.wire.jsonrpc import RpcError
 from tests.support.memory import MemoryServer, serving
 from tests.support.procs import wait_until
+from tests.wire.pair import settle
 
 INITIALIZE = {
     "id": 0,
     "method": "initialize",
     "params": {"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}},
 }
+MODERN = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
 USE = {"toolbox": "dev", "server": "a", "tool": "t"}
 CALL = {"id": 1, "method": "tools/call", "params": {"name": "use_tool", "arguments": {"tool": USE, "arguments": {}}}}
 
@@ -60,10 +63,10 @@ class Pipes:
 
 @contextlib.asynccontextmanager
 async def fronted(
-    server: MemoryServer, view: View = EVERYTHING, *, drain: bool = False
+    server: MemoryServer, view: View = EVERYTHING, *, drain: bool = False, **limits: Any
 ) -> AsyncIterator[tuple[Pipes, StdioFront, asyncio.Task[int]]]:
     pipes = Pipes()
-    async with serving({"dev": {"a": server}}) as workbench:
+    async with serving({"dev": {"a": server}}, **limits) as workbench:
         front = StdioFront(workbench, Greeting(Callers("client", view)), view, drain=drain)
         run = asyncio.ensure_future(front.run(pipes.source, pipes.sink))
         yield pipes, front, run
@@ -123,14 +126,62 @@ async def test_a_greeting_that_failed_because_its_server_did_can_be_tried_again(
 
 
 async def test_an_open_subscription_at_the_end_of_input_is_answered():
-    meta = {
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {},
-    }
-    listen = {"id": 1, "method": "subscriptions/listen", "params": {"notifications": {}, "_meta": meta}}
+    listen = {"id": 1, "method": "subscriptions/listen", "params": {"notifications": {}, "_meta": MODERN}}
     async with fronted(MemoryServer("a"), drain=True) as (pipes, _, run):
         pipes.send(listen)
         await wait_until(pipes.got)
         pipes.hang_up()
         await asyncio.wait_for(run, 5)
         assert (await pipes.answer(1))["result"]["resultType"] == "complete"
+
+
+async def test_after_a_signal_an_open_subscription_is_answered_and_not_waited_for():
+    listen = {"id": 1, "method": "subscriptions/listen", "params": {"notifications": {}, "_meta": MODERN}}
+    async with fronted(MemoryServer("a"), drain_seconds=60.0) as (pipes, front, run):
+        pipes.send(listen)
+        await wait_until(pipes.got)
+        front.signalled(signal.SIGTERM)
+        assert await asyncio.wait_for(run, 5) == 128 + signal.SIGTERM
+        await asyncio.wait_for(front.close(), 5)
+        assert (await pipes.answer(1))["result"]["resultType"] == "complete"
+
+
+async def test_after_a_signal_a_call_that_is_under_way_is_waited_for():
+    server, gate = MemoryServer("a"), asyncio.Event()
+
+    async def answer(_params: Any) -> Any:
+        await gate.wait()
+        return {"content": []}
+
+    server.methods["tools/call"] = answer
+    async with fronted(server, drain_seconds=60.0) as (pipes, front, _):
+        pipes.send(INITIALIZE, CALL)
+        await wait_until(lambda: server.asked("tools/call"))
+        front.signalled(signal.SIGTERM)
+        closing = asyncio.ensure_future(front.close())
+        await settle()
+        gate.set()
+        await asyncio.wait_for(closing, 5)
+        assert (await pipes.answer(1))["result"] == {"content": []}
+
+
+async def test_of_a_clients_requests_so_many_are_answered_at_once_and_the_others_refused_and_told_when_to_try_again():
+    server, gate = MemoryServer("a"), asyncio.Event()
+
+    async def answer(_params: Any) -> Any:
+        await gate.wait()
+        return {"content": []}
+
+    server.methods["tools/call"] = answer
+    async with fronted(server, client_requests=3) as (pipes, _, _):
+        pipes.send(INITIALIZE)
+        await pipes.answer(0)
+        pipes.send(*({**CALL, "id": number} for number in range(1, 6)))
+        for number in (4, 5):
+            error = (await pipes.answer(number))["error"]
+            assert (error["code"], error["data"]) == (-31001, {"code": "overloaded", "retry_after": 5})
+        gate.set()
+        for number in (1, 2, 3):
+            assert (await pipes.answer(number))["result"] == {"content": []}
+        pipes.send({**CALL, "id": 6})
+        assert "result" in await pipes.answer(6)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.configs import read_log, rogue, starts, write_config
+from tests.support.configs import read_log, received, rogue, starts, write_config
 from tests.support.procs import census, needs_proc, new_marker, wait_until
 from tests.support.wire import environment, serving
 
@@ -94,6 +94,16 @@ def test_a_file_of_requests_is_answered_to_its_end(config: Path, tmp_path: Path)
         id_: message["result"]["content"][0]["text"] for id_, message in answers(replies.read_bytes()).items() if id_
     }
     assert texts == {number: str(number) for number in range(1, 50)}
+
+
+def test_a_call_in_a_file_whose_server_asks_something_is_made_once(tmp_path: Path):
+    """Nobody can answer any more; the server has the call all the same."""
+    log, requests = tmp_path / "log", tmp_path / "requests"
+    config = write_config(tmp_path, {"dev": {"fs": rogue("modern_asks", log=log)}})
+    requests.write_bytes(line(0, "initialize", INITIALIZE | {"capabilities": {"elicitation": {}}}) + use(1, "echo"))
+    done = served(config, b"", redirect=f"< {requests}")
+    assert answers(done.stdout)[1]["result"]["isError"] is True
+    assert len(received(log, "tools/call")) == 1
 
 
 def test_a_slow_reader_gets_every_answer(config: Path, tmp_path: Path):

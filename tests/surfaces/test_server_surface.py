@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from mcp_workbench.errors import ServerExited, ServerRefused
+from mcp_workbench.errors import CallTimeout, Fault, Overloaded, ServerExited, ServerRefused
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.serve.session import Session
@@ -98,6 +98,25 @@ async def test_a_refusal_is_the_servers_own_and_a_failure_is_a_result():
         assert (error.code, error.message) == (-7, "as I said")
         server.methods["tools/call"] = ServerExited("it died")
         assert "it died" in error_of(await call(surface, "t"))
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "more"),
+    [
+        (CallTimeout("no answer", hint="Ask for less."), "call_timeout", {}),
+        (Overloaded("too many calls", hint="Try again later."), "overloaded", {"retry_after": 5}),
+    ],
+)
+async def test_the_error_of_a_request_that_was_passed_on_has_its_hint_its_code_and_its_place(
+    fault: Fault, code: str, more: dict[str, int]
+):
+    server = MemoryServer("a")
+    server.methods["vendor/x"] = fault
+    async with serving({"dev": {"a": server}}) as workbench:
+        error = await refused(ServerSurface(workbench, A), "vendor/x")
+    assert error.code == -31001
+    assert error.message.endswith(f"{fault}\n{fault.hint}")
+    assert error.data == {"code": code, "toolbox": "dev", "server": "a", **more}
 
 
 async def test_tools_that_are_filtered_are_neither_listed_nor_called():

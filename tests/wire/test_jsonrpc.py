@@ -363,6 +363,19 @@ def test_cutting_a_line_takes_time_in_proportion_to_its_length_whatever_it_holds
     )  # a tenth of that on a quiet machine; minutes where it is read again and again
 
 
+@pytest.mark.parametrize("unit", [b"[]", b"{}", b'[""]', b"[1]", b'{"":[]},'])
+def test_the_longest_line_that_is_cut_takes_less_time_than_anybody_notices(unit: bytes):
+    head = b'{"jsonrpc":"2.0","id":5,"result":{"tools":[' + b"[" * 1000
+    line = head + unit * ((DEFAULTS.cut_bytes - len(head)) // len(unit))
+
+    def computed() -> float:
+        since = time.process_time()
+        jsonrpc.cut_nesting(line)
+        return time.process_time() - since
+
+    assert min(computed() for _ in range(3)) < 0.2  # under 0.1 on a quiet machine
+
+
 MOST = DEFAULTS.cut_depth
 LEAVES = st.sampled_from([1, -0.5, None, True, "", "a]", '{"x\\', "}{", [], {}])
 KEYS = st.sampled_from(["a", "]", '"', "\\", "{["])

@@ -16,65 +16,38 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine, Generator
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from collections.abc import Coroutine, Generator
+from typing import Any, Literal, TypeVar
 
 from msgspec import Raw
 
 from mcp_workbench import observe
-from mcp_workbench.connections.base import Channel
 from mcp_workbench.connections.connection import Connection
 from mcp_workbench.connections.health import Health
 from mcp_workbench.connections.liveness import Liveness
-from mcp_workbench.connections.negotiate import Agreement, negotiate
 from mcp_workbench.connections.slots import Slots
+from mcp_workbench.connections.starts import Events, OpenChannel, Starts
 from mcp_workbench.errors import (
     CallTimeout,
     Fault,
-    ProtocolViolation,
     ServerExited,
     ServerRefused,
     ShuttingDown,
     SpawnFailed,
-    StartupTimeout,
     TransportUnavailable,
     Unresponsive,
     VariableMissing,
 )
 from mcp_workbench.limits import Limits
-from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange
-from mcp_workbench.wire.jsonrpc import Params, RpcError
+from mcp_workbench.wire.jsonrpc import Params
 from mcp_workbench.wire.tasks import heard
 
 T = TypeVar("T")
 State = Literal["idle", "starting", "ready", "failing", "resting", "closed"]
-OpenChannel: TypeAlias = Callable[[], Awaitable[Channel]]
-"""Opens a wire to the server. Raises the `Fault` that prevents it."""
 NOT_TRIED = (VariableMissing, TransportUnavailable)
 """Faults of the configuration: nothing was started, so nothing need rest."""
-
-
-class Events(Protocol):
-    """Who is told what happens on a server's connections."""
-
-    def connected(self, connection: Connection, *, again: bool) -> None:
-        """There is a new connection; `again` if there was one before."""
-        ...
-
-    def notified(self, connection: Connection, method: str, params: Raw) -> None:
-        """The server says something that belongs to no request. Called in order."""
-        ...
-
-    async def asked(self, connection: Connection, method: str, params: Raw) -> Raw:
-        """The server asks something. Raises `RpcError` to refuse."""
-        ...
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether something that the server may say is waited for, though nobody asks it anything now."""
-        ...
 
 
 class Supervisor:
@@ -95,21 +68,17 @@ class Supervisor:
         `health` is shared by all supervisors of one configured server.
         """
         self._label = label
-        self._open_channel = open_channel
-        self._caller = caller
         self._limits = limits
         self._events = [events]
         self._health = health or Health(limits)
         self._slots = Slots(limits.in_flight, limits.queued, limits.queue_wait_seconds)
+        self._starts = Starts(open_channel, caller, self._slots, limits, self._events)
         self._owners: set[asyncio.Task[None]] = set()
-        self._closings: set[asyncio.Task[None]] = set()
         self._liveness = Liveness(caller, limits)
         self._closing = asyncio.Event()
         self._is_closed = False
         self._ready: asyncio.Future[Connection] | None = None
         self._live: Connection | None = None
-        self._modern: bool | None = None
-        self._tried_both_ways = False
         self._was_ready = False
         self._calls = 0
         self._users = 0
@@ -155,7 +124,7 @@ class Supervisor:
     @property
     def is_modern(self) -> bool:
         """Whether the server is known to be of the modern era, and so takes each request by itself."""
-        return self._modern is True
+        return self._starts.modern is True
 
     def join(self, events: Events) -> None:
         """Somebody else uses it too, and hears what it says."""
@@ -232,7 +201,7 @@ class Supervisor:
             await asyncio.wait((self._drained,), timeout=self._limits.drain_seconds)
         self._closing.set()
         self._liveness.close()
-        while tasks := self._owners | self._closings:
+        while tasks := self._owners | self._starts.closings:
             await asyncio.wait(tasks)
 
     # -- the owner task
@@ -250,7 +219,7 @@ class Supervisor:
     async def _own(self, ready: asyncio.Future[Connection]) -> None:
         """Open the connection, keep it until it ends or we close, then clean up after it."""
         try:
-            connection = await self._or_closing(self._open())
+            connection = await self._or_closing(self._starts.open())
         except Fault as fault:
             self._failed(ready, fault)
             return
@@ -269,13 +238,6 @@ class Supervisor:
         with contextlib.suppress(ShuttingDown):
             await self._or_closing(self._until_over(connection))
         self._lost(connection)
-        self._close(connection.channel)
-
-    def _close(self, channel: Channel) -> None:
-        """Have a channel closed. The next start waits for that, and so does our own end."""
-        closing = asyncio.get_running_loop().create_task(channel.close())
-        self._closings.add(closing)
-        closing.add_done_callback(self._closings.discard)
 
     def _failed(self, ready: asyncio.Future[Connection], fault: Fault) -> None:
         self._ready = None
@@ -292,6 +254,7 @@ class Supervisor:
         if self._live is not connection:
             return
         self._ready = self._live = None
+        self._starts.close(connection.channel)
         ended = connection.channel.ended
         if ended.done() and not self._is_closed:
             fault = ended.result()
@@ -317,51 +280,6 @@ class Supervisor:
                 self._lost(connection)  # at once: whoever needs it from now on starts another
                 return
 
-    # -- a start
-
-    async def _open(self) -> Connection:
-        if self._modern is not None or self._tried_both_ways:
-            modern, self._tried_both_ways = self._modern, False
-            return await self._open_once(modern=modern)
-        try:
-            return await self._open_once(modern=None)
-        except (ServerExited, ProtocolViolation):
-            pass
-        # It may have ended because of a probe that it does not know: once more, without.
-        try:
-            return await self._open_once(modern=False)
-        except Fault:
-            self._tried_both_ways = True
-            raise
-
-    async def _open_once(self, *, modern: bool | None) -> Connection:
-        while closing := self._closings:
-            await asyncio.wait(tuple(closing))  # it may hold a port, or a lock
-        channel = await self._open_channel()
-        listener = _Listener(self._events, self._limits)
-        channel.listen(listener)
-        try:
-            agreement = await self._agree(channel, modern=modern)
-        except BaseException:
-            # A server that does not want to end takes seconds; who waits for it need not wait for that.
-            self._close(channel)
-            raise
-        self._modern = agreement.modern
-        takes_turns = self._caller.modern and self._caller.answers_differ and not agreement.modern
-        connection = Connection(channel, agreement, self._slots, self._limits, takes_turns=takes_turns)
-        listener.begin(connection)
-        return connection
-
-    async def _agree(self, channel: Channel, *, modern: bool | None) -> Agreement:
-        seconds = self._limits.startup_timeout_seconds
-        try:
-            async with asyncio.timeout(seconds):
-                return await negotiate(channel, self._limits, declared=self._caller.capabilities, modern=modern)
-        except TimeoutError:
-            tail = channel.last_words()
-            words = f"; its last words:\n{tail}" if tail else ""
-            raise StartupTimeout(f"it did not answer within {seconds:g} s{words}") from None
-
     async def _or_closing(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of `work`, which is cancelled when we close. Then: raises `ShuttingDown`."""
         task = asyncio.ensure_future(work)
@@ -375,31 +293,6 @@ class Supervisor:
             raise ShuttingDown("the workbench is closing")
         finally:
             closing.cancel()
-
-
-class _Listener:
-    """What a server starts, from its first word on. A few questions may come before we know of the agreement."""
-
-    def __init__(self, events: list[Events], limits: Limits) -> None:
-        self._events = events
-        self._patience = limits.questions
-        self._connection: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
-
-    def begin(self, connection: Connection) -> None:
-        self._connection.set_result(connection)
-
-    def notification(self, method: str, params: Raw) -> None:
-        if self._connection.done():
-            for events in self._events:
-                events.notified(self._connection.result(), method, params)
-
-    async def request(self, method: str, params: Raw) -> Raw:
-        if not self._connection.done():
-            if not self._patience:
-                raise RpcError(jsonrpc.INVALID_REQUEST, "Nothing is agreed on yet")
-            self._patience -= 1
-            await asyncio.shield(self._connection)
-        return await self._events[0].asked(self._connection.result(), method, params)
 
 
 def _is_over(ready: asyncio.Future[Connection]) -> bool:

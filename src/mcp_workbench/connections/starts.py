@@ -1,0 +1,141 @@
+"""How a connection to a server is made: a wire, a protocol that both agree on, and who hears what it says.
+
+A server that ends on a probe that it does not know is started once more without; the era that it spoke is
+remembered. One that is still being ended is waited for: it may hold what the next one needs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeAlias
+
+from msgspec import Raw
+
+from mcp_workbench.connections.base import Channel
+from mcp_workbench.connections.connection import Connection
+from mcp_workbench.connections.negotiate import Agreement, negotiate
+from mcp_workbench.connections.slots import Slots
+from mcp_workbench.errors import Fault, NegotiationFailed, ProtocolViolation, ServerExited, StartupTimeout
+from mcp_workbench.limits import Limits
+from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire.caller import Caller
+from mcp_workbench.wire.jsonrpc import RpcError
+
+OpenChannel: TypeAlias = Callable[[], Awaitable[Channel]]
+"""Opens a wire to the server. Raises the `Fault` that prevents it."""
+
+
+class Events(Protocol):
+    """Who is told what happens on a server's connections."""
+
+    def connected(self, connection: Connection, *, again: bool) -> None:
+        """There is a new connection; `again` if there was one before."""
+        ...
+
+    def notified(self, connection: Connection, method: str, params: Raw) -> None:
+        """The server says something that belongs to no request. Called in order."""
+        ...
+
+    async def asked(self, connection: Connection, method: str, params: Raw) -> Raw:
+        """The server asks something. Raises `RpcError` to refuse."""
+        ...
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether something that the server may say is waited for, though nobody asks it anything now."""
+        ...
+
+
+class Starts:
+    """The starts of one server, one after the other."""
+
+    def __init__(
+        self, open_channel: OpenChannel, caller: Caller, slots: Slots, limits: Limits, events: list[Events]
+    ) -> None:
+        """For `caller` and `slots` see `Supervisor`; `events` may grow."""
+        self._open_channel = open_channel
+        self._caller = caller
+        self._slots = slots
+        self._limits = limits
+        self._events = events
+        self._tried_both_ways = False
+        self.modern: bool | None = None
+        """The era that the server spoke last."""
+        self.closings: set[asyncio.Task[None]] = set()
+        """Channels that are being closed."""
+
+    async def open(self) -> Connection:
+        """A connection. Raises the `Fault` that prevents it."""
+        if self.modern is not None or self._tried_both_ways:
+            modern, self._tried_both_ways = self.modern, False
+            return await self._open_once(modern=modern)
+        try:
+            return await self._open_once(modern=None)
+        except (ServerExited, ProtocolViolation) as fault:
+            why = fault
+        # It may have ended because of a probe that it does not know: once more, without.
+        try:
+            return await self._open_once(modern=False)
+        except Fault as fault:
+            self._tried_both_ways = True
+            raise (why if isinstance(fault, NegotiationFailed) else fault) from None
+
+    async def _open_once(self, *, modern: bool | None) -> Connection:
+        while self.closings:
+            await asyncio.wait(tuple(self.closings))  # it may hold a port, or a lock
+        channel = await self._open_channel()
+        listener = _Listener(self._events, self._limits)
+        channel.listen(listener)
+        try:
+            agreement = await self._agree(channel, modern=modern)
+        except BaseException:
+            # A server that does not want to end takes seconds; who waits for it need not wait for that.
+            self.close(channel)
+            raise
+        self.modern = agreement.modern
+        takes_turns = self._caller.modern and self._caller.answers_differ and not agreement.modern
+        connection = Connection(channel, agreement, self._slots, self._limits, takes_turns=takes_turns)
+        listener.begin(connection)
+        return connection
+
+    async def _agree(self, channel: Channel, *, modern: bool | None) -> Agreement:
+        seconds = self._limits.startup_timeout_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                return await negotiate(channel, self._limits, declared=self._caller.capabilities, modern=modern)
+        except TimeoutError:
+            tail = channel.last_words()
+            words = f"; its last words:\n{tail}" if tail else ""
+            raise StartupTimeout(f"it did not answer within {seconds:g} s{words}") from None
+
+    def close(self, channel: Channel) -> None:
+        """Have a channel closed. The next start waits for that."""
+        closing = asyncio.get_running_loop().create_task(channel.close())
+        self.closings.add(closing)
+        closing.add_done_callback(self.closings.discard)
+
+
+class _Listener:
+    """What a server starts, from its first word on. A few questions may come before we know of the agreement."""
+
+    def __init__(self, events: list[Events], limits: Limits) -> None:
+        self._events = events
+        self._patience = limits.questions
+        self._connection: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
+
+    def begin(self, connection: Connection) -> None:
+        self._connection.set_result(connection)
+
+    def notification(self, method: str, params: Raw) -> None:
+        if self._connection.done():
+            for events in self._events:
+                events.notified(self._connection.result(), method, params)
+
+    async def request(self, method: str, params: Raw) -> Raw:
+        if not self._connection.done():
+            if not self._patience:
+                raise RpcError(jsonrpc.INVALID_REQUEST, "Nothing is agreed on yet")
+            self._patience -= 1
+            await asyncio.shield(self._connection)
+        return await self._events[0].asked(self._connection.result(), method, params)
