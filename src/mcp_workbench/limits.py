@@ -149,8 +149,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The longest message in which broken surrogate pairs are repaired: 90 ms of regex at worst."""
     cut_depth: int = 128
     """Where an item of a list that is nested too deep to be read is cut: twice what is accepted, so it is withheld."""
-    cut_bytes: int = 512 * 1024
-    """The longest list that is cut so: 80 ms at worst."""
+    cut_bytes: int = 1024 * 1024
+    """The longest list that is cut so: ten times one that any client could use."""
+    cut_brackets: int = 60_000
+    """Brackets that are looked at for it, those in a row as one: 60 ms."""
     noise_lines: int = 1_000
     """Lines that are no messages, since the last good one: banners pass, a broken server is closed."""
     noise_bytes: int = 1024 * 1024

@@ -249,10 +249,13 @@ async def test_a27_a_server_that_hangs_in_every_call_rests_too(tmp_path: Path, l
 
 @pytest.mark.row("A27")
 async def test_a27_where_all_servers_of_a_toolbox_rest_it_is_told_when_to_open_it_again(tmp_path: Path):
-    boxes = {"dev": {name: rogue("exit_at_start") for name in ("one", "other")}}
+    bad, never = rogue("exit_at_start"), rogue(env={"X": "${NO_SUCH_VARIABLE}"})
+    boxes = {"resting": {"one": bad, "other": bad}, "hopeless": {"one": bad, "never": never}}
     limits = QUICK | {"rest_seconds": 30.0, "breaker_failures": 1}
     async with workbench(tmp_path, boxes, **limits) as wb, near(wb, View(), "handshake", {}) as wire:
-        for rests in (False, True):
-            error = told(await wire.call("open_toolbox", {"toolbox": "dev"}))
-            assert error["code"] == "toolbox_failed"
-            assert (25 <= error.get("retry_after", 0) <= 30) is rests
+        for is_second in (False, True):
+            for toolbox in boxes:
+                error = told(await wire.call("open_toolbox", {"toolbox": toolbox}))
+                assert error["code"] == "toolbox_failed"
+                waits = 25 <= error.get("retry_after", 0) <= 30
+                assert waits is (is_second and toolbox == "resting")

@@ -279,6 +279,10 @@ def test_an_unreadable_request_is_known_by_an_id_that_is_surely_its_own(line: by
     assert jsonrpc.leading_id(line) == expected
 
 
+def test_a_byte_order_mark_before_a_message_is_passed_over():
+    assert read(b'\xef\xbb\xbf{"jsonrpc":"2.0","id":1,"result":{}}').id == 1
+
+
 # -- ids
 
 
@@ -414,3 +418,12 @@ def test_what_is_longer_than_may_be_cut_is_left_as_it_is():
     longest = deep.ljust(DEFAULTS.cut_bytes)
     assert jsonrpc.cut_nesting(longest) != longest
     assert jsonrpc.cut_nesting(longest + b" ") == longest + b" "
+
+
+def test_what_has_more_brackets_than_are_looked_at_is_left_as_it_is():
+    def line(runs: int) -> bytes:
+        """Two in the beginning, and two for each that follows."""
+        return b"[" * 200 + b"]" * 199 + b",[]" * ((runs - 2) // 2) + b"]"
+
+    assert jsonrpc.cut_nesting(line(DEFAULTS.cut_brackets)) != line(DEFAULTS.cut_brackets)
+    assert jsonrpc.cut_nesting(line(DEFAULTS.cut_brackets + 2)) == line(DEFAULTS.cut_brackets + 2)

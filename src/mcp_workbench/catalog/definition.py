@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import msgspec
 from msgspec import Raw
@@ -37,13 +36,10 @@ class Definition(msgspec.Struct, frozen=True):
             return None
         return cls(name, Raw(msgspec.json.format(raw, indent=-1))) if name else None
 
-    def annotations(self) -> dict[str, Any]:
-        """The tool's `annotations`, {} where it has none that are an object."""
-        raw = jsonrpc.fields(self.raw).get("annotations", jsonrpc.NOTHING)
-        try:
-            return msgspec.json.decode(raw, type=dict[str, Any])
-        except (msgspec.DecodeError, RecursionError):
-            return {}
+    def annotations(self) -> dict[str, bool]:
+        """What of the tool's `annotations` is true or false; the rest is not looked at."""
+        given = jsonrpc.members(jsonrpc.fields(self.raw).get("annotations"))
+        return {name: bytes(raw) == b"true" for name, raw in given.items() if bytes(raw) in (b"true", b"false")}
 
 
 def oversize(raw: Raw, limits: Limits) -> str | None:

@@ -99,7 +99,6 @@ class Supervisor:
 
     async def connection(self) -> Connection:
         """The connection, started if there is none. Raises the `Fault` that prevented it."""
-        self.touch()
         while True:
             if self._is_closed:
                 raise ShuttingDown("the workbench is closing")
@@ -269,13 +268,13 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         idle = self._limits.idle_timeout_seconds
         while True:
-            seconds = max(0.0, self._used_at + idle - loop.time()) if idle else None
+            seconds = max(self._limits.group_poll_seconds, self._used_at + idle - loop.time()) if idle else None
             await asyncio.wait((connection.channel.ended,), timeout=seconds)
             if connection.channel.ended.done():
                 return
-            if self._calls or self._users or any(events.is_waiting for events in self._events):
+            if self._calls or any(events.is_waiting for events in self._events):
                 self._used_at = loop.time()
-            if loop.time() >= self._used_at + idle:
+            if loop.time() >= self._used_at + idle and not self._users:
                 observe.info("a server is stopped, since nobody uses it", server=self._label)
                 self._lost(connection)  # at once: whoever needs it from now on starts another
                 return

@@ -90,7 +90,7 @@ class StdioFront:
         self._drain = drain
         self._reader = LineReader(self._receive, self._input_ended, limits.message_bytes, last_line=True)
         self._writer = LineWriter(self._output_lost, on_congestion=self._congested)
-        self._peer = Peer(self._writer, self)
+        self._peer = Peer(self._writer, self, admit=self._admit)
         self._callers = greeting.callers
         self._unread = greeting.unread
         self._session = Session(
@@ -132,17 +132,17 @@ class StdioFront:
     # -- Handler of the client's Peer
 
     def request(self, method: str, params: Raw, line: Line) -> Awaitable[Raw]:
-        if self._peer.load > self._workbench.limits.client_requests:
-            raise as_rpc_error(
-                Overloaded(
-                    f"{self._workbench.limits.client_requests} requests are being answered already",
-                    hint="Try again in a few seconds, with fewer requests at once.",
-                )
-            )
         given = _members(params)
         caller = self._callers.of(method, given)
         work = self._session.handle(caller, line, method, given)
         return self._greeted(work) if method == "initialize" else work
+
+    def _admit(self, load: int) -> RpcError | None:
+        """One client can't take all the memory that there is."""
+        if load < self._workbench.limits.client_requests:
+            return None
+        hint = "Try again in a few seconds, with fewer requests at once."
+        return as_rpc_error(Overloaded(f"{load} requests are being answered already", hint=hint))
 
     async def _greeted(self, work: Awaitable[Raw]) -> Raw:
         """A greeting that failed, because a server did, may be tried again."""

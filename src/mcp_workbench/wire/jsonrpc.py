@@ -94,6 +94,7 @@ _id_decoder: msgspec.json.Decoder[Id] = msgspec.json.Decoder(Id)
 _object_decoder = msgspec.json.Decoder(dict[str, Raw])
 encode = msgspec.json.Encoder().encode
 
+_MARK = b"\xef\xbb\xbf"
 _BEGINNING = rb"\s*(?:\[\s*)?\{"
 _NEXT_MESSAGE = rb'\}\s*\{\s*"'
 _LEADING_ID = rb'^\s*\{[^{}\[\]]*?"id"\s*:\s*("[^"\\]*"|-?\d{1,18})\s*[,}]'
@@ -144,7 +145,9 @@ def _is_response(message: Message) -> bool:
 
 
 def _read_repaired(line: bytes, error: Exception) -> Message:
-    """Half a surrogate pair becomes U+FFFD; whatever else is wrong is told."""
+    """A byte order mark is passed over, half a surrogate pair becomes U+FFFD; whatever else is wrong is told."""
+    if line.startswith(_MARK):
+        return read(line[len(_MARK) :])
     if len(line) <= DEFAULTS.repair_bytes and (repaired := re.sub(_LONE_SURROGATE, rb"\1\\ufffd", line)) != line:
         try:
             return _decoder.decode(repaired)
@@ -165,16 +168,19 @@ def _looks_like_message(line: bytes) -> bool:
 def cut_nesting(line: bytes) -> bytes:
     """A message that is nested too deep, with `null` for what is deepest: too deep still, but it can be read.
 
-    Longer ones are left as they are: looking at every bracket takes time.
+    One that is longer, or has more brackets, is left as it is: looking at each takes time.
     """
     if len(line) > DEFAULTS.cut_bytes:
         return line
     most = DEFAULTS.cut_depth
     pieces: list[bytes] = []
-    depth = at = end = 0
+    depth = at = end = runs = 0
     brackets = re.compile(_BRACKETS)
     while (run := brackets.match(line, end)) is not None:
         begin, end = run.span(1)
+        runs += 1
+        if runs > DEFAULTS.cut_brackets:
+            return line
         if line[begin] in b"[{":
             if depth < most <= depth + end - begin:
                 pieces += [line[at : begin + most - depth - 1], b"null"]

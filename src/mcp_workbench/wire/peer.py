@@ -50,9 +50,20 @@ class Handler(Protocol):
 class Peer:
     """One end of a connection."""
 
-    def __init__(self, writer: LineWriter, handler: Handler, *, answers_always: bool = True) -> None:
-        """Without `answers_always` it lets requests drop of a peer that does not read its answers."""
+    def __init__(
+        self,
+        writer: LineWriter,
+        handler: Handler,
+        *,
+        answers_always: bool = True,
+        admit: Callable[[int], RpcError | None] = lambda _: None,
+    ) -> None:
+        """Without `answers_always` it lets requests drop of a peer that does not read its answers.
+
+        `admit` is asked of each request, with the number of those being answered; an error refuses it.
+        """
         self._answers_always = answers_always
+        self._admit = admit
         self._writer = writer
         self._handler = handler
         self._loop = asyncio.get_running_loop()
@@ -170,11 +181,6 @@ class Peer:
             task.cancel(str(fault))
 
     @property
-    def load(self) -> int:
-        """How many of the other side's requests are being answered now."""
-        return len(self._inbound)
-
-    @property
     def serving(self) -> frozenset[asyncio.Task[None]]:
         """The tasks that answer the other side's requests now."""
         return frozenset(self._inbound.values())
@@ -277,6 +283,8 @@ class Peer:
         elif id_ in self._inbound:
             problem = RpcError(jsonrpc.INVALID_REQUEST, "A request with this id is still being answered")
             self._writer.write(jsonrpc.error_line(id_, problem))
+        elif (refusal := self._admit(len(self._inbound))) is not None:
+            self._writer.write(jsonrpc.error_line(id_, refusal))
         elif self._fault is None:
             self._inbound[id_] = self._loop.create_task(self._answer(id_, method, params))
 
