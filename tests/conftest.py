@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import re
 import signal
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -51,13 +53,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 
 class OneByOne(LoadScopeScheduling):
-    """Hands out one test at a time; but as a whole, and first, the modules whose tests share runs of other programs."""
+    """Hands out one test at a time; but as a whole, and first, those that share running programs."""
 
-    SHARING = ("test_inspector.py", "test_typescript_clients.py")
+    MODULES = ("test_inspector.py", "test_typescript_clients.py")
+    CASE = re.compile(r"test_protocol\.py::.*\b(\w+-\w+-(?:default|toolbox|server))\]")
 
     def _split_scope(self, nodeid: str) -> str:
         module, _, _ = nodeid.partition("::")
-        return module if module.endswith(self.SHARING) else nodeid
+        case = self.CASE.search(nodeid)
+        return case[1] if case else module if module.endswith(self.MODULES) else nodeid
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -66,8 +70,17 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     names = pyfuncitem._fixtureinfo.argnames
-    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    shared = pyfuncitem.funcargs.get("shared_loop")
+    run = shared.run if shared else asyncio.run
+    run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
     return True
+
+
+@pytest.fixture(scope="module")
+def shared_loop() -> Iterator[asyncio.Runner]:
+    """One loop for the tests of a module that share what runs in it."""
+    with asyncio.Runner() as runner:
+        yield runner
 
 
 @pytest.hookimpl(wrapper=True)

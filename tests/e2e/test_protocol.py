@@ -6,10 +6,11 @@ tests are checked against each other. Where a feature does not exist in a pair, 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -34,6 +35,7 @@ from tests.support.pairs import (
     Answer,
     Case,
     Host,
+    Hosts,
     Pair,
     Refusal,
     Surface,
@@ -81,13 +83,26 @@ COVERED: dict[str, set[Covered]] = {}
 """For each row of the table, where a test shows it."""
 
 
+def each_case(cases: Iterable[Case]) -> pytest.MarkDecorator:
+    """Run a test in these cases, one case after the other."""
+    return pytest.mark.parametrize("case", cases, ids=str, scope="module")
+
+
+@pytest.fixture(scope="module")
+def hosts(case: Case, shared_loop: asyncio.Runner, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
+    """For tests that leave nothing behind; the others start a workbench of their own."""
+    running = Hosts(case, lambda: tmp_path_factory.mktemp("host"))
+    yield running
+    shared_loop.run(running.close())
+
+
 def feature(
     row: str, *, surfaces: Iterable[Surface] = SURFACES, pairs: Iterable[Pair] = PAIRS, works: bool = True
 ) -> Callable[[T], T]:
     """Run a test in these pairs on these surfaces, for a row of the table."""
     cases = [Case(*pair, surface) for pair in pairs for surface in surfaces]
     COVERED.setdefault(row, set()).update(Covered(case, works) for case in cases)
-    return pytest.mark.parametrize("case", cases, ids=str)
+    return each_case(cases)
 
 
 def two(case: Case) -> dict[str, Any]:
@@ -99,8 +114,8 @@ def two(case: Case) -> dict[str, Any]:
 
 
 @feature("greeting", surfaces=SEVERAL)
-async def test_the_workbench_says_what_it_has(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path) as host:
+async def test_the_workbench_says_what_it_has(case: Case, hosts: Hosts):
+    async with hosts.at() as host:
         hello = host.wire.hello
         capabilities = hello["capabilities"]
         assert {"tools", "prompts", "resources", "completions", "logging"} <= capabilities.keys()
@@ -112,8 +127,8 @@ async def test_the_workbench_says_what_it_has(case: Case, tmp_path: Path):
 
 
 @feature("greeting", surfaces=("server",))
-async def test_a_server_speaks_for_itself(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path) as host, alone(case) as server:
+async def test_a_server_speaks_for_itself(case: Case, hosts: Hosts):
+    async with hosts.at() as host, hosts.alone() as server:
         hello = await host.get("server/discover") if case.is_modern else host.wire.hello
         own = await server.get("server/discover") if case.server == "modern" else server.wire.hello
         assert hello["instructions"] == own["instructions"] == "Use W."
@@ -129,14 +144,14 @@ async def test_a_server_speaks_for_itself(case: Case, tmp_path: Path):
 
 
 @feature("ping", pairs=BY_HANDSHAKE)
-async def test_a_ping_is_answered(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path) as host:
+async def test_a_ping_is_answered(hosts: Hosts):
+    async with hosts.at() as host:
         assert await host.get("ping") == {}
 
 
 @feature("ping", pairs=BY_MODERN, works=False)
-async def test_the_modern_era_has_no_ping(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path) as host:
+async def test_the_modern_era_has_no_ping(hosts: Hosts):
+    async with hosts.at() as host:
         assert (await host.error("ping"))["code"] == NO_METHOD
 
 
@@ -144,8 +159,8 @@ async def test_the_modern_era_has_no_ping(case: Case, tmp_path: Path):
 
 
 @feature("tools/list")
-async def test_tools_are_listed_with_all_that_their_server_sent(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path, ABLE) as host, alone(case, ABLE) as server:
+async def test_tools_are_listed_with_all_that_their_server_sent(case: Case, hosts: Hosts):
+    async with hosts.at(ABLE) as host, hosts.alone(ABLE) as server:
         own = await server.listed("tools/list", "tools")
         if case.surface == "default":
             tools = (await host.wire.open("dev"))["tools"]
@@ -160,8 +175,8 @@ async def test_tools_are_listed_with_all_that_their_server_sent(case: Case, tmp_
 
 
 @feature("tools/list", surfaces=("toolbox",))
-async def test_a_tool_name_that_two_servers_share_is_joined(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path, servers=two(case)) as host:
+async def test_a_tool_name_that_two_servers_share_is_joined(case: Case, hosts: Hosts):
+    async with hosts.at(servers=two(case)) as host:
         names = [tool["name"] for tool in await host.listed("tools/list", "tools")]
         assert {"dev__s__echo", "dev__t__echo"} <= set(names)
         assert "echo" not in names
@@ -171,8 +186,8 @@ async def test_a_tool_name_that_two_servers_share_is_joined(case: Case, tmp_path
 
 
 @feature("tools/call")
-async def test_a_result_is_untouched(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path, ABLE) as host, alone(case, ABLE) as server:
+async def test_a_result_is_untouched(case: Case, hosts: Hosts):
+    async with hosts.at(ABLE) as host, hosts.alone(ABLE) as server:
         for tool in ("structured", "fail", "link"):
             lines = [
                 (await one.wire.finish(await one.wire.begin("tools/call", one.named(tool, {}))))[1]
@@ -189,8 +204,8 @@ async def test_a_result_is_untouched(case: Case, tmp_path: Path):
 
 
 @feature("tools/call")
-async def test_the_digits_of_arguments_and_results_are_kept(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path) as host:
+async def test_the_digits_of_arguments_and_results_are_kept(case: Case, hosts: Hosts):
+    async with hosts.at() as host:
         envelope: Json = {META + "protocolVersion": "2026-07-28", META + "clientCapabilities": {}}
         params = host.named("echo", {"n": "@"}) | ({"_meta": envelope} if case.is_modern else {})
         request = json.dumps({"jsonrpc": "2.0", "id": 77, "method": "tools/call", "params": params})
@@ -202,10 +217,10 @@ async def test_the_digits_of_arguments_and_results_are_kept(case: Case, tmp_path
 
 
 @feature("`_meta` and trace context")
-async def test_meta_travels_but_for_the_token_and_the_envelope(case: Case, tmp_path: Path):
+async def test_meta_travels_but_for_the_token_and_the_envelope(case: Case, hosts: Hosts):
     trace = {"traceparent": "00-1", "tracestate": "a=1", "baggage": "b=2", "vendor/x": [1], META + "other": 1}
     mine = {"progressToken": "mine"}
-    async with hosting(case, tmp_path, ABLE) as host:
+    async with hosts.at(ABLE) as host:
         heard = (await host.call("echo", {}, _meta=trace | mine))["structuredContent"]["meta"]
         assert {key: heard.get(key) for key in trace} == trace
         assert heard["progressToken"] != "mine"
@@ -219,8 +234,8 @@ async def test_meta_travels_but_for_the_token_and_the_envelope(case: Case, tmp_p
 
 
 @feature("progress")
-async def test_progress_comes_under_the_token_of_the_client(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path, ABLE) as host:
+async def test_progress_comes_under_the_token_of_the_client(hosts: Hosts):
+    async with hosts.at(ABLE) as host:
         await host.call("count", {})
         assert host.wire.seen(PROGRESS) == []
         for token in ("p", 7):
@@ -235,9 +250,9 @@ async def test_progress_comes_under_the_token_of_the_client(case: Case, tmp_path
 
 @feature("cancellation")
 @pytest.mark.parametrize("capabilities", [{}, ABLE], ids=["mute", "able"])
-async def test_a_cancellation_reaches_the_server_within_a_second(case: Case, capabilities: Json, tmp_path: Path):
+async def test_a_cancellation_reaches_the_server_within_a_second(capabilities: Json, hosts: Hosts, tmp_path: Path):
     file = tmp_path / "held"
-    async with hosting(case, tmp_path, capabilities) as host:
+    async with hosts.at(capabilities) as host:
         held = host.named("hold", {"file": str(file)}, _meta={"progressToken": "p"})
         number = await host.wire.begin("tools/call", held)
         await host.wire.notification(PROGRESS)
@@ -252,8 +267,8 @@ async def test_a_cancellation_reaches_the_server_within_a_second(case: Case, cap
 
 
 @feature("cancellation", pairs=BY_HANDSHAKE)
-async def test_a_cancelled_call_takes_its_question_back(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path, ABLE) as host:
+async def test_a_cancelled_call_takes_its_question_back(hosts: Hosts):
+    async with hosts.at(ABLE) as host:
         number = await host.wire.begin("tools/call", host.named("ask", {"kind": "form"}))
         await host.wire.wait_for(lambda: host.wire.asked, "the question")
         await host.wire.notify("notifications/cancelled", {"requestId": number})
@@ -264,8 +279,8 @@ async def test_a_cancelled_call_takes_its_question_back(case: Case, tmp_path: Pa
 
 
 @feature("errors of servers")
-async def test_a_server_refuses_in_its_own_words(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path) as host:
+async def test_a_server_refuses_in_its_own_words(case: Case, hosts: Hosts):
+    async with hosts.at() as host:
         if case.surface == "default":
             refused = await host.call("refuse", {})
             assert "refused by W (code -32050)" in error_of(refused)
@@ -282,9 +297,9 @@ async def test_a_server_refuses_in_its_own_words(case: Case, tmp_path: Path):
 
 
 @feature("errors of servers")
-async def test_a_missing_capability_is_told_as_the_server_says_it(case: Case, tmp_path: Path):
+async def test_a_missing_capability_is_told_as_the_server_says_it(case: Case, hosts: Hosts):
     code = -32021 if case.server == "modern" else -32600
-    async with hosting(case, tmp_path, {"elicitation": {}}) as host:
+    async with hosts.at({"elicitation": {}}) as host:
         message = await host.wire.request("tools/call", host.named("ask", {"kind": "sampling"}))
         if case.surface != "default" or (case.pair == ("modern", "modern")):
             assert message["error"]["code"] == code
@@ -310,8 +325,8 @@ async def test_resources_are_listed_as_their_server_lists_them(case: Case, tmp_p
 
 
 @feature("resources/read")
-async def test_resources_are_read(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path, opened=True) as host, alone(case) as server:
+async def test_resources_are_read(case: Case, hosts: Hosts):
+    async with hosts.at(opened=True) as host, hosts.alone() as server:
         for uri in ("test://W/a", "test://W/item/5", "test://shared/same", "test://shared/5", "test://W/blob"):
             read = await host.get("resources/read", {"uri": uri})
             assert plain(read) == plain(await server.get("resources/read", {"uri": uri}))
@@ -320,16 +335,16 @@ async def test_resources_are_read(case: Case, tmp_path: Path):
 
 
 @feature("resources/read")
-async def test_a_missing_resource_has_the_code_of_the_era(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path, opened=True) as host:
+async def test_a_missing_resource_has_the_code_of_the_era(case: Case, hosts: Hosts):
+    async with hosts.at(opened=True) as host:
         missing = await host.error("resources/read", {"uri": "test://W/no"})
         assert missing["code"] == (-32002 if case.pair == ("handshake", "handshake") else BAD_PARAMS)
         assert missing["data"] == {"uri": "test://W/no"}
 
 
 @feature("resources/read", surfaces=SEVERAL)
-async def test_a_resource_of_no_server_has_the_code_of_the_client(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path, servers=two(case), opened=True) as host:
+async def test_a_resource_of_no_server_has_the_code_of_the_client(case: Case, hosts: Hosts):
+    async with hosts.at(servers=two(case), opened=True) as host:
         missing = await host.error("resources/read", {"uri": "none://x"})
         assert missing["code"] == (BAD_PARAMS if case.is_modern else -32002)
         assert missing["data"] == {"uri": "none://x"}
@@ -348,8 +363,8 @@ async def test_what_a_result_links_to_can_be_read(case: Case, tmp_path: Path):
 
 
 @feature("the same URI in two servers", surfaces=SEVERAL)
-async def test_an_uri_that_two_servers_list_names_the_server(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path, servers=two(case), opened=True) as host:
+async def test_an_uri_that_two_servers_list_names_the_server(case: Case, hosts: Hosts):
+    async with hosts.at(servers=two(case), opened=True) as host:
         uris = [resource["uri"] for resource in await host.listed("resources/list", "resources")]
         shared = {server: f"mcp-workbench://resource/dev/{server}/test://shared/same" for server in ("s", "t")}
         assert uris == ["test://W/a", "test://W/b", shared["s"], "test://X/a", "test://X/b", shared["t"]]
@@ -375,8 +390,8 @@ async def test_an_uri_that_two_servers_list_names_the_server(case: Case, tmp_pat
 
 
 @feature("the same URI in two servers", surfaces=SEVERAL)
-async def test_an_uri_of_two_servers_is_read_from_neither_without_its_server(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path, servers=two(case), opened=True) as host:
+async def test_an_uri_of_two_servers_is_read_from_neither_without_its_server(case: Case, hosts: Hosts):
+    async with hosts.at(servers=two(case), opened=True) as host:
         refused = await host.error("resources/read", {"uri": "test://shared/same"})
         assert refused["code"] == BAD_PARAMS
         for server in ("s", "t"):
@@ -462,16 +477,16 @@ async def test_prompts_are_listed_and_got(case: Case, tmp_path: Path):
 
 
 @feature("prompts", surfaces=SEVERAL)
-async def test_prompts_of_two_servers_have_names_of_their_own(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path, servers=two(case), opened=True) as host:
+async def test_prompts_of_two_servers_have_names_of_their_own(case: Case, hosts: Hosts):
+    async with hosts.at(servers=two(case), opened=True) as host:
         for server, name in (("s", "W"), ("t", "X")):
             got = await host.get("prompts/get", {"name": f"dev__{server}__plain"})
             assert got["messages"][0]["content"]["text"] == f"plain of {name}"
 
 
 @feature("completion")
-async def test_arguments_of_prompts_and_templates_are_completed(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path, opened=True) as host:
+async def test_arguments_of_prompts_and_templates_are_completed(hosts: Hosts):
+    async with hosts.at(opened=True) as host:
         references: list[tuple[Json, str]] = [
             ({"type": "ref/prompt", "name": host.prompt("greet")}, "who"),
             ({"type": "ref/resource", "uri": "test://W/item/{id}"}, "id"),
@@ -519,8 +534,8 @@ async def test_a_level_that_is_set_first_holds_for_servers_that_start_later(case
 
 
 @feature("log messages", pairs=BY_MODERN)
-async def test_a_modern_client_has_a_level_for_each_request(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path, ABLE) as host:
+async def test_a_modern_client_has_a_level_for_each_request(hosts: Hosts):
+    async with hosts.at(ABLE) as host:
         await host.call("log", {})
         assert logged(host) == []
         await host.call("log", {}, _meta={META + "logLevel": "info"})
@@ -610,16 +625,16 @@ async def check_asked(host: Host, kind: str, answer: Json) -> None:
 
 
 @feature("elicitation, form")
-async def test_a_server_asks_by_a_form(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path, ABLE) as host:
+async def test_a_server_asks_by_a_form(hosts: Hosts):
+    async with hosts.at(ABLE) as host:
         await check_asked(host, "form", ACCEPTED)
         await check_asked(host, "form", {"action": "decline"})
         await check_asked(host, "form", {"action": "cancel", "x-unknown": [1]})
 
 
 @feature("elicitation, URL")
-async def test_a_server_asks_to_open_a_page(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path, ABLE) as host:
+async def test_a_server_asks_to_open_a_page(case: Case, hosts: Hosts):
+    async with hosts.at(ABLE) as host:
         await check_asked(host, "url", {"action": "accept"})
         if case.pair == ("handshake", "handshake"):
             (complete,) = await host.wire.notification("notifications/elicitation/complete")
@@ -627,14 +642,14 @@ async def test_a_server_asks_to_open_a_page(case: Case, tmp_path: Path):
 
 
 @feature("sampling")
-async def test_a_server_samples(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path, ABLE) as host:
+async def test_a_server_samples(hosts: Hosts):
+    async with hosts.at(ABLE) as host:
         await check_asked(host, "sampling", SAMPLED)
 
 
 @feature("progress of sampling", pairs=[("handshake", "handshake")])
-async def test_progress_of_sampling_goes_back_to_the_server(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path, ABLE) as host:
+async def test_progress_of_sampling_goes_back_to_the_server(hosts: Hosts):
+    async with hosts.at(ABLE) as host:
         number = await host.wire.begin("tools/call", host.named("ask", {"kind": "sampling"}))
         await host.wire.wait_for(lambda: host.wire.asked, "the question")
         (question,) = host.wire.asked
@@ -647,8 +662,8 @@ async def test_progress_of_sampling_goes_back_to_the_server(case: Case, tmp_path
 
 
 @feature("progress of sampling", pairs=[*CROSS_ERA, ("modern", "modern")], works=False)
-async def test_the_modern_era_has_no_progress_of_an_answer(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path, ABLE) as host:
+async def test_the_modern_era_has_no_progress_of_an_answer(case: Case, hosts: Hosts):
+    async with hosts.at(ABLE) as host:
         outcome = await host.asking("ask", {"kind": "sampling"})
         (question,) = outcome.questions
         if not case.is_modern:
@@ -703,8 +718,8 @@ async def test_the_modern_era_asks_for_roots_when_it_needs_them(case: Case, tmp_
 
 
 @feature("questions of prompts and resources")
-async def test_a_prompt_and_a_resource_ask(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path, ABLE, opened=True) as host:
+async def test_a_prompt_and_a_resource_ask(hosts: Hosts):
+    async with hosts.at(ABLE, opened=True) as host:
         got = await host.answering("prompts/get", {"name": host.prompt("asking")})
         heard = json.loads(got.result["messages"][0]["content"]["text"])
         assert heard == {"server": "W", "answer": ACCEPTED}
@@ -716,9 +731,9 @@ async def test_a_prompt_and_a_resource_ask(case: Case, tmp_path: Path):
 
 
 @feature("several questions")
-async def test_two_questions_one_after_the_other(case: Case, tmp_path: Path):
+async def test_two_questions_one_after_the_other(hosts: Hosts):
     answers: list[Json] = [ACCEPTED, {"action": "decline"}]
-    async with hosting(case, tmp_path, ABLE) as host:
+    async with hosts.at(ABLE) as host:
         given = iter(answers)
         outcome = await host.asking("ask_twice", {}, lambda _: next(given))
         assert len(outcome.rounds) == 2
@@ -735,7 +750,7 @@ async def test_two_questions_at_once(case: Case, tmp_path: Path):
         assert methods in (["elicitation/create", "roots/list"], ["elicitation/create", "roots/list", "roots/list"])
 
 
-@pytest.mark.parametrize("case", [Case("modern", "handshake", surface) for surface in SURFACES], ids=str)
+@each_case([Case("modern", "handshake", surface) for surface in SURFACES])
 async def test_a_call_that_waits_for_its_client_lets_others_pass(case: Case, tmp_path: Path):
     async with hosting(case, tmp_path, ABLE) as host:
         first = await host.call("ask", {"kind": "form"})
@@ -748,15 +763,15 @@ async def test_a_call_that_waits_for_its_client_lets_others_pass(case: Case, tmp
 
 
 @feature("several questions", pairs=TO_HANDSHAKE)
-async def test_fifteen_questions_of_a_handshake_server(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path, ABLE) as host:
+async def test_fifteen_questions_of_a_handshake_server(hosts: Hosts):
+    async with hosts.at(ABLE) as host:
         outcome = await host.asking("ask_forever", {})
         assert (outcome.result["structuredContent"]["times"], len(outcome.rounds)) == (15, 15)
 
 
 @feature("several questions", pairs=[("handshake", "modern")])
-async def test_a_modern_server_that_never_stops_is_given_up_after_ten_rounds(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path, ABLE) as host:
+async def test_a_modern_server_that_never_stops_is_given_up_after_ten_rounds(hosts: Hosts):
+    async with hosts.at(ABLE) as host:
         outcome = await host.asking("ask_forever", {})
         assert len(outcome.rounds) == 10
         assert "it asked 10 times and still wants to know more" in error_of(outcome.result)
@@ -764,16 +779,16 @@ async def test_a_modern_server_that_never_stops_is_given_up_after_ten_rounds(cas
 
 
 @feature("several questions", pairs=[("modern", "modern")])
-async def test_a_modern_client_decides_itself_how_often_it_is_asked(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path, ABLE) as host:
+async def test_a_modern_client_decides_itself_how_often_it_is_asked(hosts: Hosts):
+    async with hosts.at(ABLE) as host:
         params = host.named("ask_forever", {})
         outcome = await host.answering("tools/call", params, most=14)
         assert list(outcome.result["inputRequests"]) == ["k15"]
 
 
 @feature("questions that are not answered")
-async def test_a_refusal_of_the_client_reaches_the_server_as_its_era_has_it(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path, ABLE) as host:
+async def test_a_refusal_of_the_client_reaches_the_server_as_its_era_has_it(case: Case, hosts: Hosts):
+    async with hosts.at(ABLE) as host:
         if case.is_modern:  # it has no refusals: it declines, or comes back without an answer and is asked again
             first = await host.call("ask", {"kind": "form"})
             again = await host.call("ask", {"kind": "form"}, inputResponses={}, requestState=first["requestState"])
@@ -794,8 +809,8 @@ async def test_a_refusal_of_the_client_reaches_the_server_as_its_era_has_it(case
 
 
 @feature("questions that are not answered")
-async def test_what_a_client_did_not_declare_it_is_not_asked(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path, {"elicitation": {}}) as host:
+async def test_what_a_client_did_not_declare_it_is_not_asked(case: Case, hosts: Hosts):
+    async with hosts.at({"elicitation": {}}) as host:
         outcome = await host.asking("ask", {"kind": "roots", "anyway": True})
         assert outcome.rounds == []
         if case.server == "handshake":
@@ -818,8 +833,8 @@ async def refused_params(host: Host, params: Json) -> None:
 
 
 @feature("requestState", pairs=BY_MODERN)
-async def test_a_state_is_good_once_and_for_its_own_request(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path, ABLE) as host:
+async def test_a_state_is_good_once_and_for_its_own_request(case: Case, hosts: Hosts):
+    async with hosts.at(ABLE) as host:
         first = await host.call("ask", {"kind": "form"})
         (key,) = first["inputRequests"]
         retry: Json = {"inputResponses": {key: ACCEPTED}, "requestState": first["requestState"]}
@@ -835,8 +850,8 @@ async def test_a_state_is_good_once_and_for_its_own_request(case: Case, tmp_path
 
 
 @feature("requestState", pairs=BY_MODERN)
-async def test_a_state_of_a_prompt_is_good_for_that_prompt(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path, ABLE, opened=True) as host:
+async def test_a_state_of_a_prompt_is_good_for_that_prompt(hosts: Hosts):
+    async with hosts.at(ABLE, opened=True) as host:
         first = await host.get("prompts/get", {"name": host.prompt("asking")})
         (key,) = first["inputRequests"]
         retry: Json = {"inputResponses": {key: ACCEPTED}, "requestState": first["requestState"]}
@@ -847,8 +862,8 @@ async def test_a_state_of_a_prompt_is_good_for_that_prompt(case: Case, tmp_path:
 
 
 @feature("requestState", pairs=BY_HANDSHAKE, works=False)
-async def test_a_handshake_client_has_no_state(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path, ABLE) as host:
+async def test_a_handshake_client_has_no_state(case: Case, hosts: Hosts):
+    async with hosts.at(ABLE) as host:
         outcome = await host.asking("ask", {"kind": "form"})
         assert "requestState" not in json.dumps(outcome.message)
         retries: list[Json] = [{"inputResponses": {"k1": ACCEPTED}}, {"requestState": "no"}]
@@ -938,7 +953,7 @@ async def test_across_the_eras_a_call_is_answered_directly(case: Case, tmp_path:
         assert direct.result["structuredContent"]["answers"] == {"k1": ACCEPTED}
 
 
-@pytest.mark.parametrize("case", [Case(*pair, "default") for pair in PAIRS], ids=str)
+@each_case([Case(*pair, "default") for pair in PAIRS])
 async def test_the_two_tools_have_no_tasks(case: Case, tmp_path: Path):
     async with hosting(case, tmp_path, WITH_TASKS if case.is_modern else ABLE) as host:
         wish: Json = {} if case.is_modern else {"task": {"ttl": 5}}
@@ -951,8 +966,8 @@ async def test_the_two_tools_have_no_tasks(case: Case, tmp_path: Path):
 
 
 @feature("unknown methods", surfaces=("server",))
-async def test_unknown_requests_and_notifications_pass(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path) as host:
+async def test_unknown_requests_and_notifications_pass(hosts: Hosts):
+    async with hosts.at() as host:
         heard = await host.get("vendor/echo", {"a": [1], "_meta": {"vendor/x": 1}})
         assert heard["a"] == [1]
         assert heard["_meta"]["vendor/x"] == 1
@@ -966,9 +981,9 @@ async def test_unknown_requests_and_notifications_pass(case: Case, tmp_path: Pat
         }
 
 
-@pytest.mark.parametrize("case", [Case(*pair, surface) for pair in PAIRS for surface in SEVERAL], ids=str)
-async def test_several_servers_have_no_unknown_methods(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path) as host:
+@each_case([Case(*pair, surface) for pair in PAIRS for surface in SEVERAL])
+async def test_several_servers_have_no_unknown_methods(hosts: Hosts):
+    async with hosts.at() as host:
         await host.call("count", {})
         assert (await host.error("vendor/echo", {"a": 1}))["code"] == NO_METHOD
         await host.wire.notify("notifications/vendor/ping", {"n": 7})
@@ -1026,8 +1041,8 @@ LISTS = ("tools/list", "prompts/list", "resources/list", "resources/templates/li
 
 
 @feature("pages of lists", surfaces=("server",))
-async def test_the_pages_of_one_server_are_its_own(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path) as host, alone(case) as server:
+async def test_the_pages_of_one_server_are_its_own(hosts: Hosts):
+    async with hosts.at() as host, hosts.alone() as server:
         for method in LISTS:
             first, own = await host.get(method), await server.get(method)
             assert first["nextCursor"] == own["nextCursor"]
@@ -1038,8 +1053,8 @@ async def test_the_pages_of_one_server_are_its_own(case: Case, tmp_path: Path):
 
 
 @feature("pages of lists", surfaces=SEVERAL)
-async def test_lists_of_several_servers_have_one_page(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path, opened=True) as host:
+async def test_lists_of_several_servers_have_one_page(hosts: Hosts):
+    async with hosts.at(opened=True) as host:
         for method in LISTS:
             assert "nextCursor" not in await host.get(method)
             assert (await host.error(method, {"cursor": "no"}))["code"] == BAD_PARAMS

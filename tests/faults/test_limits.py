@@ -217,14 +217,20 @@ async def test_a_server_is_not_stopped_while_a_client_thinks_about_what_it_asked
         ]
 
 
-@needs_proc
-async def test_whoever_opens_its_toolbox_uses_a_server(tmp_path: Path, log: Path):
-    async with workbench(tmp_path, {"dev": {"fs": rogue(log=log, idleTimeout=0.8)}}) as wb:
-        since = time.monotonic()
-        while elapsed(since) < 1.6:
-            await wb.open("dev")
-            await asyncio.sleep(0.05)
-        assert len(starts(log)) == 1
+def test_whoever_opens_its_toolbox_uses_a_server():
+    """On a clock that does not wait."""
+    server = MemoryServer()
+
+    async def open_and_open() -> None:
+        async with memory_serving({"dev": {"s": server}}, idle_timeout_seconds=60) as wb:
+            for _ in range(10):
+                await wb.open("dev")
+                await asyncio.sleep(40)
+            assert server.starts == 1
+            await asyncio.sleep(40)
+            assert provider_of(wb, "dev", "s").supervisor.current is None
+
+    run(open_and_open())
 
 
 def test_what_a_server_says_of_its_list_is_no_use_of_it():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from functools import partial
@@ -187,6 +188,14 @@ class Host:
             if "requestState" in result:
                 retry["requestState"] = result["requestState"]
 
+    async def forget(self) -> None:
+        """Forget all that was heard, once a call has shown that nothing more is on its way."""
+        await self.call("count", {})
+        assert self.wire.stray == []
+        for heard in (self.wire.notifications, self.wire.asked, self.wire.lines, self.wire.order):
+            heard.clear()
+        self._answered = 0
+
     # -- subscriptions
 
     async def listen(self, **wishes: Any) -> int:
@@ -254,6 +263,48 @@ async def alone(case: Case, capabilities: Json | None = None, name: str = "W") -
         yield Host(wire, Case(case.server, case.server, "server"), ("s",))
     finally:
         await wire.close()
+
+
+class Hosts:
+    """Hosts of one case that run on, for tests that leave nothing behind: each is used by one test after the other."""
+
+    def __init__(self, case: Case, new_folder: Callable[[], Path]) -> None:
+        self._case = case
+        self._new_folder = new_folder
+        self._idle: dict[str, Host] = {}
+        self._running = contextlib.AsyncExitStack()
+
+    @contextlib.asynccontextmanager
+    async def at(
+        self, capabilities: Json | None = None, servers: Mapping[str, Server] | None = None, *, opened: bool = False
+    ) -> AsyncGenerator[Host]:
+        """As `hosting`."""
+        key = json.dumps([capabilities, servers, opened and self._case.surface == "default"])
+        if key not in self._idle:
+            starting = hosting(self._case, self._new_folder(), capabilities, servers, opened=opened)
+            self._idle[key] = await self._running.enter_async_context(starting)
+        async with self._lent(key) as host:
+            yield host
+
+    @contextlib.asynccontextmanager
+    async def alone(self, capabilities: Json | None = None) -> AsyncGenerator[Host]:
+        """As `alone`."""
+        key = json.dumps(["alone", capabilities])
+        if key not in self._idle:
+            self._idle[key] = await self._running.enter_async_context(alone(self._case, capabilities))
+        async with self._lent(key) as host:
+            yield host
+
+    @contextlib.asynccontextmanager
+    async def _lent(self, key: str) -> AsyncGenerator[Host]:
+        """One whose test fails is not used again."""
+        host = self._idle.pop(key)
+        yield host
+        await host.forget()
+        self._idle[key] = host
+
+    async def close(self) -> None:
+        await self._running.aclose()
 
 
 def members(line: bytes) -> dict[str, bytes]:

@@ -13,6 +13,7 @@ import pytest
 from tests.support.wire import Era, Json, Wire, error_of, result_of, text_of
 
 PEERS = Path(__file__).parents[1] / "peers"
+WHOLE_SERVER = (sys.executable, "-SE", str(PEERS / "launch.py"), "whole_server")
 META = "io.modelcontextprotocol/"
 TASKS = META + "tasks"
 ABLE: Json = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
@@ -34,7 +35,7 @@ both_eras = pytest.mark.parametrize("era", ["handshake", "modern"])
 @contextlib.asynccontextmanager
 async def whole(era: Era, capabilities: Json | None = None, name: str = "w") -> AsyncGenerator[Wire]:
     """A whole server, past its handshake, with the roots that it asked for."""
-    wire = await Wire.spawn([sys.executable, str(PEERS / "whole_server.py"), era, name], era=era)
+    wire = await Wire.spawn([*WHOLE_SERVER, era, name], era=era)
     try:
         wire.capabilities = capabilities or {}
         if era == "handshake":
@@ -109,7 +110,7 @@ async def listen(wire: Wire, **wishes: Any) -> int:
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
 async def test_the_handshake_takes_every_version_of_its_era(version: str):
-    wire = await Wire.spawn([sys.executable, str(PEERS / "whole_server.py"), "handshake", "w"])
+    wire = await Wire.spawn([*WHOLE_SERVER, "handshake", "w"])
     try:
         assert (await error(wire, "server/discover"))["code"] == -32601
         assert (await error(wire, "tools/list"))["code"] == -32600

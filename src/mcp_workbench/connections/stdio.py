@@ -43,7 +43,7 @@ class StdioChannel:
         self._reader = LineReader(self._receive, self._output_ended, limits.message_bytes)
         self._writer = LineWriter(self._input_lost)
         self._inbox = Inbox(label, limits, self._end)
-        self._peer = self._inbox.peer = Peer(self._writer, self._inbox, answers_always=False)
+        self._peer = self._inbox.peer = Peer(self._writer, self._inbox, answers_always=False, admit=self._inbox.admit)
         self.request = self._peer.request
         self.notify = self._peer.notify
         self.held = self._peer.held
@@ -152,11 +152,16 @@ class Inbox:
         self._label = label
         self._limits = limits
         self._end = end
+        self._too_many = RpcError(jsonrpc.INTERNAL_ERROR, f"{limits.questions} requests are being answered already")
         self._noise_lines = 0
         self._noise_bytes = 0
         self._is_noise = False
         self._noise_in_all = 0
         self.inbound: Inbound | None = None
+
+    def admit(self, load: int) -> RpcError | None:
+        """A flood of questions costs no more than reading it."""
+        return self._too_many if load >= self._limits.questions else None
 
     async def request(self, method: str, params: Raw, line: Line) -> Raw:  # noqa: ARG002 -- Handler's signature
         """`ping` is ours to answer; the rest is for whoever listens."""
