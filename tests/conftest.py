@@ -42,9 +42,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are processors: tests also wait."""
+    """Two more than there are processors: tests also wait."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores, 8) + 1
+    return min(cores, 8) + 2
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
@@ -55,7 +55,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 class OneByOne(LoadScopeScheduling):
     """Hands out one test at a time; but as a whole, and first, those that share running programs."""
 
-    MODULES = ("test_inspector.py", "test_typescript_clients.py")
+    MODULES = ("test_inspector.py", "test_typescript_clients.py", "test_secrets.py")
     CASE = re.compile(r"test_protocol\.py::.*\b(\w+-\w+-(?:default|toolbox|server))\]")
 
     def _split_scope(self, nodeid: str) -> str:

@@ -15,7 +15,14 @@ import pytest
 
 from tests.support.configs import write_config
 from tests.support.reference import everything, inspector
-from tests.support.typescript import PASSED_ON, handshake_part, masked, without_execution, workbench_environment
+from tests.support.typescript import (
+    COMPILED,
+    PASSED_ON,
+    handshake_part,
+    masked,
+    without_execution,
+    workbench_environment,
+)
 from tests.support.wire import use_params
 
 Json = dict[str, Any]
@@ -77,7 +84,7 @@ class Inspector:
         pipe = asyncio.subprocess.PIPE
         async with self.slots, asyncio.timeout(RUN_SECONDS):
             process = await asyncio.create_subprocess_exec(
-                *self.program, *options, "--", *server, stdin=pipe, stdout=pipe, stderr=pipe, env=own | home
+                *self.program, *options, "--", *server, stdin=pipe, stdout=pipe, stderr=pipe, env=own | home | COMPILED
             )
             try:
                 output, errors = await process.communicate()

@@ -71,7 +71,7 @@ async def check_names(folder: Path, benches: Benches) -> None:
                 for identifier in map(ToolIdentifier.of, opened.tools):
                     heard_there = json.loads(text_of(await wb.use(identifier)))
                     assert heard_there["name"] == identifier.tool
-                    assert heard_there["argv"] == boxes[toolbox][identifier.server]["args"][2:]
+                    assert heard_there["argv"] == boxes[toolbox][identifier.server]["args"][3:]
                     assert table.resolve(table.register(identifier) or "") == identifier
                     with pytest.raises(ToolNotFound) as caught:
                         await wb.use(ToolIdentifier(toolbox, identifier.server, f"{identifier.tool}?"))

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-ROGUE = Path(__file__).parents[1] / "peers" / "rogue_stdio.py"
+LAUNCH = Path(__file__).parents[1] / "peers" / "launch.py"
 
 Server = dict[str, Any]
 Toolboxes = dict[str, dict[str, Server]]
@@ -18,7 +18,7 @@ def rogue(
 ) -> Server:
     """A server entry that starts the rogue server in a mode."""
     environment = dict(env or {}) | ({"ROGUE_LOG": str(log)} if log else {})
-    args = ["-SE", str(ROGUE), mode, *map(str, arguments)]
+    args = ["-SE", str(LAUNCH), "rogue_stdio", mode, *map(str, arguments)]
     return {"command": sys.executable, "args": args, "env": environment, **fields}
 
 

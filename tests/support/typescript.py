@@ -21,6 +21,8 @@ Json = dict[str, Any]
 Mode = Literal["legacy", "auto", "modern"]
 
 RUN_SECONDS = 100.0
+COMPILED = {"NODE_COMPILE_CACHE": str(Path(__file__).parents[2] / ".cache" / "e2e" / "compiled")}
+"""Node keeps what it compiled: its programs are started hundreds of times."""
 PASSED_ON = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 """What both the clients and the workbench give to the programs that they start."""
 
@@ -76,10 +78,12 @@ def play(
     file = folder / f"{player}.json"
     content = {"mode": player.mode, "env": dict(env or {}), "steps": list(steps.values()), **script}
     file.write_text(json.dumps(content), encoding="utf-8")
-    own = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    own = {name: os.environ[name] for name in PASSED_ON if name in os.environ} | COMPILED
     command = [*client_driver(player.driver), str(file), *command]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_SECONDS, env=own, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=RUN_SECONDS, env=own | COMPILED, check=False
+        )
     except subprocess.TimeoutExpired as late:
         pytest.fail(f"{player} did not end within {RUN_SECONDS} s: {(late.stderr or b'')[-3000:]!r}")
     if done.returncode != 0:
