@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -194,6 +195,28 @@ async def test_d4_a_second_signal_ends_it_at_once(tmp_path: Path):
         assert await wire.ended() == 143
         assert time.monotonic() - since < 1
         await wait_until(lambda: census(marker) == [], 2, what="the end of every process")
+
+
+LATE_SIGNAL = """
+import asyncio, os, signal, sys
+from mcp_workbench.__main__ import main
+close = asyncio.Runner.close
+def closing(runner):
+    close(runner)
+    os.kill(os.getpid(), signal.SIGTERM)
+asyncio.Runner.close = closing
+sys.argv = ["mcp-workbench", "serve", "--config", sys.argv[1]]
+main()
+"""
+
+
+@pytest.mark.row("D4")
+async def test_d4_a_signal_after_everything_was_cleaned_up_has_its_exit_status_too(tmp_path: Path):
+    config = write_config(tmp_path, {"dev": {"fs": rogue()}})
+    program = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", LATE_SIGNAL, str(config), stdin=asyncio.subprocess.DEVNULL, env=environment(tmp_path)
+    )
+    assert await program.wait() == 128 + signal.SIGTERM
 
 
 @pytest.mark.row("D5")

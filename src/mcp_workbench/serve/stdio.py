@@ -13,7 +13,7 @@ import signal
 import stat
 import sys
 import threading
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from msgspec import Raw
@@ -66,11 +66,27 @@ async def _serve(streams: tuple[int, int], config: Config, view: View, greeting:
     async with Workbench(config, limits=limits) as workbench:
         front = StdioFront(workbench, greeting, view, drain=stat.S_ISREG(os.fstat(source).st_mode))
         for number in SIGNALS:
-            loop.add_signal_handler(number, front.signalled, number)
+            _on_signal(number, front.signalled)
         try:
             return await front.run(source, sink)
         finally:
             await asyncio.gather(front.close(), workbench.close())
+
+
+def _on_signal(number: int, handle: Callable[[int], None]) -> None:
+    """Have a signal handled by the loop, and exit at once where that has ended already.
+
+    A handler that asyncio installs is gone while the loop closes, and a signal then would change the exit status.
+    """
+    loop = asyncio.get_running_loop()
+
+    def received(number: int, frame: object) -> None:
+        del frame
+        if loop.is_closed():
+            os._exit(128 + number)
+        loop.call_soon_threadsafe(handle, number)
+
+    signal.signal(number, received)
 
 
 def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
