@@ -33,10 +33,11 @@ async def watched_loop() -> AsyncIterator[list[str]]:
     run = asyncio.Handle._run
 
     def watched_run(handle: asyncio.Handle) -> None:
-        since, computed, waits = time.monotonic(), time.thread_time(), given_away()
+        since, computed, waits, queued = time.monotonic(), time.thread_time(), given_away(), queued_seconds()
         run(handle)
         work = time.thread_time() - computed
-        blocked = time.monotonic() - since > BLOCK_SECONDS and given_away() > waits
+        waited = time.monotonic() - since - (queued_seconds() - queued)
+        blocked = waited > BLOCK_SECONDS and given_away() > waits
         if work > WORK_SECONDS or blocked:
             slow.append(f"{handle!r}: {work:.3f} s of work, {time.monotonic() - since:.3f} s in all")
 
@@ -49,6 +50,15 @@ async def watched_loop() -> AsyncIterator[list[str]]:
 def given_away() -> int:
     """How often this thread gave the processor away by itself."""
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+
+
+def queued_seconds() -> float:
+    """How long threads of this process wanted to run, and the machine was busy: one of them may hold the others up."""
+    total = 0
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            total += int((task / "schedstat").read_text(encoding="ascii").split()[1])
+    return total / 1e9
 
 
 SERVERS = {
