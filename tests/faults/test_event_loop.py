@@ -16,7 +16,7 @@ import pytest
 from mcp_workbench.errors import WorkbenchError
 from tests.support.configs import rogue
 from tests.support.library import tool, workbench
-from tests.support.procs import needs_proc
+from tests.support.procs import needs_proc, queued_seconds
 from tests.support.wire import SRC
 
 MIB = 1024 * 1024
@@ -50,15 +50,6 @@ async def watched_loop() -> AsyncIterator[list[str]]:
 def given_away() -> int:
     """How often this thread gave the processor away by itself."""
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
-
-
-def queued_seconds() -> float:
-    """How long threads of this process wanted to run, and the machine was busy: one of them may hold the others up."""
-    total = 0
-    for task in Path("/proc/self/task").iterdir():
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            total += int((task / "schedstat").read_text(encoding="ascii").split()[1])
-    return total / 1e9
 
 
 SERVERS = {

@@ -24,8 +24,9 @@ from tests.peers.rogue_stdio import CHATTER, CURSORS, LEAKS, MODES, SCHEMAS, SLO
 from tests.support.configs import rogue
 from tests.support.lag import LagProbe, elapsed
 from tests.support.library import provider_of, tool, workbench
+from tests.support.procs import queued_seconds
 
-NO_FAULT = {"ok", "modern", "unknown_fields", "dump_env", "is_error", "digits"}
+NO_FAULT = {"ok", "modern", "unknown_fields", "dump_env", "is_error", "digits", "shelf"}
 """Modes of a server that does what it should."""
 
 CASES: dict[str, list[tuple[object, ...]]] = {
@@ -132,21 +133,25 @@ def times(seconds: list[float]) -> tuple[float, float]:
 
 
 class Neighbour:
-    """A healthy server that is called all the time."""
+    """A healthy server that is called all the time. What the machine kept from it and from us is no time of a call."""
 
-    def __init__(self, wb: Workbench) -> None:
+    def __init__(self, wb: Workbench, process: int) -> None:
         self._wb = wb
+        self._process = process
         self.seconds: list[float] = []
         self.failures: list[str] = []
 
     async def call(self) -> None:
-        since = time.monotonic()
+        since, queued = time.monotonic(), self._queued()
         try:
             await self._wb.relay(tool("good", "nonce"), Raw(b'{"nonce":"n"}'))
         except WorkbenchError as error:
             self.failures.append(f"a call of the neighbour failed: {error}")
-        self.seconds.append(elapsed(since))
+        self.seconds.append(max(0.0, elapsed(since) - (self._queued() - queued)))
         await asyncio.sleep(PACE_SECONDS)
+
+    def _queued(self) -> float:
+        return queued_seconds() + queued_seconds(self._process)
 
     async def call_until(self, faults: asyncio.Future[Any]) -> None:
         since = time.monotonic()
@@ -162,9 +167,9 @@ async def measure(folder: Path, cases: tuple[Case, ...]) -> Figures:
     settings = {"env": {"TOKEN": LEAKED}, "cwd": str(folder), **FAULTY}
     faulty = {case.name: rogue(case.mode, *case.arguments, **settings) for case in cases}
     async with workbench(folder, {"dev": {"good": rogue(), **faulty}}, **LIMITS) as wb:
-        quiet, beside = Neighbour(wb), Neighbour(wb)
-        await quiet.call()
-        quiet.seconds.clear()  # that one started it
+        started = await wb.use(tool("good", "echo"))
+        process = json.loads(started["content"][0]["text"])["pid"]
+        quiet, beside = Neighbour(wb, process), Neighbour(wb, process)
         for _ in range(QUIET_CALLS):
             await quiet.call()
         async with LagProbe() as lag:

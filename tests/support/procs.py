@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import secrets
 import sys
@@ -70,3 +71,13 @@ async def poll_until(probe: Callable[[], Awaitable[object]], seconds: float = 8.
         if time.monotonic() > deadline:
             pytest.fail(f"{what} did not come about within {seconds} s")
         await asyncio.sleep(POLL_SECONDS)
+
+
+def queued_seconds(process: int | str = "self") -> float:
+    """How long threads of a process wanted to run, and the machine was busy: one of them may hold the others up."""
+    total = 0
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for task in Path(f"/proc/{process}/task").iterdir():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                total += int((task / "schedstat").read_text(encoding="ascii").split()[1])
+    return total / 1e9
