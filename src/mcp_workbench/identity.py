@@ -20,6 +20,8 @@ from mcp_workbench.limits import DEFAULTS
 SEPARATOR = "__"
 ABSENT = object()
 """Stands for a part that was not given; None is a part of the wrong type."""
+EVERY_TOOLBOX = "*"
+"""Stands for all of them in a search, and so is no name of one."""
 EXPECTED = "expected an object with toolbox, server and tool"
 
 # Patterns are text here and compiled at their first use: only dynamic mode needs them.

@@ -77,6 +77,72 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     relist_interval_seconds: float = 2.0
     """A storm of `list_changed` leads to at most one new listing in this time."""
 
+    # -- what is remembered of lists, and what of it is shown
+    catalog_age_seconds: float = 86_400.0
+    """How long a remembered list counts as current: servers are updated by the day, not by the minute."""
+    catalog_age_most_seconds: float = 31_536_000.0
+    """The largest `catalog.maxAge`: a year; more is a number of milliseconds."""
+    open_budget_tokens: int = 8000
+    """What the answer of an open may cost: a hundred tools as signatures, and a small part of any context window."""
+    open_budget_least_tokens: int = 500
+    """The smallest `openBudget`: what is said beside the tools must fit."""
+    open_budget_most_tokens: int = 1_000_000
+    """The largest: the largest context windows."""
+    mark_bytes: int = 8
+    """Bytes of the mark that stands for a secret in a remembered list: a server has a few, so none has another's."""
+    shown_inline_tools: int = 200
+    """Tools that are written into one answer on the event loop: signatures take a tenth of a millisecond each."""
+    misfits: int = 20
+    """Tools that are passed over because they are too large for what is left of an answer, before it ends."""
+    entry_least_tokens: int = 16
+    """What a tool in an answer costs at least: where so many can't fit, whole definitions need not be tried."""
+    revalidations: int = 4
+    """Servers that are started at once only to check what is remembered of them: nobody waits for them."""
+    refreshed_at_once: int = 8
+    """Servers that `mcp-workbench refresh` starts at once: each is a program that loads."""
+    searches_tried: int = 20
+    """Searches of which `mcp-workbench tokens` takes the mean."""
+    matches: int = 10
+    """Tools that a search shows: the right one is among the first ten or needs another query."""
+    index_inline_tools: int = 100
+    """Tools that are indexed for search on the event loop: about 10 ms; more in a thread."""
+    query_length: int = 1000
+    """Characters of a query that are looked at; a longer one is text that was pasted."""
+    error_shown_length: int = 300
+    """Characters of a server's failure that an answer shows, where many failed: its first sentence or two."""
+    error_shown_least_length: int = 80
+    """The same where even that is too much."""
+    asked_tools: int = 100
+    """Names in `tools` of one open: more is the whole toolbox."""
+
+    # -- the store on disk
+    store_busy_seconds: float = 0.25
+    """How long the store is waited for while another process writes: that takes a millisecond, unless it is stuck."""
+    store_rest_seconds: float = 2.0
+    """How long a store that was locked or failed is done without, so that fifty servers do not wait for it in turn."""
+    store_tries: int = 3
+    """How often one process makes a damaged store or key anew; beyond it the disk is at fault."""
+    store_entry_bytes: int = 4 * 1024 * 1024
+    """The largest list that is kept: 4,000 tools of 1 KiB, which take 10 ms to read."""
+    store_bytes: int = 64 * 1024 * 1024
+    """All lists together; those that were used longest ago go first."""
+    store_entries: int = 2000
+    """The same in number: fifty servers with all kinds of lists, for ten clients that declare different things."""
+    store_unused_seconds: float = 90 * 86_400.0
+    """A list that nobody used for a quarter of a year is of a configuration that is gone."""
+    store_prune_every: int = 32
+    """New lists after which these bounds are looked at again: with 2,000 lists that takes 10 ms."""
+    store_touch_seconds: float = 7 * 86_400.0
+    """How exactly it is known when a list was used: to note it is a write, which an open should not need."""
+    store_declared: int = 16
+    """Sets of capabilities that are remembered: as many as one client may declare."""
+    store_cache_bytes: int = 256 * 1024
+    """Memory for pages of the file that were read: the system keeps them too."""
+    store_head_bytes: int = 4096
+    """How much of a damaged file is read to tell whether it was ours: its first page, which names the tables."""
+    store_key_bytes: int = 32
+    """The key of the stamps, as long as what it makes."""
+
     # -- calls
     call_idle_timeout_seconds: float = 120.0
     """Silence of a server during a call; progress starts it again."""
@@ -247,6 +313,141 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """One log line: what a pipe takes at once."""
     log_value_length: int = 500
     """Characters of one value in a log line."""
+
+    # -- signatures: schemas in one line
+    signature_length: int = 12_288
+    """Characters of a signature: nearly half of what an answer may cost, and twice the longest seen in use. What is
+    deepest is left out beyond it."""
+    signature_cut_depth: int = 4
+    """How deep one that would be longer is told at most: one level more at a time, as long as it fits."""
+    signature_merged_parts: int = 64
+    """Parts of an `allOf` that are told as one: people write a few, and each is compared with the others."""
+    signature_inline_depth: int = 8
+    """How deep a definition that is used once still stands in its place: deeper ones get a name, so that a chain of
+    them needs no stack."""
+    brief_length: int = 160
+    """Characters of a first sentence: two lines on a terminal; a sentence that is longer is a list."""
+
+    # -- tokens, estimated from bytes: fitted to lie above the count of a tokenizer, together (see `catalog/budget.py`)
+    token_letter: float = 0.163
+    """What a small letter costs: words of six letters are one token, and rare ones are cut into pieces."""
+    token_capital: float = 0.765
+    """What a capital costs: words are cut before it, and capitals in a row into ones and twos."""
+    token_digit: float = 0.135
+    """What a digit costs: up to three are one token."""
+    token_number: float = 1.77
+    """What a number costs beside its digits: letters and digits do not share a token."""
+    token_space: float = 0.17
+    """What a space costs: mostly nothing, since it belongs to the word after it."""
+    token_mark: float = 0.195
+    """What a bracket, quote or other mark costs: several in a row are often one token."""
+    token_marks: float = 0.895
+    """What some in a row cost beside that."""
+    token_escape: float = 0.9
+    """What a backslash costs: an escape is seldom a part of what stands around it."""
+    token_accented: float = 2.75
+    """What an accented letter costs: words of other languages than English are cut around it."""
+    token_cyrillic: float = 0.42
+    """What a letter of a European or Hebrew alphabet costs: two or three are a token."""
+    token_arabic: float = 0.37
+    """What an Arabic or Persian letter costs."""
+    token_indic: float = 0.49
+    """What a letter of an alphabet of South or South-East Asia costs; the rarest of these cost more."""
+    token_sign: float = 2.25
+    """What a long dash, a curved quote or an arrow costs."""
+    token_ideograph: float = 1.02
+    """What a Chinese or Japanese character costs."""
+    token_syllable: float = 0.705
+    """What a Korean syllable or a full-width character costs."""
+    token_emoji: float = 1.61
+    """What an emoji costs."""
+
+    # -- searching tools
+    search_name_weight: float = 2.0
+    """What a word in a tool's name counts, of one in its description: names are short and chosen."""
+    search_title_weight: float = 1.5
+    """The same in its title, which repeats the name."""
+    search_server_weight: float = 1.5
+    """The same in the name of its server."""
+    search_parameter_weight: float = 0.7
+    """The same in the name of a parameter: every other tool has a `path`."""
+    search_parameter_text_weight: float = 0.4
+    """The same in what is said of parameters."""
+    search_about_weight: float = 0.4
+    """The same in the toolbox's own description: all its tools share that."""
+    search_short_words: float = 3.0
+    """Words of a usual name; in a longer one each counts less."""
+    search_long_words: float = 20.0
+    """Words of a usual description."""
+    search_length_share: float = 0.75
+    """How much of that is due to length: none at 0, all at 1."""
+    search_saturation: float = 1.5
+    """How soon a word that is repeated counts no more."""
+    search_focus_weight: float = 3.0
+    """What it counts that a tool is about few things, beside how often it says a word."""
+    search_focus_power: float = 0.45
+    """How much less each word of a tool with many words counts for that; 0.5 would be the cosine of two texts."""
+    search_tools_least: int = 50
+    """Tools that there are at least, when it is told how rare a word is: a few tell nothing of that."""
+    search_pair_weight: float = 1.3
+    """What it counts that two words of a query stand side by side in a tool as well."""
+    search_weak_weight: float = 0.5
+    """What a word counts that asks more than it names (`specific`, `want`)."""
+    search_synonym_weight: float = 0.35
+    """What another word for the same counts."""
+    search_guess_weight: float = 0.5
+    """What a known word counts that may have been meant by an unknown one."""
+    search_guess_length: int = 4
+    """Letters of an unknown word that is completed; with one more it is looked for as misspelt."""
+    search_guess_candidates: int = 2000
+    """Known words with the same beginning that are compared for that; 17,500 real tools have 400."""
+    search_guesses: int = 3
+    """Known words that are tried for an unknown one."""
+    search_name_cover_weight: float = 0.1
+    """What it counts, of the best match, that a query has all words of a tool's name."""
+    search_neighbour_weight: float = 0.3
+    """What it counts that other tools of the same server match too."""
+    search_neighbours: int = 3
+    """Tools of a server that are looked at for that."""
+    search_shortlist: int = 200
+    """Tools beyond which words that count little bring in no others: they are in thousands of tools."""
+    search_late_share: float = 0.2
+    """The part of a query that those words are."""
+    search_matches: int = 200_000
+    """Words in tools that are looked at for that: 15 ms. What is left of a longer query only ranks what was found."""
+    search_candidates: int = 60
+    """The best tools by their words alone, which are then compared closely: six times what is shown."""
+    search_unknown_share: float = 0.5
+    """What a word that no tool has counts when it is asked whether anything fits: it may be a name."""
+    search_fit_power: float = 0.7
+    """How much longer queries must match more for that: not at all at 0, in proportion at 1."""
+    search_fit_least: float = 0.32
+    """Below it nothing fits. Of public questions it refuses a third of those that are about something else, and one in
+    a hundred of those that some tool answers."""
+    search_tail_share: float = 0.35
+    """A tool that matches less than this part of what the best one does is not shown."""
+    search_words: int = 128
+    """Words of a query that are looked at."""
+    search_word_length: int = 200
+    """Characters without a space; what is longer is data, and no word of it is looked at."""
+    search_text_length: int = 4000
+    """Characters of a description that are searched: 600 words."""
+    search_parameters: int = 200
+    """Parameters of a tool that are searched, nested ones included."""
+    search_steps: int = 128
+    """How finely it is told what a word counts in a tool: equal values are kept once."""
+    search_vocabulary: int = 500_000
+    """Different words of all tools; ten times those of 17,500 real ones."""
+    search_meaning_weight: float = 0.35
+    """What it counts that a tool is near in meaning, where that is compared; its words count the rest."""
+    search_meaning_least: float = 0.3
+    """How near a tool must be to fit by its meaning alone."""
+    search_gist_length: int = 600
+    """Characters of a description whose meaning is compared: the mean of more says little."""
+    semantic_head_bytes: int = 1024 * 1024
+    """The head of a file of word vectors; it has under 100 bytes."""
+    search_remembered_words: int = 16_384
+    """Words whose stem is remembered: the words of a catalog repeat."""
 
     def bounded(self, bounds: Mapping[str, Any]) -> Limits:
         """The same with some of them changed, as a configuration says."""

@@ -130,6 +130,7 @@ def _accept(place: Place) -> None:
 
 
 _READERS = {
+    "section": Place.members,
     "text": read_text,
     "boolean": read_boolean,
     "number": read_number,
@@ -145,6 +146,8 @@ _READERS = {
 def check_value(place: Place, key: Key) -> None:
     """Raise unless the value is what `key` declares."""
     value = _READERS[key.kind](place)
+    if key.inside:
+        read_members(place, key.inside)
     if key.choices and value not in key.choices:
         allowed = ", ".join(f"'{choice}'" for choice in key.choices)
         raise place.error(f"must be one of {allowed}", did_you_mean(str(value), key.choices))

@@ -14,9 +14,10 @@ from mcp_workbench.nearest import nearest
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-Kind = Literal["text", "boolean", "number", "whole", "strings", "names", "map", "object", "any"]
+Kind = Literal["text", "boolean", "number", "whole", "strings", "names", "map", "object", "section", "any"]
 """`text` is a non-empty string, `whole` a number without a fraction, `strings` a list of
-strings, `names` a list of non-empty strings, `map` an object of strings, `object` an object of objects."""
+strings, `names` a list of non-empty strings, `map` an object of strings, `object` an object of objects,
+`section` an object with keys of its own."""
 
 
 class Key(NamedTuple):
@@ -38,6 +39,8 @@ class Key(NamedTuple):
     """The limit of `limits.py` that it sets."""
     filled: str = ""
     """For a list or an object that must have an entry: what to do where it has none."""
+    inside: tuple[Key, ...] = ()
+    """The keys of a section."""
 
 
 TRANSPORTS: Mapping[str, Literal["stdio", "http", "sse"]] = {
@@ -104,6 +107,33 @@ BOUNDS: tuple[Key, ...] = (
 )
 """Limits that a file may set: at its top for every server, in a server for that one."""
 
+CATALOG: tuple[Key, ...] = (
+    Key(
+        "maxAge",
+        "number",
+        "Seconds for which a remembered list of tools counts as current; an older one is shown and checked.",
+        at_least=0,
+        at_most=DEFAULTS.catalog_age_most_seconds,
+        unit="seconds",
+        limit="catalog_age_seconds",
+    ),
+    Key(
+        "refresh",
+        "text",
+        "When a server is started to be asked for its tools again: 'background' (an older list is shown and checked "
+        "meanwhile), 'always' (at every open) or 'never' (only by mcp-workbench refresh).",
+        choices=("background", "always", "never"),
+    ),
+    Key(
+        "path",
+        "text",
+        "The file in which lists are remembered, relative to this file's folder; 'none' remembers nothing. "
+        "$WORKBENCH_CATALOG wins.",
+    ),
+    Key("semantic", "boolean", "Whether search also compares meanings; needs the extra mcp-workbench[semantic]."),
+)
+"""What `catalog` may hold."""
+
 ROOT: tuple[Key, ...] = (
     SCHEMA_KEY,
     TOOLBOXES,
@@ -124,6 +154,16 @@ ROOT: tuple[Key, ...] = (
         unit="seconds",
         limit="open_timeout_seconds",
     ),
+    Key(
+        "openBudget",
+        "whole",
+        "Tokens that the answer of open_toolbox may cost, unless the whole definitions are asked for.",
+        at_least=DEFAULTS.open_budget_least_tokens,
+        at_most=DEFAULTS.open_budget_most_tokens,
+        unit="tokens",
+        limit="open_budget_tokens",
+    ),
+    Key("catalog", "section", "How the tools of servers are remembered, so that they need not run.", inside=CATALOG),
     *BOUNDS,
     Key("inputs", "any", "Prompts of a host for secrets; accepted and not used, set environment variables instead."),
 )
@@ -133,7 +173,7 @@ TOOLBOX: tuple[Key, ...] = (
     MCP_SERVERS._replace(required=True, filled="Add a server."),
 )
 
-ROOT_ONLY = ("openTimeout", "toolMode", "strict")
+ROOT_ONLY = ("openTimeout", "openBudget", "catalog", "toolMode", "strict")
 """Keys that people look for in a server, where they are not."""
 
 SERVER: tuple[Key, ...] = (

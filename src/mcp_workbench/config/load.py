@@ -20,13 +20,15 @@ from mcp_workbench.config.fields import (
     read_members,
     read_objects,
     read_string,
+    read_text,
     unknown_key,
 )
 from mcp_workbench.config.jsonc import parse
-from mcp_workbench.config.keys import BOUNDS, ELSEWHERE, ROOT, TOOLBOX
-from mcp_workbench.config.model import Config, ConfigWarning, ServerConfig, ToolboxConfig
+from mcp_workbench.config.keys import BOUNDS, CATALOG, ELSEWHERE, ROOT, TOOLBOX
+from mcp_workbench.config.model import NO_STORE, CatalogConfig, Config, ConfigWarning, ServerConfig, ToolboxConfig
 from mcp_workbench.config.servers import Reading, odd_times, read_server
 from mcp_workbench.config.source import Source, read_source
+from mcp_workbench.identity import EVERY_TOOLBOX
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.nearest import nearest
 from mcp_workbench.shown import shown
@@ -35,11 +37,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from mcp_workbench.config.model import ToolMode
+    from mcp_workbench.config.model import Refresh, ToolMode
 
 DEFAULT_TOOLBOX = "default"
 DEFAULT_DESCRIPTION = "All configured servers"
-EVERY_TOOLBOX = "*"
 
 _PORTABLE_NAME = r"[A-Za-z0-9_-]+"
 
@@ -75,9 +76,31 @@ def load_config(
         toolboxes=toolboxes,
         tool_mode=cast("ToolMode", mode),
         strict=reading.strict,
-        bounds=read_bounds(members, (key for key in ROOT if key not in BOUNDS)),
+        bounds=_own_bounds(members),
+        catalog=_read_catalog(members, reading),
         warnings=tuple(reading.warnings),
     )
+
+
+def _own_bounds(members: Mapping[str, Place]) -> dict[str, float]:
+    """The limits that are no server's."""
+    bounds = read_bounds(members, (key for key in ROOT if key not in BOUNDS))
+    inside = members["catalog"].members() if "catalog" in members else {}
+    return bounds | read_bounds(inside, CATALOG)
+
+
+def _read_catalog(members: Mapping[str, Place], reading: Reading) -> CatalogConfig:
+    inside = members["catalog"].members() if "catalog" in members else {}
+    refresh = read_string(inside["refresh"]) if "refresh" in inside else "background"
+    path = _store_path(inside["path"], reading) if "path" in inside else None
+    return CatalogConfig(refresh=cast("Refresh", refresh), path=path, semantic=_flag(inside, "semantic"))
+
+
+def _store_path(place: Place, reading: Reading) -> str:
+    path = read_text(place)
+    if "${" in path:
+        raise place.error("variables are not replaced here", "Write the path, or set $WORKBENCH_CATALOG.")
+    return path if path == NO_STORE else os.path.join(reading.folder, os.path.expanduser(path))  # noqa: PTH111, PTH118
 
 
 def _flag(members: Mapping[str, Place], name: str) -> bool:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ToolMode = Literal["proxy", "dynamic"]
+Refresh = Literal["background", "always", "never"]
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
@@ -87,6 +88,19 @@ class ConfigWarning(msgspec.Struct, frozen=True, kw_only=True):
     column: int
 
 
+NO_STORE = "none"
+"""Stands for a path where nothing is remembered."""
+
+
+class CatalogConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """How the lists of servers are remembered."""
+
+    refresh: Refresh = "background"
+    path: str | None = None
+    """The absolute path of the store, or `none`; None: where the environment or the platform says."""
+    semantic: bool = False
+
+
 class Config(msgspec.Struct, frozen=True, kw_only=True):
     """The whole file."""
 
@@ -97,6 +111,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     strict: bool = False
     bounds: Mapping[str, float] = {}
     """Limits that are not a server's, by their names in `limits.py`."""
+    catalog: CatalogConfig = CatalogConfig()
     warnings: tuple[ConfigWarning, ...] = ()
 
     @property

@@ -95,6 +95,8 @@ def _property(key: Key) -> Schema:
 
 
 def _type(key: Key) -> Schema:
+    if key.kind == "section":
+        return {"type": "object", "properties": _properties(key.inside), "additionalProperties": False}
     if key.name not in _ENTRIES:
         return _TYPES[key.kind]
     entry = {"$ref": f"#/$defs/{_ENTRIES[key.name]}"}

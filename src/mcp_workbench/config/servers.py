@@ -24,6 +24,7 @@ from mcp_workbench.config.fields import (
     read_number,
     read_string,
 )
+from mcp_workbench.config.inherited import inherited
 from mcp_workbench.config.keys import (
     ANNOTATIONS,
     BOUNDS,
@@ -282,15 +283,7 @@ class _Values:
 
     def inherit(self, patterns: tuple[str, ...]) -> None:
         """What a server gets of our environment by name is as secret as what it gets in `env`."""
-        if patterns:
-            from fnmatch import fnmatchcase  # noqa: PLC0415 -- few servers need it
-
-            environ = self._reading.environ
-            self.secrets.update(
-                value
-                for name, value in environ.items()
-                if value and any(fnmatchcase(name, pattern) for pattern in patterns)
-            )
+        self.secrets.update(filter(None, inherited(patterns, self._reading.environ).values()))
 
     def _miss(self, place: Place, variable: str) -> None:
         if self._reading.strict:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import fnmatch
 import os
 import signal
 import subprocess
@@ -20,6 +19,7 @@ import threading
 from collections.abc import Mapping
 
 from mcp_workbench import observe
+from mcp_workbench.config.inherited import inherited
 from mcp_workbench.config.model import Launch
 from mcp_workbench.connections import guardian
 from mcp_workbench.errors import SpawnFailed
@@ -30,12 +30,8 @@ INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR
 
 def environment(launch: Launch, environ: Mapping[str, str], marker: str) -> dict[str, str]:
     """What a server sees: the basics, what `inheritEnv` names, its own `env`, and the run's marker."""
-    chosen = {
-        name: value
-        for name, value in environ.items()
-        if name in INHERITED or any(fnmatch.fnmatchcase(name, pattern) for pattern in launch.inherit_env)
-    }
-    return {**chosen, **launch.env, guardian.VARIABLE: marker}
+    basics = {name: value for name, value in environ.items() if name in INHERITED}
+    return {**basics, **inherited(launch.inherit_env, environ), **launch.env, guardian.VARIABLE: marker}
 
 
 class Child:
