@@ -59,6 +59,10 @@ class Redactor:
                 at = ends
         return b"".join([*pieces, data[at:last]]).decode("utf-8", "surrogatepass")
 
+    def finds(self, data: bytes) -> bool:
+        """Whether there is a secret in it."""
+        return bool(self._patterns and self._secrets(data))
+
     def _secrets(self, data: bytes) -> list[tuple[int, int]]:
         """Where secrets stand, in order; those that overlap as one."""
         spans = (span for view, steps in _views(data) for span in self._in_view(data, view, steps))

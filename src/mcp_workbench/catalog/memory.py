@@ -1,0 +1,171 @@
+"""What is remembered of the lists of servers, so that they need not run to be shown.
+
+A `Record` belongs to one configured server as clients that declare certain capabilities see it: servers list
+other tools to clients that can be asked. It is found by a stamp of the whole expanded entry, so a list of another
+configuration is never shown. Secrets of the configuration do not reach the file (`veil.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Collection, Mapping, Sequence
+
+import msgspec
+from msgspec import Raw
+
+from mcp_workbench import observe
+from mcp_workbench.catalog.stamp import Stamps, declared_digest, load_key
+from mcp_workbench.catalog.store import Entry, Kind, Store, fingerprint, store_path
+from mcp_workbench.catalog.veil import Veil
+from mcp_workbench.config.model import NO_STORE, Config, Refresh, ServerConfig
+from mcp_workbench.limits import Limits
+
+VARIABLE = "WORKBENCH_CATALOG"
+
+
+class Memory:
+    """The records of one workbench. The file is opened when the first one is needed, by the thread that asks."""
+
+    def __init__(self, config: Config, limits: Limits) -> None:
+        self._config = config
+        self._limits = limits
+        self._store: Store | None = None
+        self._stamps: Stamps | None = None
+        self._key = b""
+        self._environ: Mapping[str, str] = {}
+        self._path = ""
+        self._is_open = False
+        self.turn = asyncio.Semaphore(limits.revalidations)
+        """Who starts a server only to check what is remembered takes a turn."""
+
+    def of(self, servers: Sequence[ServerConfig], declared: Raw) -> list[Record]:
+        """What is remembered of servers, for clients that declare this; nothing where a variable is missing.
+
+        Their tools are read at once: for many servers that is several times faster than one by one.
+        """
+        self._open()
+        digest, refresh = declared_digest(declared), self._config.catalog.refresh
+        stamps = [self._stamp(server) for server in servers]
+        found: list[Entry | None] = [None] * len(servers)
+        if self._store is not None:
+            found = self._store.get_many([(stamp, digest) for stamp in stamps], "tools")
+        return [
+            Record(
+                self._store if stamp else None,
+                server,
+                (stamp, digest),
+                tools=tools,
+                veil=Veil(self._key, server.secrets),
+                refresh=refresh,
+                limits=self._limits,
+            )
+            for server, stamp, tools in zip(servers, stamps, found, strict=True)
+        ]
+
+    def _stamp(self, server: ServerConfig) -> bytes:
+        return self._stamps.of(server, self._environ) if self._stamps is not None and not server.missing else b""
+
+    def saw(self, declared: Raw) -> None:
+        """A client declared this, and will again."""
+        self._open()
+        if self._store is not None:
+            self._store.saw(declared)
+
+    def declared(self) -> list[Raw]:
+        """What clients declared lately, the newest first."""
+        self._open()
+        return self._store.declared(self._limits.places) if self._store is not None else []
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing is remembered; None if it is."""
+        self._open()
+        if self._store is not None and self._store.is_usable:
+            return None
+        return "the store is 'none'" if self._path == NO_STORE else f"{self._path} can't be used"
+
+    def close(self) -> None:
+        if self._store is not None:
+            self._store.close()
+
+    def _open(self) -> None:
+        if self._is_open:
+            return
+        self._is_open = True
+        named = os.environ.get(VARIABLE)
+        path = os.path.expanduser(named) if named else self._config.catalog.path or store_path(os.environ)  # noqa: PTH111
+        self._path = path
+        if path == NO_STORE:
+            return
+        store = Store.open(path, self._limits)
+        if store.is_usable and (key := load_key(path)) is not None:
+            self._store, self._stamps, self._key = store, Stamps(key), key
+            self._environ = dict(os.environ)
+        else:
+            store.close()
+
+
+class Record:
+    """What is remembered of one server."""
+
+    def __init__(
+        self,
+        store: Store | None,
+        server: ServerConfig,
+        key: tuple[bytes, bytes],
+        *,
+        tools: Entry | None,
+        veil: Veil,
+        refresh: Refresh,
+        limits: Limits,
+    ) -> None:
+        """`tools` is what of its tools was found in the store."""
+        self._store = store
+        self._server = server
+        self._key = key
+        self._tools = tools
+        self._veil = veil
+        self._limits = limits
+        self.refresh = refresh
+
+    def get(self, kind: Kind) -> Entry | None:
+        """The list as it was, and what the server said of itself then."""
+        entry, self._tools = self._tools, None
+        if self._store is None:
+            return None
+        if entry is None or kind != "tools":
+            entry = self._store.get(*self._key, kind)
+        items = self._veil.lifted(entry.items) if entry is not None else None
+        return msgspec.structs.replace(entry, items=items) if entry is not None and items is not None else None
+
+    def draft(self, items: Sequence[Raw], *, modern: bool, offers: Collection[str]) -> Entry | None:
+        """An entry for a list that was just read; None where it can't be kept. Any thread may make it."""
+        kept = self._veil.drawn(items) if self._store is not None else None
+        if kept is None:
+            return None
+        return Entry(
+            items=kept,
+            fingerprint=fingerprint(kept),
+            modern=modern,
+            offers=frozenset(offers),
+            listed_at=time.time(),
+        )
+
+    def put(self, kind: Kind, draft: Entry | None) -> None:
+        """Remember it instead of what was remembered before."""
+        self._tools = None
+        if self._store is None:
+            return
+        if draft is not None:
+            self._store.put(*self._key, kind, draft)
+            return
+        label = f"{self._server.toolbox}/{self._server.name}"
+        observe.info("a list is not remembered, since a secret stands in it", server=label, list=kind)
+        self._store.drop(*self._key)
+
+    def is_current(self, entry: Entry) -> bool:
+        """Whether a list need not be checked. A clock that was set back makes none current for longer."""
+        age = time.time() - entry.listed_at
+        return self.refresh == "never" or 0 <= age < self._limits.catalog_age_seconds

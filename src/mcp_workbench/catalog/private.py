@@ -1,0 +1,161 @@
+"""Files that nobody but this user can read, write or replace.
+
+Guarantees: what is made here has mode 0600 (a folder 0700) whatever the umask; a file that others could read is closed
+to them; no symbolic link, no file of another user and no folder that everyone can write to is used. The last one
+also where it is sticky, like /tmp: SQLite trusts whatever lies beside its file under the name of a journal.
+"""
+
+# ruff: noqa: PTH100, PTH101, PTH102, PTH108, PTH116, PTH117, PTH119, PTH120 -- on the way to a first open, and importing pathlib takes longer than all of this
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from typing import TypeAlias
+
+from mcp_workbench import observe
+from mcp_workbench.config.locate import FOLDER_NAME
+
+Identity: TypeAlias = tuple[int, int]
+"""Which file a path leads to, however often it is made anew."""
+
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_FILE = stat.S_IRUSR | stat.S_IWUSR
+_FOLDER = stat.S_IRWXU
+_SAFELY = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+
+_said: set[tuple[str, str]] = set()
+
+
+class Busy(Exception):
+    """Another process has the file for itself just now."""
+
+
+class Unusable(Exception):
+    """A file is done without, for the reason that the text gives."""
+
+
+def located(path: str) -> str:
+    """An absolute path; the same again where there is none: no home folder, or no current one."""
+    try:
+        return path if path.startswith("~") else os.path.abspath(path)
+    except OSError:
+        return path
+
+
+def make_folder(path: str) -> None:
+    """See to it that the folder of `path` exists and is safe. Raises `Unusable` or `OSError`."""
+    if not _is_passable(path):
+        raise Unusable("this is no path that can be used")
+    folder = os.path.dirname(path)
+    try:
+        os.lstat(folder)
+    except FileNotFoundError:
+        _make_missing(folder)
+    link, status = os.lstat(folder), os.stat(folder)
+    if {link.st_uid, status.st_uid} - {0, os.geteuid()}:  # who owns a link decides where it leads
+        raise Unusable("its folder belongs to another user")
+    if status.st_mode & stat.S_IWOTH:
+        raise Unusable("everyone can write to its folder")
+    if os.path.basename(folder) == FOLDER_NAME and status.st_uid == os.geteuid() and is_open(status):
+        os.chmod(folder, _FOLDER)
+
+
+def inspect(path: str) -> os.stat_result | None:
+    """What is there; None where nothing is. Raises `Unusable` where it is no file of ours, or `OSError`."""
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    if stat.S_ISLNK(status.st_mode):
+        raise Unusable("it is a symbolic link")
+    if not stat.S_ISREG(status.st_mode):
+        raise Unusable("it is no regular file")
+    if status.st_uid != os.geteuid():
+        raise Unusable("it belongs to another user")
+    return status
+
+
+def is_open(status: os.stat_result) -> bool:
+    """Whether others have any access."""
+    return bool(status.st_mode & _OTHERS)
+
+
+def check(path: str) -> Identity | None:
+    """Which file is there, closed to others from now on; None, and it raises, as `inspect`."""
+    status = inspect(path)
+    if status is None:
+        return None
+    if is_open(status):
+        os.chmod(path, _FILE)
+    return status.st_dev, status.st_ino
+
+
+def create(path: str, content: bytes = b"") -> None:
+    """Make a file that was not there. Raises `FileExistsError`, or another `OSError`."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFELY, _FILE)
+    try:
+        os.fchmod(descriptor, _FILE)
+        os.write(descriptor, content)
+    finally:
+        os.close(descriptor)
+
+
+def read(path: str, most: int) -> bytes:
+    """The first bytes of a file. Raises `OSError`.
+
+    Closing a file gives up every lock that this process has on it: never of a database that is in use.
+    """
+    descriptor = os.open(path, os.O_RDONLY | _SAFELY)
+    try:
+        return os.read(descriptor, most)
+    finally:
+        os.close(descriptor)
+
+
+def identity(path: str) -> Identity | None:
+    """Which file is there now; None where there is none, or it can't be seen."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def remove(path: str, known: Identity | None) -> None:
+    """Remove the file that is known to be bad; one that another process put in its place stays. Raises `OSError`."""
+    if known is not None and identity(path) == known:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def warn_once(message: str, path: str, reason: object) -> None:
+    """Tell people once in the life of this process."""
+    if (message, path) not in _said:
+        _said.add((message, path))
+        observe.warning(message, file=path, reason=reason)
+
+
+def reason(error: Exception) -> str:
+    """Why a file can't be used, without its path."""
+    return error.strerror or str(error) if isinstance(error, OSError) else str(error)
+
+
+def _is_passable(path: str) -> bool:
+    """Whether the system can be asked for it."""
+    try:
+        return os.path.isabs(path) and b"\x00" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+
+
+def _make_missing(folder: str) -> None:
+    missing: list[str] = []
+    while not os.path.lexists(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    for one in reversed(missing):
+        with contextlib.suppress(FileExistsError):  # another process was quicker
+            os.mkdir(one, _FOLDER)
+            os.chmod(one, _FOLDER)

@@ -1,0 +1,120 @@
+"""What a remembered list belongs to: a server as it is configured, and what was declared to it.
+
+A stamp is an HMAC over all of an expanded entry that can change what a server lists: a token, a variable, an argument.
+Two entries have the same stamp only where they start the same program in the same way. Without the key, which never
+leaves this machine, nobody can try out what the secrets in it may have been. Names of toolboxes and servers, filters
+and limits are no part of it: a renamed toolbox keeps what is remembered.
+"""
+
+# ruff: noqa: PTH104, PTH108, PTH118, PTH120 -- on the way to a first open, and importing pathlib takes longer than all of this
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import os
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from mcp_workbench.catalog import private
+from mcp_workbench.config.inherited import inherited
+from mcp_workbench.config.model import Endpoint, Launch, ServerConfig
+from mcp_workbench.limits import DEFAULTS
+
+KEY_NAME: Final = "catalog.key"
+
+
+class Stamps:
+    """Makes stamps with one key."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def of(self, server: ServerConfig, environ: Mapping[str, str]) -> bytes:
+        """The stamp of a server that would be started from this environment."""
+        written = msgspec.json.encode(_essence(server.target, environ), order="sorted")
+        return hmac.digest(self._key, written, "sha256")
+
+
+def declared_digest(capabilities: Raw) -> bytes:
+    """The same for capabilities that mean the same to a server that lists. Whether roots may change does not matter."""
+    try:
+        declared: dict[str, Any] = msgspec.json.decode(capabilities, type=dict[str, Any])
+        if isinstance(declared.get("roots"), dict):
+            declared["roots"] = {}
+        canonical = msgspec.json.encode(declared, order="sorted")
+    except (msgspec.DecodeError, RecursionError):
+        canonical = bytes(capabilities)
+    return hashlib.sha256(canonical).digest()
+
+
+def load_key(path: str) -> bytes | None:
+    """The key beside the store at `path`, made if there is none; None, and people are told, where it can't be had."""
+    file = os.path.join(os.path.dirname(private.located(path)), KEY_NAME)
+    try:
+        private.make_folder(file)
+        return _found_key(file)
+    except (private.Unusable, OSError) as error:
+        private.warn_once("lists of servers are not kept on disk", file, private.reason(error))
+        return None
+
+
+def _essence(target: Launch | Endpoint, environ: Mapping[str, str]) -> dict[str, Any]:
+    """All that can change what a server lists. The basic variables that every server gets (PATH, HOME) are left out."""
+    if isinstance(target, Endpoint):
+        headers = {_plain(name): _plain(value) for name, value in target.headers.items()}
+        return {"url": _plain(target.url), "headers": headers, "transport": target.transport}
+    env = {**inherited(target.inherit_env, environ), **target.env}
+    return {
+        "command": _plain(target.command),
+        "args": [_plain(one) for one in target.args],
+        "env": {_plain(name): _plain(value) for name, value in env.items()},
+        "cwd": _plain(str(target.cwd)) if target.cwd is not None else None,
+    }
+
+
+def _plain(text: str) -> str:
+    """Text in one form that JSON can hold, also where it is not Unicode, as a variable of the environment may be."""
+    return text.encode("utf-8", "surrogatepass").decode("latin-1")
+
+
+def _found_key(file: str) -> bytes:
+    for _ in range(DEFAULTS.store_tries):  # others may remove and make one at this moment
+        if (key := _read_key(file)) is not None:
+            return key
+        _make_key(file)
+    raise private.Unusable("it is damaged again and again")
+
+
+def _read_key(file: str) -> bytes | None:
+    """The key; None where there is none, or it was of no use and is gone. Raises `Unusable` or `OSError`."""
+    status = private.inspect(file)
+    if status is None:
+        return None
+    size = DEFAULTS.store_key_bytes
+    key = private.read(file, size + 1)
+    if len(key) > size:
+        raise private.Unusable("it is no key of a store; another file is not overwritten")
+    if len(key) == size and any(key) and not private.is_open(status):
+        return key
+    private.remove(file, (status.st_dev, status.st_ino))
+    return None
+
+
+def _make_key(file: str) -> None:
+    """Make one, whole from the first moment; that of a process that was quicker stays. Raises `OSError`."""
+    draft = f"{file}.{os.urandom(8).hex()}"
+    private.create(draft, os.urandom(DEFAULTS.store_key_bytes))
+    try:
+        os.link(draft, file)
+    except FileExistsError:
+        pass
+    except OSError:  # a file system without hard links
+        os.rename(draft, file)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(draft)

@@ -1,0 +1,194 @@
+"""Lists of servers on disk, so that no server need run to show what it offers.
+
+It is a cache, and never a reason to fail: no method raises for what the file, its folder or another process does. What
+can't be had at once is done without, for a moment where another process writes and for some seconds where the
+system refuses. A damaged file, or one of an older version of the program, is made anew, if it was a store: another
+file that somebody named by mistake is left alone. So is one of a newer version, which would lose its entries again
+and again while both versions are in use. People are told once of each.
+
+Every call is a few system calls on a local file: about a millisecond, at worst the time that a stuck process is
+waited for. A store belongs to the thread that opened it. It does not look into what it keeps.
+"""
+
+# ruff: noqa: PTH111, PTH118, PTH119 -- on the way to a first open, and importing pathlib takes longer than all of this
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from msgspec import Raw
+
+from mcp_workbench.catalog import private
+from mcp_workbench.catalog.entry import Damaged, Entry, Kind, fingerprint
+from mcp_workbench.catalog.private import Identity, Unusable
+from mcp_workbench.catalog.stamp import declared_digest
+from mcp_workbench.config.locate import FOLDER_NAME
+from mcp_workbench.limits import DEFAULTS, Limits
+
+if TYPE_CHECKING:
+    from mcp_workbench.catalog.tables import Tables
+
+__all__ = ["Entry", "Kind", "Store", "fingerprint", "store_path"]
+
+VARIABLE: Final = "WORKBENCH_CATALOG"
+FILE_NAME: Final = "catalog.sqlite"
+
+T = TypeVar("T")
+
+
+def store_path(environ: Mapping[str, str]) -> str:
+    """Where the store is: `$WORKBENCH_CATALOG`, or a file in the user's cache folder."""
+    if named := environ.get(VARIABLE):
+        return os.path.expanduser(named)
+    home = environ.get("HOME") or os.path.expanduser("~")
+    if sys.platform == "darwin":
+        return os.path.join(home, "Library", "Caches", FOLDER_NAME, FILE_NAME)
+    xdg = environ.get("XDG_CACHE_HOME", "")
+    # The XDG specification: a relative path is invalid and to be ignored.
+    folder = xdg if xdg.startswith("/") else os.path.join(home, ".cache")
+    return os.path.join(folder, FOLDER_NAME, FILE_NAME)
+
+
+class Store:
+    """The file, or nothing where it can't be used."""
+
+    def __init__(self, path: str, limits: Limits) -> None:
+        self._path = private.located(path)
+        self._limits = limits
+        self._tables: Tables | None = None
+        self._identity: Identity | None = None
+        self._rests_until = {"reads": 0.0, "writes": 0.0}
+        self._times_rebuilt = 0
+        self._is_refused = False
+        self._is_closed = False
+
+    @classmethod
+    def open(cls, path: str, limits: Limits = DEFAULTS) -> Store:
+        """The store at a path, made if it is not there."""
+        store = cls(path, limits)
+        store._attempt(lambda _: None, None)
+        return store
+
+    def close(self) -> None:
+        """Nothing is read or written from now on."""
+        self._is_closed = True
+        self._let_go()
+
+    @property
+    def is_usable(self) -> bool:
+        """False where the file can't be used, as people have been told. One that is locked for a moment can."""
+        return not self._is_closed and not self._is_refused
+
+    # -- lists
+
+    def get(self, stamp: bytes, declared: bytes, kind: Kind) -> Entry | None:
+        """What a server listed, by its stamp and the digest of what was declared to it."""
+        return self.get_many([(stamp, declared)], kind)[0]
+
+    def get_many(self, keys: Sequence[tuple[bytes, bytes]], kind: Kind) -> list[Entry | None]:
+        """The same for many servers at once, in their order."""
+        rows = self._attempt(lambda tables: tables.find(keys, kind), [None] * len(keys))
+        now = time.time()
+        old = [row.id for row in rows if row is not None and row.used_at < now - self._limits.store_touch_seconds]
+        if old:
+            self._attempt(lambda tables: tables.touch(old, now), None, writes=True)
+        return [row.entry if row is not None else None for row in rows]
+
+    def put(self, stamp: bytes, declared: bytes, kind: Kind, entry: Entry) -> None:
+        """Keep a list instead of the one before; one with the same fingerprint costs no write of its items."""
+        now = time.time()
+        self._attempt(lambda tables: tables.keep((stamp, declared, kind), entry, now), None, writes=True)
+
+    def drop(self, stamp: bytes, declared: bytes) -> None:
+        """Forget every list of a server."""
+        self._attempt(lambda tables: tables.drop(stamp, declared), None, writes=True)
+
+    # -- what clients declare
+
+    def saw(self, declared: Raw) -> None:
+        """A client declared these capabilities."""
+        digest, now = declared_digest(declared), time.time()
+        self._attempt(lambda tables: tables.see(digest, bytes(declared), now), None, writes=True)
+
+    def declared(self, most: int) -> list[Raw]:
+        """What clients declared lately, the newest first."""
+        now = time.time()
+        return [Raw(one) for one in self._attempt(lambda tables: tables.seen(most, now), [])]
+
+    # -- the file
+
+    def _attempt(self, action: Callable[[Tables], T], otherwise: T, *, writes: bool = False) -> T:
+        """What the action gives, or `otherwise` where the file does not let it."""
+        use = "writes" if writes else "reads"
+        if self._is_closed or time.monotonic() < self._rests_until[use]:
+            return otherwise
+        try:
+            return self._act(action)
+        except private.Busy:
+            pass
+        except (Unusable, OSError) as error:
+            self._is_refused = self._tables is None
+            self._let_go()
+            private.warn_once("lists of servers are not kept on disk", self._path, private.reason(error))
+        self._rests_until[use] = time.monotonic() + self._limits.store_rest_seconds
+        return otherwise
+
+    def _act(self, action: Callable[[Tables], T]) -> T:
+        while True:
+            try:
+                return action(self._open())
+            except Damaged as damage:
+                self._rebuild(damage)
+
+    def _open(self) -> Tables:
+        """The tables of the file that is there now: another process may have made it anew, or somebody removed it."""
+        if self._tables is not None and private.identity(self._path) != self._identity:
+            self._let_go()
+        if self._tables is None:
+            try:
+                from mcp_workbench.catalog.tables import Tables  # noqa: PLC0415 -- there are Pythons without SQLite
+            except ImportError:
+                raise Unusable("this Python was built without SQLite") from None
+            self._identity = _made(self._path)
+            self._tables = Tables(self._path, self._limits)
+            self._is_refused = False
+        return self._tables
+
+    def _let_go(self) -> None:
+        if self._tables is not None:
+            self._tables.close()
+            self._tables = None
+
+    def _rebuild(self, damage: Damaged) -> None:
+        """Remove a file that is of no use. Raises `Unusable` or `OSError` where it can't or must not be removed."""
+        from mcp_workbench.catalog.tables import is_store  # noqa: PLC0415 -- it was imported to find the damage
+
+        self._let_go()
+        if self._times_rebuilt >= self._limits.store_tries:
+            raise Unusable("it is damaged again and again")
+        if not _is_in_its_place(self._path) and not is_store(self._path, self._limits):
+            raise Unusable(f"{damage}; another file is not overwritten")
+        self._times_rebuilt += 1
+        private.warn_once("lists of servers on disk are lost and will be made anew", self._path, damage)
+        private.remove(self._path, self._identity)  # a journal beside it is removed by SQLite, as that of an empty file
+
+
+def _made(path: str) -> Identity | None:
+    """Which file it is, after seeing that there is one that is ours. Raises `Unusable` or `OSError`."""
+    private.make_folder(path)
+    if (known := private.check(path)) is None:
+        with contextlib.suppress(FileExistsError):  # another process was quicker
+            private.create(path)
+        known = private.check(path)
+    return known
+
+
+def _is_in_its_place(path: str) -> bool:
+    """Whether a file of this name in this folder can't be anything but a store."""
+    folder, name = os.path.split(path)
+    return name == FILE_NAME and os.path.basename(folder) == FOLDER_NAME
