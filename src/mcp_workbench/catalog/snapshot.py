@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from mcp_workbench.catalog.definition import Definition, name_of, oversize
 from mcp_workbench.catalog.filters import ToolFilter
-from mcp_workbench.identity import ToolIdentifier
+from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT
 
@@ -80,10 +80,12 @@ class Catalog:
 
     def put(self, toolbox: str, server: str, listing: ServerTools) -> bool:
         """Replace a server's listing; whether that changed anything."""
-        changed = self._listings[toolbox][server] != listing or (toolbox, server) in self._lost
-        self._listings[toolbox][server] = listing
+        is_new = self._listings[toolbox][server] != listing
+        if is_new:  # one that is the same stays the same object, so whoever derives something from it need not again
+            self._listings[toolbox][server] = listing
+        was_lost = (toolbox, server) in self._lost
         self._lost.discard((toolbox, server))
-        return changed
+        return is_new or was_lost
 
     def lose(self, toolbox: str, server: str) -> bool:
         """The server can't be reached. Its tools stay known, for routing, but are not there until it lists again."""
@@ -91,12 +93,25 @@ class Catalog:
         self._lost.add((toolbox, server))
         return lost
 
+    def is_lost(self, toolbox: str, server: str) -> bool:
+        """Whether the server could not be reached when that was tried last."""
+        return (toolbox, server) in self._lost
+
     def present(self) -> Iterator[tuple[ToolIdentifier, Definition]]:
         """Every tool whose server is not lost, in order."""
         for identifier in self.known():
             definition = self.tool(identifier)
             if definition is not None and (identifier.toolbox, identifier.server) not in self._lost:
                 yield identifier, definition
+
+    def listings(self) -> dict[ServerIdentifier, ServerTools]:
+        """The listing of every server that has one and is not lost."""
+        return {
+            ServerIdentifier(toolbox, server): listing
+            for toolbox, servers in self._listings.items()
+            for server, listing in servers.items()
+            if listing is not None and (toolbox, server) not in self._lost
+        }
 
     def listing(self, toolbox: str, server: str) -> ServerTools | None:
         """None where the server has not listed yet."""

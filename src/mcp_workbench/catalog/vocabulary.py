@@ -1,0 +1,137 @@
+"""The words of all tools: which tools have them, how rare they are, and which ones an unknown word may mean.
+
+Each word has a mark, one character. A text in marks is a short string in which a pair of words is found at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+from mcp_workbench.limits import Limits
+
+GAP = "\0"
+"""Stands between texts, so that no pair is found across them; no word's mark."""
+_BEGINNING = 2
+
+
+class Term:
+    """A word that some tools have, and what it counts in each of them, by their numbers."""
+
+    __slots__ = ("impacts", "mark", "word")
+
+    def __init__(self, word: str, mark: str) -> None:
+        self.word = word
+        self.mark = mark
+        self.impacts: dict[int, float] = {}
+
+
+class Vocabulary:
+    """The words of the tools that are there now."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._terms: dict[str, Term] = {}
+        self._marked: dict[str, Term] = {}
+        self._free: list[str] = []
+        self._beginnings: dict[str, set[str]] = {}
+        self._tools = 0
+        self._shared: dict[int, float] = {}
+        self._rarities: dict[int, float] = {}
+
+    def add(self, number: int, impacts: Mapping[str, float]) -> None:
+        """A tool has these words. Beyond the bound new words are not taken in."""
+        self._count(1)
+        terms, steps, shared = self._terms, self._limits.search_steps, self._shared
+        for word, impact in impacts.items():
+            term = terms.get(word) or self._new(word)
+            if term is not None:
+                step = round(impact * steps)
+                term.impacts[number] = shared.get(step) or shared.setdefault(step, step / steps)
+
+    def remove(self, number: int, text: str) -> None:
+        """A tool is gone, whose words, as marks, these were."""
+        self._count(-1)
+        for mark in set(text):
+            if mark != GAP:
+                term = self._marked[mark]
+                del term.impacts[number]
+                if not term.impacts:
+                    self._forget(term)
+
+    def marks(self, words: Iterable[str]) -> str:
+        """A text in marks, without the words that nobody has."""
+        terms = self._terms
+        return "".join([terms[word].mark for word in words if word in terms])
+
+    def find(self, word: str) -> Term | None:
+        return self._terms.get(word)
+
+    def named(self, mark: str) -> Term:
+        return self._marked[mark]
+
+    def rarity(self, term: Term | None) -> float:
+        """How much it tells that a tool has the word; None is one that nobody has."""
+        having = len(term.impacts) if term is not None else 0
+        known = self._rarities.get(having)
+        if known is None:
+            tools = max(self._tools, self._limits.search_tools_least)
+            known = self._rarities[having] = math.log(1 + (tools - having + 0.5) / (having + 0.5))
+        return known
+
+    def guesses(self, word: str) -> list[Term]:
+        """The known words that an unknown one may mean: it begins them, is misspelt, or is two of them in one."""
+        least = self._limits.search_guess_length
+        if len(word) < least or not (word.isascii() and word.isalpha()):
+            return []
+        known = self._beginnings.get(word[:_BEGINNING], ())
+        if len(known) > self._limits.search_guess_candidates:
+            return []
+        short, long = (len(word) - 1, len(word) + 1) if len(word) > least else (0, 0)
+        near = [
+            other
+            for other in known
+            if (short <= len(other) <= long and is_one_slip(word, other)) or other.startswith(word)
+        ]
+        near.sort(key=lambda other: (abs(len(other) - len(word)), other))
+        return [self._terms[other] for other in near[: self._limits.search_guesses] or self._halves(word)]
+
+    def _halves(self, word: str) -> list[str]:
+        least = self._limits.search_guess_length - 1
+        for end in range(least, len(word) - least + 1):
+            if word[:end] in self._terms and word[end:] in self._terms:
+                return [word[:end], word[end:]]
+        return []
+
+    def _count(self, more: int) -> None:
+        self._tools += more
+        self._rarities.clear()
+
+    def _new(self, word: str) -> Term | None:
+        if len(self._terms) >= self._limits.search_vocabulary:
+            return None
+        term = Term(word, self._free.pop() if self._free else chr(len(self._terms) + 1))
+        self._terms[word] = self._marked[term.mark] = term
+        self._beginnings.setdefault(word[:_BEGINNING], set()).add(word)
+        return term
+
+    def _forget(self, term: Term) -> None:
+        del self._terms[term.word], self._marked[term.mark]
+        self._free.append(term.mark)
+        same = self._beginnings[term.word[:_BEGINNING]]
+        same.discard(term.word)
+        if not same:
+            del self._beginnings[term.word[:_BEGINNING]]
+
+
+def is_one_slip(word: str, other: str) -> bool:
+    """Whether one letter is missing, too many or wrong, or two neighbours are exchanged."""
+    if abs(len(word) - len(other)) > 1 or word == other:
+        return False
+    at = next((i for i, (a, b) in enumerate(zip(word, other, strict=False)) if a != b), min(len(word), len(other)))
+    if len(word) > len(other):
+        return word[at + 1 :] == other[at:]
+    if len(word) < len(other):
+        return word[at:] == other[at + 1 :]
+    swapped = word[at : at + 2] == other[at : at + 2][::-1]
+    return word[at + 1 :] == other[at + 1 :] or (swapped and word[at + 2 :] == other[at + 2 :])

@@ -1,0 +1,134 @@
+"""Words of a text, as search compares them: split, folded, without what says nothing, and stemmed.
+
+Identifiers are taken apart (`getFileInfo`, `get_file_info`), accents and case do not count, and scripts that put no
+space between words give their characters in pairs. English words lose their endings, Russian ones theirs; those of
+other languages stay as they are. Any text is fine, and the time grows with its length.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+from mcp_workbench.catalog.lexicon import STOP
+from mcp_workbench.limits import DEFAULTS
+
+_DATA = re.compile(rf"[!-~]{{{DEFAULTS.search_word_length},}}")
+_PIECE = re.compile(r"[^\W_]+")
+_PART = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+(?![a-z])")
+_ENDS_IN_DIGITS = re.compile(r"([a-z]{3,})[0-9]+\Z")
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
+)
+_VOWEL = re.compile("[aeiouy]")
+_SYLLABLE = re.compile("[^aeiouy]*[aeiouy][^aeiouywx]")
+_CYRILLIC = re.compile("[\u0400-\u052f]")
+_RUSSIAN_ENDING = re.compile(
+    "(?:иями|ями|ами|ией|иям|иях|ого|его|ому|ему|ыми|ими|ов|ев|ей|ой|ий|ый|ом|ем|ам|ям|ах|ях|ая|яя|ое|ее|"  # noqa: RUF001
+    "ие|ые|их|ых|ую|юю|ия|ию|ии|ть|[аеиоуыьэюяй])\\Z"
+)
+_WHOLE = frozenset(("news", "canvas", "embed"))
+"""Words that only look as if they had an ending."""
+_TWO = 2
+_STEM_LENGTH = 3
+"""Letters that are left of a word at least."""
+
+
+def words(text: str) -> list[str]:
+    """The stems of a text in its order, without those that say nothing, unless there are no others."""
+    found = pieces(text)
+    telling = [word for word in found if word not in STOP]
+    return [stem(word) for word in telling or found]
+
+
+def pieces(text: str) -> list[str]:
+    """All words of a text in its order, as they stand but for case and accents."""
+    text = _DATA.sub(" ", text)
+    found: list[str] = []
+    for piece in _PIECE.findall(text if text.isascii() else _fold(text)):
+        if not piece.isascii():
+            found += _characters(piece.casefold())
+        elif piece.islower() and piece.isalpha():
+            found.append(piece)
+        else:
+            found += _parts(piece)
+    return found
+
+
+@lru_cache(maxsize=DEFAULTS.search_remembered_words)
+def _parts(piece: str) -> tuple[str, ...]:
+    """The words in a piece. Two that make one name (`GitHub`) are that name too, and digits may be left away."""
+    parts = [part.lower() for part in _PART.findall(piece)]
+    if len(parts) == _TWO:
+        parts.append(piece.lower())
+    parts += [match[1] for part in parts if (match := _ENDS_IN_DIGITS.match(part))]
+    return tuple(parts)
+
+
+def _characters(piece: str) -> list[str]:
+    """Pairs of characters where a script has no spaces, whole words elsewhere."""
+    found: list[str] = []
+    end = 0
+    for match in _UNSPACED.finditer(piece):
+        found += [piece[end : match.start()]] if match.start() > end else []
+        run, end = match[0], match.end()
+        found += [run[at : at + 2] for at in range(len(run) - 1)] or [run]
+    found += [piece[end:]] if end < len(piece) else []
+    return [word[: DEFAULTS.search_word_length] for word in found]
+
+
+def _fold(text: str) -> str:
+    """The same without accents and other marks, and with one form of each character."""
+    return "".join(map(_plain, unicodedata.normalize("NFKC", text)))
+
+
+@lru_cache(maxsize=DEFAULTS.search_remembered_words)
+def _plain(character: str) -> str:
+    if unicodedata.category(character).startswith("M"):
+        return ""
+    base = unicodedata.normalize("NFD", character)[0]
+    return base if base < "\u0590" else character
+
+
+@lru_cache(maxsize=DEFAULTS.search_remembered_words)
+def stem(word: str) -> str:
+    """A word without its ending, so that `files`, `filing` and `file` are one."""
+    if not word.isascii():
+        return _without_russian_ending(word) if _CYRILLIC.match(word) else word
+    return _without_e(_without_ending(_singular(word))) if word.isalpha() and len(word) > _STEM_LENGTH else word
+
+
+def _singular(word: str) -> str:
+    if word in _WHOLE:
+        return word
+    if word.endswith("ies") and len(word) > _STEM_LENGTH + 1:
+        return word[:-3] + "y"
+    if word.endswith(("sses", "shes", "ches", "xes", "zes")):
+        return word[:-2]
+    return word[:-1] if word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
+
+
+def _without_ending(word: str) -> str:
+    """A verb as it was before `ing` or `ed`: `stopping`, `filing`, `reading` are `stop`, `file`, `read`."""
+    if word in _WHOLE or word.endswith("eed"):
+        return word
+    if word.endswith("ied"):
+        return word[:-3] + "y"
+    for ending in ("ing", "ed"):
+        rest = word.removesuffix(ending)
+        if rest != word and len(rest) >= _STEM_LENGTH and _VOWEL.search(rest):
+            if len(rest) > _STEM_LENGTH and rest[-1] == rest[-2] and rest[-1] not in "lsz":
+                return rest[:-1]
+            return rest + "e" if _SYLLABLE.fullmatch(rest) else rest
+    return word
+
+
+def _without_e(word: str) -> str:
+    """`create` as `creating` has it; a short one keeps it, so that `plane` is no `plan`."""
+    return word[:-1] if word.endswith("e") and not _SYLLABLE.fullmatch(word[:-1]) else word
+
+
+def _without_russian_ending(word: str) -> str:
+    rest = _RUSSIAN_ENDING.sub("", word)
+    return rest if len(rest) >= _STEM_LENGTH else word
