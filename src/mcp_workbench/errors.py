@@ -8,6 +8,7 @@
     │   ├── ToolboxNotFound
     │   ├── ServerNotFound
     │   ├── ToolNotFound
+    │   ├── ToolsNotFound          names in `tools` that no server of the toolbox has
     │   └── UnknownToolName        a tools/call of a name that is neither meta-tool nor registered
     ├── ConnectFailed              a server can't be started or reached; wraps a Fault
     ├── ToolboxFailed              every server of a toolbox failed
@@ -163,6 +164,22 @@ class ToolNotFound(RequestError):
     @property
     def where(self) -> dict[str, str]:
         return self.identifier.params()
+
+
+class ToolsNotFound(RequestError):
+    """Tools that were asked for by name are in no server of the toolbox."""
+
+    code = "tools_not_found"
+
+    def __init__(self, toolbox: str, tools: Sequence[str], *, hint: str = "") -> None:
+        named = ", ".join(f"'{shown(tool)}'" for tool in tools[: DEFAULTS.names_shown])
+        what = "Tool" if len(tools) == 1 else "Tools"
+        super().__init__(f"{what} {named} not found in toolbox '{shown(toolbox)}'", hint=hint)
+        self.toolbox = toolbox
+
+    @property
+    def where(self) -> dict[str, str]:
+        return {"toolbox": self.toolbox}
 
 
 class UnknownToolName(RequestError):

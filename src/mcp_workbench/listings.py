@@ -1,14 +1,15 @@
 """One list of one server (its tools, prompts, resources or templates), kept current.
 
 Asking the server is single flight; what was listed on the connection that is there now stands until the
-server says that it changed; a server is started by somebody who needs it, never by a refresh.
+server says that it changed. Where there is no connection, what is remembered stands, and is checked where it is
+old: that may start a server, which is stopped again if nobody else needs it.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from mcp_workbench import observe
 from mcp_workbench.connections.connection import Connection
@@ -18,6 +19,13 @@ from mcp_workbench.limits import Limits
 from mcp_workbench.wire.tasks import heard
 
 T = TypeVar("T")
+
+
+class Remembered(NamedTuple, Generic[T]):
+    """A list from before, and whether it may stand without a check."""
+
+    value: T
+    is_current: bool
 
 
 class Listing(Generic[T]):
@@ -30,13 +38,23 @@ class Listing(Generic[T]):
         connect: Callable[[], Awaitable[Connection]],
         read: Callable[[Connection], Awaitable[T]],
         limits: Limits,
+        *,
+        recall: Callable[[], Remembered[T] | None],
+        turn: asyncio.Semaphore,
     ) -> None:
-        """`read` lists on a connection; `connect` gives one, or raises the `Fault` that prevents it."""
+        """`read` lists on a connection; `connect` gives one, or raises the `Fault` that prevents it.
+
+        `recall` gives what is remembered, where that may stand for a server that does not run; who starts one
+        only for a check waits for a `turn`.
+        """
         self._label = label
         self._supervisor = supervisor
         self._connect = connect
         self._read = read
         self._limits = limits
+        self._recall = recall
+        self._turn = turn
+        self._checking: asyncio.Task[None] | None = None
         self._value: T | None = None
         self._listing: asyncio.Task[T] | None = None
         self._relisting: asyncio.Task[None] | None = None
@@ -48,7 +66,8 @@ class Listing(Generic[T]):
     async def get(self, seconds: float | None = None) -> T:
         """The list; the server is started and asked if need be.
 
-        Waits for a first listing at most `seconds`, for a newer one only shortly: meanwhile, and if it
+        What is remembered stands for a server that does not run, and is checked meanwhile if it is old.
+        Else: waits for a first listing at most `seconds`, for a newer one only shortly: meanwhile, and if it
         fails, the one of this connection stands. Raises the `Fault` that prevented it, or
         `StillStarting`; then the start goes on.
         """
@@ -56,12 +75,25 @@ class Listing(Generic[T]):
         known = self.standing
         if known is not None and not self.is_outdated:
             return known
+        if self._supervisor.current is None and (kept := self._kept()) is not None:
+            return kept
+        return await self._get(seconds)
+
+    async def fresh(self) -> T:
+        """The list as the server gives it now, started if need be. Raises the `Fault` that prevented it."""
+        known = self.standing
+        loop = asyncio.get_running_loop()
+        if known is not None and loop.time() - self._listed_at < self._limits.relist_interval_seconds:
+            return known
+        return await asyncio.shield(self._list_once())
+
+    async def _get(self, seconds: float | None) -> T:
         listing = self._list_once()
-        patience = seconds if known is None else self._limits.refresh_wait_seconds
+        patience = seconds if self._fallback() is None else self._limits.refresh_wait_seconds
         await asyncio.wait((listing,), timeout=patience)
         if listing.done() and listing.exception() is None:
             return listing.result()
-        if (known := self.standing) is not None:
+        if (known := self._fallback()) is not None:
             return known
         if not listing.done():
             raise StillStarting("still starting")
@@ -72,6 +104,11 @@ class Listing(Generic[T]):
         """What was listed on the connection that is there now."""
         current = self._supervisor.current
         return self._value if current is not None and self._listed_on is current else None
+
+    @property
+    def is_remembered(self) -> bool:
+        """Whether it is known from before only, and not from a connection of ours."""
+        return self._value is not None and self._listed_on is None
 
     @property
     def last(self) -> T | None:
@@ -97,8 +134,37 @@ class Listing(Generic[T]):
 
     def close(self) -> None:
         """No more refreshes; who waits for a listing is told by the end of the connection."""
-        if self._relisting is not None:
-            self._relisting.cancel()
+        for task in (self._relisting, self._checking):
+            if task is not None:
+                task.cancel()
+
+    # -- what is remembered
+
+    def _fallback(self) -> T | None:
+        """What may be shown instead of a list that does not come."""
+        if (known := self.standing) is not None:
+            return known
+        return self._value if self.is_remembered and self._supervisor.current is not None else None
+
+    def _kept(self) -> T | None:
+        """What is remembered, where it may stand; an old one is checked in the background."""
+        if (kept := self._recall()) is None:
+            return None
+        if not kept.is_current and (self._checking is None or self._checking.done()):
+            self._checking = asyncio.get_running_loop().create_task(self._check())
+        self._value = self._value if self._listed_on is not None else kept.value
+        return kept.value
+
+    async def _check(self) -> None:
+        """Have the server list; one that was started for this alone is stopped again."""
+        async with self._turn:
+            listing = self._list_once()
+            await asyncio.wait((listing,))
+        if not listing.cancelled() and (fault := listing.exception()) is not None:
+            observe.info("what is remembered of a server could not be checked", server=self._label, reason=str(fault))
+        self._supervisor.let_go()
+
+    # -- asking the server
 
     def _list_once(self) -> asyncio.Task[T]:
         """The listing under way, else a new one."""
@@ -128,7 +194,7 @@ class Listing(Generic[T]):
         loop = asyncio.get_running_loop()
         while self.is_outdated:
             await asyncio.sleep(max(0.0, self._listed_at + self._limits.relist_interval_seconds - loop.time()))
-            if self._supervisor.current is None:
+            if self._supervisor.current is None or not self.is_outdated:
                 return
             listing = self._list_once()
             await asyncio.wait((listing,))

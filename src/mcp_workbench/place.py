@@ -9,15 +9,18 @@ a tool exist before anything is started or contacted, and names whatever goes wr
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from typing import Any, TypeVar, cast
+import contextlib
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import msgspec
 from msgspec import Raw
 
 from mcp_workbench import observe
 from mcp_workbench.catalog import links, render
+from mcp_workbench.catalog.definition import Definition
 from mcp_workbench.catalog.items import Item
+from mcp_workbench.catalog.memory import Memory
 from mcp_workbench.catalog.snapshot import Catalog, ServerTools, Withheld
 from mcp_workbench.config.model import Config, ServerConfig, ToolboxConfig
 from mcp_workbench.connections.base import explained
@@ -46,7 +49,15 @@ from mcp_workbench.wire.client import Seat
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import Params
 
+if TYPE_CHECKING:
+    from mcp_workbench.catalog.finder import Finder
+
 T = TypeVar("T")
+_MAY_BE_GONE = (jsonrpc.METHOD_NOT_FOUND, jsonrpc.INVALID_PARAMS)
+"""How servers refuse a call of a tool that they do not have."""
+
+
+Found: TypeAlias = tuple[ToolIdentifier, Definition]
 
 
 class Opened(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,17 +65,37 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True):
 
     toolbox: str
     description: str
-    entries: tuple[Raw, ...]
-    """One raw JSON object per tool, as `open_toolbox` shows it."""
-    servers_connected: int
+    found: tuple[Found, ...]
+    live: tuple[str, ...] = ()
+    """Servers that run, and whose tools are there."""
+    stored: tuple[str, ...] = ()
+    """Servers that do not run, and whose tools are as they were listed before."""
     failed: tuple[ConnectFailed, ...] = ()
     withheld: tuple[tuple[str, Withheld], ...] = ()
     """Server name and tool."""
 
     @property
+    def servers_connected(self) -> int:
+        """Servers whose tools are there."""
+        return len(self.live) + len(self.stored)
+
+    @property
+    def entries(self) -> tuple[Raw, ...]:
+        """One raw JSON object per tool: its whole definition, and where it is from."""
+        return tuple(render.entry(*one) for one in self.found)
+
+    @property
     def tools(self) -> list[ToolInfo]:
         """The entries as Python objects."""
         return [cast("ToolInfo", msgspec.json.decode(entry)) for entry in self.entries]
+
+
+class Matches(msgspec.Struct, frozen=True, kw_only=True):
+    """What a search in every toolbox found."""
+
+    found: tuple[Found, ...]
+    never_listed: tuple[ServerIdentifier, ...] = ()
+    """Servers of which nothing is known yet."""
 
 
 class Place:
@@ -77,6 +108,7 @@ class Place:
         limits: Limits,
         processes: Callable[[], Processes],
         *,
+        memory: Memory,
         health: Callable[[ServerIdentifier], Health],
         siblings: Callable[[], Iterable[Place]],
     ) -> None:
@@ -86,17 +118,19 @@ class Place:
         self._config = config
         self._limits = limits
         self._processes = processes
+        self._memory = memory
         self._health = health
         self._level: str | None = None
         self._providers: dict[str, dict[str, Provider]] = {}
         self.catalog = Catalog({name: tuple(toolbox.servers) for name, toolbox in config.toolboxes.items()})
+        self._finder: Finder | None = None
         self.links = links.Links(limits)
         """Resources that servers named in results."""
 
     # -- tools
 
     async def open(self, toolbox: str, exchange: Exchange | None = None) -> Opened:
-        """Start the servers of a toolbox and list their tools; those that fail are reported.
+        """What a toolbox has: servers of which nothing is remembered are started; those that fail are reported.
 
         Answers within the open deadline with what is ready; what is still starting goes on. Raises
         `ToolboxNotFound`, or `ToolboxFailed` if every server failed.
@@ -110,13 +144,46 @@ class Place:
         if given_up and len(given_up) == len(outcomes):
             raise ToolboxFailed(toolbox, failed)
         listings = {name: outcome for name, outcome in outcomes.items() if not isinstance(outcome, Fault)}
-        return _opened(chosen, listings, failed)
+        return self._opened(chosen, listings, failed)
+
+    async def search(self, query: str, toolbox: str | None = None) -> list[Found]:
+        """The tools that fit a query, best first, of what is known; of one toolbox, or of all."""
+        if self._finder is None:
+            from mcp_workbench.catalog.finder import Finder  # noqa: PLC0415 -- only a search needs it
+
+            self._finder = Finder(self._config, self.catalog, self._limits)
+        hits = await self._finder.search(query, toolbox)
+        return [(hit, tool) for hit in hits if (tool := self.catalog.tool(hit)) is not None]
+
+    async def search_all(self, query: str) -> Matches:
+        """The tools of every toolbox that fit a query, as far as they are known. Nothing is started."""
+        servers = self.servers_of(self._config.toolboxes)
+        self._all_of(self._config.servers())
+        unknown = [server for server in servers if await self.provider(server).known_tools() is None]
+        return Matches(found=tuple(await self.search(query)), never_listed=tuple(unknown))
+
+    async def refresh(self, server: ServerIdentifier) -> ServerTools:
+        """Have a server list everything anew, and remember it. Raises `ConnectFailed`."""
+        try:
+            return await self.provider(server).refresh()
+        except Fault as fault:
+            raise ConnectFailed(server.toolbox, server.server, fault) from None
+
+    async def known_of(self, toolbox: str) -> Opened | None:
+        """What is known of a toolbox without asking a server; None where something is missing."""
+        chosen = self.toolbox(toolbox)
+        listings: dict[str, ServerTools] = {}
+        for server in chosen.servers.values():
+            if (listing := await self._provider(server).known_tools()) is None:
+                return None
+            listings[server.name] = listing
+        return self._opened(chosen, listings)
 
     async def list_tools(self, toolboxes: Iterable[str], exchange: Exchange | None = None) -> None:
         """Have every server of these toolboxes list, as far as the open deadline allows."""
         boxes = [self.toolbox(name).servers.values() for name in toolboxes]
         servers = [server for box in boxes for server in box]
-        await self._meanwhile(exchange, servers, _all_of(self._list(box) for box in boxes))
+        await self._meanwhile(exchange, servers, _all_done(self._list(box) for box in boxes))
 
     async def relay(self, identifier: ToolIdentifier, arguments: Raw, exchange: Exchange | None) -> Raw:
         """Call a tool, on behalf of a client: what the server says meanwhile goes to `exchange`."""
@@ -131,17 +198,47 @@ class Place:
                 params["_meta"] = exchange.meta
         if provider.supervisor.current is None:
             await self._meanwhile(exchange, (config,), self._reach(identifier, provider))
+        result = await self._call(identifier, provider, params, exchange)
+        if provider.offers("resources"):
+            self.links.remember(ServerIdentifier(identifier.toolbox, identifier.server), result)
+        return result
+
+    async def _call(
+        self, identifier: ToolIdentifier, provider: Provider, params: Params, exchange: Exchange | None
+    ) -> Raw:
+        """The result as the server gave it. Raises `CallFailed`, or `ToolNotFound` where the tool is gone."""
         try:
             result = await provider.supervisor.forward("tools/call", params, exchange)
         except ServerRefused as refusal:
+            if refusal.rpc_code in _MAY_BE_GONE:
+                await self._check_gone(identifier, provider)
             raise CallFailed(identifier, explained(refusal), refusal) from None
         except Fault as fault:
             raise CallFailed(identifier, fault) from None
         if not jsonrpc.is_object(result):
             raise CallFailed(identifier, ProtocolViolation("its result is not an object"))
-        if provider.has_resources:
-            self.links.remember(ServerIdentifier(identifier.toolbox, identifier.server), result)
+        is_doubtful = not provider.is_live or self.catalog.tool(identifier) is None
+        if is_doubtful and jsonrpc.is_true(jsonrpc.fields(result).get("isError")):
+            await self._check_gone(identifier, provider)
         return result
+
+    def _opened(
+        self, toolbox: ToolboxConfig, listings: Mapping[str, ServerTools], failed: tuple[ConnectFailed, ...] = ()
+    ) -> Opened:
+        live = tuple(name for name in listings if self._provider(toolbox.servers[name]).is_live)
+        return Opened(
+            toolbox=toolbox.name,
+            description=toolbox.description,
+            found=tuple(
+                (ToolIdentifier(toolbox.name, server, tool.name), tool)
+                for server, listing in listings.items()
+                for tool in listing.tools.values()
+            ),
+            live=live,
+            stored=tuple(name for name in listings if name not in live),
+            failed=failed,
+            withheld=tuple((server, tool) for server, listing in listings.items() for tool in listing.withheld),
+        )
 
     # -- everything else
 
@@ -207,6 +304,15 @@ class Place:
             ServerIdentifier(toolbox, server)
             for toolbox, providers in self._providers.items()
             for server, provider in providers.items()
+            if provider.runs_with(capability)
+        ]
+
+    def declaring(self, capability: str) -> list[ServerIdentifier]:
+        """The servers that declared a capability when they ran last."""
+        return [
+            ServerIdentifier(toolbox, server)
+            for toolbox, providers in self._providers.items()
+            for server, provider in providers.items()
             if provider.offers(capability)
         ]
 
@@ -260,8 +366,22 @@ class Place:
                 listing = await provider.tools()
             except Fault as fault:
                 raise ConnectFailed(identifier.toolbox, identifier.server, fault) from None
+        if identifier.tool not in listing.tools and provider.may_be_asked:
+            with contextlib.suppress(Fault):
+                listing = await provider.tools_now()
         if identifier.tool not in listing.tools:
             raise ToolNotFound(identifier, hint=nearest_or_known(identifier.tool, listing.tools, "tools"))
+
+    async def _check_gone(self, identifier: ToolIdentifier, provider: Provider) -> None:
+        """A call failed. If that is because its server no longer has the tool: raises `ToolNotFound`."""
+        try:
+            async with asyncio.timeout(self._limits.refresh_wait_seconds):
+                listing = await provider.tools_now()
+        except (Fault, TimeoutError):
+            return
+        if identifier.tool not in listing.tools:
+            near = nearest_or_known(identifier.tool, listing.tools, "tools")
+            raise ToolNotFound(identifier, hint=f"Its server no longer has it. {near}")
 
     async def _reach(self, identifier: ToolIdentifier, provider: Provider) -> None:
         """See that the server runs, before a slot of it is taken."""
@@ -293,20 +413,35 @@ class Place:
         return [provider for toolbox in self._providers.values() for provider in toolbox.values()]
 
     def _provider(self, config: ServerConfig) -> Provider:
-        toolbox = self._providers.setdefault(config.toolbox, {})
-        if (provider := toolbox.get(config.name)) is None:
-            provider = toolbox[config.name] = Provider(
+        provider = self._providers.get(config.toolbox, {}).get(config.name)
+        return provider if provider is not None else self._make((config,))[0]
+
+    def _all_of(self, servers: Iterable[ServerConfig]) -> list[Provider]:
+        """The providers of servers; those that are not there yet are made together."""
+        chosen = tuple(servers)
+        self._make([one for one in chosen if one.name not in self._providers.get(one.toolbox, {})])
+        return [self._provider(one) for one in chosen]
+
+    def _make(self, servers: Sequence[ServerConfig]) -> list[Provider]:
+        made: list[Provider] = []
+        for config, record in zip(servers, self._memory.of(servers, self._seat.caller.capabilities), strict=True):
+            server = ServerIdentifier(config.toolbox, config.name)
+            provider = Provider(
                 config,
                 self._seat,
                 self._processes(),
                 self.catalog,
                 self._limits,
-                health=self._health(ServerIdentifier(config.toolbox, config.name)),
-                host=self._host(ServerIdentifier(config.toolbox, config.name)),
+                record=record,
+                turn=self._memory.turn,
+                health=self._health(server),
+                host=self._host(server),
             )
+            self._providers.setdefault(config.toolbox, {})[config.name] = provider
             if self._level is not None:
                 provider.set_level(self._level)
-        return provider
+            made.append(provider)
+        return made
 
     def _host(self, server: ServerIdentifier) -> Provider | None:
         return next((host for place in self._siblings() if (host := place.hosting(server))), None)
@@ -319,10 +454,10 @@ class Place:
             observe.debug("a server's list is missing", server=label, list=kind, code=fault.code)
             return ()
 
-    async def _list(self, servers: Iterable[ServerConfig]) -> dict[str, ServerTools | Fault]:
+    async def _list(self, servers: Collection[ServerConfig]) -> dict[str, ServerTools | Fault]:
         """What each server offers, or why it offers nothing now, within the open deadline."""
         seconds = self._limits.open_timeout_seconds
-        providers = {server.name: self._provider(server) for server in servers}
+        providers = dict(zip((server.name for server in servers), self._all_of(servers), strict=True))
         outcomes = await asyncio.gather(*(one.tools(seconds) for one in providers.values()), return_exceptions=True)
         listed: dict[str, ServerTools | Fault] = {}
         for name, outcome in zip(providers, outcomes, strict=True):
@@ -332,20 +467,5 @@ class Place:
         return listed
 
 
-async def _all_of(work: Iterable[Coroutine[Any, Any, object]]) -> None:
+async def _all_done(work: Iterable[Coroutine[Any, Any, object]]) -> None:
     await asyncio.gather(*work)
-
-
-def _opened(toolbox: ToolboxConfig, listings: Mapping[str, ServerTools], failed: tuple[ConnectFailed, ...]) -> Opened:
-    return Opened(
-        toolbox=toolbox.name,
-        description=toolbox.description,
-        entries=tuple(
-            render.entry(ToolIdentifier(toolbox.name, server, tool.name), tool)
-            for server, listing in listings.items()
-            for tool in listing.tools.values()
-        ),
-        servers_connected=len(listings),
-        failed=failed,
-        withheld=tuple((server, tool) for server, listing in listings.items() for tool in listing.withheld),
-    )

@@ -6,7 +6,7 @@ It joins a supervisor, the lists that are kept of it, its subscriptions and the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -14,7 +14,10 @@ from msgspec import Raw
 
 from mcp_workbench import observe
 from mcp_workbench.catalog.items import Item, take_items
+from mcp_workbench.catalog.memory import Record
 from mcp_workbench.catalog.snapshot import Catalog, ServerTools, take_listing
+from mcp_workbench.catalog.store import Entry
+from mcp_workbench.catalog.store import Kind as ListKind
 from mcp_workbench.config.model import ServerConfig
 from mcp_workbench.connections.connection import Connection
 from mcp_workbench.connections.health import Health
@@ -27,7 +30,7 @@ from mcp_workbench.dialogue import Dialogue
 from mcp_workbench.errors import Fault, StillStarting
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
-from mcp_workbench.listings import Listing
+from mcp_workbench.listings import Listing, Remembered
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.client import Seat
 from mcp_workbench.wire.eras import HANDSHAKE_NOTICES, LIST_CHANGED
@@ -57,10 +60,15 @@ class Provider:
         catalog: Catalog,
         limits: Limits,
         *,
+        record: Record,
+        turn: asyncio.Semaphore,
         health: Health | None = None,
         host: Provider | None = None,
     ) -> None:
-        """`host` is the provider of the same modern server at another place of the client, whose connection it uses."""
+        """`record` is what is remembered of it; `turn` is for those who start a server only to check that.
+
+        `host` is the provider of the same modern server at another place of the client, whose connection it uses.
+        """
         limits = limits.bounded(config.bounds)
         self._config = config
         self._caller = seat.caller
@@ -69,8 +77,11 @@ class Provider:
         self._changed = seat.changed
         self._level: str | None = None
         self._waited_for: object = None
-        self.has_resources = False
-        """Whether the server that runs, or ran last, has resources."""
+        self._record = record
+        self._entries: dict[ListKind, Entry | None] = {}
+        self._is_from_before = False
+        before = self._entry("tools")
+        self._offers = before.offers if before is not None else frozenset[str]()
         self._dialogue = Dialogue(ServerIdentifier(config.toolbox, config.name), seat, limits)
         self._host = host
         self.subscriptions = host.subscriptions if host is not None else Subscriptions(limits)
@@ -79,20 +90,55 @@ class Provider:
         if host is not None:
             self.supervisor = host.supervisor
             self.supervisor.join(self)
-            self.has_resources = host.has_resources
         else:
-            self.supervisor = Supervisor(label, open_it, seat.caller, limits, self, health=health)
-        self._tools = Listing[ServerTools](label, self.supervisor, self.reach, self._list_tools, limits)
-        self._items = {
-            kind: Listing[tuple[Item, ...]](label, self.supervisor, self.reach, partial(self._list, kind), limits)
-            for kind in _LISTS
+            modern = before.modern if before is not None else None
+            self.supervisor = Supervisor(label, open_it, seat.caller, limits, self, health=health, modern=modern)
+        made: Callable[..., Listing[Any]] = partial(
+            Listing, label, self.supervisor, self.reach, limits=limits, turn=turn
+        )
+        self._tools: Listing[ServerTools] = made(self._list_tools, recall=self._recall_tools)
+        self._items: dict[Kind, Listing[tuple[Item, ...]]] = {
+            kind: made(partial(self._list, kind), recall=partial(self._recall, kind)) for kind in _LISTS
         }
 
     # -- what it offers
 
     async def tools(self, seconds: float | None = None) -> ServerTools:
         """The tools that it offers; see `Listing.get`."""
+        await self._load()
         return await self._tools.get(seconds)
+
+    async def tools_now(self) -> ServerTools:
+        """The tools that the server lists now; see `Listing.fresh`."""
+        return await self._tools.fresh()
+
+    async def known_tools(self) -> ServerTools | None:
+        """The tools that are known without asking the server."""
+        await self._load()
+        return self._catalog.listing(self._config.toolbox, self._config.name)
+
+    async def refresh(self) -> ServerTools:
+        """Have the server list everything, and remember it. Raises the `Fault` that prevented it for its tools."""
+        with self.supervisor.used():
+            tools = await self._tools.fresh()
+            await asyncio.gather(*(listing.fresh() for listing in self._items.values()), return_exceptions=True)
+        self.supervisor.let_go()
+        return tools
+
+    @property
+    def is_remembered(self) -> bool:
+        """Whether its tools are on disk."""
+        return self._record.get("tools") is not None
+
+    @property
+    def may_be_asked(self) -> bool:
+        """Whether a doubt about its tools is worth asking the server, which may have to be started for it."""
+        return self._is_from_before and self._record.refresh != "never"
+
+    @property
+    def is_live(self) -> bool:
+        """Whether its tools are those that the running server listed."""
+        return self._tools.standing is not None
 
     async def items(self, kind: Kind, seconds: float | None = None) -> tuple[Item, ...]:
         """Its prompts, resources or templates; see `Listing.get`. A start is waited for `seconds` once."""
@@ -119,10 +165,14 @@ class Provider:
         listed = self._catalog.listing(self._config.toolbox, self._config.name) is not None
         return listed and not self._tools.is_outdated
 
-    def offers(self, capability: str) -> bool:
+    def runs_with(self, capability: str) -> bool:
         """Whether the connection that is there now declared it."""
         current = self.supervisor.current
         return current is not None and capability in current.agreement.offers
+
+    def offers(self, capability: str) -> bool:
+        """Whether the server declared it, when it ran last."""
+        return capability in self._offers
 
     # -- what it does
 
@@ -178,16 +228,16 @@ class Provider:
     # -- Events of its supervisor
 
     def connected(self, connection: Connection, *, again: bool) -> None:
-        self.has_resources = "resources" in connection.agreement.offers
+        self._offers = frozenset(connection.agreement.offers)
         if self._host is None:
             if self._level is not None:
                 connection.set_level(self._level)
             self.subscriptions.connected(connection)
-        if again:
-            # A new process may offer other things than the one that died.
-            for listing in (self._tools, *self._items.values()):
-                if listing.is_in_use:
-                    listing.outdate()
+        for listing in (self._tools, *self._items.values()):
+            # A new process may offer other things than the one that died, or the one that is remembered.
+            is_doubtful = again or (listing.is_remembered and self._record.refresh != "never")
+            if is_doubtful and listing.is_in_use:
+                listing.outdate()
 
     def notified(self, connection: Connection, method: str, params: Raw) -> None:
         if self.supervisor.state == "closed":
@@ -223,14 +273,16 @@ class Provider:
     async def _list_tools(self, connection: Connection) -> ServerTools:
         definitions = await list_items(connection, "tools/list", "tools", self._limits, caller=self._caller)
         listing = await self._beside(definitions, partial(take_listing, definitions, self._config.tool_filters))
+        await self._keep("tools", definitions, connection)
+        self._is_from_before = False
         if self._catalog.put(self._config.toolbox, self._config.name, listing):
             for pattern in listing.unmatched_filters:
                 label = f"{self._config.toolbox}/{self._config.name}"
                 observe.warning("a tool filter matches nothing", server=label, filter=pattern)
             self._changed(self._config.toolbox, "tools")
-        return listing
+        return self._catalog.listing(self._config.toolbox, self._config.name) or listing
 
-    async def _beside(self, raw: list[Raw], read: Callable[[Limits], T]) -> T:
+    async def _beside(self, raw: Sequence[Raw], read: Callable[[Limits], T]) -> T:
         """Read what was listed; much of it beside the event loop, which must not wait for that."""
         if sum(memoryview(one).nbytes for one in raw) <= self._limits.list_inline_bytes:
             return read(self._limits)
@@ -243,7 +295,54 @@ class Provider:
             return ()
         raw = await list_items(connection, method, member, self._limits, caller=self._caller)
         items = await self._beside(raw, partial(take_items, raw, name))
+        await self._keep(kind, raw, connection)
         before = self._items[kind].last
         if before is not None and before != items:
             self._changed(self._config.toolbox, announced)
         return items
+
+    # -- what is remembered
+
+    async def _keep(self, kind: ListKind, items: list[Raw], connection: Connection) -> None:
+        agreement = connection.agreement
+        draft = partial(self._record.draft, items, modern=agreement.modern, offers=agreement.offers)
+        self._record.put(kind, await self._beside(items, lambda _limits: draft()))
+        self._entries.pop(kind, None)
+
+    def _entry(self, kind: ListKind) -> Entry | None:
+        """What is remembered, read from the disk once."""
+        if kind not in self._entries:
+            self._entries[kind] = self._record.get(kind)
+        return self._entries[kind]
+
+    async def _load(self) -> None:
+        """Have the catalog know what is remembered, where it knows nothing newer."""
+        toolbox, name = self._config.toolbox, self._config.name
+        if self._catalog.listing(toolbox, name) is not None or (entry := self._entry("tools")) is None:
+            return
+        listing = await self._beside(entry.items, partial(take_listing, entry.items, self._config.tool_filters))
+        if self._catalog.listing(toolbox, name) is None:
+            self._catalog.put(toolbox, name, listing)
+            self._is_from_before = True
+
+    def _recall_tools(self) -> Remembered[ServerTools] | None:
+        """The tools that the server listed before, unless it can't be reached now: then nobody is told of them."""
+        listing = self._catalog.listing(self._config.toolbox, self._config.name)
+        if not self._may_recall or listing is None or (entry := self._entry("tools")) is None:
+            return None
+        return Remembered(listing, self._record.is_current(entry))
+
+    def _recall(self, kind: Kind) -> Remembered[tuple[Item, ...]] | None:
+        tools = self._entry("tools")
+        if not self._may_recall or tools is None:
+            return None
+        if ("prompts" if kind == "prompts" else "resources") not in tools.offers:
+            return Remembered((), is_current=True)  # where that changes, a list of its tools will tell
+        if (entry := self._entry(kind)) is None:
+            return None
+        return Remembered(take_items(entry.items, _LISTS[kind][2], self._limits), self._record.is_current(entry))
+
+    @property
+    def _may_recall(self) -> bool:
+        lost = self._catalog.is_lost(self._config.toolbox, self._config.name)
+        return self._record.refresh != "always" and not lost

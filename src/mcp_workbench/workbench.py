@@ -23,6 +23,7 @@ from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import LIBRARY, Caller, Key
 
 if TYPE_CHECKING:
+    from mcp_workbench.catalog.memory import Memory
     from mcp_workbench.connections.health import Health
     from mcp_workbench.connections.processes import Processes
     from mcp_workbench.place import Opened, Place
@@ -44,6 +45,7 @@ class Workbench:
         self.config = config
         self.limits = limits.bounded(config.bounds)
         self._processes: Processes | None = None
+        self._memory: Memory | None = None
         self._health: dict[ServerIdentifier, Health] = {}
         self._places: dict[Key, Place] = {}
         self._clients: dict[str, Client] = {}
@@ -62,7 +64,7 @@ class Workbench:
     # -- for Python code
 
     async def open(self, toolbox: str) -> Opened:
-        """Start the servers of a toolbox and list their tools; those that fail are reported.
+        """What a toolbox has: servers of which nothing is remembered are started; those that fail are reported.
 
         Answers within the open deadline with what is ready; what is still starting goes on. Raises
         `ToolboxNotFound`, or `ToolboxFailed` if every server failed.
@@ -103,6 +105,17 @@ class Workbench:
             identifier, arguments, exchange
         )
 
+    def expected(self) -> list[Caller]:
+        """Clients to come: what those of late declared, the newest first, and one that declares nothing."""
+        declared = {bytes(one): one for one in (*self._remembering().declared(), LIBRARY.capabilities)}
+        return [
+            msgspec.structs.replace(LIBRARY, capabilities=raw, key=("", False, key)) for key, raw in declared.items()
+        ]
+
+    def unremembering(self) -> str | None:
+        """Why nothing can be remembered; None if it can."""
+        return self._remembering().problem
+
     def join(self, audience: str, client: Client) -> None:
         """From now on `client` hears what servers say to this audience."""
         self._clients[audience] = client
@@ -134,6 +147,8 @@ class Workbench:
         await asyncio.gather(*(place.close() for place in self._places.values()))
         if self._processes is not None:
             await self._processes.close()
+        if self._memory is not None:
+            self._memory.close()
 
     def kill(self) -> None:
         """End every server at once, without waiting: for a second signal."""
@@ -164,7 +179,25 @@ class Workbench:
         def siblings() -> list[Place]:
             return [place for key, place in self._places.items() if key[:2] == caller.key[:2]]
 
-        return Place(seat, self.config, self.limits, self._all_processes, health=self._health_of, siblings=siblings)
+        memory = self._remembering()
+        if audience:
+            memory.saw(caller.capabilities)
+        return Place(
+            seat,
+            self.config,
+            self.limits,
+            self._all_processes,
+            memory=memory,
+            health=self._health_of,
+            siblings=siblings,
+        )
+
+    def _remembering(self) -> Memory:
+        if self._memory is None:
+            from mcp_workbench.catalog.memory import Memory  # noqa: PLC0415 -- as above
+
+            self._memory = Memory(self.config, self.limits)
+        return self._memory
 
     def _health_of(self, server: ServerIdentifier) -> Health:
         """How a server has been doing, for whichever client."""

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from mcp_workbench import __version__
-from mcp_workbench.cli import check, demo, options, schema, serve
+from mcp_workbench.cli import check, demo, options, refresh, schema, serve, tokens
 
 Run = Callable[[Mapping[str, str]], int]
 
@@ -26,14 +26,22 @@ def app(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-def _command(name: str, text: str, run: Run, declared: Sequence[options.Option] = ()) -> None:
+def _command(
+    name: str,
+    text: str,
+    run: Run,
+    declared: Sequence[options.Option] = (),
+    argument: options.Argument | None = None,
+) -> None:
     def callback(**given: Any) -> None:
         if "" in given.values():
-            raise click.UsageError("an option has an empty value")
+            raise click.UsageError("an option or argument is empty")
         chosen = {key: "true" if value is True else value for key, value in given.items() if value}
         raise SystemExit(run(chosen))
 
     parameters: list[click.Parameter] = [_parameter(option) for option in declared]
+    if argument is not None:
+        parameters.append(click.Argument([argument.key], required=False, metavar=argument.metavar))
     app.add_command(click.Command(name, callback=callback, params=parameters, help=text))
 
 
@@ -47,5 +55,7 @@ def _parameter(option: options.Option) -> click.Option:
 
 _command("serve", serve.HELP, serve.run, options.SERVE)
 _command("check", check.HELP, check.run, options.CHECK)
+_command("refresh", refresh.HELP, refresh.run, options.REFRESH, options.TOOLBOX_NAME)
+_command("tokens", tokens.HELP, tokens.run, options.TOKENS, options.TOOLBOX_NAME)
 _command("schema", schema.HELP, schema.run)
 _command("demo", demo.HELP, demo.run)

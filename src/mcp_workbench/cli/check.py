@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from mcp_workbench.cli.terminal import USAGE, report
+from mcp_workbench.cli.chosen import refuse
+from mcp_workbench.cli.terminal import USAGE
 from mcp_workbench.config.load import load_config
 from mcp_workbench.config.locate import find_config
 from mcp_workbench.config.model import Config, Endpoint, ServerConfig
@@ -29,10 +30,7 @@ def run(options: Mapping[str, str]) -> int:
         path = find_config(options.get("config"), os.environ, terminal=True)
         config = load_config(path, strict=False)  # every missing variable is listed, not the first alone
     except ConfigError as error:
-        if "json" in options:
-            click.echo(json.dumps({"ok": False, "error": str(error), "hint": error.hint}))
-            return USAGE
-        return report(error)
+        return refuse(error, options)
     missing = any(server.missing for server in config.servers())
     if "json" in options:
         click.echo(json.dumps(_as_json(config), ensure_ascii=False))

@@ -13,6 +13,13 @@ from typing import NamedTuple
 from mcp_workbench.observe import LEVELS
 
 
+class Argument(NamedTuple):
+    """What stands after a command without a name; it may be left out."""
+
+    key: str
+    metavar: str
+
+
 class Option(NamedTuple):
     """One option: a flag if it has no `metavar`."""
 
@@ -43,8 +50,12 @@ TOOLBOX = Option("--toolbox", "Serve the tools of this toolbox as they are, inst
 SERVER = Option("--server", "With --toolbox: serve this one server of it, as if it was started directly.", "NAME")
 JSON = Option("--json", "Print JSON, for programs.")
 
+TOOLBOX_NAME = Argument("toolbox", "[TOOLBOX]")
+
 SERVE = (CONFIG, TOOLBOX, SERVER, LOG_LEVEL, STRICT)
 CHECK = (CONFIG_AT_TERMINAL, JSON)
+REFRESH = (CONFIG_AT_TERMINAL, JSON)
+TOKENS = (CONFIG_AT_TERMINAL, JSON)
 
 
 class NotPlain(Exception):

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 
 from mcp_workbench import observe
+from mcp_workbench.cli.chosen import log_level
 from mcp_workbench.cli.terminal import report
 from mcp_workbench.config.load import load_config
 from mcp_workbench.config.locate import find_config
@@ -23,7 +24,7 @@ not a terminal. Nothing else is started before the host needs it."""
 def run(options: Mapping[str, str]) -> int:
     """The exit status."""
     try:
-        observe.log.set_level(_level(options))
+        observe.log.set_level(log_level(options, otherwise="info"))
         path = find_config(options.get("config"), os.environ, terminal=False)
         config = load_config(path, strict=True if "strict" in options else None)
         chosen = _chosen(config, options.get("toolbox", ""), options.get("server", ""))
@@ -58,10 +59,3 @@ def _chosen(config: Config, toolbox: str, server: str) -> tuple[str, str]:
         problem = f"Server '{shown(server)}' not found in toolbox '{shown(toolbox)}'"
         raise ConfigError(problem, file=config.file, hint=nearest_or_known(server, chosen.servers, "servers"))
     return toolbox, server
-
-
-def _level(options: Mapping[str, str]) -> str:
-    level = options.get("log_level") or os.environ.get("WORKBENCH_LOG") or "info"
-    if level not in observe.LEVELS:
-        raise ConfigError(f"WORKBENCH_LOG must be one of {', '.join(observe.LEVELS)}")
-    return level

@@ -51,15 +51,23 @@ class Starts:
     """The starts of one server, one after the other."""
 
     def __init__(
-        self, open_channel: OpenChannel, caller: Caller, slots: Slots, limits: Limits, events: list[Events]
+        self,
+        open_channel: OpenChannel,
+        caller: Caller,
+        slots: Slots,
+        limits: Limits,
+        events: list[Events],
+        *,
+        modern: bool | None = None,
     ) -> None:
-        """For `caller` and `slots` see `Supervisor`; `events` may grow."""
+        """For `caller`, `slots` and `modern` see `Supervisor`; `events` may grow."""
         self._open_channel = open_channel
         self._caller = caller
         self._slots = slots
         self._limits = limits
         self._events = events
         self._tried_both_ways = False
+        self._hearsay = modern
         self.modern: bool | None = None
         """The era that the server spoke last."""
         self.closings: set[asyncio.Task[None]] = set()
@@ -67,6 +75,13 @@ class Starts:
 
     async def open(self) -> Connection:
         """A connection. Raises the `Fault` that prevents it."""
+        if self._hearsay is not None:
+            hearsay, self._hearsay = self._hearsay, None
+            try:
+                return await self._open_once(modern=hearsay)
+            except (NegotiationFailed, ServerExited, ProtocolViolation):
+                # It may be another version of the server, of the other era.
+                return await self._open_once(modern=False if hearsay else None)
         if self.modern is not None or self._tried_both_ways:
             modern, self._tried_both_ways = self.modern, False
             return await self._open_once(modern=modern)

@@ -62,23 +62,27 @@ class Supervisor:
         events: Events,
         *,
         health: Health | None = None,
+        modern: bool | None = None,
     ) -> None:
         """`caller` stands for all that it works for: they declare the same and speak the same era.
 
-        `health` is shared by all supervisors of one configured server.
+        `health` is shared by all supervisors of one configured server; `modern` is the era that it once spoke,
+        if that is known.
         """
         self._label = label
         self._limits = limits
         self._events = [events]
         self._health = health or Health(limits)
         self._slots = Slots(limits.in_flight, limits.queued, limits.queue_wait_seconds)
-        self._starts = Starts(open_channel, caller, self._slots, limits, self._events)
+        self._starts = Starts(open_channel, caller, self._slots, limits, self._events, modern=modern)
         self._owners: set[asyncio.Task[None]] = set()
         self._liveness = Liveness(caller, limits)
         self._closing = asyncio.Event()
         self._is_closed = False
         self._ready: asyncio.Future[Connection] | None = None
         self._live: Connection | None = None
+        self._worked_on: Connection | None = None
+        self._spare: Connection | None = None
         self._was_ready = False
         self._calls = 0
         self._users = 0
@@ -162,7 +166,7 @@ class Supervisor:
                 self._drained.set_result(None)
 
     async def _forward(self, method: str, params: Params, exchange: Exchange | None) -> Raw:
-        connection = self.current or await self.connection()
+        connection = self._worked_on = self.current or await self.connection()
         heard_before = connection.channel.heard
         began = asyncio.get_running_loop().time()
         try:
@@ -188,6 +192,20 @@ class Supervisor:
             yield
         finally:
             self._users -= 1
+            self._end_spare()
+
+    def let_go(self) -> None:
+        """Stop the server if it has done nothing for any client yet, as soon as nobody needs it."""
+        self._spare = self.current
+        self._end_spare()
+
+    def _end_spare(self) -> None:
+        spare = self._spare
+        if spare is None or spare is not self.current or self._worked_on is spare or self._calls or self._users:
+            return
+        if not any(events.is_waiting for events in self._events):
+            observe.info("a server is stopped, since nobody uses it", server=self._label)
+            self._lost(spare)
 
     async def close(self) -> None:
         """End the connection and everything that it started; nothing starts after this.

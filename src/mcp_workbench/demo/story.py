@@ -52,17 +52,19 @@ async def _show(display: Display, folder: Path) -> None:
     if left:
         raise TourError(f"still running after the agent left: {', '.join(left)}")
     display.aside("The agent has left, and no server process is running any more." if pids else "The agent has left.")
+    await _with_client(display, folder, again=True)
     display.aside(f"All of this took {time.perf_counter() - started:.1f} seconds.")
     _show_way_on(display)
 
 
-async def _with_client(display: Display, folder: Path) -> list[int]:
-    """Take the tour; afterwards the processes that were running before the client left."""
+async def _with_client(display: Display, folder: Path, *, again: bool = False) -> list[int]:
+    """Take the tour, or the end of it; afterwards the processes that were running before the client left."""
     from mcp import Client, stdio_client  # noqa: PLC0415 -- slow to import, and only the demo needs it
 
-    with _log(folder).open("w", encoding="utf-8") as log:
+    with _log(folder).open("a", encoding="utf-8") as log:
         async with Client(stdio_client(_workbench(folder), errlog=log)) as client:
-            await Tour(client, display).take()
+            tour = Tour(client, display)
+            await (tour.come_back() if again else tour.take())
             return server_pids()
 
 
@@ -76,7 +78,7 @@ def _workbench(folder: Path) -> StdioServerParameters:
     return StdioServerParameters(
         command=sys.executable,
         args=["-m", "mcp_workbench", "serve", "--config", str(file)],
-        env={**python_environment(), **kept},
+        env={**python_environment(), **kept, "WORKBENCH_CATALOG": str(folder / "catalog.sqlite")},
     )
 
 

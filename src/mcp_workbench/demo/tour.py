@@ -60,6 +60,18 @@ class Tour:
         await self._misspell()
         await self._use_an_old_name()
         await self._compare()
+        await self._search()
+
+    async def come_back(self) -> None:
+        """What a second session sees."""
+        self._display.step("The agent comes back tomorrow. Toolboxes open from memory; no server starts for it.")
+        self._display.sent("open_toolbox", {"toolbox": "writing"})
+        answer = await self._opened("writing")
+        _expect(answer.get("stored") is True, "the toolbox was not opened from memory")
+        self._display.entry(
+            f"{len(answer['tools'])} tools of {answer['servers_connected']} servers, as they were listed"
+        )
+        self._show_processes(0)
 
     async def _connect(self) -> None:
         self._display.step("An agent connects. This is all that it sees:")
@@ -150,6 +162,16 @@ class Tour:
         )
         self._display.aside(f"All are estimates (bytes / {_BYTES_PER_TOKEN}), for five small servers.")
         self._show_processes(5)
+
+    async def _search(self) -> None:
+        self._display.step("It need not know where a tool is: it can search every toolbox.")
+        arguments = {"toolbox": "*", "query": "how many days until a date"}
+        self._display.sent("open_toolbox", arguments)
+        answer = await self._client.call_tool("open_toolbox", arguments)
+        _expect(not answer.is_error, _text(answer))
+        found = [ToolIdentifier.of(tool) for tool in json.loads(_text(answer))["tools"]]
+        _expect(found[:1] == [_DAYS_BETWEEN], "the best match is another tool")
+        self._display.entry(f"best of {len(found)}: {json.dumps(found[0].params())}")
 
     async def _use(self, tool: ToolIdentifier, arguments: dict[str, Any], *, fails: bool = False) -> CallToolResult:
         params = {"tool": tool.params(), "arguments": arguments}

@@ -67,10 +67,21 @@ async def _serve(streams: tuple[int, int], config: Config, view: View, greeting:
         front = StdioFront(workbench, greeting, view, drain=stat.S_ISREG(os.fstat(source).st_mode))
         for number in SIGNALS:
             _on_signal(number, front.signalled)
+        loop.run_in_executor(None, _load_the_rest)
         try:
             return await front.run(source, sink)
         finally:
             await asyncio.gather(front.close(), workbench.close())
+
+
+def _load_the_rest() -> None:
+    """Load what the first call will need, while the client reads its first answer and its model thinks."""
+    from mcp_workbench import place  # noqa: PLC0415
+    from mcp_workbench.catalog import memory, tables  # noqa: PLC0415
+    from mcp_workbench.connections import health  # noqa: PLC0415
+    from mcp_workbench.surfaces import answers  # noqa: PLC0415
+
+    del place, memory, tables, health, answers
 
 
 def _on_signal(number: int, handle: Callable[[int], None]) -> None:

@@ -7,22 +7,35 @@ or contacted before this has passed.
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import msgspec
 from msgspec import Raw
 
 from mcp_workbench.errors import InvalidParameters, InvalidToolIdentifier
-from mcp_workbench.identity import ABSENT, EXPECTED, ToolIdentifier, check_part
+from mcp_workbench.identity import ABSENT, EVERY_TOOLBOX, EXPECTED, ToolIdentifier, check_part
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.nearest import nearest
 from mcp_workbench.shown import shown
+from mcp_workbench.surfaces.wording import DETAILS, Detail
 from mcp_workbench.wire import jsonrpc
 
 PARTS = ("toolbox", "server", "tool")
 ENTRY_FIELDS = {"toolbox_name": "toolbox", "source_server": "server", "name": "tool"}
 """What the parts are called in an `open_toolbox` entry."""
 ORIGIN = "In an open_toolbox entry, toolbox is its toolbox_name, server its source_server and tool its name."
+
+
+OPEN_KEYS = ("toolbox", "query", "tools", "detail")
+
+
+class OpenRequest(NamedTuple):
+    """The arguments of `open_toolbox`; at most one of `query` and `tools` is given."""
+
+    toolbox: str
+    query: str = ""
+    tools: tuple[str, ...] = ()
+    detail: Detail = "auto"
 
 
 class _Use(msgspec.Struct, forbid_unknown_fields=True):
@@ -39,6 +52,10 @@ class OldName(InvalidToolIdentifier):
         self.arguments = arguments
 
 
+class NoToolbox(InvalidParameters):
+    """No toolbox is named. Who knows the toolboxes can say which there are."""
+
+
 _use_decoder = msgspec.json.Decoder(_Use)
 
 
@@ -51,19 +68,69 @@ def read_use(arguments: Raw) -> tuple[ToolIdentifier, Raw]:
     return use.tool, read_tool_arguments(use.arguments)
 
 
-def read_open(arguments: Raw) -> str:
-    """The toolbox of an `open_toolbox` call."""
+def read_open(arguments: Raw) -> OpenRequest:
+    """What an `open_toolbox` call asks for."""
     given = jsonrpc.members(arguments)
+    toolbox = _read_toolbox(given)
+    _refuse_extra(given, OPEN_KEYS)
+    wanted = {name: raw for name, raw in given.items() if not jsonrpc.is_null(raw)}
+    query, tools = _read_query(wanted.get("query")), _read_names(wanted.get("tools"))
+    detail = _read_detail(wanted.get("detail"))
+    if query and tools:
+        raise InvalidParameters("query and tools cannot be combined", hint="Search, or name the tools.")
+    if toolbox == EVERY_TOOLBOX and not query:
+        raise InvalidParameters("query is missing", hint="'*' stands for every toolbox, and is for searching them.")
+    return OpenRequest(toolbox, query, tools, detail)
+
+
+def _read_toolbox(given: dict[str, Raw]) -> str:
     raw = given.get("toolbox")
     if raw is None:
         hint = "The parameter is called 'toolbox'." if "toolbox_name" in given else ""
-        raise InvalidParameters("toolbox is missing", hint=hint)
+        raise NoToolbox("toolbox is missing", hint=hint)
     if not jsonrpc.is_text(raw):
-        raise InvalidParameters("toolbox must be a string")
+        raise NoToolbox("toolbox must be a string")
     if not (toolbox := jsonrpc.text(raw)):
-        raise InvalidParameters("toolbox cannot be empty")
-    _refuse_extra(given, ("toolbox",))
+        raise NoToolbox("toolbox cannot be empty")
     return toolbox
+
+
+def _read_query(raw: Raw | None) -> str:
+    if raw is None:
+        return ""
+    if not jsonrpc.is_text(raw):
+        raise InvalidParameters("query must be a string", hint="Say in a few words what the tool should do.")
+    if not (query := jsonrpc.text(raw).strip()):
+        raise InvalidParameters("query cannot be empty", hint="Say in a few words what the tool should do.")
+    return query[: DEFAULTS.query_length]
+
+
+def _read_names(raw: Raw | None) -> tuple[str, ...]:
+    if raw is None:
+        return ()
+    try:
+        names = msgspec.json.decode(raw, type=list[str])
+    except (msgspec.DecodeError, RecursionError):
+        raise InvalidParameters("tools must be a list of strings", hint='Send ["read_file"].') from None
+    if not names:
+        raise InvalidParameters("tools cannot be empty", hint="Leave it out for every tool.")
+    if len(names) > DEFAULTS.asked_tools:
+        hint = "Leave it out for every tool, or send a query."
+        raise InvalidParameters(f"tools can have at most {DEFAULTS.asked_tools} names", hint=hint)
+    return tuple(dict.fromkeys(names))
+
+
+def _read_detail(raw: Raw | None) -> Detail:
+    if raw is None:
+        return "auto"
+    detail = jsonrpc.text(raw) if jsonrpc.is_text(raw) else ""
+    for known in DETAILS:
+        if detail == known:
+            return known
+    near = nearest(detail, DETAILS)
+    raise InvalidParameters(
+        f"detail must be one of {', '.join(DETAILS)}", hint=f"Did you mean '{near}'?" if near else ""
+    )
 
 
 def read_tool_arguments(raw: Raw) -> Raw:

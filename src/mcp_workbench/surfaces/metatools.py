@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
 from mcp_workbench.errors import (
     CallFailed,
-    InvalidParameters,
     ToolNotFound,
+    ToolsNotFound,
     UnknownToolName,
     WorkbenchError,
 )
-from mcp_workbench.identity import ToolIdentifier, tools_once_named
+from mcp_workbench.identity import EVERY_TOOLBOX, ToolIdentifier, tools_once_named
 from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.nearest import known_names
+from mcp_workbench.nearest import known_names, nearest_names
 from mcp_workbench.shown import shown
 from mcp_workbench.surfaces import results
-from mcp_workbench.surfaces.arguments import OldName, corrected_call, named_parts, read_open, read_use
+from mcp_workbench.surfaces.arguments import NoToolbox, OldName, corrected_call, named_parts, read_open, read_use
 from mcp_workbench.surfaces.forwarding import refused
 from mcp_workbench.surfaces.wording import OPEN_TOOLBOX, USE_TOOL, definitions
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.workbench import Workbench
+
+if TYPE_CHECKING:
+    from mcp_workbench.place import Found, Opened
 
 MIGRATION = "Tool names changed in 0.11.0: see docs/migration.md"
 
@@ -67,13 +73,29 @@ class MetaTools:
 
     async def open(self, exchange: Exchange, arguments: Raw) -> Raw:
         try:
-            toolbox = read_open(arguments)
-        except InvalidParameters as error:
+            request = read_open(arguments)
+        except NoToolbox as error:
             error.hint = error.hint or known_names(self._workbench.config.toolboxes, "toolboxes")
             raise
-        opened = await self._workbench.at(exchange.caller).open(toolbox, exchange)
+        place = self._workbench.at(exchange.caller)
+        # Only an answer needs it, and the first one need not wait for it.
+        from mcp_workbench.surfaces import answers  # noqa: PLC0415
+
+        if request.toolbox == EVERY_TOOLBOX:
+            return answers.matches(await place.search_all(request.query), request, self._workbench.limits)
+        if request.tools and (known := await place.known_of(request.toolbox)) is not None:
+            _chosen(known, request.tools)
+        opened = await place.open(request.toolbox, exchange)
         self._on_opened(exchange.caller, opened.toolbox)
-        return results.opened(opened)
+        found: Sequence[Found] = opened.found
+        if request.query:
+            found = await place.search(request.query, request.toolbox)
+        elif request.tools:
+            found = _chosen(opened, request.tools)
+        answer = partial(answers.opened, opened, found, request, self._workbench.limits)
+        # What must not be cut may take long to write, and other calls do not wait for it.
+        is_long = request.detail != "auto" and len(found) > self._workbench.limits.shown_inline_tools
+        return await asyncio.to_thread(answer) if is_long else answer()
 
     def migration_help(self, exchange: Exchange, name: str, arguments: Raw = jsonrpc.NOTHING) -> str:
         """That names changed, and the call to send for every known tool that once had this name."""
@@ -92,6 +114,22 @@ class MetaTools:
         return UnknownToolName(
             f"Tool '{shown(name)}' not found: the tools here are {OPEN_TOOLBOX} and {USE_TOOL}", hint=hint
         )
+
+
+def _chosen(opened: Opened, names: Sequence[str]) -> list[Found]:
+    """The tools of these names, of whichever servers. Raises `ToolsNotFound`."""
+    by_name: dict[str, list[Found]] = {}
+    for found in opened.found:
+        by_name.setdefault(found[0].tool, []).append(found)
+    if missing := [name for name in names if name not in by_name]:
+        near = {name: nearest_names(name, by_name)[:1] for name in missing[: DEFAULTS.nearest_shown]}
+        hints = [f"Did you mean '{shown(names[0])}'?" for names in near.values() if names]
+        failed = [
+            f"{shown(one.server)} could not be asked: {one.fault}" for one in opened.failed[: DEFAULTS.names_shown]
+        ]
+        hint = "\n".join([" ".join(hints) or known_names(by_name, "tools"), *failed])
+        raise ToolsNotFound(opened.toolbox, missing, hint=hint)
+    return [found for name in names for found in by_name[name]]
 
 
 def called(params: dict[str, Raw]) -> tuple[str, Raw]:

@@ -82,5 +82,7 @@ def new_kinds(workbench: Workbench, caller: Caller, toolboxes: Iterable[str]) ->
     """The kinds of lists that these toolboxes add something to."""
     place = workbench.at(caller)
     return [
-        kind for kind in ("prompts", "resources") if any(server.toolbox in toolboxes for server in place.offering(kind))
+        kind
+        for kind in ("prompts", "resources")
+        if any(server.toolbox in toolboxes for server in place.declaring(kind))
     ]

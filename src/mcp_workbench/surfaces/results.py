@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Raw
 
 from mcp_workbench.errors import WorkbenchError
 from mcp_workbench.wire import jsonrpc
-
-if TYPE_CHECKING:
-    from mcp_workbench.place import Opened
 
 ERROR_META = "mcp-workbench/error"
 
@@ -33,20 +30,3 @@ def failure(error: WorkbenchError, *, prefix: str = "", named: Mapping[str, str]
     if error.retry_after is not None:
         told["retry_after"] = math.ceil(error.retry_after)
     return text(message, isError=True, _meta={ERROR_META: told})
-
-
-def opened(toolbox: Opened) -> Raw:
-    """The answer of `open_toolbox`: one text block of compact JSON."""
-    answer: dict[str, Any] = {
-        "toolbox": toolbox.toolbox,
-        "description": toolbox.description,
-        "servers_connected": toolbox.servers_connected,
-    }
-    if toolbox.failed:
-        answer["servers_failed"] = [{"server": one.server, "error": str(one.fault)} for one in toolbox.failed]
-    if toolbox.withheld:
-        answer["tools_withheld"] = [
-            {"server": server, "name": tool.name, "reason": tool.reason} for server, tool in toolbox.withheld
-        ]
-    answer["tools"] = toolbox.entries
-    return text(jsonrpc.encode(answer).decode())

@@ -6,18 +6,21 @@ eras: a host's prompt cache holds. It needs no event loop, so it is there before
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Raw
 
 from mcp_workbench.config.model import Config, ToolboxConfig
-from mcp_workbench.identity import ToolIdentifier
+from mcp_workbench.identity import EVERY_TOOLBOX, ToolIdentifier
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.shown import shown
 from mcp_workbench.wire import jsonrpc
 
 OPEN_TOOLBOX = "open_toolbox"
 USE_TOOL = "use_tool"
+Detail: TypeAlias = Literal["auto", "full", "signature"]
+DETAILS: tuple[Detail, ...] = ("auto", "full", "signature")
+_OPENING = "List a toolbox's tools; query: those that fit (toolbox *: in all); tools: these in full."
 
 
 def definitions(config: Config) -> tuple[Raw, Raw]:
@@ -30,11 +33,10 @@ def instructions(config: Config) -> str:
     if not config.toolboxes:
         return f"No toolboxes are configured. Add them to {config.file}."
     lines = [
-        "MCP servers grouped into toolboxes. open_toolbox lists the tools of one, use_tool calls a tool.",
-        "Toolboxes:",
+        "open_toolbox lists tools, use_tool calls one. Toolboxes (servers):",
         *(_toolbox_line(toolbox, counted=True) for toolbox in config.toolboxes.values()),
     ]
-    return "\n".join(lines) + _example(config)
+    return "\n".join(lines) + "\n" + _example(config)
 
 
 def toolbox_instructions(toolbox: ToolboxConfig) -> str:
@@ -44,17 +46,21 @@ def toolbox_instructions(toolbox: ToolboxConfig) -> str:
 
 
 def _open_toolbox(config: Config) -> dict[str, Any]:
-    toolbox: dict[str, Any] = {"type": "string", "enum": list(config.toolboxes)}
+    toolbox: dict[str, Any] = {"type": "string", "enum": [*config.toolboxes, EVERY_TOOLBOX]}
     if not config.toolboxes:
         toolbox = {"type": "string", "minLength": 1}
-    listed = "\n".join(_toolbox_line(one) for one in config.toolboxes.values())
+    listed = "; ".join(_toolbox_line(one) for one in config.toolboxes.values())
     return {
         "name": OPEN_TOOLBOX,
-        "title": "Open toolbox",
-        "description": f"List the tools of a toolbox.\n{listed or instructions(config)}",
+        "description": f"{_OPENING} {listed or instructions(config)}",
         "inputSchema": {
             "type": "object",
-            "properties": {"toolbox": toolbox},
+            "properties": {
+                "toolbox": toolbox,
+                "query": {"type": "string"},
+                "tools": {"type": "array", "items": {"type": "string"}},
+                "detail": {"type": "string", "enum": list(DETAILS)},
+            },
             "required": ["toolbox"],
             "additionalProperties": False,
         },
@@ -66,10 +72,9 @@ def _use_tool(config: Config) -> dict[str, Any]:
     part = {"type": "string", "minLength": 1}
     return {
         "name": USE_TOOL,
-        "title": "Use tool",
         "description": (
-            "Call a tool. From its open_toolbox entry: toolbox = toolbox_name, server = source_server, "
-            f"tool = name; arguments as its inputSchema says.{_example(config)}"
+            "Call a tool; toolbox, server, tool = toolbox_name, source_server, name of its open_toolbox entry."
+            f" {_example(config)}"
         ),
         "inputSchema": {
             "type": "object",
@@ -89,10 +94,9 @@ def _use_tool(config: Config) -> dict[str, Any]:
 
 
 def _toolbox_line(toolbox: ToolboxConfig, *, counted: bool = False) -> str:
-    count = len(toolbox.servers)
-    servers = f" ({count} server{'' if count == 1 else 's'})" if counted else ""
+    servers = f" ({len(toolbox.servers)})" if counted else ""
     description = shown(" ".join(toolbox.description.split()), DEFAULTS.log_value_length)
-    return f"- {shown(toolbox.name)}{servers}: {description}"
+    return f"{shown(toolbox.name)}{servers}: {description}"
 
 
 def _example(config: Config) -> str:
@@ -100,4 +104,4 @@ def _example(config: Config) -> str:
     if (server := next(config.servers(), None)) is None:
         return ""
     tool = ToolIdentifier(server.toolbox, server.name, "TOOL").params()
-    return f"\nExample: {jsonrpc.encode({'tool': tool, 'arguments': {}}).decode()}"
+    return f"Example: {jsonrpc.encode({'tool': tool, 'arguments': {}}).decode()}"

@@ -237,6 +237,11 @@ def is_text(raw: Raw) -> bool:
     return view.nbytes > 0 and view[0] == _QUOTE
 
 
+def is_true(raw: Raw | None) -> bool:
+    """Whether a field is there and true."""
+    return raw is not None and bytes(raw) == b"true"
+
+
 def is_null(raw: Raw) -> bool:
     """Whether well-formed JSON is null."""
     view = memoryview(raw)

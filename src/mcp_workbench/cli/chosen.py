@@ -1,0 +1,46 @@
+"""The configuration and the toolboxes that a command at a terminal works on."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+import msgspec
+
+from mcp_workbench import observe
+from mcp_workbench.cli.terminal import USAGE, report
+from mcp_workbench.config.load import load_config
+from mcp_workbench.config.locate import find_config
+from mcp_workbench.config.model import Config
+from mcp_workbench.errors import ConfigError
+from mcp_workbench.nearest import nearest_or_known
+from mcp_workbench.shown import shown
+
+
+def chosen(options: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
+    """The configuration, and the toolbox that was named or all of them. Raises `ConfigError`."""
+    observe.log.set_level(log_level(options, otherwise="error"))
+    config = load_config(find_config(options.get("config"), os.environ, terminal=True))
+    observe.guard(lambda: config.secrets)
+    toolbox = options.get("toolbox", "")
+    if toolbox and toolbox not in config.toolboxes:
+        problem = f"Toolbox '{shown(toolbox)}' not found"
+        raise ConfigError(problem, file=config.file, hint=nearest_or_known(toolbox, config.toolboxes, "toolboxes"))
+    return config, (toolbox,) if toolbox else tuple(config.toolboxes)
+
+
+def log_level(options: Mapping[str, str], *, otherwise: str) -> str:
+    """How much is logged. Raises `ConfigError`."""
+    level = options.get("log_level") or os.environ.get("WORKBENCH_LOG") or otherwise
+    if level not in observe.LEVELS:
+        raise ConfigError(f"WORKBENCH_LOG must be one of {', '.join(observe.LEVELS)}")
+    return level
+
+
+def refuse(error: ConfigError, options: Mapping[str, str]) -> int:
+    """Tell that a command can't be done, to a person or to a program; the exit status."""
+    if "json" not in options:
+        return report(error)
+    sys.stdout.write(msgspec.json.encode({"ok": False, "error": str(error), "hint": error.hint}).decode() + "\n")
+    return USAGE

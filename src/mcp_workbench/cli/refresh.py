@@ -1,0 +1,128 @@
+"""`mcp-workbench refresh`: ask servers for their tools now, so that toolboxes open without starting any."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import click
+
+from mcp_workbench.cli.chosen import chosen, refuse
+from mcp_workbench.cli.terminal import FAILURE
+from mcp_workbench.config.model import Config
+from mcp_workbench.errors import ConfigError, ConnectFailed
+from mcp_workbench.identity import ServerIdentifier
+from mcp_workbench.limits import DEFAULTS
+from mcp_workbench.shown import shown
+from mcp_workbench.wire.caller import Caller
+from mcp_workbench.workbench import Workbench
+
+HELP = """Start the servers of a toolbox (or of all), remember what they list, and end them again.
+
+Afterwards their toolboxes open at once, and a server starts when one of its tools is called. Servers may
+list other tools to clients that can be asked, so each is asked once for every kind of client that was seen
+here. The exit status is 1 if a server failed."""
+
+
+class Outcome(NamedTuple):
+    """How one server fared."""
+
+    server: ServerIdentifier
+    seconds: float
+    tools: int = 0
+    error: str = ""
+    is_kept: bool = True
+
+    def line(self) -> str:
+        name = f"{shown(self.server.toolbox)}/{shown(self.server.server)}"
+        if self.error:
+            return f"{name}: failed: {' | '.join(self.error.splitlines())}"
+        unkept = "" if self.is_kept else "; not remembered, since a secret stands in their list or it is too large"
+        return f"{name}: {self.tools} tool{'' if self.tools == 1 else 's'} ({self.seconds:.1f} s){unkept}"
+
+    def as_json(self) -> dict[str, Any]:
+        told: dict[str, Any] = {"toolbox": self.server.toolbox, "server": self.server.server}
+        told["seconds"] = round(self.seconds, 3)
+        return told | ({"error": self.error} if self.error else {"tools": self.tools, "remembered": self.is_kept})
+
+
+def run(options: Mapping[str, str]) -> int:
+    """The exit status."""
+    try:
+        config, toolboxes = chosen(options)
+    except ConfigError as error:
+        return refuse(error, options)
+    try:
+        outcomes = asyncio.run(_refresh(config, toolboxes, Progress(quiet="json" in options)))
+    except ConfigError as error:
+        return refuse(error, options)
+    failed = any(outcome.error for outcome in outcomes)
+    if "json" in options:
+        told = {"ok": not failed, "servers": [outcome.as_json() for outcome in outcomes]}
+        click.echo(json.dumps(told, ensure_ascii=False))
+    return FAILURE if failed else 0
+
+
+class Progress:
+    """A line for each server when it is done; at a terminal also one that tells what is under way."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._live = not quiet and sys.stderr.isatty()
+        self._waiting: dict[ServerIdentifier, None] = {}
+
+    def began(self, server: ServerIdentifier) -> None:
+        self._waiting[server] = None
+        self._show()
+
+    def done(self, outcome: Outcome) -> None:
+        self._waiting.pop(outcome.server, None)
+        self._clear()
+        if not self._quiet:
+            click.echo(outcome.line())
+        self._show()
+
+    def _show(self) -> None:
+        if self._live and self._waiting:
+            names = ", ".join(shown(server.server) for server in self._waiting)
+            width = shutil.get_terminal_size().columns
+            sys.stderr.write(f"\r\x1b[K{f'waiting for {names}'[: width - 1]}")
+            sys.stderr.flush()
+
+    def _clear(self) -> None:
+        if self._live:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+async def _refresh(config: Config, toolboxes: Iterable[str], progress: Progress) -> list[Outcome]:
+    async with Workbench(config) as workbench:
+        callers = workbench.expected()
+        if (problem := workbench.unremembering()) is not None:
+            hint = "Name a file that can be written: catalog.path in the configuration, or $WORKBENCH_CATALOG."
+            raise ConfigError(f"nothing can be remembered: {problem}", hint=hint)
+        turn = asyncio.Semaphore(DEFAULTS.refreshed_at_once)
+        servers = workbench.at(callers[0]).servers_of(toolboxes)
+        return await asyncio.gather(*(_one(workbench, callers, server, turn, progress) for server in servers))
+
+
+async def _one(
+    workbench: Workbench, callers: Iterable[Caller], server: ServerIdentifier, turn: asyncio.Semaphore, show: Progress
+) -> Outcome:
+    async with turn:
+        show.began(server)
+        since = time.monotonic()
+        try:
+            # One after the other: two processes of one server may fight for a file or a port.
+            counts = [len((await workbench.at(caller).refresh(server)).tools) for caller in callers]
+            is_kept = all(workbench.at(caller).provider(server).is_remembered for caller in callers)
+            outcome = Outcome(server, time.monotonic() - since, tools=max(counts), is_kept=is_kept)
+        except ConnectFailed as error:
+            outcome = Outcome(server, time.monotonic() - since, error=str(error.fault))
+        show.done(outcome)
+        return outcome

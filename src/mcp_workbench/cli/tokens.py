@@ -1,0 +1,174 @@
+"""`mcp-workbench tokens`: what an agent reads of the tools, without the workbench and with it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import Any, NamedTuple, TypeAlias
+
+import click
+
+from mcp_workbench.catalog import signature
+from mcp_workbench.catalog.budget import estimate
+from mcp_workbench.cli.chosen import chosen, refuse
+from mcp_workbench.config.model import Config
+from mcp_workbench.errors import ConfigError, ToolboxFailed
+from mcp_workbench.limits import DEFAULTS, Limits
+from mcp_workbench.place import Opened, Place
+from mcp_workbench.shown import shown
+from mcp_workbench.surfaces import answers
+from mcp_workbench.surfaces.arguments import OpenRequest
+from mcp_workbench.surfaces.wording import definitions, instructions
+from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire.caller import LIBRARY
+from mcp_workbench.workbench import Workbench
+
+HELP = """Count what an agent reads of the tools: if every server was connected to it directly, and with the workbench.
+
+Servers of which nothing is remembered are started and asked. Tokens are counted as OpenAI's o200k does
+where the extra mcp-workbench[tokens] is installed, and estimated from bytes otherwise."""
+
+Count: TypeAlias = Callable[[bytes], int]
+
+
+class Cost(NamedTuple):
+    """Tokens of one toolbox."""
+
+    toolbox: str
+    tools: int
+    flat: int
+    """Its servers connected directly."""
+    opened: int
+    """The answer of `open_toolbox`."""
+    search: int
+    """The answer of a search in it, on average."""
+    failed: tuple[str, ...] = ()
+
+
+class Bill(NamedTuple):
+    """Tokens of a configuration."""
+
+    tokenizer: str
+    start: int
+    """The two tools and the instructions."""
+    toolboxes: tuple[Cost, ...]
+
+    @property
+    def flat(self) -> int:
+        return sum(cost.flat for cost in self.toolboxes)
+
+
+def run(options: Mapping[str, str]) -> int:
+    """The exit status."""
+    try:
+        config, toolboxes = chosen(options)
+    except ConfigError as error:
+        return refuse(error, options)
+    name, count = tokenizer()
+    bill = asyncio.run(_bill(config, toolboxes, name, count))
+    if "json" in options:
+        click.echo(json.dumps(_as_json(bill), ensure_ascii=False))
+    else:
+        for line in _as_text(bill):
+            click.echo(line)
+    return 0
+
+
+def tokenizer() -> tuple[str, Count]:
+    """What counts, and how."""
+    try:
+        bpe: Any = import_module("bpe_openai")  # an extra, large, and needed here only
+    except ImportError:
+        return "estimated from bytes", estimate
+    encoding = bpe.get_encoding("o200k_base")
+    return "o200k_base", lambda text: len(encoding.encode(text.decode()))
+
+
+async def _bill(config: Config, toolboxes: Sequence[str], name: str, count: Count) -> Bill:
+    start = b"".join(bytes(one) for one in definitions(config)) + instructions(config).encode()
+    async with Workbench(config) as workbench:
+        place = workbench.at(LIBRARY)
+        costs = [await _cost(place, toolbox, count, workbench.limits) for toolbox in toolboxes]
+    return Bill(name, count(start), tuple(costs))
+
+
+async def _cost(place: Place, toolbox: str, count: Count, limits: Limits) -> Cost:
+    try:
+        opened = await place.open(toolbox)
+    except ToolboxFailed as error:
+        return Cost(toolbox, 0, 0, 0, 0, tuple(failure.server for failure in error.failures))
+    answer = answers.opened(opened, opened.found, OpenRequest(toolbox), limits)
+    return Cost(
+        toolbox,
+        len(opened.found),
+        flat=count(jsonrpc.encode([definition.raw for _, definition in opened.found])),
+        opened=count(_text(answer)),
+        search=await _search_cost(place, opened, count, limits),
+        failed=tuple(failure.server for failure in opened.failed),
+    )
+
+
+async def _search_cost(place: Place, opened: Opened, count: Count, limits: Limits) -> int:
+    """The mean of searches for some of the tools, in the words of their own descriptions."""
+    step = max(1, len(opened.found) // DEFAULTS.searches_tried)
+    costs: list[int] = []
+    for identifier, definition in opened.found[::step]:
+        entry = jsonrpc.fields(signature.brief(identifier, definition))
+        query = jsonrpc.text_or_none(entry.get("description")) or identifier.tool
+        found = await place.search(query, opened.toolbox)
+        costs.append(count(_text(answers.opened(opened, found, OpenRequest(opened.toolbox, query), limits))))
+    return round(sum(costs) / len(costs)) if costs else 0
+
+
+def _text(result: Any) -> bytes:
+    """What of a result an agent reads."""
+    content: list[dict[str, str]] = json.loads(bytes(result))["content"]
+    return content[0]["text"].encode()
+
+
+def _as_json(bill: Bill) -> dict[str, Any]:
+    return {
+        "tokenizer": bill.tokenizer,
+        "without": bill.flat,
+        "start": bill.start,
+        "toolboxes": [
+            {
+                "toolbox": cost.toolbox,
+                "tools": cost.tools,
+                "without": cost.flat,
+                "open": cost.opened,
+                "search": cost.search,
+                "failed": list(cost.failed),
+            }
+            for cost in bill.toolboxes
+        ],
+    }
+
+
+def _as_text(bill: Bill) -> Iterator[str]:
+    rows = [("", "tools", "without", "open", "search")]
+    rows += [
+        (shown(cost.toolbox), *(f"{number:,}" for number in (cost.tools, cost.flat, cost.opened, cost.search)))
+        for cost in bill.toolboxes
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        first, *others = (
+            cell.ljust(width) if not column else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        yield "  ".join([first, *others]).rstrip()
+    yield ""
+    yield f"without the workbench, at the start: {bill.flat:,} tokens"
+    yield f"with the workbench, at the start:    {bill.start:,} tokens{_saved(bill)}"
+    yield f"counted with: {bill.tokenizer}"
+    for cost in bill.toolboxes:
+        if cost.failed:
+            servers = ", ".join(shown(server) for server in cost.failed)
+            yield f"not counted, since they could not be asked: {shown(cost.toolbox)}: {servers}"
+
+
+def _saved(bill: Bill) -> str:
+    return f" ({1 - bill.start / bill.flat:.0%} less)" if bill.flat > bill.start else ""
