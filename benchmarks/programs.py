@@ -93,7 +93,7 @@ def toolbox(**servers: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _workbench(place: Place, name: str, config: Mapping[str, Any], toolbox_name: str, server: str) -> Program:
-    python = _workbench_python()
+    python = workbench_python()
     version = _ask(python, "import mcp_workbench, mcp_workbench.__main__; print(mcp_workbench.__version__)")
     identifier = {"toolbox": toolbox_name, "server": server, "tool": "echo"}
     return Program(
@@ -105,7 +105,7 @@ def _workbench(place: Place, name: str, config: Mapping[str, Any], toolbox_name:
     )
 
 
-def _workbench_python() -> str:
+def workbench_python() -> str:
     """The Python that runs this, unless only the repository's own environment has the workbench."""
     own = ROOT / ".venv" / "bin" / "python"
     return str(own) if find_spec("mcp_workbench") is None and own.exists() else sys.executable

@@ -25,6 +25,9 @@ IN_CI = os.environ.get("CI") == "true"
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# Nothing is remembered from one test to another; a program that a test starts has a store of its own (`environment`).
+os.environ["WORKBENCH_CATALOG"] = "none"
+
 # A shell that runs us in the background has us ignore interrupts, and so would every program that a test interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -21,7 +21,9 @@ FORBIDDEN = {
     "httpx",
     "starlette",
     "tiktoken",
-    "sqlite3",
+    "bpe_openai",
+    "wordllama",
+    "numpy",
 }
 DUMP = """
 import atexit, json, os, sys

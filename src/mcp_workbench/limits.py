@@ -383,7 +383,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How much of that is due to length: none at 0, all at 1."""
     search_saturation: float = 1.5
     """How soon a word that is repeated counts no more."""
-    search_focus_weight: float = 3.0
+    search_focus_weight: float = 3.5
     """What it counts that a tool is about few things, beside how often it says a word."""
     search_focus_power: float = 0.45
     """How much less each word of a tool with many words counts for that; 0.5 would be the cosine of two texts."""
@@ -403,7 +403,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Known words with the same beginning that are compared for that; 17,500 real tools have 400."""
     search_guesses: int = 3
     """Known words that are tried for an unknown one."""
-    search_name_cover_weight: float = 0.1
+    search_name_cover_weight: float = 0.13
     """What it counts, of the best match, that a query has all words of a tool's name."""
     search_neighbour_weight: float = 0.3
     """What it counts that other tools of the same server match too."""
@@ -421,7 +421,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """What a word that no tool has counts when it is asked whether anything fits: it may be a name."""
     search_fit_power: float = 0.7
     """How much longer queries must match more for that: not at all at 0, in proportion at 1."""
-    search_fit_least: float = 0.32
+    search_fit_least: float = 0.3
     """Below it nothing fits. Of public questions it refuses a third of those that are about something else, and one in
     a hundred of those that some tool answers."""
     search_tail_share: float = 0.35

@@ -71,8 +71,8 @@ def test_every_limit_of_the_configuration_file_is_documented():
 def test_every_command_option_and_variable_is_documented():
     text = read(DOCS / "command.md")
     shown = {word.split()[0] for row in rows(text) for word in code_words(row[0])}
-    declared = {option.name for option in (*options.SERVE, *options.CHECK)}
-    assert shown == {*app.commands, *declared, locate.VARIABLE, "WORKBENCH_LOG"}
+    declared = {option.name for option in (*options.SERVE, *options.CHECK, *options.REFRESH, *options.TOKENS)}
+    assert shown == {*app.commands, *declared, locate.VARIABLE, "WORKBENCH_LOG", "WORKBENCH_CATALOG"}
 
 
 def steps() -> list[tuple[str, str]]:

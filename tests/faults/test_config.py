@@ -302,7 +302,7 @@ PATHS = ["../../escaped", "/tmp/escaped-4711", "..", "a/b", "~/x", "link"]  # no
 
 @pytest.mark.row("C10")
 async def test_c10_no_name_is_ever_used_as_a_file_name(tmp_path: Path):
-    """A run writes nothing at all, whatever toolboxes, servers and tools are called."""
+    """A run writes nothing but the catalog, whatever toolboxes, servers and tools are called."""
     (tmp_path / "names.json").write_text(json.dumps(PATHS), encoding="utf-8")
     work = tmp_path / "deep" / "er"
     (work / "home").mkdir(parents=True)
@@ -315,7 +315,11 @@ async def test_c10_no_name_is_ever_used_as_a_file_name(tmp_path: Path):
             await wire.open(name)
             assert heard(await wire.use(name, name, name))["name"] == name
         assert await wire.hang_up() == 0
-    assert tree(tmp_path) == before
+    cache = work / "home" / "XDG_CACHE_HOME"
+    kept = [cache, *(cache / "mcp-workbench" / name for name in ("", "catalog.key", "catalog.sqlite"))]
+    after = tree(tmp_path)
+    assert set(after) - set(before) == set(map(str, kept))
+    assert {path: seen for path, seen in after.items() if path in before} == before
     assert not Path("/tmp/escaped-4711").exists()  # noqa: S108, ASYNC240 -- the name that was not used
 
 

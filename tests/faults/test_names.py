@@ -84,7 +84,7 @@ async def test_b5_a_tool_without_a_name_is_withheld_and_a_very_long_name_is_serv
     names = ["", "n" * 10_000, "\x1b[31m\n\u202e" * 1000]
     (tmp_path / "names.json").write_text(json.dumps(names), encoding="utf-8")
     async with serving(write_config(tmp_path, {"dev": {"fs": rogue("names_of", tmp_path / "names.json")}})) as wire:
-        answer = await wire.open("dev")
+        answer = await wire.open("dev", detail="full")
         assert [info["name"] for info in answer["tools"]] == names[1:]
         assert [(entry["server"], entry["name"]) for entry in answer["tools_withheld"]] == [("fs", "")]
         for name in names[1:]:

@@ -946,7 +946,7 @@ def clobber(peer: Peer, message: Message) -> None:
 on("clobber", "eof")(ignore_eof)
 
 
-# -- names_of FILE, impostor NAME, modern_impostor NAME, crowd, says, refuses METHOD: names, numbers and texts of a test
+# -- names_of FILE, shelf FILE [WAY], impostor NAME, modern_impostor NAME, crowd, says, refuses METHOD: names, numbers and texts of a test
 
 
 @on("names_of", "start")
@@ -954,6 +954,29 @@ def names_of(peer: Peer, _: Message) -> None:
     """Its tools are those that the file lists."""
     with open(peer.arguments[0], encoding="utf-8") as file:  # noqa: PTH123 -- stdlib peer
         peer.tools = [tool(name) for name in json.load(file)]
+
+
+@on("shelf", "tools/list")
+def shelf(peer: Peer, request: Message) -> None:
+    """`shelf FILE [WAY]`: its tools are the definitions in the file, as it is when they are asked for."""
+    peer.answer(request, {"tools": on_shelf(peer)})
+
+
+@on("shelf", "tools/call")
+def from_shelf(peer: Peer, request: Message) -> None:
+    """A tool that is not in the file is refused with an error, or where WAY is `result` with a result."""
+    name = called(request)
+    if any(one["name"] == name for one in on_shelf(peer)):
+        MODES["ok"]["tools/call"](peer, request)
+    elif peer.arguments[1:] == ["result"]:
+        peer.say(request, f"Unknown tool: {name}", isError=True)
+    else:
+        peer.send(id=request["id"], error={"code": -32602, "message": f"Unknown tool: {name}"})
+
+
+def on_shelf(peer: Peer) -> list[Message]:
+    with open(peer.arguments[0], encoding="utf-8") as file:  # noqa: PTH123 -- stdlib peer
+        return json.load(file)
 
 
 @on("impostor", "initialize")

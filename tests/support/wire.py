@@ -289,7 +289,9 @@ async def direct(entry: Json, *, era: Era = "handshake") -> AsyncIterator[Wire]:
 
 def environment(home: Path) -> dict[str, str]:
     """Ours, without what would change the program under test."""
-    kept = {name: value for name, value in os.environ.items() if name not in {"WORKBENCH_CONFIG", "CI"}}
+    kept = {
+        name: value for name, value in os.environ.items() if name not in {"WORKBENCH_CONFIG", "WORKBENCH_CATALOG", "CI"}
+    }
     folders = {
         name: str(home / name) for name in ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME")
     }

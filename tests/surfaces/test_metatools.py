@@ -54,7 +54,7 @@ def test_the_schemas_are_valid_json_schema(known: Any):
 
 def test_the_schema_of_open_toolbox_names_the_toolboxes_and_takes_nothing_else():
     schema = schema_of(config_of(KNOWN), 0)
-    assert schema["properties"]["toolbox"]["enum"] == ["dev", "ops"]
+    assert schema["properties"]["toolbox"]["enum"] == ["dev", "ops", "*"]
     check = jsonschema.Draft202012Validator(schema).is_valid
     assert check({"toolbox": "dev"})
     assert not any(map(check, [{}, {"toolbox": "x"}, {"toolbox": 5}, {"toolbox": "dev", "extra": 1}]))
@@ -94,13 +94,13 @@ def test_use_tool_says_where_its_parts_come_from_with_an_example():
 
 def test_the_instructions_name_each_toolbox_its_servers_and_a_call():
     text = instructions(config_of(KNOWN))
-    assert "- dev (2 servers): The toolbox dev" in text
-    assert "- ops (1 server): The toolbox ops" in text
+    assert "dev (2): The toolbox dev" in text
+    assert "ops (1): The toolbox ops" in text
     assert json.loads(text[text.index("{") :])["tool"]["server"] == "fs"
 
 
 def test_the_toolboxes_stand_in_the_description_of_open_toolbox_too():
-    assert "- dev: The toolbox dev" in json.loads(bytes(definitions(config_of(KNOWN))[0]))["description"]
+    assert "dev: The toolbox dev" in json.loads(bytes(definitions(config_of(KNOWN))[0]))["description"]
 
 
 def test_without_toolboxes_the_file_to_edit_is_named():
@@ -120,7 +120,7 @@ def test_a_description_of_several_lines_is_one_line_of_the_list():
     config = config_of({"dev": {"fs": []}})
     toolbox = msgspec.structs.replace(config.toolboxes["dev"], description="one\n  two\x1b\n- evil (9 servers)")
     text = instructions(msgspec.structs.replace(config, toolboxes={"dev": toolbox}))
-    assert "- dev (1 server): one two\\x1b - evil (9 servers)" in text
+    assert "dev (1): one two\\x1b - evil (9 servers)" in text
 
 
 # -- names from before 0.11.0

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 
+from mcp_workbench import observe
+from mcp_workbench.catalog.meanings import Embedder
 from mcp_workbench.catalog.search import Index
 from mcp_workbench.catalog.snapshot import Catalog, ServerTools
 from mcp_workbench.config.model import Config
@@ -29,7 +31,7 @@ class Finder:
     async def search(self, query: str, toolbox: str | None = None) -> list[ToolIdentifier]:
         """The tools that fit, best first; those of servers that can't be reached are left out."""
         async with self._busy:
-            index = self._index = self._index or Index(self._limits)
+            index = self._index = self._index or Index(self._limits, embed=await self._embedder())
             present = self._catalog.listings()
             for server in [server for server in self._indexed if server not in present]:
                 index.drop(server.toolbox, server.server)
@@ -46,3 +48,15 @@ class Finder:
             about = self._config.toolboxes[server.toolbox].description
             index.put(server.toolbox, server.server, tools.tools.values(), about=about)
             self._indexed[server] = tools
+
+    async def _embedder(self) -> Embedder | None:
+        """What compares meanings, where the configuration asks for it. Without it words alone are searched."""
+        if not self._config.catalog.semantic:
+            return None
+        from mcp_workbench.catalog import semantic  # noqa: PLC0415 -- an extra that few have
+
+        try:
+            return await asyncio.to_thread(semantic.load, self._limits)
+        except semantic.Unavailable as problem:
+            observe.warning("search compares words only", reason=str(problem))
+            return None
