@@ -94,8 +94,6 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Tools that are written into one answer on the event loop: signatures take a tenth of a millisecond each."""
     misfits: int = 20
     """Tools that are passed over because they are too large for what is left of an answer, before it ends."""
-    entry_least_tokens: int = 16
-    """What a tool in an answer costs at least: where so many can't fit, whole definitions need not be tried."""
     revalidations: int = 4
     """Servers that are started at once only to check what is remembered of them: nobody waits for them."""
     refreshed_at_once: int = 8

@@ -67,7 +67,7 @@ async def _serve(streams: tuple[int, int], config: Config, view: View, greeting:
         front = StdioFront(workbench, greeting, view, drain=stat.S_ISREG(os.fstat(source).st_mode))
         for number in SIGNALS:
             _on_signal(number, front.signalled)
-        loop.run_in_executor(None, _load_the_rest)
+        loop.run_in_executor(None, _load_the_rest).add_done_callback(lambda _: gc.freeze())
         try:
             return await front.run(source, sink)
         finally:

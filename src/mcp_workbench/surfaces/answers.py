@@ -99,18 +99,19 @@ def _answer(told: Told, found: Sequence[Found], detail: str, limits: Limits) -> 
     if detail != "auto":
         level = FULL if detail == "full" else SIGNATURE
         return _text(told(ALL), level, [level.show(*one) for one in found])
-    entries: list[Raw] = []
     said = _briefly(told, limits)
-    are_too_many = len(found) * limits.entry_least_tokens > limits.open_budget_tokens
-    for level in () if are_too_many else (FULL, SIGNATURE, BRIEF):
+    few = {**said, "tools_left_out": len(found)}
+    room = _room(few, _some_of(len(found), len(found)), limits)
+    # The cheapest form first: where not even that fits, nothing else does.
+    briefs = list(_fitting((BRIEF.show(*one) for one in found), room, limits.misfits))
+    if len(briefs) < len(found):
+        few["tools_left_out"] = len(found) - len(briefs)
+        return _text(few, _some_of(len(briefs), len(found)), briefs)
+    for level in (FULL, SIGNATURE):
         entries = list(_fitting((level.show(*one) for one in found), _room(said, level, limits), 0))
         if len(entries) == len(found):
             return _text(said, level, entries)
-    said["tools_left_out"] = len(found)
-    some = _some_of(len(found), len(found))
-    entries = list(_fitting((some.show(*one) for one in found), _room(said, some, limits), limits.misfits))
-    said["tools_left_out"] = len(found) - len(entries)
-    return _text(said, _some_of(len(entries), len(found)), entries)
+    return _text(said, BRIEF, briefs)
 
 
 def _some_of(count: int, total: int) -> _Level:
