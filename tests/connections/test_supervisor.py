@@ -8,6 +8,7 @@ import os
 import signal
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from mcp_workbench import observe
 from mcp_workbench.config.model import Endpoint, Launch, MissingVariable, ServerConfig
 from mcp_workbench.connections.health import Health
+from mcp_workbench.connections.opening import open_channel
 from mcp_workbench.connections.processes import Processes
 from mcp_workbench.connections.supervisor import Events, Supervisor
 from mcp_workbench.errors import (
@@ -34,7 +36,7 @@ from mcp_workbench.errors import (
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire.caller import LIBRARY
 from mcp_workbench.wire.jsonrpc import RpcError
-from tests.connections.real import Recorded, launch, supervisor, supervisor_of
+from tests.connections.real import Recorded, launch, processes, supervisor, supervisor_of
 from tests.peers.rogue_stdio import SLOPPY
 from tests.support.configs import read_log, received, starts
 from tests.support.memory import MemoryChannel, MemoryServer, never
@@ -527,6 +529,202 @@ async def stays(supervised: Supervisor) -> None:
     since = time.monotonic()
     await wait_until(lambda: time.monotonic() - since > 0.2)
     assert supervised.current is connection
+
+
+# -- a server that was started for a look alone
+
+
+async def test_a_server_that_has_done_nothing_is_let_go_and_that_is_no_failure():
+    server = MemoryServer()
+    supervised = memory(server, Watching())
+    for number in (1, 2):
+        await supervised.connection()
+        supervised.let_go()
+        assert (supervised.current, supervised.state, supervised._health.failures) == (None, "idle", 0)
+        assert server.starts == number
+    await supervised.forward("tools/call", ECHO, None)
+    assert server.starts == 3
+    await supervised.close()
+
+
+async def test_a_server_that_has_worked_for_a_client_is_not_let_go():
+    server = MemoryServer()
+    supervised = memory(server, Watching())
+    await supervised.forward("tools/call", ECHO, None)
+    connection = supervised.current
+    supervised.let_go()
+    assert connection is not None
+    assert supervised.current is connection
+    connection.channel.give_up(ServerExited("it died"))
+    await wait_until(lambda: supervised.current is None)
+    await supervised.connection()
+    supervised.let_go()  # a new one, which has done nothing yet
+    assert supervised.current is None
+    await supervised.close()
+
+
+async def test_a_server_whose_list_is_read_is_let_go_after_that():
+    server = MemoryServer()
+    supervised = memory(server, Watching())
+    await supervised.connection()
+    with supervised.used():
+        with supervised.used():
+            supervised.let_go()
+        assert supervised.current is not None
+    assert (supervised.current, supervised.state) == (None, "idle")
+    await supervised.connection()
+    with supervised.used():
+        pass
+    assert supervised.current is not None  # nobody has let go of this one
+    await supervised.close()
+
+
+@pytest.mark.parametrize("need", ["a call", "a call after", "news"])
+async def test_a_server_that_is_needed_is_not_let_go(need: str):
+    server, events, gate = MemoryServer(), Watching(), asyncio.Event()
+
+    async def answer(_params: object) -> object:
+        await gate.wait()
+        return {"content": []}
+
+    server.methods["tools/call"] = answer
+    supervised = memory(server, events)
+    await supervised.connection()
+    match need:
+        case "a call":
+            call = asyncio.ensure_future(supervised.forward("tools/call", ECHO, None))
+            await settle()
+            supervised.let_go()
+            gate.set()
+            assert await asyncio.wait_for(call, 5)
+        case "a call after":
+            with supervised.used():
+                supervised.let_go()
+                gate.set()
+                await supervised.forward("tools/call", ECHO, None)
+        case _:
+            events.is_waiting = True
+            supervised.let_go()
+    assert supervised.current is not None
+    assert server.starts == 1
+    await supervised.close()
+
+
+async def test_who_comes_in_the_moment_in_which_a_server_is_let_go_has_another_one():
+    server = MemoryServer()
+    supervised = memory(server, Watching())
+    await supervised.connection()
+    waiting = asyncio.ensure_future(supervised.connection())
+    supervised.let_go()
+    assert (await asyncio.wait_for(waiting, 5)).channel is server.channels[1]
+    await supervised.close()
+
+
+async def test_letting_go_of_what_does_not_run_does_nothing():
+    server = MemoryServer()
+    supervised = memory(server, Watching())
+    supervised.let_go()
+    starting = asyncio.ensure_future(supervised.connection())
+    await asyncio.sleep(0)
+    supervised.let_go()
+    assert await asyncio.wait_for(starting, 5) is supervised.current
+    await supervised.close()
+    supervised.let_go()
+    assert server.starts == 1
+
+
+# -- an era that is known from before
+
+
+def hearsay(server: MemoryServer, *, modern: bool | None, **limits: Any) -> Supervisor:
+    return Supervisor("dev/fs", server.open, LIBRARY, Limits(**limits), Watching(), modern=modern)
+
+
+async def test_a_server_of_the_handshake_era_is_not_probed_again():
+    server = MemoryServer()
+    supervised = hearsay(server, modern=False)
+    assert not (await supervised.connection()).agreement.modern
+    assert (server.starts, server.events) == (1, ["initialize"])
+    await supervised.close()
+
+
+async def test_a_modern_server_is_asked_as_one():
+    server = MemoryServer(modern=True)
+    supervised = hearsay(server, modern=True)
+    assert (await supervised.connection()).agreement.modern
+    assert (server.starts, server.asked("initialize")) == (1, [])
+    await supervised.close()
+
+
+ERAS_NOW = [
+    *((way, now) for way in ("refuses", "exits", "answers something else") for now in ("modern", "handshake")),
+    ("is silent", "handshake"),
+]
+"""A modern server refuses `initialize`, as the protocol has it."""
+
+
+@pytest.mark.parametrize(("way", "now"), ERAS_NOW)
+async def test_a_server_that_changed_its_era_meanwhile_is_reached_all_the_same(way: str, now: str):
+    is_modern = now == "modern"
+    server = MemoryServer(modern=is_modern)
+    old = "initialize" if is_modern else "server/discover"
+
+    def leave(_params: object) -> Fault:
+        fault = ServerExited("it exited")
+        server.channels[-1].give_up(fault)
+        return fault
+
+    if way == "exits":
+        server.methods[old] = leave
+    elif way == "answers something else":
+        server.methods[old] = {"what": "ever"}
+    elif way == "is silent":
+        server.methods[old] = never
+    supervised = hearsay(server, modern=not is_modern, probe_patience_seconds=0.05)
+    assert (await asyncio.wait_for(supervised.connection(), 5)).agreement.modern is is_modern
+    assert supervised.is_modern is is_modern
+    assert supervised._health.failures == 0
+    await supervised.close()
+
+
+async def test_what_is_known_from_before_counts_once_and_then_what_the_server_spoke():
+    server = MemoryServer(modern=True)
+    supervised = hearsay(server, modern=False)
+    await supervised.connection()
+    assert server.starts == 2
+    before = len(server.asked("initialize"))
+    supervised.let_go()
+    server.channels[-1].end()
+    await wait_until(lambda: supervised.current is None)
+    await supervised.connection()
+    assert server.starts == 3
+    assert len(server.asked("initialize")) == before
+    await supervised.close()
+
+
+async def test_a_server_that_cannot_be_started_is_not_tried_more_often_for_what_is_known_of_it():
+    server = MemoryServer()
+    server.methods["initialize"] = server.methods["server/discover"] = ServerRefused("no", rpc_code=-1)
+    supervised = hearsay(server, modern=False)
+    with pytest.raises(Fault):
+        await asyncio.wait_for(supervised.connection(), 5)
+    assert server.starts == 2
+    assert supervised._health.failures == 1
+    await supervised.close()
+
+
+async def test_a_silent_server_that_is_known_is_started_without_the_patience_for_a_probe(tmp_path: Path):
+    log = tmp_path / "log"
+    how = launch("silent_probe", log=log)
+    async with processes() as running:
+        server = ServerConfig(name="fs", toolbox="dev", target=how)
+        opening = partial(open_channel, server, running, Limits())
+        supervised = Supervisor(
+            "dev/fs", opening, LIBRARY, Limits(probe_patience_seconds=60.0), Recorded(), modern=False
+        )
+        await asyncio.wait_for(supervised.connection(), 10)
+        await supervised.close()
+    assert received(log, "server/discover") == []
 
 
 # -- one process at a time

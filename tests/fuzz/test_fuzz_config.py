@@ -32,6 +32,8 @@ MAKE: dict[str, Callable[[], Any]] = {
 def good_value(key: Key) -> Any:
     if key.choices:
         return key.choices[0]
+    if key.inside:
+        return good_entry(key.inside, ())
     return 4 if key.name == "maxConcurrent" else MAKE[key.kind]()
 
 

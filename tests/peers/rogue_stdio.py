@@ -946,7 +946,8 @@ def clobber(peer: Peer, message: Message) -> None:
 on("clobber", "eof")(ignore_eof)
 
 
-# -- names_of FILE, shelf FILE [WAY], impostor NAME, modern_impostor NAME, crowd, says, refuses METHOD: names, numbers and texts of a test
+# -- names_of FILE, shelf FILE [WAY], impostor NAME, modern_impostor NAME, crowd, says, refuses METHOD: names, numbers
+# -- and texts of a test
 
 
 @on("names_of", "start")

@@ -18,8 +18,12 @@ class Embedder(Protocol):
         """What each of the texts means."""
         ...
 
-    def nearness(self, query: str, vectors: Sequence[Vectors]) -> list[list[float]]:
-        """How near a query is to each text of each group: 1 is the same, 0 and less has nothing to do with it."""
+    def join(self, groups: Sequence[Vectors]) -> Vectors:
+        """What the texts of all groups mean, in their order."""
+        ...
+
+    def nearness(self, query: str, vectors: Vectors) -> list[float]:
+        """How near a query is to each text: 1 is the same, 0 and less has nothing to do with it."""
         ...
 
 
@@ -28,26 +32,28 @@ class Meanings:
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
-        self._numbers: dict[ServerIdentifier, range] = {}
-        self._vectors: dict[ServerIdentifier, Vectors] = {}
+        self._servers: dict[ServerIdentifier, tuple[range, Vectors]] = {}
+        self._joined: dict[str | None, tuple[list[int], Vectors]] = {}
 
     def put(self, server: ServerIdentifier, numbers: range, texts: Sequence[str]) -> None:
         """These are the tools of a server, and a text on each."""
-        self._numbers[server] = numbers
-        self._vectors[server] = self._embedder.embed(texts)
+        self._joined.clear()
+        self._servers[server] = (numbers, self._embedder.embed(texts))
 
     def drop(self, server: ServerIdentifier) -> None:
         """A server is gone."""
-        self._numbers.pop(server, None)
-        self._vectors.pop(server, None)
+        self._joined.clear()
+        self._servers.pop(server, None)
 
     def near(self, query: str, toolbox: str | None) -> dict[int, float]:
-        """How near a query is to each tool that it has anything to do with."""
-        servers = [server for server in self._numbers if toolbox is None or server.toolbox == toolbox]
-        found = self._embedder.nearness(query, [self._vectors[server] for server in servers])
-        return {
-            number: value
-            for server, values in zip(servers, found, strict=True)
-            for number, value in zip(self._numbers[server], values, strict=True)
-            if value > 0
-        }
+        """How near a query is to each tool that it has anything to do with, in one toolbox or all."""
+        if toolbox not in self._joined:
+            self._joined[toolbox] = self._join(toolbox)
+        numbers, vectors = self._joined[toolbox]
+        values = self._embedder.nearness(query, vectors) if numbers else []
+        return {number: value for number, value in zip(numbers, values, strict=True) if value > 0}
+
+    def _join(self, toolbox: str | None) -> tuple[list[int], Vectors]:
+        chosen = [entry for server, entry in self._servers.items() if entry[0] and toolbox in (None, server.toolbox)]
+        numbers = [number for found, _ in chosen for number in found]
+        return numbers, self._embedder.join([vectors for _, vectors in chosen]) if chosen else None

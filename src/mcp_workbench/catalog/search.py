@@ -167,9 +167,9 @@ class Index:
 
     def _mixed(self, scores: _Scores, near: _Scores) -> _Scores:
         """Scores by words and by meaning in one, each with a largest of 1."""
-        near, weight = _scaled(near), self._limits.search_meaning_weight
+        weight, nearest = self._limits.search_meaning_weight, max(near.values(), default=1.0)
         numbers = scores.keys() | self._largest(near, self._limits.search_candidates).keys()
-        return _scaled({n: (1 - weight) * scores.get(n, 0.0) + weight * near.get(n, 0.0) for n in numbers})
+        return _scaled({n: (1 - weight) * scores.get(n, 0.0) + weight * near.get(n, 0.0) / nearest for n in numbers})
 
     def _hits(self, scores: _Scores, fit: float, most: int) -> list[Hit]:
         """The best in their order, without those that are far behind the first."""

@@ -1,7 +1,7 @@
 """Search by meaning: how near texts are though they share no word. An extra, imported only where it is asked for.
 
-The vectors of words come with the package `wordllama`, as a file; its code, which would look for files on the network,
-is not imported. Nothing here opens a connection or starts a thread.
+The vectors of words come with the package `wordllama`, as a file. Its code is not imported, since that looks for files
+on the network; nothing here opens a connection.
 """
 
 from __future__ import annotations
@@ -38,17 +38,25 @@ class StaticEmbedder:
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         numpy = self._numpy
-        means = numpy.zeros((len(texts), self._table.shape[1]), dtype=numpy.float32)
+        means = numpy.zeros((len(texts), self._table.shape[1]), dtype=numpy.float16)
         for row, text in enumerate(texts):
-            found = self._tokenizer.encode(text, add_special_tokens=False).ids
-            if found:
-                mean = self._table[numpy.asarray(found)].astype(numpy.float32).mean(axis=0)
-                means[row] = mean / (numpy.linalg.norm(mean) or 1.0)
+            means[row] = self._mean(text)
         return means
 
-    def nearness(self, query: str, vectors: Sequence[Vectors]) -> list[list[float]]:
-        wanted = self.embed([query])[0]
-        return [(group @ wanted).tolist() for group in vectors]
+    def join(self, groups: Sequence[Vectors]) -> Vectors:
+        return self._numpy.concatenate(groups).astype(self._numpy.float32)
+
+    def nearness(self, query: str, vectors: Vectors) -> list[float]:
+        return (vectors @ self._mean(query)).tolist()
+
+    def _mean(self, text: str) -> Any:
+        """A vector of length 1, or 0 for a text without words."""
+        numpy = self._numpy
+        found = self._tokenizer.encode(text, add_special_tokens=False).ids
+        if not found:
+            return numpy.zeros(self._table.shape[1], dtype=numpy.float32)
+        mean = self._table[numpy.asarray(found)].astype(numpy.float32).mean(axis=0)
+        return mean / (numpy.linalg.norm(mean) or 1.0)
 
 
 def load(limits: Limits = DEFAULTS) -> Embedder:

@@ -67,7 +67,8 @@ class Starts:
         self._limits = limits
         self._events = events
         self._tried_both_ways = False
-        self._hearsay = modern
+        self.hearsay = modern
+        """The era that it is said to speak, until it was tried."""
         self.modern: bool | None = None
         """The era that the server spoke last."""
         self.closings: set[asyncio.Task[None]] = set()
@@ -75,8 +76,8 @@ class Starts:
 
     async def open(self) -> Connection:
         """A connection. Raises the `Fault` that prevents it."""
-        if self._hearsay is not None:
-            hearsay, self._hearsay = self._hearsay, None
+        if self.hearsay is not None:
+            hearsay, self.hearsay = self.hearsay, None
             try:
                 return await self._open_once(modern=hearsay)
             except (NegotiationFailed, ServerExited, ProtocolViolation):

@@ -126,8 +126,8 @@ class Supervisor:
 
     @property
     def is_modern(self) -> bool:
-        """Whether the server is known to be of the modern era, and so takes each request by itself."""
-        return self._starts.modern is True
+        """Whether the server is, or is said to be, of the modern era, and so takes each request by itself."""
+        return self._starts.modern is True or self._starts.hearsay is True
 
     def join(self, events: Events) -> None:
         """Somebody else uses it too, and hears what it says."""

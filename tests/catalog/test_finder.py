@@ -1,0 +1,168 @@
+"""Search in what a place knows: the index follows the catalog, at the cost of what changed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from msgspec import Raw
+
+from mcp_workbench.catalog import finder as module
+from mcp_workbench.catalog.finder import Finder
+from mcp_workbench.catalog.search import Index
+from mcp_workbench.catalog.snapshot import Catalog, ServerTools, take_listing
+from mcp_workbench.identity import ToolIdentifier
+from mcp_workbench.limits import DEFAULTS, Limits
+from tests.surfaces.benches import config_of
+from tests.wire.pair import settle
+
+FILES = {"read_file": "Reads the contents of a file.", "delete_file": "Deletes a file for good."}
+MAIL = {"send_mail": "Sends an electronic letter to somebody.", "read_mail": "Reads the letters in a mailbox."}
+
+
+class Spied(Index):
+    """Writes down what is put in and taken out, and by which thread."""
+
+    calls: list[tuple[str, str, bool]]
+    gate = threading.Event()
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.calls = []
+
+    def put(self, toolbox: str, server: str, *arguments: Any, **options: Any) -> None:
+        assert self.gate.wait(10)
+        super().put(toolbox, server, *arguments, **options)
+        is_here = threading.current_thread() is threading.main_thread()
+        self.calls.append(("put", server, is_here))
+
+    def drop(self, toolbox: str, server: str) -> None:
+        super().drop(toolbox, server)
+        self.calls.append(("drop", server, True))
+
+    def puts(self) -> list[str]:
+        return [server for call, server, _ in self.calls if call == "put"]
+
+
+@pytest.fixture(autouse=True)
+def spied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "Index", Spied)
+    Spied.gate.set()
+
+
+def listing(tools: dict[str, str] | Iterable[str]) -> ServerTools:
+    said = tools if isinstance(tools, dict) else dict.fromkeys(tools, "")
+    raw = [Raw(json.dumps({"name": name, "description": about}).encode()) for name, about in said.items()]
+    return take_listing(raw, (), DEFAULTS)
+
+
+def place(**limits: Any) -> tuple[Finder, Catalog]:
+    """Two toolboxes; `files` and `mail` of the first have listed."""
+    boxes = {"dev": {"files": [], "mail": [], "late": []}, "ops": {"files": []}}
+    catalog = Catalog({name: list(servers) for name, servers in boxes.items()})
+    catalog.put("dev", "files", listing(FILES))
+    catalog.put("dev", "mail", listing(MAIL))
+    return Finder(config_of(boxes), catalog, Limits(**limits)), catalog
+
+
+def index_of(finder: Finder) -> Spied:
+    assert isinstance(finder._index, Spied)
+    return finder._index
+
+
+def tool(name: str, server: str = "files", toolbox: str = "dev") -> ToolIdentifier:
+    return ToolIdentifier(toolbox, server, name)
+
+
+async def test_what_fits_best_comes_first():
+    finder, _ = place()
+    assert (await finder.search("delete a file"))[0] == tool("delete_file")
+    assert (await finder.search("send a letter to somebody"))[0] == tool("send_mail", "mail")
+
+
+async def test_nothing_is_found_where_nothing_fits():
+    finder, _ = place()
+    assert await finder.search("xylophone") == []
+
+
+async def test_there_is_no_index_before_a_search_and_the_next_one_takes_nothing_in_again():
+    finder, _ = place()
+    assert finder._index is None
+    await finder.search("file")
+    for _ in range(3):
+        await finder.search("mail")
+    assert index_of(finder).puts() == ["files", "mail"]
+
+
+async def test_only_the_server_that_listed_something_new_is_taken_in_again():
+    finder, catalog = place()
+    await finder.search("file")
+    catalog.put("dev", "mail", listing({"paint_picture": "Paints a picture in oil."}))
+    assert await finder.search("paint a picture") == [tool("paint_picture", "mail")]
+    assert tool("send_mail", "mail") not in await finder.search("send a letter to somebody")
+    assert index_of(finder).puts() == ["files", "mail", "mail"]
+
+
+async def test_a_server_that_lists_for_the_first_time_is_found_from_then_on():
+    finder, catalog = place()
+    assert await finder.search("weather forecast") == []
+    catalog.put("dev", "late", listing({"forecast": "Tells the weather forecast of a place."}))
+    assert (await finder.search("weather forecast"))[0] == tool("forecast", "late")
+    assert index_of(finder).puts() == ["files", "mail", "late"]
+
+
+async def test_the_tools_of_a_server_that_cannot_be_reached_are_left_out_until_it_can():
+    finder, catalog = place()
+    await finder.search("file")
+    catalog.lose("dev", "files")
+    assert all(found.server == "mail" for found in await finder.search("read or delete a file"))
+    assert ("drop", "files", True) in index_of(finder).calls
+    catalog.put("dev", "files", listing(FILES))
+    assert (await finder.search("delete a file"))[0] == tool("delete_file")
+
+
+async def test_one_toolbox_is_searched_alone():
+    finder, catalog = place()
+    catalog.put("ops", "files", listing(FILES))
+    assert {found.toolbox for found in await finder.search("delete a file")} == {"dev", "ops"}
+    assert {found.toolbox for found in await finder.search("delete a file", "ops")} == {"ops"}
+
+
+async def test_no_more_are_found_than_are_shown():
+    finder, catalog = place()
+    catalog.put("dev", "late", listing({f"copy_{number}": "Copies a picture." for number in range(50)}))
+    assert len(await finder.search("copy a picture")) == DEFAULTS.matches
+
+
+async def test_few_tools_are_taken_in_at_once_and_many_beside_the_event_loop():
+    finder, catalog = place(index_inline_tools=4)
+    await finder.search("file")
+    assert all(is_here for _, _, is_here in index_of(finder).calls)
+    catalog.put("dev", "late", listing([f"t{number}" for number in range(5)]))
+    index_of(finder).calls.clear()
+    await finder.search("file")
+    assert [call for call in index_of(finder).calls if call[0] == "put"] == [("put", "late", False)]
+
+
+async def test_searches_at_once_take_each_server_in_once():
+    finder, _ = place(index_inline_tools=0)
+    Spied.gate.clear()
+    searches = [asyncio.ensure_future(finder.search("delete a file")) for _ in range(20)]
+    await settle(20)
+    Spied.gate.set()
+    results = await asyncio.gather(*searches)
+    assert {result[0] for result in results} == {tool("delete_file")}
+    assert sorted(index_of(finder).puts()) == ["files", "mail"]
+
+
+async def test_a_list_that_is_the_same_again_is_not_taken_in_again():
+    """A server that is read again by a check has usually nothing new; its tools need not be read again for that."""
+    finder, catalog = place()
+    await finder.search("file")
+    catalog.put("dev", "files", listing(FILES))
+    await finder.search("file")
+    assert index_of(finder).puts() == ["files", "mail"]

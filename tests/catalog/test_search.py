@@ -1,0 +1,527 @@
+"""Which tools fit a query: how well on real words, whether anything fits, and that an index stays what it should be."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import Raw
+
+from mcp_workbench.catalog import document
+from mcp_workbench.catalog.definition import Definition
+from mcp_workbench.catalog.search import Index
+from mcp_workbench.catalog.vocabulary import is_one_slip
+from mcp_workbench.identity import ToolIdentifier
+from mcp_workbench.limits import Limits
+
+ANYTHING = Limits(search_fit_least=0.0, search_tail_share=0.0)
+"""Everything that matches at all is shown."""
+
+TOOLS: dict[str, dict[str, tuple[str, str]]] = {
+    "files": {
+        "read_file": ("Read the complete contents of a file from disk.", "path head tail"),
+        "write_file": ("Create a new file or overwrite an existing one with new content.", "path content"),
+        "edit_file": ("Make line-based edits to a text file and return a diff.", "path edits dryRun"),
+        "list_directory": ("List the files and folders in a directory.", "path"),
+        "move_file": ("Move or rename files and directories.", "source destination"),
+        "search_files": ("Recursively find files whose names match a pattern.", "path pattern excludePatterns"),
+        "get_file_info": ("Size, times and permissions of a file or directory.", "path"),
+    },
+    "git": {
+        "git_status": ("Show the working tree status.", "repo_path"),
+        "git_commit": ("Record changes to the repository.", "repo_path message"),
+        "git_log": ("Show the commit logs.", "repo_path max_count"),
+        "git_diff": ("Show differences between branches or commits.", "repo_path target"),
+        "git_create_branch": ("Create a new branch from an optional base branch.", "repo_path branch_name"),
+        "git_checkout": ("Switch branches.", "repo_path branch_name"),
+    },
+    "github": {
+        "create_issue": ("Open a new issue in a GitHub repository.", "owner repo title body labels"),
+        "create_pull_request": ("Open a pull request from a branch.", "owner repo title head base"),
+        "merge_pull_request": ("Merge a pull request.", "owner repo pull_number"),
+        "search_code": ("Search for code across GitHub repositories.", "q sort"),
+        "fork_repository": ("Fork a repository to your account.", "owner repo"),
+    },
+    "calendar": {
+        "createEvent": ("Add an event to the calendar, with guests.", "title start end attendees location"),
+        "listEvents": ("List upcoming events in a time range.", "timeMin timeMax"),
+        "deleteEvent": ("Delete an event from the calendar.", "eventId"),
+        "findFreeTime": ("Find times at which all attendees are free.", "attendees duration"),
+    },
+    "mail": {
+        "send_email": ("Send an e-mail to one or more recipients.", "to cc subject body attachments"),
+        "search_inbox": ("Search messages in the mailbox by sender, subject or text.", "query folder"),
+        "mark_as_read": ("Mark a message as read.", "message_id"),
+    },
+    "weather": {
+        "get_forecast": ("Weather forecast for a location, up to ten days.", "latitude longitude days"),
+        "get_alerts": ("Active weather alerts for a state.", "state"),
+    },
+    "postgres": {
+        "query": ("Run a read-only SQL query against the database.", "sql"),
+        "list_tables": ("List the tables of a schema.", "schema"),
+        "describe_table": ("Columns, types and indexes of a table.", "table"),
+    },
+    "browser": {
+        "browser_navigate": ("Go to a URL.", "url"),
+        "browser_click": ("Click on an element of the web page.", "element ref"),
+        "browser_type": ("Type text into an editable element.", "element text submit"),
+        "browser_take_screenshot": ("Take a screenshot of the current page.", "filename fullPage"),
+    },
+    "slack": {
+        "post_message": ("Post a message to a channel.", "channel text thread_ts"),
+        "list_channels": ("List public channels of the workspace.", "cursor limit"),
+        "add_reaction": ("Add an emoji reaction to a message.", "channel timestamp reaction"),
+    },
+    "maps": {
+        "geocode": ("Turn an address into coordinates.", "address"),
+        "get_directions": ("Route between two places by car, bike or on foot.", "origin destination mode"),
+        "search_nearby": ("Find restaurants, shops and other places near a location.", "location radius type"),
+    },
+    "media": {
+        "transcribe_audio": ("Convert speech in an audio file to text.", "file language"),
+        "resize_image": ("Change the width and height of a picture.", "file width height"),
+    },
+    "money": {
+        "get_stock_price": ("Latest price of a stock by its ticker symbol.", "symbol"),
+        "convert_currency": ("Convert an amount between currencies at today's rate.", "amount from to"),
+    },
+}
+
+QUESTIONS = {
+    "show me what is in this text file": "read_file",
+    "save text to disk": "write_file",
+    "change a few lines in a file": "edit_file",
+    "what is in this folder": "list_directory",
+    "rename a file": "move_file",
+    "find files by name": "search_files",
+    "how big is this file": "get_file_info",
+    "commit my changes": "git_commit",
+    "history of commits": "git_log",
+    "compare two branches": "git_diff",
+    "make a new branch": "git_create_branch",
+    "switch to another branch": "git_checkout",
+    "report a bug on GitHub": "create_issue",
+    "open a PR": "create_pull_request",
+    "merge pull request 12": "merge_pull_request",
+    "search source code": "search_code",
+    "fork a repo": "fork_repository",
+    "schedule a meeting with Anna tomorrow at 10": "createEvent",
+    "what appointments do I have next week": "listEvents",
+    "cancel my appointment": "deleteEvent",
+    "when are we all free": "findFreeTime",
+    "send mail to bob@example.org": "send_email",
+    "look for messages from my landlord": "search_inbox",
+    "mark message as read": "mark_as_read",
+    "will it rain in Lisbon? weather for the next days": "get_forecast",
+    "storm alerts": "get_alerts",
+    "run SQL": "query",
+    "which tables are in the database": "list_tables",
+    "columns of a table": "describe_table",
+    "open a website": "browser_navigate",
+    "press the button on the page": "browser_click",
+    "fill in text in a form element": "browser_type",
+    "take a screen shot": "browser_take_screenshot",
+    "screenshoot of the page": "browser_take_screenshot",
+    "post to a channel": "post_message",
+    "list channels": "list_channels",
+    "react with an emoji": "add_reaction",
+    "coordinates of an address": "geocode",
+    "how do I get from the station to the hotel by bike, route": "get_directions",
+    "restaurants near me": "search_nearby",
+    "transcribe a recording": "transcribe_audio",
+    "make a photo smaller, resize": "resize_image",
+    "share price of ACME": "get_stock_price",
+    "exchange rate, euros to dollars, currency": "convert_currency",
+}
+
+NONSENSE = [
+    "asdfgh qwerty",
+    "what is the meaning of life",
+    "knit a sweater",
+    "lorem ipsum dolor sit amet",
+    "feed the cat",
+    "tell me a story about dragons",
+    "why is the sky blue",
+    "1234567",
+    "🙂🙃",
+    "天气",
+    "   ",
+    "\x00\x01",
+]
+
+
+def definition(name: str, description: str = "", parameters: str = "", **more: Any) -> Definition:
+    schema = {"type": "object", "properties": {part: {"type": "string"} for part in parameters.split()}}
+    whole = {"name": name, "description": description, "inputSchema": schema, **more}
+    return Definition(name, Raw(json.dumps(whole).encode()))
+
+
+def real(limits: Limits | None = None) -> Index:
+    index = Index(limits or Limits())
+    for server, tools in TOOLS.items():
+        index.put("work", server, [definition(name, *texts) for name, texts in tools.items()])
+    return index
+
+
+def index_of(*tools: Definition, limits: Limits = ANYTHING) -> Index:
+    index = Index(limits)
+    index.put("box", "server", tools)
+    return index
+
+
+def found(index: Index, query: str, most: int = 10, **where: Any) -> list[str]:
+    return [hit.identifier.tool for hit in index.search(query, most, **where)]
+
+
+# -- on real words
+
+
+def test_real_questions_find_their_tools():
+    index = real()
+    ranked = {question: found(index, question) for question in QUESTIONS}
+    first = [question for question, tool in QUESTIONS.items() if ranked[question][:1] != [tool]]
+    missed = [question for question, tool in QUESTIONS.items() if tool not in ranked[question][:5]]
+    assert len(first) <= 0.15 * len(QUESTIONS), {question: ranked[question][:3] for question in first}
+    assert len(missed) <= 1, {question: ranked[question] for question in missed}
+
+
+@pytest.mark.parametrize("query", NONSENSE)
+def test_nothing_is_found_for_what_no_tool_does(query: str):
+    assert real().search(query, 10) == []
+
+
+def test_a_search_for_one_thing_does_not_show_ten():
+    assert found(real(), "transcribe audio") == ["transcribe_audio"]
+
+
+def test_the_name_of_a_server_leads_to_its_tools():
+    hits = real().search("weather", 10)
+    assert {hit.identifier.server for hit in hits} == {"weather"}
+    assert len(hits) == 2
+
+
+def test_hits_come_best_first_and_at_most_so_many():
+    hits = real(ANYTHING).search("list files in a directory", 3)
+    assert len(hits) == 3
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+
+def test_a_hit_names_its_tool_in_full():
+    assert real().search("list channels", 1)[0].identifier == ToolIdentifier("work", "slack", "list_channels")
+
+
+# -- what is matched
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        definition("frobnicate"),
+        definition("getFrobnicateInfo"),
+        definition("t", "Will frobnicate it."),
+        definition("t", "", "frobnicate"),
+        definition("t", title="Frobnicate"),
+        definition("t", annotations={"title": "Frobnicate"}),
+        definition("t", inputSchema={"properties": {"a": {"description": "what to frobnicate"}}}),
+        definition("t", inputSchema={"properties": {"a": {"properties": {"frobnicate": {}}}}}),
+        definition("t", inputSchema={"properties": {"a": {"items": {"properties": {"frobnicate": {}}}}}}),
+    ],
+)
+def test_a_word_is_found_wherever_a_definition_has_it(tool: Definition):
+    index = index_of(tool, definition("other", "Does something else."))
+    assert found(index, "frobnicate") == [tool.name]
+
+
+def test_a_word_is_found_in_the_name_of_the_server_and_in_what_the_toolbox_is_about():
+    index = Index(ANYTHING)
+    index.put("box", "frobnicator", [definition("a")])
+    index.put("box", "plain", [definition("b")], about="All about plumbing")
+    assert found(index, "frobnicator") == ["a"]
+    assert found(index, "plumbing") == ["b"]
+
+
+def test_a_name_counts_more_than_a_description_and_that_more_than_what_the_toolbox_is_about():
+    index = Index(ANYTHING)
+    index.put("box", "one", [definition("a", "some words")], about="invoice")
+    index.put("box", "two", [definition("b", "an invoice")])
+    index.put("box", "three", [definition("invoice", "some words")])
+    assert found(index, "invoice") == ["invoice", "b", "a"]
+
+
+def test_rare_words_count_more_than_common_ones():
+    common = [definition(f"get_{letter}", "Gets a thing") for letter in "abcdefgh"]
+    index = index_of(*common, definition("pay_invoice", "Does it"))
+    assert found(index, "get an invoice")[0] == "pay_invoice"
+
+
+def test_words_that_stand_side_by_side_count_more():
+    index = index_of(definition("a", "Pull harder for each request"), definition("b", "Harder for each pull request"))
+    assert found(index, "pull request")[0] == "b"
+
+
+def test_tools_of_a_server_that_fits_come_first_among_equals():
+    index = Index(ANYTHING)
+    index.put("box", "alpha", [definition("run", "Start the engine"), definition("x", "Nothing")])
+    index.put("box", "beta", [definition("run", "Start the engine"), definition("y", "Stop the engine")])
+    assert index.search("start the engine", 1)[0].identifier.server == "beta"
+
+
+def test_a_name_that_was_asked_for_whole_comes_before_one_that_says_more():
+    index = index_of(definition("read_file_backwards"), definition("read_file"))
+    assert found(index, "read file") == ["read_file", "read_file_backwards"]
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("folder", "list_directory"),
+        ("remove it", "delete_row"),
+        ("picture", "resize_image"),
+        ("wether", "get_weather"),
+        ("screen shot", "take_screenshot"),
+        ("wordcloud", "make_word_cloud"),
+        ("kuber", "kubernetes_pods"),
+        ("github", "GitHub"),
+        ("git hub", "GitHub"),
+        ("deleting ROWS", "delete_row"),
+        ("天气", "查询天气"),
+        ("файлы", "читать_файл"),
+        ("cafe", "café_finder"),
+    ],
+)
+def test_other_forms_and_other_words_for_the_same_are_found(query: str, name: str):
+    index = index_of(definition(name), definition("zzz", "Something that has nothing to do with it."))
+    assert found(index, query) == [name]
+
+
+def test_a_word_that_was_said_counts_more_than_another_for_the_same():
+    index = index_of(definition("remove_row"), definition("delete_row"))
+    assert found(index, "delete row") == ["delete_row", "remove_row"]
+    assert found(index, "remove row") == ["remove_row", "delete_row"]
+
+
+def test_a_word_that_asks_more_than_it_names_counts_little():
+    index = index_of(definition("help_desk"), definition("invoice_desk"))
+    assert found(index, "help with an invoice")[0] == "invoice_desk"
+
+
+@pytest.mark.parametrize(
+    ("word", "other", "is_near"),
+    [
+        ("wether", "weather", True),
+        ("weatherr", "weather", True),
+        ("waether", "weather", True),
+        ("weatjer", "weather", True),
+        ("weather", "weather", False),
+        ("wethr", "weather", False),
+        ("weathre", "weather", True),
+        ("abcd", "dcba", False),
+        ("weathe", "weather", True),
+    ],
+)
+def test_one_slip_is_one_letter_or_two_exchanged(word: str, other: str, is_near: bool):  # noqa: FBT001 -- a table
+    assert is_one_slip(word, other) is is_near
+    assert is_one_slip(other, word) is is_near
+
+
+# -- toolboxes
+
+
+def test_a_search_in_a_toolbox_stays_there():
+    index = Index(ANYTHING)
+    index.put("one", "files", [definition("read_file")])
+    index.put("two", "files", [definition("read_file")])
+    assert [hit.identifier.toolbox for hit in index.search("read file", 10, toolbox="two")] == ["two"]
+    assert [hit.identifier.toolbox for hit in index.search("read file", 10)] == ["one", "two"]
+
+
+def test_a_toolbox_that_is_not_there_has_nothing():
+    assert real().search("read file", 10, toolbox="other") == []
+
+
+def test_an_empty_index_has_nothing():
+    assert Index().search("read file", 10) == []
+
+
+def test_a_small_toolbox_is_searched_whole_beside_large_ones():
+    index = Index(Limits(search_shortlist=5, search_candidates=5))
+    index.put("large", "files", [definition(f"read_file_{number}", "Reads a file") for number in range(50)])
+    index.put("small", "files", [definition("load_document", "Reads a file")])
+    assert found(index, "read file", toolbox="small") == ["load_document"]
+
+
+# -- kept current
+
+
+def test_what_a_server_lists_anew_replaces_what_it_had():
+    index = index_of(definition("old_thing"))
+    index.put("box", "server", [definition("new_thing")])
+    assert found(index, "thing") == ["new_thing"]
+    assert found(index, "old") == []
+
+
+def test_a_server_that_is_dropped_is_gone_and_dropping_it_again_is_nothing():
+    index = index_of(definition("thing"))
+    index.drop("box", "server")
+    index.drop("box", "server")
+    assert index.search("thing", 10) == []
+
+
+def test_only_the_tools_of_the_server_that_is_put_are_read(monkeypatch: pytest.MonkeyPatch):
+    index = real()
+    read: list[str] = []
+    reading = document.read
+    monkeypatch.setattr(document, "read", lambda tool, *rest: (read.append(tool.name), reading(tool, *rest))[1])
+    index.put("work", "weather", [definition("get_tides", "Times of high water.")])
+    index.drop("work", "money")
+    assert read == ["get_tides"]
+
+
+def test_what_was_taken_out_leaves_nothing_behind():
+    index = real()
+    for server in TOOLS:
+        index.drop("work", server)
+    vocabulary = index._vocabulary
+    assert index._rows == {}
+    assert vocabulary._terms == {}
+    assert vocabulary._marked == {}
+    assert vocabulary._beginnings == {}
+    assert sum(map(len, index._toolboxes.values())) == 0
+
+
+def test_marks_of_words_that_are_gone_are_used_again():
+    index = index_of(definition("alpha_beta"))
+    for word in ("gamma", "delta", "epsilon"):
+        index.put("box", "server", [definition(f"{word}_tool")])
+    assert max(map(ord, index._vocabulary._marked)) <= 5
+    assert found(index, "epsilon") == ["epsilon_tool"]
+
+
+WORDS = st.sampled_from(["read", "file", "send", "mail", "list", "git", "branch", "weather", "delete", "page"])
+TEXTS = st.lists(WORDS, max_size=6).map(" ".join)
+DEFINITIONS = st.builds(definition, st.lists(WORDS, min_size=1, max_size=3).map("_".join), TEXTS, TEXTS)
+PLACES = st.tuples(st.sampled_from(["one", "two"]), st.sampled_from(["a", "b", "c"]))
+STEPS = st.lists(st.tuples(PLACES, st.none() | st.lists(DEFINITIONS, max_size=4), TEXTS), max_size=8)
+
+
+@settings(max_examples=200)
+@given(STEPS, TEXTS, st.sampled_from([None, "one", "two"]), st.randoms())
+def test_an_index_that_was_kept_current_is_as_one_that_was_made_anew(steps: Any, query: str, toolbox: Any, chance: Any):
+    kept = Index(Limits(search_shortlist=4, search_candidates=3))
+    there: dict[Any, Any] = {}
+    for place, tools, about in steps:
+        if tools is None:
+            kept.drop(*place)
+            there.pop(place, None)
+        else:
+            kept.put(*place, tools, about=about)
+            there[place] = (tools, about)
+    places = list(there)
+    chance.shuffle(places)
+    made = Index(Limits(search_shortlist=4, search_candidates=3))
+    for place in places:
+        made.put(*place, there[place][0], about=there[place][1])
+    assert kept.search(query, 5, toolbox=toolbox) == made.search(query, 5, toolbox=toolbox)
+
+
+@given(STEPS, TEXTS, st.integers(0, 5))
+def test_what_is_found_is_there_once_in_order_and_not_too_much(steps: Any, query: str, most: int):
+    index = Index(ANYTHING)
+    there: dict[Any, set[str]] = {}
+    for place, tools, about in steps:
+        index.put(*place, tools or [], about=about)
+        there[place] = {tool.name for tool in tools or []}
+    hits = index.search(query, most)
+    assert len(hits) <= most
+    assert len({hit.identifier for hit in hits}) == len(hits)
+    assert all(hit.identifier.tool in there[hit.identifier.toolbox, hit.identifier.server] for hit in hits)
+    assert all(one.score >= two.score > 0 for one, two in pairwise(hits))
+
+
+# -- whatever comes
+
+
+@given(st.text())
+def test_any_query_is_answered(query: str):
+    index = index_of(definition("read_file", "Reads 天气 файл 🙂 café"))
+    assert all(hit.score > 0 for hit in index.search(query, 10))
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=10,
+)
+FIELDS = st.sampled_from(["name", "title", "description", "inputSchema", "annotations", "properties", "items", "type"])
+SHAPES = st.recursive(VALUES, lambda inner: st.dictionaries(FIELDS, inner, max_size=4), max_leaves=10)
+
+
+@given(SHAPES)
+def test_any_definition_can_be_put_and_is_found_by_its_name(value: Any):
+    tool = Definition("read_file", Raw(json.dumps(value).encode("utf-8", "surrogatepass")))
+    assert found(index_of(tool), "read file") == ["read_file"]
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", b"{", b"null", b"[1]", b'{"a":' * 5000 + b"1" + b"}" * 5000, b'{"title":"\\ud800"}']
+)
+def test_a_definition_that_can_not_be_read_is_found_by_its_name(raw: bytes):
+    assert found(index_of(Definition("read_file", Raw(raw))), "read file") == ["read_file"]
+
+
+@pytest.mark.parametrize("name", ["💥", "__", "...", "a" * 128, "\u200b"])
+def test_a_name_without_words_can_be_put(name: str):
+    index = index_of(definition(name, "Reads a file"))
+    assert found(index, "read file") == [name]
+
+
+def test_a_definition_is_read_no_further_than_it_may_be():
+    limits = Limits(search_text_length=50, search_parameters=2, search_fit_least=0.0)
+    far = definition("near", "word " * 20 + "farword", "one two three")
+    index = index_of(far, limits=limits)
+    assert found(index, "farword") == []
+    assert found(index, "three") == []
+    assert found(index, "two") == ["near"]
+
+
+def test_a_query_is_read_no_further_than_it_may_be():
+    index = index_of(definition("read_file"), limits=Limits(query_length=20, search_fit_least=0.0))
+    assert found(index, "read" + " " * 40 + "nothing") == ["read_file"]
+    assert found(index, " " * 40 + "read") == []
+    index = index_of(definition("read_file"), limits=Limits(search_words=2, search_fit_least=0.0))
+    assert found(index, "zebra giraffe read") == []
+
+
+def test_new_words_beyond_the_bound_are_not_taken_in_and_nothing_breaks():
+    index = index_of(definition("alpha_beta"), definition("gamma_alpha"), limits=Limits(search_vocabulary=2))
+    assert sorted(found(index, "alpha")) == ["alpha_beta", "gamma_alpha"]
+    index.drop("box", "server")
+    assert index._vocabulary._terms == {}
+
+
+@pytest.mark.parametrize(
+    "query", ["x" * 100_000, "read " * 20_000, "🙂" * 50_000, "é" * 100_000, "天" * 100_000, "\n" * 10**5]
+)
+def test_a_huge_query_is_answered(query: str):
+    assert len(real().search(query, 10)) <= 10
+
+
+def test_huge_definitions_are_put():
+    index = Index()
+    many = {f"parameter{number}": {"description": "x " * 5} for number in range(100_000)}
+    whole = {"name": "many", "inputSchema": {"properties": many}}
+    index.put("box", "many", [Definition("many", Raw(json.dumps(whole).encode()))])
+    index.put("box", "long", [definition("long", "read the file " * 20_000)])
+    assert found(index, "read file") == ["long"]
+    assert len(index._vocabulary._terms) < 1000
+
+
+def test_many_tools_that_say_the_same_are_told_apart_by_their_names():
+    names = [f"tool{number:04}" for number in range(1000)]
+    index = index_of(*(definition(name, "Reads a file") for name in reversed(names)), limits=Limits())
+    assert found(index, "reads a file") == names[:10]
