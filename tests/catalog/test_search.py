@@ -148,6 +148,7 @@ NONSENSE = [
     "tell me a story about dragons",
     "why is the sky blue",
     "1234567",
+    "zebras, giraffes, elephants, unicorns, dragons and griffins chase a cursor",
     "🙂🙃",
     "天气",
     "   ",
@@ -197,6 +198,56 @@ def test_nothing_is_found_for_what_no_tool_does(query: str):
 
 def test_a_search_for_one_thing_does_not_show_ten():
     assert found(real(), "transcribe audio") == ["transcribe_audio"]
+
+
+@pytest.mark.parametrize(("share", "shown"), [(0.0, 2), (0.9, 1)])
+def test_what_is_far_behind_the_first_is_not_shown(share: float, shown: int):
+    tools = [definition("transcribe_audio"), definition("play", "Plays a song, a noise or any other kind of audio")]
+    assert len(found(index_of(*tools, limits=Limits(search_tail_share=share)), "transcribe audio")) == shown
+
+
+def test_a_word_that_no_tool_has_does_not_make_the_others_worthless():
+    index = index_of(definition("read_file"), definition("delete_file"), limits=Limits())
+    assert found(index, "file report") != []
+
+
+# -- many matches
+
+
+def test_rare_words_are_looked_at_first_where_not_all_can_be():
+    tools = [definition(f"get_{letter}") for letter in "abcdefghij"]
+    index = index_of(*tools, definition("zebra"), limits=Limits(search_matches=5))
+    assert found(index, "get a zebra")[0] == "zebra"
+
+
+def test_words_that_count_little_rank_what_was_found():
+    others = [definition(f"get_{letter}") for letter in "abcdefghij"]
+    zebras = [definition("zebra"), definition("zebra_get"), definition("z", "A house, a tree and then a zebra")]
+    index = index_of(*others, *zebras, limits=Limits(search_shortlist=2, search_late_share=0.9))
+    assert found(index, "get the zebra")[:2] == ["zebra_get", "zebra"]
+
+
+def test_words_that_count_little_bring_in_tools_where_there_are_few():
+    tools = [definition("get_a"), definition("get_b"), definition("zebra")]
+    limits = Limits(search_late_share=0.9, search_tail_share=0.0)
+    assert sorted(found(index_of(*tools, limits=limits), "get a zebra")) == ["get_a", "get_b", "zebra"]
+
+
+def test_no_more_are_compared_closely_than_may_be_even_where_all_are_equal():
+    index = index_of(*(definition(f"tool_{letter}", "Reads") for letter in "jihgfedcba"))
+    kept = index._largest(dict.fromkeys(index._rows, 1.0), 3)
+    assert sorted(index._rows[number].identifier.tool for number in kept) == ["tool_a", "tool_b", "tool_c"]
+
+
+def test_equal_tools_stand_in_the_order_of_their_names():
+    index = index_of(*(definition(f"tool_{letter}", "Reads a file") for letter in "cab"))
+    assert found(index, "reads a file") == ["tool_a", "tool_b", "tool_c"]
+
+
+def test_words_are_not_guessed_among_too_many():
+    tools = [definition("weather"), definition("webcam"), definition("wedding")]
+    assert found(index_of(*tools, limits=Limits(search_guess_candidates=3)), "wether") == ["weather"]
+    assert found(index_of(*tools, limits=Limits(search_guess_candidates=2)), "wether") == []
 
 
 def test_the_name_of_a_server_leads_to_its_tools():
@@ -276,6 +327,13 @@ def test_a_name_that_was_asked_for_whole_comes_before_one_that_says_more():
     assert found(index, "read file") == ["read_file", "read_file_backwards"]
 
 
+@pytest.mark.parametrize(("weight", "first"), [(0.0, "postman"), (10.0, "mail")])
+def test_how_much_a_whole_name_counts_is_as_it_is_weighed(weight: float, first: str):
+    limits = Limits(search_name_cover_weight=weight, search_tail_share=0.0)
+    said = definition("postman", "Mail a letter. Letters are mailed.")
+    assert found(index_of(said, definition("mail", "Nothing of this"), limits=limits), "mail letter")[0] == first
+
+
 @pytest.mark.parametrize(
     ("query", "name"),
     [
@@ -284,6 +342,8 @@ def test_a_name_that_was_asked_for_whole_comes_before_one_that_says_more():
         ("picture", "resize_image"),
         ("wether", "get_weather"),
         ("screen shot", "take_screenshot"),
+        ("web hook", "add_webhooks"),
+        ("12 34", "code_1234"),
         ("wordcloud", "make_word_cloud"),
         ("kuber", "kubernetes_pods"),
         ("github", "GitHub"),
@@ -412,7 +472,8 @@ STEPS = st.lists(st.tuples(PLACES, st.none() | st.lists(DEFINITIONS, max_size=4)
 @settings(max_examples=200)
 @given(STEPS, TEXTS, st.sampled_from([None, "one", "two"]), st.randoms())
 def test_an_index_that_was_kept_current_is_as_one_that_was_made_anew(steps: Any, query: str, toolbox: Any, chance: Any):
-    kept = Index(Limits(search_shortlist=4, search_candidates=3))
+    limits = Limits(search_shortlist=4, search_candidates=3, search_tools_least=1, search_fit_least=0.1)
+    kept = Index(limits)
     there: dict[Any, Any] = {}
     for place, tools, about in steps:
         if tools is None:
@@ -423,7 +484,7 @@ def test_an_index_that_was_kept_current_is_as_one_that_was_made_anew(steps: Any,
             there[place] = (tools, about)
     places = list(there)
     chance.shuffle(places)
-    made = Index(Limits(search_shortlist=4, search_candidates=3))
+    made = Index(limits)
     for place in places:
         made.put(*place, there[place][0], about=there[place][1])
     assert kept.search(query, 5, toolbox=toolbox) == made.search(query, 5, toolbox=toolbox)
@@ -500,6 +561,7 @@ def test_a_query_is_read_no_further_than_it_may_be():
 def test_new_words_beyond_the_bound_are_not_taken_in_and_nothing_breaks():
     index = index_of(definition("alpha_beta"), definition("gamma_alpha"), limits=Limits(search_vocabulary=2))
     assert sorted(found(index, "alpha")) == ["alpha_beta", "gamma_alpha"]
+    assert len(index._vocabulary._terms) == 2
     index.drop("box", "server")
     assert index._vocabulary._terms == {}
 

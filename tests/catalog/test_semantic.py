@@ -104,7 +104,12 @@ def test_a_search_by_meaning_stays_in_its_toolbox():
 
 def test_what_is_dropped_or_replaced_is_not_found_by_its_meaning():
     index = index_of(definition("groom", "feline"))
+    assert found(index, "kitten") == ["groom"]
     index.put("box", "server", [definition("pay", "invoice")])
+    assert found(index, "kitten") == []
+    index.put("box", "other", [definition("brush", "feline")])
+    assert found(index, "kitten") == ["brush"]
+    index.drop("box", "other")
     assert found(index, "kitten") == []
     index.drop("box", "server")
     index.drop("box", "server")

@@ -136,6 +136,11 @@ def test_data_is_not_taken_for_words():
     assert words("decode " + "iVBORw0KGgo/AAAN+" * 1000 + " please now") == [stem("decode")]
 
 
+@pytest.mark.parametrize("letter", ["e", "é", "ж", "ß", "\ufdfa", "天", "א"])
+def test_no_word_is_longer_than_one_may_be(letter: str):
+    assert all(len(word) <= DEFAULTS.search_word_length for word in words(letter * 1000))
+
+
 def test_a_long_name_is_no_data():
     assert words("a_very_" * 20 + "long_name")[-2:] == ["long", "name"]
 

@@ -44,9 +44,9 @@ def words(text: str) -> list[str]:
 
 def pieces(text: str) -> list[str]:
     """All words of a text in its order, as they stand but for case and accents."""
-    text = _DATA.sub(" ", text)
+    folded = text if text.isascii() else _fold(text)
     found: list[str] = []
-    for piece in _PIECE.findall(text if text.isascii() else _fold(text)):
+    for piece in _PIECE.findall(_DATA.sub(" ", folded)):
         if not piece.isascii():
             found += _characters(piece.casefold())
         elif piece.islower() and piece.isalpha():
