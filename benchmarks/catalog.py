@@ -30,6 +30,10 @@ SHAPES = ((1, 20), (10, 20), (50, 20), (50, 1), (50, 100))
 ANSWER_SECONDS = 120.0
 SETTLE_SECONDS = 0.5
 """A client's model thinks longer than this before its first call; the workbench loads what that needs meanwhile."""
+COLUMNS = (
+    "servers x tools", "cold, ms", "processes", "warm, ms", "processes", "warm at once, ms", "again, ms", "warm / cold",
+    "first response, s", "answer, bytes",
+)  # fmt: skip
 DEFAULT_RESULTS = programs.HERE / "results" / "catalog.json"
 
 
@@ -138,9 +142,8 @@ def middle(openings: list[Opening]) -> Opening:
 
 def table(rows: list[Row]) -> str:
     lines = [
-        "| servers x tools | cold, ms | processes | warm, ms | processes | warm at once, ms | again, ms | warm / cold "
-        "| first response, s | answer, bytes |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        f"| {' | '.join(COLUMNS)} |",
+        f"|{'---|' * len(COLUMNS)}",
     ]
     for row in rows:
         cells = (

@@ -326,7 +326,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     brief_length: int = 160
     """Characters of a first sentence: two lines on a terminal; a sentence that is longer is a list."""
 
-    # -- tokens, estimated from bytes: fitted to lie above the count of a tokenizer, together (see `catalog/budget.py`)
+    # -- tokens, estimated from bytes: fitted to lie above the count of a tokenizer, together (see `budget.py`)
     token_letter: float = 0.163
     """What a small letter costs: words of six letters are one token, and rare ones are cut into pieces."""
     token_capital: float = 0.765

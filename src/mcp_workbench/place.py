@@ -17,10 +17,11 @@ import msgspec
 from msgspec import Raw
 
 from mcp_workbench import observe
-from mcp_workbench.catalog import links, render
+from mcp_workbench.catalog import links
 from mcp_workbench.catalog.definition import Definition
 from mcp_workbench.catalog.items import Item
-from mcp_workbench.catalog.memory import Memory
+from mcp_workbench.catalog.memory.records import Memory
+from mcp_workbench.catalog.rendering import render
 from mcp_workbench.catalog.snapshot import Catalog, ServerTools, Withheld
 from mcp_workbench.config.model import Config, ServerConfig, ToolboxConfig
 from mcp_workbench.connections.base import explained
@@ -50,7 +51,7 @@ from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import Params
 
 if TYPE_CHECKING:
-    from mcp_workbench.catalog.finder import Finder
+    from mcp_workbench.catalog.search.finder import Finder
 
 T = TypeVar("T")
 _MAY_BE_GONE = (jsonrpc.METHOD_NOT_FOUND, jsonrpc.INVALID_PARAMS)
@@ -149,7 +150,7 @@ class Place:
     async def search(self, query: str, toolbox: str | None = None) -> list[Found]:
         """The tools that fit a query, best first, of what is known; of one toolbox, or of all."""
         if self._finder is None:
-            from mcp_workbench.catalog.finder import Finder  # noqa: PLC0415 -- only a search needs it
+            from mcp_workbench.catalog.search.finder import Finder  # noqa: PLC0415 -- only a search needs it
 
             self._finder = Finder(self._config, self.catalog, self._limits)
         hits = await self._finder.search(query, toolbox)

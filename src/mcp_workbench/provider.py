@@ -14,10 +14,10 @@ from msgspec import Raw
 
 from mcp_workbench import observe
 from mcp_workbench.catalog.items import Item, take_items
-from mcp_workbench.catalog.memory import Record
+from mcp_workbench.catalog.memory.records import Record
+from mcp_workbench.catalog.memory.store import Entry
+from mcp_workbench.catalog.memory.store import Kind as ListKind
 from mcp_workbench.catalog.snapshot import Catalog, ServerTools, take_listing
-from mcp_workbench.catalog.store import Entry
-from mcp_workbench.catalog.store import Kind as ListKind
 from mcp_workbench.config.model import ServerConfig
 from mcp_workbench.connections.connection import Connection
 from mcp_workbench.connections.health import Health

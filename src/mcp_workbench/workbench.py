@@ -23,7 +23,7 @@ from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import LIBRARY, Caller, Key
 
 if TYPE_CHECKING:
-    from mcp_workbench.catalog.memory import Memory
+    from mcp_workbench.catalog.memory.records import Memory
     from mcp_workbench.connections.health import Health
     from mcp_workbench.connections.processes import Processes
     from mcp_workbench.place import Opened, Place
@@ -194,7 +194,7 @@ class Workbench:
 
     def _remembering(self) -> Memory:
         if self._memory is None:
-            from mcp_workbench.catalog.memory import Memory  # noqa: PLC0415 -- as above
+            from mcp_workbench.catalog.memory.records import Memory  # noqa: PLC0415 -- as above
 
             self._memory = Memory(self.config, self.limits)
         return self._memory

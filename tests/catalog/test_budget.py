@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_workbench.catalog.budget import estimate
+from mcp_workbench.catalog.rendering.budget import estimate
 
 RECORDED: list[dict[str, Any]] = [
     json.loads(line) for line in Path(__file__).with_name("token_counts.jsonl").read_text(encoding="utf-8").splitlines()

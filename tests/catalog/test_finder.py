@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from mcp_workbench.catalog import finder as module
-from mcp_workbench.catalog.finder import Finder
-from mcp_workbench.catalog.search import Index
+from mcp_workbench.catalog.search import finder as module
+from mcp_workbench.catalog.search.finder import Finder
+from mcp_workbench.catalog.search.index import Index
 from mcp_workbench.catalog.snapshot import Catalog, ServerTools, take_listing
 from mcp_workbench.identity import ToolIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits

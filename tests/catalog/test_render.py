@@ -9,7 +9,7 @@ import pytest
 from msgspec import Raw
 
 from mcp_workbench.catalog.definition import Definition
-from mcp_workbench.catalog.render import entry, native
+from mcp_workbench.catalog.rendering.render import entry, native
 from mcp_workbench.identity import ToolIdentifier
 
 TOOL = ToolIdentifier("dev", "fs", "read_file")

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from mcp_workbench.catalog import document
 from mcp_workbench.catalog.definition import Definition
-from mcp_workbench.catalog.search import Index
-from mcp_workbench.catalog.vocabulary import is_one_slip
+from mcp_workbench.catalog.search import document
+from mcp_workbench.catalog.search.index import Index
+from mcp_workbench.catalog.search.vocabulary import is_one_slip
 from mcp_workbench.identity import ToolIdentifier
 from mcp_workbench.limits import Limits
 
@@ -482,6 +482,7 @@ def test_an_index_that_was_kept_current_is_as_one_that_was_made_anew(steps: Any,
         else:
             kept.put(*place, tools, about=about)
             there[place] = (tools, about)
+        kept.search(query, 5)
     places = list(there)
     chance.shuffle(places)
     made = Index(limits)

@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from mcp_workbench.catalog import semantic
 from mcp_workbench.catalog.definition import Definition
-from mcp_workbench.catalog.search import Index
+from mcp_workbench.catalog.search import semantic
+from mcp_workbench.catalog.search.index import Index
+from mcp_workbench.catalog.search.meanings import Meanings
+from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 
 TOPICS = {"feline": 0, "cat": 0, "kitten": 0, "invoice": 1, "bill": 1, "rocket": 2, "spaceship": 2}
@@ -114,6 +116,15 @@ def test_what_is_dropped_or_replaced_is_not_found_by_its_meaning():
     index.drop("box", "server")
     index.drop("box", "server")
     assert found(index, "bill") == []
+
+
+def test_what_is_put_in_the_place_of_something_is_all_that_is_there():
+    meanings, server = Meanings(Topics()), ServerIdentifier("box", "server")
+    meanings.put(server, range(2), ["feline", "invoice"])
+    assert meanings.near("kitten", None) == {0: 1.0}
+    meanings.put(server, range(2, 4), ["rocket", "feline"])
+    assert meanings.near("kitten", None) == {3: 1.0}
+    assert meanings.near("kitten", "other") == {}
 
 
 def test_only_what_is_put_is_embedded_and_only_as_far_as_it_is_read():

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from mcp_workbench.catalog.definition import Definition
-from mcp_workbench.catalog.signature import brief, entry, signature
+from mcp_workbench.catalog.rendering.signature import brief, entry, signature
 from mcp_workbench.identity import ToolIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
 from tests.catalog.signature_reader import Fact, Reader, value_of

@@ -22,11 +22,11 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from mcp_workbench import observe
-from mcp_workbench.catalog import private
-from mcp_workbench.catalog.database import Database
-from mcp_workbench.catalog.entry import Damaged
-from mcp_workbench.catalog.store import Entry, Store, fingerprint, store_path
-from mcp_workbench.catalog.tables import Tables
+from mcp_workbench.catalog.memory import private
+from mcp_workbench.catalog.memory.database import Database
+from mcp_workbench.catalog.memory.entry import Damaged
+from mcp_workbench.catalog.memory.store import Entry, Store, fingerprint, store_path
+from mcp_workbench.catalog.memory.tables import Tables
 from mcp_workbench.limits import Limits
 
 AT_ONCE = Limits(store_rest_seconds=0.0, store_busy_seconds=0.05, store_prune_every=1)
@@ -784,7 +784,7 @@ def test_a_path_with_signs_that_mean_something_in_an_address_is_taken_as_it_is(t
 
 def test_a_python_without_sqlite_does_without(path: Path, warnings: list[str], monkeypatch: pytest.MonkeyPatch):
     for module in ("tables", "database"):
-        monkeypatch.delitem(sys.modules, f"mcp_workbench.catalog.{module}", raising=False)
+        monkeypatch.delitem(sys.modules, f"mcp_workbench.catalog.memory.{module}", raising=False)
     monkeypatch.setitem(sys.modules, "sqlite3", None)
     assert "this Python was built without SQLite" in refused(path, warnings)
 
@@ -792,7 +792,7 @@ def test_a_python_without_sqlite_does_without(path: Path, warnings: list[str], m
 READS = """
     import os, resource, sys
     from msgspec import Raw
-    from mcp_workbench.catalog.store import Entry, Store, fingerprint
+    from mcp_workbench.catalog.memory.store import Entry, Store, fingerprint
     from mcp_workbench.limits import Limits
 
     def entry(*items):
@@ -825,7 +825,7 @@ def ended(process: subprocess.Popen[str]) -> tuple[str, list[str]]:
 
 
 ASKS = """
-    import mcp_workbench.catalog.tables  # now: this user may not be allowed to read it
+    import mcp_workbench.catalog.memory.tables  # now: this user may not be allowed to read it
     os.setuid(int(rest[0]))
     store = Store.open(path, LIMITS)
     for _ in range(2):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_workbench.catalog.words import pieces, stem, words
+from mcp_workbench.catalog.search.words import pieces, stem, words
 from mcp_workbench.limits import DEFAULTS
 
 

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from mcp_workbench import load_config, observe
-from mcp_workbench.catalog.budget import estimate
+from mcp_workbench.catalog.rendering.budget import estimate
 from mcp_workbench.cli import tokens as module
 from mcp_workbench.cli.app import app
 from mcp_workbench.surfaces.wording import definitions, instructions

@@ -166,16 +166,16 @@ def test_the_first_answer_waits_for_nothing_of_the_store(tmp_path: Path):
 def test_before_a_search_neither_the_ranker_nor_a_tokenizer_is_loaded(tmp_path: Path):
     modules, _ = modules_after(tmp_path, ("initialize", HELLO), ("tools/list", {}))
     assert not names_of(modules) & {"bpe_openai", "tiktoken", "numpy", "wordllama"}
-    assert "mcp_workbench.catalog.search" not in modules
+    assert "mcp_workbench.catalog.search.index" not in modules
 
 
 def test_an_open_loads_the_store_a_search_the_ranker_and_neither_a_tokenizer(tmp_path: Path):
     opening = {"name": "open_toolbox", "arguments": {"toolbox": "dev"}}
     modules, _ = modules_after(tmp_path, ("initialize", HELLO), ("tools/call", opening))
     assert "sqlite3" in names_of(modules)
-    assert "mcp_workbench.catalog.search" not in modules
+    assert "mcp_workbench.catalog.search.index" not in modules
     opening["arguments"] = {"toolbox": "dev", "query": "echo", "detail": "signature"}
     modules, answers = modules_after(tmp_path, ("initialize", HELLO), ("tools/call", opening))
-    assert "mcp_workbench.catalog.search" in modules
+    assert "mcp_workbench.catalog.search.index" in modules
     assert '"signature' in json.dumps(answers)
     assert not names_of(modules) & {"bpe_openai", "tiktoken", "numpy", "wordllama"}

@@ -12,8 +12,8 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from mcp_workbench.catalog import render, signature
 from mcp_workbench.catalog.definition import Definition
+from mcp_workbench.catalog.rendering import render, signature
 from mcp_workbench.catalog.snapshot import Withheld
 from mcp_workbench.errors import ConnectFailed, SpawnFailed
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier

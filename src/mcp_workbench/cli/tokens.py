@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import click
 
-from mcp_workbench.catalog import signature
-from mcp_workbench.catalog.budget import estimate
+from mcp_workbench.catalog.rendering import signature
+from mcp_workbench.catalog.rendering.budget import estimate
 from mcp_workbench.cli.chosen import chosen, refuse
 from mcp_workbench.config.model import Config
 from mcp_workbench.errors import ConfigError, ToolboxFailed

@@ -7,6 +7,7 @@ does not read is not read from. It exits 0 at the end of input, 128 + n by signa
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import signal
@@ -76,12 +77,11 @@ async def _serve(streams: tuple[int, int], config: Config, view: View, greeting:
 
 def _load_the_rest() -> None:
     """Load what the first call will need, while the client reads its first answer and its model thinks."""
-    from mcp_workbench import place  # noqa: PLC0415
-    from mcp_workbench.catalog import memory, tables  # noqa: PLC0415
-    from mcp_workbench.connections import health  # noqa: PLC0415
-    from mcp_workbench.surfaces import answers  # noqa: PLC0415
+    from importlib import import_module  # noqa: PLC0415
 
-    del place, memory, tables, health, answers
+    for name in ("place", "catalog.memory.records", "catalog.memory.tables", "connections.health", "surfaces.answers"):
+        with contextlib.suppress(ImportError):  # a Python without SQLite; who needs the module is told
+            import_module(f"mcp_workbench.{name}")
 
 
 def _on_signal(number: int, handle: Callable[[int], None]) -> None:

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from msgspec import Raw
 
-from mcp_workbench.catalog import render, signature
-from mcp_workbench.catalog.budget import estimate
 from mcp_workbench.catalog.definition import Definition
+from mcp_workbench.catalog.rendering import render, signature
+from mcp_workbench.catalog.rendering.budget import estimate
 from mcp_workbench.identity import EVERY_TOOLBOX, ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.place import Found, Matches, Opened

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from msgspec import Raw
 
-from mcp_workbench.catalog import render
+from mcp_workbench.catalog.rendering import render
 from mcp_workbench.config.model import Config
 from mcp_workbench.errors import CallFailed, ConnectFailed, RequestError, UnknownToolName, WorkbenchError
 from mcp_workbench.identity import NameTable, ToolIdentifier, has_joined_form, joined_name, tools_once_named

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
-from mcp_workbench.catalog import render
 from mcp_workbench.catalog.items import Item
+from mcp_workbench.catalog.rendering import render
 from mcp_workbench.identity import PromptIdentifier, ServerIdentifier, joined_name, native_names
 from mcp_workbench.nearest import nearest_or_known
 from mcp_workbench.shown import shown

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
-from mcp_workbench.catalog import render
+from mcp_workbench.catalog.rendering import render
 from mcp_workbench.errors import Fault, ServerRefused, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import DEFAULTS

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from mcp_workbench.catalog import render
+from mcp_workbench.catalog.rendering import render
 from mcp_workbench.errors import CallFailed, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier, native_names
 from mcp_workbench.nearest import nearest_or_known

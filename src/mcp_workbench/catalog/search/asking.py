@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
-from mcp_workbench.catalog.lexicon import GROUPS, WEAK
-from mcp_workbench.catalog.vocabulary import Term, Vocabulary
-from mcp_workbench.catalog.words import stem, words
+from mcp_workbench.catalog.search.lexicon import GROUPS, WEAK
+from mcp_workbench.catalog.search.vocabulary import Term, Vocabulary
+from mcp_workbench.catalog.search.words import stem, words
 from mcp_workbench.limits import Limits
 
 

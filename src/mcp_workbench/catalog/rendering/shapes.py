@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from mcp_workbench.catalog import notes, schemas
-from mcp_workbench.catalog.notes import SEE_SCHEMA, Schema
-from mcp_workbench.catalog.references import KEYWORDS, Names, References
+from mcp_workbench.catalog.rendering import notes, schemas
+from mcp_workbench.catalog.rendering.notes import SEE_SCHEMA, Schema
+from mcp_workbench.catalog.rendering.references import KEYWORDS, Names, References
 
 _ATOM, _BOTH, _EITHER = range(3)
 """How a type holds together: as one piece, by `&`, by `|`."""

@@ -23,15 +23,15 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from msgspec import Raw
 
-from mcp_workbench.catalog import private
-from mcp_workbench.catalog.entry import Damaged, Entry, Kind, fingerprint
-from mcp_workbench.catalog.private import Identity, Unusable
-from mcp_workbench.catalog.stamp import declared_digest
+from mcp_workbench.catalog.memory import private
+from mcp_workbench.catalog.memory.entry import Damaged, Entry, Kind, fingerprint
+from mcp_workbench.catalog.memory.private import Identity, Unusable
+from mcp_workbench.catalog.memory.stamp import declared_digest
 from mcp_workbench.config.locate import FOLDER_NAME
 from mcp_workbench.limits import DEFAULTS, Limits
 
 if TYPE_CHECKING:
-    from mcp_workbench.catalog.tables import Tables
+    from mcp_workbench.catalog.memory.tables import Tables
 
 __all__ = ["Entry", "Kind", "Store", "fingerprint", "store_path"]
 
@@ -151,7 +151,7 @@ class Store:
             self._let_go()
         if self._tables is None:
             try:
-                from mcp_workbench.catalog.tables import Tables  # noqa: PLC0415 -- there are Pythons without SQLite
+                from mcp_workbench.catalog.memory.tables import Tables  # noqa: PLC0415 -- there are Pythons without SQLite
             except ImportError:
                 raise Unusable("this Python was built without SQLite") from None
             self._identity = _made(self._path)
@@ -166,7 +166,7 @@ class Store:
 
     def _rebuild(self, damage: Damaged) -> None:
         """Remove a file that is of no use. Raises `Unusable` or `OSError` where it can't or must not be removed."""
-        from mcp_workbench.catalog.tables import is_store  # noqa: PLC0415 -- it was imported to find the damage
+        from mcp_workbench.catalog.memory.tables import is_store  # noqa: PLC0415 -- it was imported to find the damage
 
         self._let_go()
         if self._times_rebuilt >= self._limits.store_tries:

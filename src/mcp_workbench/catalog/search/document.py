@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from mcp_workbench.catalog.definition import Definition
-from mcp_workbench.catalog.words import pieces, words
+from mcp_workbench.catalog.search.words import pieces, words
 from mcp_workbench.limits import Limits
 
 

@@ -11,7 +11,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from mcp_workbench.catalog.lexicon import STOP
+from mcp_workbench.catalog.search.lexicon import STOP
 from mcp_workbench.limits import DEFAULTS
 
 _DATA = re.compile(rf"[!-~]{{{DEFAULTS.search_word_length},}}")

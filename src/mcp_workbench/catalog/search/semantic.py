@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from mcp_workbench.catalog.meanings import Embedder, Vectors
+from mcp_workbench.catalog.search.meanings import Embedder, Vectors
 from mcp_workbench.limits import DEFAULTS, Limits
 
 __all__ = ["Embedder", "StaticEmbedder", "Unavailable", "load"]

@@ -16,9 +16,9 @@ import msgspec
 from msgspec import Raw
 
 from mcp_workbench import observe
-from mcp_workbench.catalog.stamp import Stamps, declared_digest, load_key
-from mcp_workbench.catalog.store import Entry, Kind, Store, fingerprint, store_path
-from mcp_workbench.catalog.veil import Veil
+from mcp_workbench.catalog.memory.stamp import Stamps, declared_digest, load_key
+from mcp_workbench.catalog.memory.store import Entry, Kind, Store, fingerprint, store_path
+from mcp_workbench.catalog.memory.veil import Veil
 from mcp_workbench.config.model import NO_STORE, Config, Refresh, ServerConfig
 from mcp_workbench.limits import Limits
 

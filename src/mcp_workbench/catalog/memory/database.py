@@ -21,8 +21,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from mcp_workbench.catalog.entry import Damaged
-from mcp_workbench.catalog.private import Busy, Unusable, read
+from mcp_workbench.catalog.memory.entry import Damaged
+from mcp_workbench.catalog.memory.private import Busy, Unusable, read
 from mcp_workbench.limits import Limits
 
 APPLICATION: Final = 0x4D435057

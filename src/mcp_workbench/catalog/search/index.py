@@ -14,12 +14,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from mcp_workbench.catalog import document
-from mcp_workbench.catalog.asking import Asked, Reader
 from mcp_workbench.catalog.definition import Definition
-from mcp_workbench.catalog.document import Document
-from mcp_workbench.catalog.meanings import Embedder, Meanings
-from mcp_workbench.catalog.vocabulary import GAP, Vocabulary
+from mcp_workbench.catalog.search import document
+from mcp_workbench.catalog.search.asking import Asked, Reader
+from mcp_workbench.catalog.search.document import Document
+from mcp_workbench.catalog.search.meanings import Embedder, Meanings
+from mcp_workbench.catalog.search.vocabulary import GAP, Vocabulary
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
 

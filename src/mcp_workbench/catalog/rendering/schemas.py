@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeGuard, cast
 
-from mcp_workbench.catalog.notes import CONSTRAINTS, Schema
-from mcp_workbench.catalog.references import KEYWORDS
+from mcp_workbench.catalog.rendering.notes import CONSTRAINTS, Schema
+from mcp_workbench.catalog.rendering.references import KEYWORDS
 from mcp_workbench.limits import DEFAULTS
 
 UNIONS = ("anyOf", "oneOf")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 from urllib.parse import unquote
 
-from mcp_workbench.catalog.notes import Schema
+from mcp_workbench.catalog.rendering.notes import Schema
 from mcp_workbench.limits import Limits
 
 KEYWORDS = ("$ref", "$dynamicRef", "$recursiveRef")

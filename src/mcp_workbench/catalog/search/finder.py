@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 
 from mcp_workbench import observe
-from mcp_workbench.catalog.meanings import Embedder
-from mcp_workbench.catalog.search import Index
+from mcp_workbench.catalog.search.index import Index
+from mcp_workbench.catalog.search.meanings import Embedder
 from mcp_workbench.catalog.snapshot import Catalog, ServerTools
 from mcp_workbench.config.model import Config
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
@@ -53,7 +53,7 @@ class Finder:
         """What compares meanings, where the configuration asks for it. Without it words alone are searched."""
         if not self._config.catalog.semantic:
             return None
-        from mcp_workbench.catalog import semantic  # noqa: PLC0415 -- an extra that few have
+        from mcp_workbench.catalog.search import semantic  # noqa: PLC0415 -- an extra that few have
 
         try:
             return await asyncio.to_thread(semantic.load, self._limits)

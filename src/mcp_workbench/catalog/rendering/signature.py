@@ -15,11 +15,11 @@ import re
 
 from msgspec import Raw
 
-from mcp_workbench.catalog import notes, schemas
 from mcp_workbench.catalog.definition import Definition
-from mcp_workbench.catalog.notes import SEE_SCHEMA, Schema
-from mcp_workbench.catalog.references import Names, References
-from mcp_workbench.catalog.shapes import Shapes, TooLong
+from mcp_workbench.catalog.rendering import notes, schemas
+from mcp_workbench.catalog.rendering.notes import SEE_SCHEMA, Schema
+from mcp_workbench.catalog.rendering.references import Names, References
+from mcp_workbench.catalog.rendering.shapes import Shapes, TooLong
 from mcp_workbench.identity import ToolIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.wire import jsonrpc
