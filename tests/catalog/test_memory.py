@@ -330,7 +330,7 @@ WORDS = st.lists(st.sampled_from(["read", "päth", "日本", '"', "\\", "\n", "x
 SECRETS = st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=6, max_size=16), max_size=3)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(WORDS, SECRETS, st.data())
 def test_whatever_is_listed_comes_back_or_is_asked_for_again_and_no_secret_is_on_disk(
     words: str, secrets: list[str], data: st.DataObject

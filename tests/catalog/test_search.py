@@ -436,7 +436,9 @@ def test_only_the_tools_of_the_server_that_is_put_are_read(monkeypatch: pytest.M
     index = real()
     read: list[str] = []
     reading = document.read
-    monkeypatch.setattr(document, "read", lambda tool, *rest: (read.append(tool.name), reading(tool, *rest))[1])
+    monkeypatch.setattr(
+        document, "read", lambda tool, *rest, **how: (read.append(tool.name), reading(tool, *rest, **how))[1]
+    )
     index.put("work", "weather", [definition("get_tides", "Times of high water.")])
     index.drop("work", "money")
     assert read == ["get_tides"]
@@ -469,7 +471,7 @@ PLACES = st.tuples(st.sampled_from(["one", "two"]), st.sampled_from(["a", "b", "
 STEPS = st.lists(st.tuples(PLACES, st.none() | st.lists(DEFINITIONS, max_size=4), TEXTS), max_size=8)
 
 
-@settings(max_examples=200)
+@settings(max_examples=40)
 @given(STEPS, TEXTS, st.sampled_from([None, "one", "two"]), st.randoms())
 def test_an_index_that_was_kept_current_is_as_one_that_was_made_anew(steps: Any, query: str, toolbox: Any, chance: Any):
     limits = Limits(search_shortlist=4, search_candidates=3, search_tools_least=1, search_fit_least=0.1)
@@ -540,6 +542,12 @@ def test_a_definition_that_can_not_be_read_is_found_by_its_name(raw: bytes):
 def test_a_name_without_words_can_be_put(name: str):
     index = index_of(definition(name, "Reads a file"))
     assert found(index, "read file") == [name]
+
+
+def test_a_name_without_words_is_not_asked_for_because_its_server_is():
+    index = Index(Limits(search_name_cover_weight=10.0, search_tail_share=0.0))
+    index.put("box", "mail", [definition("💥"), definition("mail")])
+    assert found(index, "mail") == ["mail", "💥"]
 
 
 def test_a_definition_is_read_no_further_than_it_may_be():

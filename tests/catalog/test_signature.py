@@ -464,7 +464,7 @@ def any_schemas(draw: Any) -> dict[str, Any]:
     return Schemas(draw).root()
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(any_schemas())
 def test_everything_a_schema_says_can_be_read_back_and_nothing_else(schema: dict[str, Any]):
     shown = signature(schema, ROOMY)
@@ -504,7 +504,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(json_values)
 def test_any_value_has_a_signature_of_one_visible_line(value: Any):
     shown = signature(value)

@@ -47,7 +47,7 @@ def test_any_three_strings_round_trip_as_an_identifier(toolbox: str, server: str
 
 
 @given(st.one_of(st.lists(IDENTIFIER, max_size=12), near_collisions()))
-@settings(max_examples=300)
+@settings(max_examples=100)
 @pytest.mark.requirement("002-SC-002", "002-A4", "002-FR-002")
 def test_every_registered_name_resolves_to_its_own_tool(identifiers: list[ToolIdentifier]):
     table = NameTable()

@@ -25,7 +25,7 @@ from tests.support.tokens import cost
 
 DEV = OpenRequest("dev")
 WHOLE = 'for a whole definition: {"toolbox":"TOOLBOX","tools":["NAME"]}'
-quickly = settings(max_examples=60, phases=(Phase.explicit, Phase.generate))
+quickly = settings(max_examples=30, phases=(Phase.explicit, Phase.generate))
 LEVELS = (render.entry, signature.entry, signature.brief)
 
 
@@ -397,7 +397,7 @@ def test_whatever_there_is_to_tell_an_answer_costs_no_more_than_it_may(recipe: R
     assert said["servers_connected"] == whole.servers_connected
 
 
-@settings(quickly, max_examples=25)
+@settings(quickly, max_examples=12)
 @given(RECIPES, st.integers(500, 20_000), st.sampled_from([0, 1, 19, 21, 300]), LABEL)
 @example(Recipe([], 0, (2, 2), (0, 0, 1), (0, 0, 1), 0, 0, 1, 1), 500, 300, 2)
 def test_so_does_a_search(recipe: Recipe, budget: int, never: int, label: int):

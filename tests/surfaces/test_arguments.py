@@ -332,7 +332,7 @@ def expected(given: Any) -> str | None:
     return None if isinstance(value, dict) else "Invalid parameters: arguments must be an object"
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(GIVEN)
 def test_any_json_is_read_as_the_table_says(given: Any):
     wanted = expected(given)
@@ -347,7 +347,7 @@ def test_any_json_is_read_as_the_table_says(given: Any):
         assert isinstance(json.loads(bytes(tool_arguments)), dict)
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(GIVEN)
 def test_the_explanation_finds_nothing_wrong_with_what_the_fast_path_takes(given: Any):
     """And the other way round: what the fast path refuses has a reason of its own."""

@@ -281,7 +281,7 @@ JSON = SCALAR | st.lists(SCALAR, max_size=3) | st.dictionaries(st.text(max_size=
 KEYS = st.sampled_from(["toolbox", "query", "tools", "detail", "toolbox_name", "extra"])
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(st.dictionaries(KEYS, JSON | st.sampled_from(["*", "dev", "full", "auto", ["a"]]), max_size=5))
 def test_any_arguments_are_read_or_refused(arguments: dict[str, Any]):
     try:
