@@ -35,6 +35,7 @@ format: .venv/dev
 bench: .venv/run
 	$(BIN)/python benchmarks/gateway.py $(ARGS)
 	$(BIN)/python benchmarks/routing.py
+	$(BIN)/python benchmarks/catalog.py
 
 nemesis: .venv/dev
 	$(BIN)/python -m tests.nemesis.run --seconds $(or $(SECONDS),60) $(if $(SEED),--seed $(SEED))

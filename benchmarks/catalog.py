@@ -14,6 +14,7 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,9 +26,13 @@ import programs
 from processes import tree
 from raw_client import RawClient, Request
 
-SHAPES = ((1, 20), (10, 20), (50, 20), (50, 1), (50, 100))
-"""Servers and tools of each."""
-ANSWER_SECONDS = 120.0
+RAW = (sys.executable, "-SE", str(programs.HERE / "raw_server.py"))
+"""A server that starts in 20 ms, as none in use does."""
+SDK = (sys.executable, str(programs.HERE / "peers" / "sdk_server.py"))
+"""A server on the official SDK."""
+SHAPES = ((1, 20, RAW), (10, 20, RAW), (50, 20, RAW), (50, 1, RAW), (50, 100, RAW), (50, 20, SDK))
+"""Servers, tools of each, and what they are."""
+ANSWER_SECONDS = 200.0
 SETTLE_SECONDS = 0.5
 """A client's model thinks longer than this before its first call; the workbench loads what that needs meanwhile."""
 COLUMNS = (
@@ -54,6 +59,7 @@ class Row:
 
     servers: int
     tools: int
+    kind: str
     cold: Opening
     warm: Opening
     warm_at_once: Opening
@@ -67,7 +73,7 @@ class Row:
 def main() -> int:
     options = _options()
     rounds = 1 if options.quick else 3
-    rows = [measure(servers, tools, rounds) for servers, tools in SHAPES]
+    rows = [measure(*shape, rounds if shape[2] is RAW else 1) for shape in SHAPES]
     print(table(rows))
     print(verdicts(rows))
     options.json.parent.mkdir(parents=True, exist_ok=True)
@@ -75,8 +81,8 @@ def main() -> int:
     options.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     if options.plot:
         lines = {
-            "cold": [(row.servers, row.cold.open_s * 1000) for row in rows if row.tools == 20],
-            "warm": [(row.servers, row.warm.open_s * 1000) for row in rows if row.tools == 20],
+            "cold": [(row.servers, row.cold.open_s * 1000) for row in rows if row.tools == 20 and not row.kind],
+            "warm": [(row.servers, row.warm.open_s * 1000) for row in rows if row.tools == 20 and not row.kind],
         }
         picture = pictures.lines("Opening a toolbox of N servers, 20 tools each", "servers", "ms", lines)
         options.plot.parent.mkdir(parents=True, exist_ok=True)
@@ -92,29 +98,29 @@ def _options() -> Any:
     return parser.parse_args()
 
 
-def measure(servers: int, tools: int, rounds: int) -> Row:
+def measure(servers: int, tools: int, program: Sequence[str], rounds: int) -> Row:
     cold, warm, at_once = [], [], []
     for _ in range(rounds):
         with tempfile.TemporaryDirectory(prefix="bench-") as home:
-            config = write_config(Path(home), servers, tools)
+            config = write_config(Path(home), servers, tools, program)
             cold.append(opening(config, SETTLE_SECONDS))
             warm.append(opening(config, SETTLE_SECONDS))
             at_once.append(opening(config, 0.0))
-    return Row(servers, tools, middle(cold), middle(warm), middle(at_once))
+    kind = "" if program is RAW else " on the SDK"
+    return Row(servers, tools, kind, middle(cold), middle(warm), middle(at_once))
 
 
-def write_config(home: Path, servers: int, tools: int) -> Path:
+def write_config(home: Path, servers: int, tools: int, program: Sequence[str]) -> Path:
+    command, *args = program
     entries = {
-        f"server{number}": {
-            "command": sys.executable,
-            "args": ["-SE", str(programs.HERE / "raw_server.py"), str(tools)],
-        }
+        # Each is another configuration, with an entry of its own.
+        f"server{number}": {"command": command, "args": [*args, str(tools)], "env": {"NUMBER": str(number)}}
         for number in range(servers)
     }
-    for number, entry in enumerate(entries.values()):
-        entry["env"] = {"NUMBER": str(number)}  # each is another configuration, with an entry of its own
+    toolboxes = {"box": {"description": "Everything", "mcpServers": entries}}
     path = home / "workbench-config.json"
-    path.write_text(json.dumps({"toolboxes": {"box": {"description": "Everything", "mcpServers": entries}}}))
+    patience = {"openTimeout": ANSWER_SECONDS, "startupTimeout": ANSWER_SECONDS}
+    path.write_text(json.dumps({"toolboxes": toolboxes, **patience}))
     return path
 
 
@@ -130,7 +136,7 @@ def opening(config: Path, pause_seconds: float) -> Opening:
         request = Request.tool("open_toolbox", {"toolbox": "box"})
         seconds, result = client.timed(request)
         again, _ = client.timed(request)
-        started = sum("raw_server.py" in process.command for process in tree(client.pid))
+        started = sum("_server.py" in process.command for process in tree(client.pid))
         client.stop(ANSWER_SECONDS)
     return Opening(first, seconds, again, started, len(result["content"][0]["text"]))
 
@@ -147,7 +153,7 @@ def table(rows: list[Row]) -> str:
     ]
     for row in rows:
         cells = (
-            f"{row.servers} x {row.tools}",
+            f"{row.servers} x {row.tools}{row.kind}",
             f"{row.cold.open_s * 1000:.0f}",
             f"{row.cold.processes:.0f}",
             f"{row.warm.open_s * 1000:.1f}",
@@ -163,13 +169,14 @@ def table(rows: list[Row]) -> str:
 
 
 def verdicts(rows: list[Row]) -> str:
-    by_shape = {(row.servers, row.tools): row for row in rows}
-    large, small = by_shape[50, 20], by_shape[1, 20]
+    by_shape = {(row.servers, row.tools, row.kind): row for row in rows}
+    large, small, usual = by_shape[50, 20, ""], by_shape[1, 20, ""], by_shape[50, 20, " on the SDK"]
     growth = large.warm.first_response_s / small.warm.first_response_s
     told = [
         ("warm open of 50 x 20 starts nothing", large.warm.processes, 0),
         ("warm open of 50 x 20, s", large.warm.open_s, 0.05),
-        ("warm / cold", large.ratio, 0.01),
+        ("warm / cold, servers on the SDK", usual.ratio, 0.01),
+        ("warm / cold, servers that start in 20 ms", large.ratio, 0.01),
         ("first response, 50 servers / 1", growth, 1.2),
     ]
     return "\n".join(
