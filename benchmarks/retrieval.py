@@ -4,7 +4,7 @@
 
 The questions are those of public benchmarks, which are not in the repository. Each program runs in a process of its
 own, gets the same tools and questions, and times itself; what is printed are medians over the rounds, in which the
-programs take turns. See README.md for how to read it.
+programs take turns. See docs/search.md for how to read it.
 """
 
 from __future__ import annotations
