@@ -117,7 +117,7 @@ WALL_CLOCK = {"time", "time_ns", "localtime", "gmtime", "ctime", "strftime", "no
 @pytest.mark.row("D12")
 def test_d12_only_the_log_and_the_age_of_what_is_remembered_read_the_time_of_day():
     """A clock that jumps changes no deadline. (The servers of the demonstration stand alone.)"""
-    aged = {"memory.py", "store.py"}
+    aged = {"records.py", "store.py"}
     read = []
     package = SRC / "mcp_workbench"
     for path in package.rglob("*.py"):
