@@ -420,7 +420,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     search_fit_power: float = 0.7
     """How much longer queries must match more for that: not at all at 0, in proportion at 1."""
     search_fit_least: float = 0.3
-    """Below it nothing fits. Of public questions it refuses a third of those that are about something else, and one in
+    """Below it nothing fits. Of public questions it refuses a quarter of those that are about something else, and one in
     a hundred of those that some tool answers."""
     search_tail_share: float = 0.35
     """A tool that matches less than this part of what the best one does is not shown."""
@@ -428,14 +428,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Words of a query that are looked at."""
     search_word_length: int = 200
     """Characters without a space; what is longer is data, and no word of it is looked at."""
-    search_text_length: int = 4000
-    """Characters of a description that are searched: 600 words."""
+    search_text_length: int = 2000
+    """Characters of a description that are searched: 300 words; what it is about stands at its beginning."""
     search_parameters: int = 200
     """Parameters of a tool that are searched, nested ones included."""
     search_steps: int = 128
     """How finely it is told what a word counts in a tool: equal values are kept once."""
     search_vocabulary: int = 500_000
-    """Different words of all tools; ten times those of 17,500 real ones."""
+    """Different words of all tools; thirty times those of 17,500 real ones."""
     search_meaning_weight: float = 0.35
     """What it counts that a tool is near in meaning, where that is compared; its words count the rest."""
     search_meaning_least: float = 0.3

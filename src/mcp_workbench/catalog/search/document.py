@@ -60,20 +60,22 @@ def around(toolbox: str, server: str, about: str, limits: Limits) -> Surrounding
     return Surroundings(server[:most], words(server[:most]), words(f"{toolbox} {about}"[:most]))
 
 
-def read(tool: Definition, place: Surroundings, limits: Limits) -> Document:
-    """The document of a tool."""
+def read(tool: Definition, place: Surroundings, limits: Limits, *, with_gist: bool = False) -> Document:
+    """The document of a tool, with its gist only where that is wanted."""
     name, texts = tool.name[: limits.search_text_length], _texts(tool, limits)
-    fields = [field for field in _fields(name, texts, place, limits) if field.words]
+    fields = list(_fields(name, texts, place, limits))
     counts = _weighed(fields, limits.search_length_share)
     damped = {word: count if count < 1 else 1 + math.log(count) for word, count in counts.items()}
     length = 2 * sum([value * value for value in damped.values()])
     focus = limits.search_focus_weight / length**limits.search_focus_power if length else 0.0
     soon = limits.search_saturation
     impacts = {word: count / (soon + count) + focus * damped[word] for word, count in counts.items()}
-    said = " ".join(
-        [*pieces(f"{place.name} {name}"), texts.description[: limits.search_gist_length], *pieces(texts.names)]
-    )
-    return Document(impacts, [field.words for field in fields], focus, said)
+    gist = _gist(f"{place.name} {name}", texts, limits.search_gist_length) if with_gist else ""
+    return Document(impacts, [field.words for field in fields], focus, gist)
+
+
+def _gist(name: str, texts: _Texts, most: int) -> str:
+    return " ".join([*pieces(name), texts.description[:most], *pieces(texts.names)])
 
 
 def _weighed(fields: Iterable[_Field], share: float) -> dict[str, float]:

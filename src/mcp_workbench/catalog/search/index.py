@@ -62,7 +62,8 @@ class Index:
         self.drop(toolbox, server)
         place, around = ServerIdentifier(toolbox, server), document.around(toolbox, server, about, self._limits)
         named = {tool.name: tool for tool in tools}
-        found = [document.read(tool, around, self._limits) for tool in named.values()]
+        with_gist = self._meanings is not None
+        found = [document.read(tool, around, self._limits, with_gist=with_gist) for tool in named.values()]
         numbers = self._servers[place] = range(self._next, self._next + len(found))
         self._next += len(found)
         for number, name, one in zip(numbers, named, found, strict=True):
@@ -96,7 +97,7 @@ class Index:
     def _add(self, number: int, identifier: ToolIdentifier, place: ServerIdentifier, found: Document) -> None:
         self._vocabulary.add(number, found.impacts)
         runs = [self._vocabulary.marks(run) for run in found.runs]
-        self._rows[number] = _Row(identifier, place, runs[0] if runs else "", GAP.join(runs), found.focus)
+        self._rows[number] = _Row(identifier, place, runs[0], GAP.join(runs), found.focus)
         self._toolboxes[place.toolbox].add(number)
 
     def _candidates(self, asked: Asked, toolbox: str | None) -> _Scores:

@@ -46,7 +46,7 @@ class Vocabulary:
         for word, impact in impacts.items():
             term = terms.get(word) or self._new(word)
             if term is not None:
-                step = round(impact * steps)
+                step = int(impact * steps)
                 term.impacts[number] = shared.get(step) or shared.setdefault(step, step / steps)
 
     def remove(self, number: int, text: str) -> None:

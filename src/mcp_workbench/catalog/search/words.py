@@ -15,7 +15,7 @@ from mcp_workbench.catalog.search.lexicon import STOP
 from mcp_workbench.limits import DEFAULTS
 
 _DATA = re.compile(rf"[!-~]{{{DEFAULTS.search_word_length},}}")
-_PIECE = re.compile(r"[^\W_]+")
+_PIECE = re.compile(rf"[^\W_]{{1,{DEFAULTS.search_word_length}}}")
 _PART = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+(?![a-z])")
 _ENDS_IN_DIGITS = re.compile(r"([a-z]{3,})[0-9]+\Z")
 _UNSPACED = re.compile(
@@ -37,33 +37,43 @@ _STEM_LENGTH = 3
 
 def words(text: str) -> list[str]:
     """The stems of a text in its order, without those that say nothing, unless there are no others."""
-    found = pieces(text)
-    telling = [word for word in found if word not in STOP]
-    return [stem(word) for word in telling or found]
+    found = _PIECE.findall(_plain(text))
+    return [word for piece in found for word in _telling(piece)] or [stem(word) for word in pieces(text)]
 
 
 def pieces(text: str) -> list[str]:
     """All words of a text in its order, as they stand but for case and accents."""
-    folded = text if text.isascii() else _fold(text)
-    found: list[str] = []
-    for piece in _PIECE.findall(_DATA.sub(" ", folded)):
-        if not piece.isascii():
-            found += _characters(piece.casefold())
-        elif piece.islower() and piece.isalpha():
-            found.append(piece)
-        else:
-            found += _parts(piece)
-    return found
+    return [word for piece in _PIECE.findall(_plain(text)) for word in _parts(piece)]
+
+
+def _plain(text: str) -> str:
+    """The same without accents and other marks, with one form of each character, and without what is no text."""
+    if not text.isascii():
+        text = "".join(map(_base, unicodedata.normalize("NFKC", text)))
+    return _DATA.sub(" ", text)
 
 
 @lru_cache(maxsize=DEFAULTS.search_remembered_words)
-def _parts(piece: str) -> tuple[str, ...]:
+def _base(character: str) -> str:
+    if unicodedata.category(character).startswith("M"):
+        return ""
+    base = unicodedata.normalize("NFD", character)[0]
+    return base if base < "\u0590" else character
+
+
+@lru_cache(maxsize=DEFAULTS.search_remembered_words)
+def _telling(piece: str) -> tuple[str, ...]:
+    return tuple(stem(part) for part in _parts(piece) if part not in STOP)
+
+
+def _parts(piece: str) -> list[str]:
     """The words in a piece. Two that make one name (`GitHub`) are that name too, and digits may be left away."""
+    if not piece.isascii():
+        return _characters(piece.casefold())
     parts = [part.lower() for part in _PART.findall(piece)]
     if len(parts) == _TWO:
         parts.append(piece.lower())
-    parts += [match[1] for part in parts if (match := _ENDS_IN_DIGITS.match(part))]
-    return tuple(parts)
+    return parts + [match[1] for part in parts if (match := _ENDS_IN_DIGITS.match(part))]
 
 
 def _characters(piece: str) -> list[str]:
@@ -74,21 +84,7 @@ def _characters(piece: str) -> list[str]:
         found += [piece[end : match.start()]] if match.start() > end else []
         run, end = match[0], match.end()
         found += [run[at : at + 2] for at in range(len(run) - 1)] or [run]
-    found += [piece[end:]] if end < len(piece) else []
-    return [word[: DEFAULTS.search_word_length] for word in found]
-
-
-def _fold(text: str) -> str:
-    """The same without accents and other marks, and with one form of each character."""
-    return "".join(map(_plain, unicodedata.normalize("NFKC", text)))
-
-
-@lru_cache(maxsize=DEFAULTS.search_remembered_words)
-def _plain(character: str) -> str:
-    if unicodedata.category(character).startswith("M"):
-        return ""
-    base = unicodedata.normalize("NFD", character)[0]
-    return base if base < "\u0590" else character
+    return found + ([piece[end:]] if end < len(piece) else [])
 
 
 @lru_cache(maxsize=DEFAULTS.search_remembered_words)
