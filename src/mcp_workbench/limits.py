@@ -420,8 +420,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     search_fit_power: float = 0.7
     """How much longer queries must match more for that: not at all at 0, in proportion at 1."""
     search_fit_least: float = 0.3
-    """Below it nothing fits. Of public questions it refuses a quarter of those that are about something else, and one in
-    a hundred of those that some tool answers."""
+    """Below it nothing fits. Of public questions it refuses a quarter of those that are about something else, and one
+    in a hundred of those that some tool answers."""
     search_tail_share: float = 0.35
     """A tool that matches less than this part of what the best one does is not shown."""
     search_words: int = 128
