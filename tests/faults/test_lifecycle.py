@@ -208,15 +208,27 @@ asyncio.Runner.close = closing
 sys.argv = ["mcp-workbench", "serve", "--config", sys.argv[1]]
 main()
 """
+LAST_SIGNAL = """
+import os, signal, sys
+from mcp_workbench.__main__ import main
+class Last:
+    def __del__(self, kill=os.kill, me=os.getpid(), number=signal.SIGTERM):
+        kill(me, number)
+last = Last()
+sys.argv = ["mcp-workbench", "serve", "--config", sys.argv[1]]
+main()
+"""
 
 
 @pytest.mark.row("D4")
-async def test_d4_a_signal_after_everything_was_cleaned_up_has_its_exit_status_too(tmp_path: Path):
+@pytest.mark.parametrize(("script", "status"), [(LATE_SIGNAL, 128 + signal.SIGTERM), (LAST_SIGNAL, 0)])
+async def test_d4_a_signal_after_everything_was_cleaned_up_does_not_kill_it(tmp_path: Path, script: str, status: int):
+    """While the loop closes, and while Python itself ends."""
     config = write_config(tmp_path, {"dev": {"fs": rogue()}})
     program = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", LATE_SIGNAL, str(config), stdin=asyncio.subprocess.DEVNULL, env=environment(tmp_path)
+        sys.executable, "-c", script, str(config), stdin=asyncio.subprocess.DEVNULL, env=environment(tmp_path)
     )
-    assert await program.wait() == 128 + signal.SIGTERM
+    assert await program.wait() == status
 
 
 @pytest.mark.row("D5")

@@ -56,6 +56,9 @@ def serve(
     try:
         return asyncio.run(_serve((source, sink), config, view, greeting, limits))
     finally:
+        for number in SIGNALS:
+            # All is done. While Python ends, the system's own handlers are back, unless a signal is ignored.
+            signal.signal(number, signal.SIG_IGN)
         for terminal in terminals:  # the shell shares it, and does not expect what asyncio made of it
             os.set_blocking(terminal, True)
 
