@@ -214,7 +214,7 @@ from mcp_workbench.__main__ import main
 class Last:
     def __del__(self, kill=os.kill, me=os.getpid(), number=signal.SIGTERM):
         kill(me, number)
-last = Last()
+os.last = Last()  # goes when modules go, after the handlers of signals
 sys.argv = ["mcp-workbench", "serve", "--config", sys.argv[1]]
 main()
 """
