@@ -7,6 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+import mcp_workbench
 from tests.support.configs import rogue, write_config
 from tests.support.wire import environment
 
@@ -93,3 +96,8 @@ def test_the_public_names_are_imported_when_they_are_used(tmp_path: Path):
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=20, env=environment(tmp_path)
     )
     assert done.stdout == "['mcp_workbench']\nTrue\n"
+
+
+@pytest.mark.parametrize("name", mcp_workbench.__all__)
+def test_every_public_name_is_there(name: str):
+    assert getattr(mcp_workbench, name) is not None

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
+from mcp_workbench.catalog.opened import Opened
 from mcp_workbench.errors import CallFailed, ConnectFailed, ServerRefused, ToolboxFailed, ToolNotFound
 from mcp_workbench.identity import ServerIdentifier
-from mcp_workbench.place import Opened
 from mcp_workbench.provider import Kind
 from mcp_workbench.surfaces.dynamic import DynamicSurface
 from mcp_workbench.wire.caller import LIBRARY, Caller

@@ -15,19 +15,20 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mcp_workbench import errors
+    from mcp_workbench.catalog.opened import Opened
     from mcp_workbench.config.load import load_config
     from mcp_workbench.config.model import Config
     from mcp_workbench.errors import WorkbenchError
     from mcp_workbench.identity import ToolIdentifier, ToolInfo
     from mcp_workbench.limits import Limits
-    from mcp_workbench.workbench import Opened, Workbench
+    from mcp_workbench.workbench import Workbench
 
 __version__ = "0.11.0"
 
 _HOMES = {
     "Config": "mcp_workbench.config.model",
     "Limits": "mcp_workbench.limits",
-    "Opened": "mcp_workbench.workbench",
+    "Opened": "mcp_workbench.catalog.opened",
     "ToolIdentifier": "mcp_workbench.identity",
     "ToolInfo": "mcp_workbench.identity",
     "Workbench": "mcp_workbench.workbench",

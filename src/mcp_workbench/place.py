@@ -11,18 +11,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import msgspec
 from msgspec import Raw
 
 from mcp_workbench import observe
 from mcp_workbench.catalog import links
-from mcp_workbench.catalog.definition import Definition
 from mcp_workbench.catalog.items import Item
 from mcp_workbench.catalog.memory.records import Memory
-from mcp_workbench.catalog.rendering import render
-from mcp_workbench.catalog.snapshot import Catalog, ServerTools, Withheld
+from mcp_workbench.catalog.opened import Found, Matches, Opened
+from mcp_workbench.catalog.snapshot import Catalog, ServerTools
 from mcp_workbench.config.model import Config, ServerConfig, ToolboxConfig
 from mcp_workbench.connections.base import explained
 from mcp_workbench.connections.connection import Connection
@@ -40,7 +38,7 @@ from mcp_workbench.errors import (
     ToolboxNotFound,
     ToolNotFound,
 )
-from mcp_workbench.identity import ServerIdentifier, ToolIdentifier, ToolInfo
+from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.nearest import nearest_or_known
 from mcp_workbench.provider import Kind, Provider
@@ -56,47 +54,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _MAY_BE_GONE = (jsonrpc.METHOD_NOT_FOUND, jsonrpc.INVALID_PARAMS)
 """How servers refuse a call of a tool that they do not have."""
-
-
-Found: TypeAlias = tuple[ToolIdentifier, Definition]
-
-
-class Opened(msgspec.Struct, frozen=True, kw_only=True):
-    """An open toolbox: what is offered, and what is not."""
-
-    toolbox: str
-    description: str
-    found: tuple[Found, ...]
-    live: tuple[str, ...] = ()
-    """Servers that run, and whose tools are there."""
-    stored: tuple[str, ...] = ()
-    """Servers that do not run, and whose tools are as they were listed before."""
-    failed: tuple[ConnectFailed, ...] = ()
-    withheld: tuple[tuple[str, Withheld], ...] = ()
-    """Server name and tool."""
-
-    @property
-    def servers_connected(self) -> int:
-        """Servers whose tools are there."""
-        return len(self.live) + len(self.stored)
-
-    @property
-    def entries(self) -> tuple[Raw, ...]:
-        """One raw JSON object per tool: its whole definition, and where it is from."""
-        return tuple(render.entry(*one) for one in self.found)
-
-    @property
-    def tools(self) -> list[ToolInfo]:
-        """The entries as Python objects."""
-        return [cast("ToolInfo", msgspec.json.decode(entry)) for entry in self.entries]
-
-
-class Matches(msgspec.Struct, frozen=True, kw_only=True):
-    """What a search in every toolbox found."""
-
-    found: tuple[Found, ...]
-    never_listed: tuple[ServerIdentifier, ...] = ()
-    """Servers of which nothing is known yet."""
 
 
 class Place:
@@ -301,20 +258,18 @@ class Place:
 
     def offering(self, capability: str) -> list[ServerIdentifier]:
         """The servers that run and declared a capability."""
-        return [
-            ServerIdentifier(toolbox, server)
-            for toolbox, providers in self._providers.items()
-            for server, provider in providers.items()
-            if provider.runs_with(capability)
-        ]
+        return self._where(lambda provider: provider.runs_with(capability))
 
     def declaring(self, capability: str) -> list[ServerIdentifier]:
         """The servers that declared a capability when they ran last."""
+        return self._where(lambda provider: provider.offers(capability))
+
+    def _where(self, is_meant: Callable[[Provider], bool]) -> list[ServerIdentifier]:
         return [
             ServerIdentifier(toolbox, server)
             for toolbox, providers in self._providers.items()
             for server, provider in providers.items()
-            if provider.offers(capability)
+            if is_meant(provider)
         ]
 
     def hosting(self, server: ServerIdentifier) -> Provider | None:

@@ -118,11 +118,15 @@ class Provider:
         return self._catalog.listing(self._config.toolbox, self._config.name)
 
     async def refresh(self) -> ServerTools:
-        """Have the server list everything, and remember it. Raises the `Fault` that prevented it for its tools."""
+        """Have the server list everything, remember it, and stop it again unless it is used.
+
+        Raises the `Fault` that prevented it for its tools.
+        """
         with self.supervisor.used():
             tools = await self._tools.fresh()
             await asyncio.gather(*(listing.fresh() for listing in self._items.values()), return_exceptions=True)
         self.supervisor.let_go()
+        await self.supervisor.cleared()
         return tools
 
     @property

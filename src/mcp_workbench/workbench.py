@@ -24,9 +24,10 @@ from mcp_workbench.wire.caller import LIBRARY, Caller, Key
 
 if TYPE_CHECKING:
     from mcp_workbench.catalog.memory.records import Memory
+    from mcp_workbench.catalog.opened import Opened
     from mcp_workbench.connections.health import Health
     from mcp_workbench.connections.processes import Processes
-    from mcp_workbench.place import Opened, Place
+    from mcp_workbench.place import Place
     from mcp_workbench.wire.client import Client
     from mcp_workbench.wire.exchange import Exchange
 

@@ -188,7 +188,7 @@ async def test_clients_that_were_seen_open_without_a_start_too(tmp_path: Path):
 async def test_processes_of_one_server_do_not_run_at_the_same_time(tmp_path: Path):
     """It may hold a port, or a lock."""
     log = tmp_path / "log"
-    config = write_config(tmp_path, {"dev": {"one": rogue("lock", tmp_path / "lock", log=log)}})
+    config = write_config(tmp_path, {"dev": {"one": rogue("lock", tmp_path / "lock", 0.3, log=log)}})
     async with serving(config, greet=False) as wire:
         await wire.handshake(capabilities=ASKED)
         await wire.open("dev")

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from mcp_workbench.catalog.definition import Definition
+from mcp_workbench.catalog.opened import Found, Matches, Opened
 from mcp_workbench.catalog.rendering import render, signature
+from mcp_workbench.catalog.rendering.budget import estimate
 from mcp_workbench.catalog.snapshot import Withheld
 from mcp_workbench.errors import ConnectFailed, SpawnFailed
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
-from mcp_workbench.place import Found, Matches, Opened
 from mcp_workbench.surfaces import answers
 from mcp_workbench.surfaces.arguments import OpenRequest
 from tests.support.tokens import cost
@@ -201,6 +202,18 @@ def test_what_is_spared_is_spent():
         text, said = opened(tools, budget=budget)
         assert said["tools_left_out"] > 0
         assert budget * 0.6 < cost(text) <= budget
+
+
+@pytest.mark.parametrize("level", [answers.FULL, answers.SIGNATURE, answers.BRIEF])
+def test_what_just_fits_is_shown_in_that_form(level: Any):
+    """To the last token: what a shorter form says of itself does not count against a longer one."""
+    tools = tuple(found(f"tool_{number}", f"Does {number}. " + "More. " * 40, x="y" * 900) for number in range(30))
+    said = {"toolbox": "dev", "description": "Files", "servers_connected": 1}
+    frame = estimate(answers._encoded(said, level, ()))
+    budget = frame + sum(estimate(bytes(level.show(*one))) + 1 for one in tools)
+    text, _ = opened(tools, budget=budget)
+    assert shown_as(text, tools, level.show)
+    assert not shown_as(opened(tools, budget=budget - 1)[0], tools, level.show)
 
 
 def test_one_tool_that_fits_nowhere_hides_no_other():

@@ -10,13 +10,14 @@ from typing import Any, NamedTuple, TypeAlias
 
 import click
 
+from mcp_workbench.catalog.opened import Opened
 from mcp_workbench.catalog.rendering import signature
 from mcp_workbench.catalog.rendering.budget import estimate
 from mcp_workbench.cli.chosen import chosen, refuse
 from mcp_workbench.config.model import Config
 from mcp_workbench.errors import ConfigError, ToolboxFailed
 from mcp_workbench.limits import DEFAULTS, Limits
-from mcp_workbench.place import Opened, Place
+from mcp_workbench.place import Place
 from mcp_workbench.shown import shown
 from mcp_workbench.surfaces import answers
 from mcp_workbench.surfaces.arguments import OpenRequest

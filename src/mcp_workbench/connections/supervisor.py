@@ -199,6 +199,11 @@ class Supervisor:
         self._spare = self.current
         self._end_spare()
 
+    async def cleared(self) -> None:
+        """Until nothing of a process that was stopped is left: it may hold what another one needs."""
+        while tasks := tuple(self._starts.closings):
+            await asyncio.wait(tasks)
+
     def _end_spare(self) -> None:
         spare = self._spare
         if spare is None or spare is not self.current or self._worked_on is spare or self._calls or self._users:

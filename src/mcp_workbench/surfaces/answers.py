@@ -7,16 +7,17 @@ fit. What is said beside the tools is shortened before the tools are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import tee
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from msgspec import Raw
 
 from mcp_workbench.catalog.definition import Definition
+from mcp_workbench.catalog.opened import Found, Matches, Opened
 from mcp_workbench.catalog.rendering import render, signature
 from mcp_workbench.catalog.rendering.budget import estimate
 from mcp_workbench.identity import EVERY_TOOLBOX, ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import Limits
-from mcp_workbench.place import Found, Matches, Opened
 from mcp_workbench.surfaces import results
 from mcp_workbench.surfaces.arguments import OpenRequest
 from mcp_workbench.wire import jsonrpc
@@ -100,18 +101,17 @@ def _answer(told: Told, found: Sequence[Found], detail: str, limits: Limits) -> 
         level = FULL if detail == "full" else SIGNATURE
         return _text(told(ALL), level, [level.show(*one) for one in found])
     said = _briefly(told, limits)
+    briefs, again = tee(BRIEF.show(*one) for one in found)
+    # The cheapest form first: where not even that fits beside what is always said, no other does.
+    if len(list(_fitting(briefs, _room(said, FULL, limits), 0))) == len(found):
+        for level in (FULL, SIGNATURE, BRIEF):
+            entries = list(_fitting((level.show(*one) for one in found), _room(said, level, limits), 0))
+            if len(entries) == len(found):
+                return _text(said, level, entries)
     few = {**said, "tools_left_out": len(found)}
-    room = _room(few, _some_of(len(found), len(found)), limits)
-    # The cheapest form first: where not even that fits, nothing else does.
-    briefs = list(_fitting((BRIEF.show(*one) for one in found), room, limits.misfits))
-    if len(briefs) < len(found):
-        few["tools_left_out"] = len(found) - len(briefs)
-        return _text(few, _some_of(len(briefs), len(found)), briefs)
-    for level in (FULL, SIGNATURE):
-        entries = list(_fitting((level.show(*one) for one in found), _room(said, level, limits), 0))
-        if len(entries) == len(found):
-            return _text(said, level, entries)
-    return _text(said, BRIEF, briefs)
+    entries = list(_fitting(again, _room(few, _some_of(len(found), len(found)), limits), limits.misfits))
+    few["tools_left_out"] = len(found) - len(entries)
+    return _text(few, _some_of(len(entries), len(found)), entries)
 
 
 def _some_of(count: int, total: int) -> _Level:

@@ -30,7 +30,7 @@ from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.workbench import Workbench
 
 if TYPE_CHECKING:
-    from mcp_workbench.place import Found, Opened
+    from mcp_workbench.catalog.opened import Found, Opened
 
 MIGRATION = "Tool names changed in 0.11.0: see docs/migration.md"
 

@@ -121,7 +121,7 @@ class Record:
         refresh: Refresh,
         limits: Limits,
     ) -> None:
-        """`tools` is what of its tools was found in the store."""
+        """`tools` is what of its tools was found in the store; it counts until others are put."""
         self._store = store
         self._server = server
         self._key = key
@@ -132,10 +132,10 @@ class Record:
 
     def get(self, kind: Kind) -> Entry | None:
         """The list as it was, and what the server said of itself then."""
-        entry, self._tools = self._tools, None
         if self._store is None:
             return None
-        if entry is None or kind != "tools":
+        entry = self._tools if kind == "tools" else None
+        if entry is None:
             entry = self._store.get(*self._key, kind)
         items = self._veil.lifted(entry.items) if entry is not None else None
         return msgspec.structs.replace(entry, items=items) if entry is not None and items is not None else None
