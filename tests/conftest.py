@@ -7,6 +7,7 @@ in its `tmp_path`, and its processes are found by a marker.
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import os
 import re
@@ -67,6 +68,12 @@ class OneByOne(LoadScopeScheduling):
         module, _, _ = nodeid.partition("::")
         case = self.CASE.search(nodeid)
         return case[1] if case else module if module.endswith(self.MODULES) else nodeid
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays: collections of garbage need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

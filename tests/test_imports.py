@@ -27,6 +27,7 @@ FORBIDDEN = {
     "bpe_openai",
     "wordllama",
     "numpy",
+    "ssl",
 }
 DUMP = """
 import atexit, json, os, sys

@@ -165,19 +165,6 @@ def era_of(server: str) -> Era:
     return "modern" if server in {"git", "time"} else "handshake"
 
 
-async def test_every_tool_is_listed_as_its_server_lists_it(tmp_path: Path, boxes: Toolboxes):
-    async with serving(write_config(tmp_path, boxes)) as wire:
-        refinements = (await wire.list_tools())[0]["inputSchema"]["properties"]
-        whole = {"detail": "full"} if "detail" in refinements else {}
-        for toolbox, servers in boxes.items():
-            tools = (await wire.open(toolbox, **whole))["tools"]
-            for name, entry in servers.items():
-                ours = [tool for tool in tools if tool["source_server"] == name]
-                async with direct(entry, era=era_of(name)) as server:
-                    origin = {"toolbox_name": toolbox, "source_server": name}
-                    assert ours == [tool | origin for tool in await server.list_tools()]
-
-
 SAMPLES: list[tuple[str, str, str, dict[str, Any]]] = [
     ("all", "everything", "get-annotated-message", {"messageType": "error", "includeImage": True}),
     ("all", "everything", "get-structured-content", {"location": "Chicago"}),
@@ -193,20 +180,24 @@ SAMPLES: list[tuple[str, str, str, dict[str, Any]]] = [
 ]
 
 
-async def test_every_result_is_what_the_server_itself_answers(
+async def test_every_list_and_every_result_is_what_the_server_itself_answers(
     tmp_path: Path, boxes: Toolboxes, folder: Path, repository: Path
 ):
     places = {"{folder}": str(folder), "{repository}": str(repository)}
     config = write_config(tmp_path, boxes)
     async with serving(config) as old, serving(config, era="modern") as new:
+        listed = {toolbox: (await old.open(toolbox, detail="full"))["tools"] for toolbox in boxes}
         for (toolbox, server), samples in itertools.groupby(SAMPLES, key=operator.itemgetter(0, 1)):
             async with direct(boxes[toolbox][server], era=era_of(server)) as itself:
+                origin = {"toolbox_name": toolbox, "source_server": server}
+                ours = [tool for tool in listed[toolbox] if tool["source_server"] == server]
+                assert ours == [tool | origin for tool in await itself.list_tools()]
                 for _, _, tool, sample in samples:
                     arguments = {name: places.get(str(value), value) for name, value in sample.items()}
                     message = await itself.request("tools/call", {"name": tool, "arguments": arguments})
                     for wire in (old, new):
-                        ours = await wire.use(toolbox, server, tool, arguments)
-                        assert ours == as_seen_by(wire.era, message["result"]), tool
+                        answer = await wire.use(toolbox, server, tool, arguments)
+                        assert answer == as_seen_by(wire.era, message["result"]), tool
 
 
 def as_seen_by(era: Era, result: dict[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 
 from mcp_workbench import observe
@@ -41,9 +42,24 @@ def run(options: Mapping[str, str]) -> int:
     source, sink = claim_standard_streams()
     view = View(*chosen)
     greeting = greet(config, source, sink, view=view)
-    from mcp_workbench.serve.stdio import serve  # noqa: PLC0415 -- loads the event loop, after the first answer
+    _load_event_loop()
+    from mcp_workbench.serve.stdio import serve  # noqa: PLC0415 -- large, so after the first answer
 
     return serve(config, source, sink, greeting, view=view)
+
+
+def _load_event_loop() -> None:
+    """Load asyncio without TLS, which it takes along where it can: megabytes for nothing, on stdin and stdout.
+
+    `ssl` itself can be imported as ever afterwards; what speaks HTTP does not use asyncio's TLS.
+    """
+    if "ssl" in sys.modules or "asyncio" in sys.modules:
+        return
+    sys.modules["ssl"] = None  # type: ignore[assignment]  # the import system's own word for "not there"
+    try:
+        import asyncio  # noqa: F401, PLC0415
+    finally:
+        del sys.modules["ssl"]
 
 
 def _chosen(config: Config, toolbox: str, server: str) -> tuple[str, str]:
