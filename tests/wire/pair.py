@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from typing import Any
 
 from msgspec import Raw
 
 from mcp_workbench.wire.exchange import Line
-from mcp_workbench.wire.framing import LineWriter
-from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, ErrorBody, RpcError, Unreadable
+from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, ErrorBody, Id, RpcError, Unreadable
 from mcp_workbench.wire.peer import Peer
 
 Answering = Callable[[Raw, Line], Awaitable[Raw]]
@@ -22,6 +21,8 @@ class MemoryWriter:
 
     def __init__(self) -> None:
         self.lines: list[bytes] = []
+        self.concerns: list[Id | None] = []
+        """Which request of the other side each line is about."""
         self.congested = False
         self.is_closed = False
         self.deliver: Callable[[bytes], None] | None = None
@@ -35,13 +36,11 @@ class MemoryWriter:
         self.congested = False
         self._drained.set()
 
-    def write(self, line: bytes) -> None:
+    def write(self, line: bytes, about: Id | None = None) -> None:
         self.lines.append(line)
+        self.concerns.append(about)
         if self.deliver is not None:
             asyncio.get_running_loop().call_soon(self.deliver, line)
-
-    def as_writer(self) -> LineWriter:
-        return cast("LineWriter", self)
 
     @property
     def sent(self) -> list[dict[str, Any]]:
@@ -85,7 +84,7 @@ class End:
     def __init__(self, *, answers_always: bool = True) -> None:
         self.writer = MemoryWriter()
         self.handler = Recorder()
-        self.peer = Peer(self.writer.as_writer(), self.handler, answers_always=answers_always)
+        self.peer = Peer(self.writer, self.handler, answers_always=answers_always)
 
     def receive(self, **message: Any) -> None:
         """As if the other side had sent this."""

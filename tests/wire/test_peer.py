@@ -732,3 +732,42 @@ async def test_when_the_other_side_will_answer_no_more_what_we_asked_fails_and_w
     allowed.set()
     await settle()
     assert end.writer.sent[-1] == {"jsonrpc": "2.0", "id": 1, "result": {}}
+
+
+# -- where messages belong, for a writer with more than one stream
+
+
+async def test_what_is_sent_during_a_request_is_about_that_request():
+    left, right = pair()
+
+    async def working(params: Raw, line: Line) -> Raw:
+        line.notify("notifications/message", {})
+        await line.ask("ping", {})
+        return params
+
+    right.handler.methods["work"] = working
+    left.handler.methods["ping"] = echo
+    await left.peer.request("work", {})
+    right.peer.notify("notifications/tools/list_changed", {})
+    id_ = left.writer.sent[0]["id"]
+    assert right.writer.concerns == [id_, id_, id_, None]
+
+
+async def test_an_error_is_about_the_request_that_it_answers():
+    end = End()
+    end.peer.receive(b'{"jsonrpc":"2.0","id":"q","method":"unknown"}')
+    await settle(2)
+    assert end.writer.sent[0]["error"]
+    assert end.writer.concerns == ["q"]
+
+
+async def test_one_request_can_be_failed_and_the_others_go_on():
+    end = End()
+    first, second = asking(end), asking(end)
+    ids = [await sent_id(end, index) for index in (0, 1)]
+    end.peer.fail(ids[0], GONE)
+    end.peer.fail(ids[0], GONE)
+    end.peer.receive(b'{"jsonrpc":"2.0","id":%d,"result":{}}' % ids[1])
+    assert bytes(await second) == b"{}"
+    with pytest.raises(ServerExited):
+        await first

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from importlib import import_module
 
 from mcp_workbench import observe
 from mcp_workbench.cli.chosen import log_level
@@ -57,7 +58,7 @@ def _load_event_loop() -> None:
         return
     sys.modules["ssl"] = None  # type: ignore[assignment]  # the import system's own word for "not there"
     try:
-        import asyncio  # noqa: F401, PLC0415
+        import_module("asyncio")
     finally:
         del sys.modules["ssl"]
 

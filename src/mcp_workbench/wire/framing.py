@@ -158,7 +158,7 @@ class LineWriter(asyncio.BaseProtocol):
         """What is written now reaches nobody."""
         return self._closed
 
-    def write(self, line: bytes) -> None:
+    def write(self, line: bytes, about: object = None) -> None:  # noqa: ARG002 -- one stream carries all
         if self._closed:
             return
         self._lines.append(line)

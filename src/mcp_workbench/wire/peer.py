@@ -19,7 +19,6 @@ from mcp_workbench.errors import CallTimeout, Fault, ServerRefused
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.deadlines import Deadlines, Pending
 from mcp_workbench.wire.exchange import PROGRESS, Line, OnProgress
-from mcp_workbench.wire.framing import LineWriter
 from mcp_workbench.wire.jsonrpc import ErrorBody, Id, Message, Params, RpcError, Unreadable
 
 CANCELLED = "notifications/cancelled"
@@ -47,12 +46,32 @@ class Handler(Protocol):
         ...
 
 
+class Writer(Protocol):
+    """What carries our messages to the other side."""
+
+    @property
+    def congested(self) -> bool:
+        """The other side does not read what we send."""
+        ...
+
+    @property
+    def is_closed(self) -> bool: ...
+
+    async def drained(self) -> None:
+        """Until it is not congested any more."""
+        ...
+
+    def write(self, line: bytes, about: Id | None = None) -> None:
+        """Send a message. `about`: which of the other side's requests it answers or belongs to."""
+        ...
+
+
 class Peer:
     """One end of a connection."""
 
     def __init__(
         self,
-        writer: LineWriter,
+        writer: Writer,
         handler: Handler,
         *,
         answers_always: bool = True,
@@ -92,12 +111,13 @@ class Peer:
         hard_seconds: float = 0,
         cancellable: bool = True,
         lenient: bool = False,
+        about: Id | None = None,
     ) -> Raw:
         """Send a request and return its raw result; the other side's progress goes to `on_progress`.
 
         Raises the `Fault` that ended it: `ServerRefused` for a JSON-RPC error, `CallTimeout` after
         `idle_seconds` of silence (progress is none) or `hard_seconds` in all, or whatever ended the
-        connection. A deadline of 0 is none. For `lenient` see `Channel.request`.
+        connection. A deadline of 0 is none. For `lenient` see `Channel.request`, for `about` `Writer.write`.
         """
         if self._deaf is not None:
             raise self._deaf.unsent()
@@ -110,7 +130,7 @@ class Peer:
                 await self._until_writable(pending)
             if idle_seconds or on_progress is not None:
                 params = _with_token(params, id_)  # progress restarts the idle deadline, so ask for it
-            self._writer.write(jsonrpc.request_line(id_, method, params))
+            self._writer.write(jsonrpc.request_line(id_, method, params), about)
             sent = True
             return await pending.future
         except (asyncio.CancelledError, CallTimeout) as ending:
@@ -118,13 +138,13 @@ class Peer:
                 ending.hint = "The server does not read what it is sent; it may be stuck."
             if sent and cancellable and self._fault is None and id_ in self._pending:
                 reason = "the caller cancelled it" if isinstance(ending, asyncio.CancelledError) else str(ending)
-                self.notify(CANCELLED, {"requestId": id_, "reason": reason})
+                self.notify(CANCELLED, {"requestId": id_, "reason": reason}, about)
             raise
         finally:
             self._pending.pop(id_, None)
 
-    def notify(self, method: str, params: Params) -> None:
-        self._writer.write(jsonrpc.notification_line(method, params))
+    def notify(self, method: str, params: Params, about: Id | None = None) -> None:
+        self._writer.write(jsonrpc.notification_line(method, params), about)
 
     @property
     def is_held(self) -> bool:
@@ -160,9 +180,15 @@ class Peer:
             self._settle(id_, fault())
         return bool(ids)
 
+    def fail(self, id_: int, fault: Fault) -> None:
+        """A request of ours gets no answer, for this reason. One that is over already is left alone."""
+        if id_ in self._pending:
+            self._settle(id_, fault)
+
     def refuse(self, line: bytes, error: RpcError) -> None:
         """Answer something unreadable, under its id if that can be told."""
-        self._writer.write(jsonrpc.error_line(jsonrpc.leading_id(line), error))
+        id_ = jsonrpc.leading_id(line)
+        self._writer.write(jsonrpc.error_line(id_, error), id_)
 
     def give_up(self, fault: Fault) -> None:
         """The other side will answer nothing more: what we asked it fails with `fault`, and what we ask it."""
@@ -282,25 +308,25 @@ class Peer:
             self._writer.write(jsonrpc.error_line(None, problem))
         elif id_ in self._inbound:
             problem = RpcError(jsonrpc.INVALID_REQUEST, "A request with this id is still being answered")
-            self._writer.write(jsonrpc.error_line(id_, problem))
+            self._writer.write(jsonrpc.error_line(id_, problem), id_)
         elif (refusal := self._admit(len(self._inbound))) is not None:
-            self._writer.write(jsonrpc.error_line(id_, refusal))
+            self._writer.write(jsonrpc.error_line(id_, refusal), id_)
         elif self._fault is None:
             self._inbound[id_] = self._loop.create_task(self._answer(id_, method, params))
 
     async def _answer(self, id_: Id, method: str, params: Raw) -> None:
         try:
             result = await self._handler.request(method, params, PeerLine(self, id_))
-            self._writer.write(jsonrpc.result_line(id_, result))
+            self._writer.write(jsonrpc.result_line(id_, result), id_)
         except RpcError as error:
-            self._writer.write(jsonrpc.error_line(id_, error))
+            self._writer.write(jsonrpc.error_line(id_, error), id_)
         except asyncio.CancelledError:
             # By the protocol a cancelled request gets no answer; nobody waits for this task.
             return
         except Exception as error:  # noqa: BLE001 -- a defect of ours must not end the connection
             observe.error("a request failed inside the workbench", method=method, error=repr(error))
             internal = RpcError(jsonrpc.INTERNAL_ERROR, "Internal error")
-            self._writer.write(jsonrpc.error_line(id_, internal))
+            self._writer.write(jsonrpc.error_line(id_, internal), id_)
         finally:
             if self._inbound.get(id_) is asyncio.current_task():
                 del self._inbound[id_]
@@ -318,10 +344,10 @@ class PeerLine:
     def notify(self, method: str, params: Params) -> None:
         if self._peer.congested and method not in _KEPT:
             return  # It is about to be outdated, and must not pile up for a client that does not read.
-        self._peer.notify(method, params)
+        self._peer.notify(method, params, self.request_id)
 
     async def ask(self, method: str, params: Params, on_progress: OnProgress | None = None) -> Raw:
-        return await self._peer.request(method, params, on_progress)
+        return await self._peer.request(method, params, on_progress, about=self.request_id)
 
 
 def _with_token(params: Params, id_: int) -> Params:
