@@ -20,7 +20,7 @@ from tests.support.procs import census, is_alive, needs_proc, new_marker, wait_u
 from tests.support.wire import heard, serving, text_of
 
 pytestmark = needs_proc
-DEAF = {"write_buffer_bytes": 64 * 1024, "backoff_first_seconds": 0.01, "backoff_patience_seconds": 0.0}
+DEAF = {"write_buffer_bytes": 64 * 1024, "backoff_first_seconds": 0.01}
 LEFT_BEHIND = pytest.mark.parametrize("mode", ["grandchild", "daemon"])
 
 
