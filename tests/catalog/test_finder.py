@@ -17,6 +17,7 @@ from mcp_workbench.catalog.search.index import Index
 from mcp_workbench.catalog.snapshot import Catalog, ServerTools, take_listing
 from mcp_workbench.identity import ToolIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
+from tests.support.procs import wait_until
 from tests.surfaces.benches import config_of
 from tests.wire.pair import settle
 
@@ -29,13 +30,18 @@ class Spied(Index):
 
     calls: list[tuple[str, str, bool]]
     gate = threading.Event()
+    inside = 0
+    most_inside = 0
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.calls = []
 
     def put(self, toolbox: str, server: str, *arguments: Any, **options: Any) -> None:
+        self.inside += 1
+        self.most_inside = max(self.inside, self.most_inside)
         assert self.gate.wait(10)
+        self.inside -= 1
         super().put(toolbox, server, *arguments, **options)
         is_here = threading.current_thread() is threading.main_thread()
         self.calls.append(("put", server, is_here))
@@ -157,6 +163,31 @@ async def test_searches_at_once_take_each_server_in_once():
     results = await asyncio.gather(*searches)
     assert {result[0] for result in results} == {tool("delete_file")}
     assert sorted(index_of(finder).puts()) == ["files", "mail"]
+
+
+async def test_a_search_that_is_given_up_does_not_let_another_into_what_is_being_made():
+    finder, _ = place(index_inline_tools=0)
+    Spied.gate.clear()
+    given_up = asyncio.ensure_future(finder.search("delete a file"))
+    await wait_until(lambda: finder._index is not None and index_of(finder).inside == 1, what="a thread that indexes")
+    given_up.cancel()
+    other = asyncio.ensure_future(finder.search("send a letter to somebody"))
+    await settle(20)
+    await asyncio.to_thread(lambda: None)  # another thread had its chance
+    Spied.gate.set()
+    assert (await other)[0] == tool("send_mail", "mail")
+    assert given_up.cancelled()
+    assert index_of(finder).most_inside == 1
+    assert sorted(index_of(finder).puts()) == ["files", "mail"]
+
+
+async def test_an_index_that_could_not_be_made_is_made_by_the_next_search(monkeypatch: pytest.MonkeyPatch):
+    finder, _ = place(index_inline_tools=0)
+    with monkeypatch.context() as patched:
+        patched.setattr(Spied, "put", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            await finder.search("delete a file")
+    assert (await finder.search("delete a file"))[0] == tool("delete_file")
 
 
 async def test_a_list_that_is_the_same_again_is_not_taken_in_again():
