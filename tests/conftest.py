@@ -26,6 +26,9 @@ IN_CI = os.environ.get("CI") == "true"
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# Collecting makes hundreds of thousands of objects that stay: see `pytest_collection_finish`.
+gc.disable()
+
 # Nothing is remembered from one test to another; a program that a test starts has a store of its own (`environment`).
 os.environ["WORKBENCH_CATALOG"] = "none"
 
@@ -61,7 +64,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 class OneByOne(LoadScopeScheduling):
     """Hands out one test at a time; but as a whole, and first, those that share running programs."""
 
-    MODULES = ("test_inspector.py", "test_typescript_clients.py", "test_secrets.py")
+    MODULES = ("test_inspector.py", "test_typescript_clients.py", "test_secrets.py", "test_real_servers.py")
     CASE = re.compile(r"test_protocol\.py::.*\b(\w+-\w+-(?:default|toolbox|server))\]")
 
     def _split_scope(self, nodeid: str) -> str:
@@ -74,6 +77,7 @@ def pytest_collection_finish() -> None:
     """What was imported and collected stays: collections of garbage need not look at it again and again."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -2,7 +2,9 @@
 
 import json
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
 from io import BytesIO
 from threading import Event
 from typing import Any
@@ -18,6 +20,13 @@ from tests.demo.lines import ENVELOPE, Pipes
 HANDSHAKE_ONLY = ["notes", "text", "database"]
 BOTH_ERAS = ["calculator", "calendar"]
 ALL = HANDSHAKE_ONLY + BOTH_ERAS
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Callable[[str], Pipes]]:
+    """Servers that run on, for tests that only ask them."""
+    with ExitStack() as stack:
+        yield cache(lambda server: stack.enter_context(Pipes(server)))
 
 
 def initialize(version: str) -> dict:
@@ -48,14 +57,14 @@ def test_a_server_introduces_itself_lists_its_tools_and_ends_when_its_input_does
         ("2020-01-01", "2025-11-25"),
     ],
 )
-def test_a_handshake_settles_on_the_wanted_version_or_the_newest(wanted, given):
-    with Pipes("calendar") as pipes:
-        assert pipes.ask("initialize", initialize(wanted))["result"]["protocolVersion"] == given
+def test_a_handshake_settles_on_the_wanted_version_or_the_newest(running, wanted, given):
+    pipes = running("calendar")
+    assert pipes.ask("initialize", initialize(wanted))["result"]["protocolVersion"] == given
 
 
-def test_a_call_is_answered_with_structure_and_text():
-    with Pipes("calculator") as pipes:
-        result = pipes.call("evaluate", expression="6 * 7")
+def test_a_call_is_answered_with_structure_and_text(running):
+    pipes = running("calculator")
+    result = pipes.call("evaluate", expression="6 * 7")
     assert result == {"content": [{"type": "text", "text": '{"value": 42}'}], "structuredContent": {"value": 42}}
 
 
@@ -71,9 +80,9 @@ def test_a_database_query_runs_although_tools_have_their_own_thread():
         assert pipes.call("query", sql="SELECT count(*) FROM missions")["structuredContent"]["rows"] == [[8]]
 
 
-def test_bad_input_is_a_result_and_not_a_protocol_error():
-    with Pipes("calculator") as pipes:
-        result = pipes.call("evaluate", expression="1 / 0")
+def test_bad_input_is_a_result_and_not_a_protocol_error(running):
+    pipes = running("calculator")
+    result = pipes.call("evaluate", expression="1 / 0")
     assert result == {"content": [{"type": "text", "text": "Division by zero"}], "isError": True}
 
 
@@ -93,9 +102,9 @@ def test_bad_input_is_a_result_and_not_a_protocol_error():
         ("initialize", {"_meta": ENVELOPE}, -32601),
     ],
 )
-def test_a_request_that_cannot_be_answered_gets_the_protocols_error(method, params, code):
-    with Pipes("calendar") as pipes:
-        answer = pipes.ask(method, params, "seven")
+def test_a_request_that_cannot_be_answered_gets_the_protocols_error(running, method, params, code):
+    pipes = running("calendar")
+    answer = pipes.ask(method, params, "seven")
     assert (answer["id"], answer["error"]["code"]) == ("seven", code)
 
 
@@ -115,44 +124,44 @@ def test_a_request_that_cannot_be_answered_gets_the_protocols_error(method, para
     ],
     ids=lambda value: repr(value)[:30],
 )
-def test_a_bad_line_gets_an_error_and_the_next_one_is_read(line, code):
-    with Pipes("text") as pipes:
-        pipes.write(line)
-        answer = pipes.read()
-        assert (answer["id"], answer["error"]["code"]) == (None, code)
-        assert pipes.ask("ping", request_id=8) == {"jsonrpc": "2.0", "id": 8, "result": {}}
+def test_a_bad_line_gets_an_error_and_the_next_one_is_read(running, line, code):
+    pipes = running("text")
+    pipes.write(line)
+    answer = pipes.read()
+    assert (answer["id"], answer["error"]["code"]) == (None, code)
+    assert pipes.ask("ping", request_id=8) == {"jsonrpc": "2.0", "id": 8, "result": {}}
 
 
-def test_notifications_and_answers_are_not_answered():
-    with Pipes("text") as pipes:
-        pipes.send(method="notifications/whatever")
-        pipes.send(method="notifications/cancelled", params={"requestId": 99})
-        pipes.send(method="notifications/cancelled", params=[])
-        pipes.send(id=5, result={})
-        assert pipes.ask("ping", request_id=9)["id"] == 9
+def test_notifications_and_answers_are_not_answered(running):
+    pipes = running("text")
+    pipes.send(method="notifications/whatever")
+    pipes.send(method="notifications/cancelled", params={"requestId": 99})
+    pipes.send(method="notifications/cancelled", params=[])
+    pipes.send(id=5, result={})
+    assert pipes.ask("ping", request_id=9)["id"] == 9
 
 
-def test_progress_comes_before_the_answer_and_only_with_a_token():
+def test_progress_comes_before_the_answer_and_only_with_a_token(running):
     params = {"name": "count_primes", "arguments": {"limit": 600_000}}
-    with Pipes("calculator") as pipes:
-        assert "result" in pipes.ask("tools/call", params)
-        first = pipes.ask("tools/call", {**params, "_meta": {"progressToken": "p"}})
-        messages = [first]
-        while "result" not in messages[-1]:
-            messages.append(pipes.read())
+    pipes = running("calculator")
+    assert "result" in pipes.ask("tools/call", params)
+    first = pipes.ask("tools/call", {**params, "_meta": {"progressToken": "p"}})
+    messages = [first]
+    while "result" not in messages[-1]:
+        messages.append(pipes.read())
     assert [message["params"]["progress"] for message in messages[:-1]] == [250_001, 500_001, 600_000]
     assert {message["params"]["progressToken"] for message in messages[:-1]} == {"p"}
 
 
-def test_a_cancelled_call_ends_early_without_an_answer_and_the_server_goes_on():
+def test_a_cancelled_call_ends_early_without_an_answer_and_the_server_goes_on(running):
     params = {"name": "count_primes", "arguments": {"limit": 50_000_000}, "_meta": {"progressToken": 1}}
-    with Pipes("calculator") as pipes:
-        first = pipes.ask("tools/call", params, request_id="long")
-        pipes.send(method="notifications/cancelled", params={"requestId": "long"})
-        pipes.send(id="next", method="tools/call", params={"name": "evaluate", "arguments": {"expression": "1"}})
-        messages = [first]
-        while "id" not in messages[-1]:
-            messages.append(pipes.read())
+    pipes = running("calculator")
+    first = pipes.ask("tools/call", params, request_id="long")
+    pipes.send(method="notifications/cancelled", params={"requestId": "long"})
+    pipes.send(id="next", method="tools/call", params={"name": "evaluate", "arguments": {"expression": "1"}})
+    messages = [first]
+    while "id" not in messages[-1]:
+        messages.append(pipes.read())
     assert messages[-1]["id"] == "next"
     assert all(message["params"]["progress"] < 50_000_000 for message in messages[:-1])
 
@@ -247,10 +256,10 @@ def test_a_modern_server_answers_each_request_in_the_era_of_its_envelope(server)
     assert handshake == {"tools": modern["tools"]}
 
 
-def test_a_modern_call_has_a_result_type():
-    with Pipes("calculator") as pipes:
-        params = {"name": "evaluate", "arguments": {"expression": "1"}, "_meta": ENVELOPE}
-        result = pipes.ask("tools/call", params)["result"]
+def test_a_modern_call_has_a_result_type(running):
+    pipes = running("calculator")
+    params = {"name": "evaluate", "arguments": {"expression": "1"}, "_meta": ENVELOPE}
+    result = pipes.ask("tools/call", params)["result"]
     assert (result["resultType"], result["structuredContent"]) == ("complete", {"value": 1})
 
 
@@ -262,9 +271,9 @@ def test_a_modern_call_has_a_result_type():
         ({**ENVELOPE, "io.modelcontextprotocol/protocolVersion": "2030-01-01"}, -32022),
     ],
 )
-def test_an_envelope_that_does_not_fit_is_refused(meta, code):
-    with Pipes("calendar") as pipes:
-        error = pipes.ask("server/discover", {"_meta": meta})["error"]
+def test_an_envelope_that_does_not_fit_is_refused(running, meta, code):
+    pipes = running("calendar")
+    error = pipes.ask("server/discover", {"_meta": meta})["error"]
     assert error["code"] == code
     if code == -32022:
         assert error["data"] == {"supported": ["2026-07-28"], "requested": "2030-01-01"}

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mcp_workbench.identity import NameTable, ToolIdentifier, joined_name
+from tests.peers.rogue_stdio import WEIRD_NAMES
 from tests.support.configs import received, rogue, starts, write_config
-from tests.support.wire import Era, error_of, heard, serving, text_of
+from tests.support.wire import Era, Wire, error_of, heard, lasting, serving, text_of
 
 LISTS_CHANGED = "notifications/tools/list_changed"
 FORMAT = "Expected format: {toolbox}__{server}__{tool} (note: double underscores between all components)"
@@ -50,13 +53,40 @@ def log(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def config(tmp_path: Path, log: Path) -> Path:
+    return two_toolboxes(tmp_path, log)
+
+
+def two_toolboxes(folder: Path, log: Path) -> Path:
     dev = {
         "filesystem": rogue("ok", "read_file", "my__special__tool", log=log),
         "memory": rogue("ok", "store_value", "read_file", log=log),
     }
     return write_config(
-        tmp_path, {"dev": dev, "prod": {"memory": rogue("ok", "store_value", log=log)}}, toolMode="dynamic"
+        folder, {"dev": dev, "prod": {"memory": rogue("ok", "store_value", log=log)}}, toolMode="dynamic"
     )
+
+
+@pytest.fixture(scope="module")
+def calls_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("calls") / "rogue.log"
+
+
+@pytest.fixture(scope="module")
+def wire(shared_loop: asyncio.Runner, calls_log: Path) -> Iterator[Wire]:
+    """A client of the handshake era with one toolbox open, for tests that only call."""
+    with lasting(shared_loop, serving(two_toolboxes(calls_log.parent, calls_log))) as running:
+        shared_loop.run(running.open("dev"))
+        yield running
+
+
+@pytest.fixture(scope="module")
+def odd_wire(shared_loop: asyncio.Runner, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
+    """A modern client, in front of servers with what is unusual."""
+    servers = {"rich": rogue("unknown_fields"), "ok": rogue(), "weird": rogue("names")}
+    boxes = {name: {name: server} for name, server in servers.items()}
+    config = write_config(tmp_path_factory.mktemp("odd"), boxes, toolMode="dynamic")
+    with lasting(shared_loop, serving(config, era="modern")) as running:
+        yield running
 
 
 @pytest.fixture
@@ -183,29 +213,24 @@ async def test_both_modes_name_the_same_tools_each_in_its_form(config: Path, tmp
 
 
 @pytest.mark.requirement("002-FR-004")
-async def test_a_registered_tool_is_as_its_server_sent_it_with_its_origin_added(tmp_path: Path):
-    config = write_config(tmp_path, {"dev": {"rich": rogue("unknown_fields"), "ok": rogue()}}, toolMode="dynamic")
-    async with serving(config, era="modern") as wire:
-        tools = tools_of(await wire.list_tools())
-        rich = tools["dev__rich__rich"]
-        origin = {"source_server": "rich", "toolbox_name": "dev", "original_name": "rich"}
-        assert rich["_meta"] == {"vendor/key": {"nested": [True, 0.5, "x"]}} | origin
-        assert (rich["title"], rich["description"]) == ("Rich", "[dev/rich] The tool rich.")
-        assert rich["x-vendor"] == {"anything": ["goes", {"here": None}]}
-        assert tools["dev__ok__echo"]["title"] == "echo"
+async def test_a_registered_tool_is_as_its_server_sent_it_with_its_origin_added(odd_wire: Wire):
+    tools = tools_of(await odd_wire.list_tools())
+    rich = tools["rich__rich__rich"]
+    origin = {"source_server": "rich", "toolbox_name": "rich", "original_name": "rich"}
+    assert rich["_meta"] == {"vendor/key": {"nested": [True, 0.5, "x"]}} | origin
+    assert (rich["title"], rich["description"]) == ("Rich", "[rich/rich] The tool rich.")
+    assert rich["x-vendor"] == {"anything": ["goes", {"here": None}]}
+    assert tools["ok__ok__echo"]["title"] == "echo"
 
 
 @pytest.mark.requirement("002-SC-002", "002-A4")
-async def test_names_that_the_protocol_would_refuse_are_made_legal_and_still_resolve(tmp_path: Path):
-    config = write_config(tmp_path, {"dev": {"weird": rogue("names")}}, toolMode="dynamic")
-    async with serving(config, era="modern") as wire:
-        tools = tools_of(await wire.list_tools())
-        assert all(re.fullmatch(r"[A-Za-z0-9_.-]{1,128}", name) for name in tools)
-        for name, tool in tools.items():
-            assert heard(await wire.call(name, {}))["name"] == tool["_meta"]["original_name"]
-
-
-# -- errors of calls by joined name
+async def test_names_that_the_protocol_would_refuse_are_made_legal_and_still_resolve(odd_wire: Wire):
+    tools = tools_of(await odd_wire.list_tools())
+    assert all(re.fullmatch(r"[A-Za-z0-9_.-]{1,128}", name) for name in tools)
+    weird = {name: tool for name, tool in tools.items() if tool["_meta"]["source_server"] == "weird"}
+    assert len(weird) == len(WEIRD_NAMES)
+    for name, tool in weird.items():
+        assert heard(await odd_wire.call(name, {}))["name"] == tool["_meta"]["original_name"]
 
 
 @pytest.mark.requirement("002-FR-007", "002-US2-AS2", "002-EC-2", "002-EC-3", "002-OOS-002", "002-API-6")
@@ -217,33 +242,31 @@ async def test_names_that_the_protocol_would_refuse_are_made_legal_and_still_res
         ("dev__memory_store_value", "dev__memory__store_value"),
     ],
 )
-async def test_an_old_name_of_a_known_tool_is_refused_with_its_new_name(config: Path, log: Path, old: str, new: str):
-    async with serving(config) as wire:
-        await wire.open("dev")
-        text = error_of(await wire.call(old, {}))
-        assert text.startswith(f"Error: Invalid tool name format '{old}'. {FORMAT}")
-        assert new in text
-        assert MOVED in text
-        assert received(log, "tools/call") == []
-        assert not (await wire.call(new, {})).get("isError")
+async def test_an_old_name_of_a_known_tool_is_refused_with_its_new_name(
+    wire: Wire, calls_log: Path, old: str, new: str
+):
+    called = received(calls_log, "tools/call")
+    text = error_of(await wire.call(old, {}))
+    assert text.startswith(f"Error: Invalid tool name format '{old}'. {FORMAT}")
+    assert new in text
+    assert MOVED in text
+    assert received(calls_log, "tools/call") == called
+    assert not (await wire.call(new, {})).get("isError")
 
 
 @pytest.mark.requirement("002-FR-007", "002-API-5", "002-API-6")
-async def test_a_name_that_has_not_the_form_is_told_the_form(config: Path):
-    async with serving(config) as wire:
-        for name in (name for name in INVALID if name):
-            text = error_of(await wire.call(name, {}))
-            assert text.startswith(f"Error: Invalid tool name format '{name}'. {FORMAT}"), name
+async def test_a_name_that_has_not_the_form_is_told_the_form(wire: Wire):
+    for name in (name for name in INVALID if name):
+        text = error_of(await wire.call(name, {}))
+        assert text.startswith(f"Error: Invalid tool name format '{name}'. {FORMAT}"), name
 
 
 @pytest.mark.requirement("002-API-6", "002-FR-007")
-async def test_an_unknown_name_of_the_right_form_is_not_found_and_the_nearest_is_offered(config: Path):
-    async with serving(config) as wire:
-        await wire.open("dev")
-        text = error_of(await wire.call("dev__filesystem__read_fil", {}))
-        assert text.startswith("Error: Tool name 'dev__filesystem__read_fil' not found")
-        assert "dev__filesystem__read_file" in text
-        assert "prod" in text, "which toolboxes are not open"
+async def test_an_unknown_name_of_the_right_form_is_not_found_and_the_nearest_is_offered(wire: Wire):
+    text = error_of(await wire.call("dev__filesystem__read_fil", {}))
+    assert text.startswith("Error: Tool name 'dev__filesystem__read_fil' not found")
+    assert "dev__filesystem__read_file" in text
+    assert "prod" in text, "which toolboxes are not open"
 
 
 @pytest.mark.requirement("002-API-6")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from mcp_workbench import ToolIdentifier
 from tests.peers.rogue_stdio import RICH_TOOL, STDERR_TEXT, WEIRD_NAMES
 from tests.support.configs import read_log, received, rogue, starts, write_config
 from tests.support.documents import calls_in, objects_in
-from tests.support.wire import environment, error_of, heard, serving
+from tests.support.wire import Wire, environment, error_of, heard, lasting, serving
 
 SHAPE = "Invalid tool identifier: expected an object with toolbox, server and tool"
 MOVED = "Tool names changed in 0.11.0: see docs/migration.md"
@@ -31,12 +33,50 @@ def log(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def config(tmp_path: Path, log: Path) -> Path:
+    return three_servers(tmp_path, log)
+
+
+def three_servers(folder: Path, log: Path) -> Path:
     """Three servers that all have a `read_file`; the name of the second tool tells them apart."""
     dev = {
         "filesystem": rogue("ok", "read_file", "dev-filesystem", log=log),
         "memory": rogue("ok", "read_file", "dev-memory", log=log),
     }
-    return write_config(tmp_path, {"dev": dev, "prod": {"filesystem": rogue("ok", "read_file", "prod-fs", log=log)}})
+    return write_config(folder, {"dev": dev, "prod": {"filesystem": rogue("ok", "read_file", "prod-fs", log=log)}})
+
+
+@pytest.fixture(scope="module")
+def wire(shared_loop: asyncio.Runner, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
+    """The three servers, for tests to which it does not matter what runs already."""
+    folder = tmp_path_factory.mktemp("wire")
+    with lasting(shared_loop, serving(three_servers(folder, folder / "rogue.log"))) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def idle_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("idle") / "rogue.log"
+
+
+@pytest.fixture(scope="module")
+def idle(shared_loop: asyncio.Runner, idle_log: Path) -> Iterator[Wire]:
+    """The three servers, for tests that start none of them."""
+    with lasting(shared_loop, serving(three_servers(idle_log.parent, idle_log))) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def old_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("old") / "rogue.log"
+
+
+@pytest.fixture(scope="module")
+def with_old_names(shared_loop: asyncio.Runner, old_log: Path) -> Iterator[Wire]:
+    """A tool whose names of earlier versions are known, in an open toolbox."""
+    dev = {"filesystem": rogue("ok", "write", log=old_log), "other": rogue("ok", "read")}
+    with lasting(shared_loop, serving(write_config(old_log.parent, {"dev": dev}))) as running:
+        shared_loop.run(running.open("dev"))
+        yield running
 
 
 def mark(echo: dict[str, Any]) -> str:
@@ -47,61 +87,56 @@ def mark(echo: dict[str, Any]) -> str:
 
 
 @pytest.mark.requirement("007-US1-AS1", "007-FR-001", "007-SC-001", "002-API-3")
-async def test_a_structured_name_runs_the_tool_and_returns_its_result(config: Path):
-    async with serving(config) as wire:
-        await wire.open("dev")
-        result = await wire.use("dev", "filesystem", "read_file", {"path": "a.txt", "deep": {"n": [1, None]}})
-        echo = heard(result)
-        assert (echo["name"], echo["arguments"]) == ("read_file", {"path": "a.txt", "deep": {"n": [1, None]}})
-        assert result["structuredContent"] == echo
+async def test_a_structured_name_runs_the_tool_and_returns_its_result(wire: Wire):
+    await wire.open("dev")
+    result = await wire.use("dev", "filesystem", "read_file", {"path": "a.txt", "deep": {"n": [1, None]}})
+    echo = heard(result)
+    assert (echo["name"], echo["arguments"]) == ("read_file", {"path": "a.txt", "deep": {"n": [1, None]}})
+    assert result["structuredContent"] == echo
 
 
 @pytest.mark.requirement("007-US1-AS2")
-async def test_equal_tool_names_in_two_toolboxes_are_routed_by_the_toolbox(config: Path):
-    async with serving(config) as wire:
-        await wire.open("dev")
-        await wire.open("prod")
-        assert mark(heard(await wire.use("dev", "filesystem", "read_file"))) == "dev-filesystem"
-        assert mark(heard(await wire.use("prod", "filesystem", "read_file"))) == "prod-fs"
+async def test_equal_tool_names_in_two_toolboxes_are_routed_by_the_toolbox(wire: Wire):
+    await wire.open("dev")
+    await wire.open("prod")
+    assert mark(heard(await wire.use("dev", "filesystem", "read_file"))) == "dev-filesystem"
+    assert mark(heard(await wire.use("prod", "filesystem", "read_file"))) == "prod-fs"
 
 
 @pytest.mark.requirement("007-US1-AS3", "007-FR-005")
-async def test_equal_tool_names_on_two_servers_are_routed_by_the_server(config: Path):
-    async with serving(config) as wire:
-        await wire.open("dev")
-        assert mark(heard(await wire.use("dev", "memory", "read_file"))) == "dev-memory"
-        assert mark(heard(await wire.use("dev", "filesystem", "read_file"))) == "dev-filesystem"
+async def test_equal_tool_names_on_two_servers_are_routed_by_the_server(wire: Wire):
+    await wire.open("dev")
+    assert mark(heard(await wire.use("dev", "memory", "read_file"))) == "dev-memory"
+    assert mark(heard(await wire.use("dev", "filesystem", "read_file"))) == "dev-filesystem"
 
 
 @pytest.mark.requirement("007-FR-001", "007-FR-004")
-async def test_the_schema_of_use_tool_asks_for_three_non_empty_strings_and_nothing_else(config: Path):
-    async with serving(config) as wire:
-        schema = (await wire.list_tools())[1]["inputSchema"]
-        identifier = schema["properties"]["tool"]
-        assert set(schema["properties"]) == {"tool", "arguments"}
-        assert schema["required"] == ["tool"]
-        assert schema["additionalProperties"] is False
-        assert set(identifier["required"]) == {"toolbox", "server", "tool"}
-        assert identifier["additionalProperties"] is False
-        assert all(part["type"] == "string" and part["minLength"] == 1 for part in identifier["properties"].values())
+async def test_the_schema_of_use_tool_asks_for_three_non_empty_strings_and_nothing_else(wire: Wire):
+    schema = (await wire.list_tools())[1]["inputSchema"]
+    identifier = schema["properties"]["tool"]
+    assert set(schema["properties"]) == {"tool", "arguments"}
+    assert schema["required"] == ["tool"]
+    assert schema["additionalProperties"] is False
+    assert set(identifier["required"]) == {"toolbox", "server", "tool"}
+    assert identifier["additionalProperties"] is False
+    assert all(part["type"] == "string" and part["minLength"] == 1 for part in identifier["properties"].values())
 
 
 # -- discovering (user story 2)
 
 
 @pytest.mark.requirement("007-US2-AS1", "007-FR-002", "002-US1-AS2", "002-API-1", "002-A5")
-async def test_every_listed_tool_has_its_toolbox_its_server_and_its_own_name(config: Path):
-    async with serving(config) as wire:
-        answer = await wire.open("dev")
-        named = [(tool["toolbox_name"], tool["source_server"], tool["name"]) for tool in answer["tools"]]
-        assert named == [
-            ("dev", "filesystem", "read_file"),
-            ("dev", "filesystem", "dev-filesystem"),
-            ("dev", "memory", "read_file"),
-            ("dev", "memory", "dev-memory"),
-        ]
-        assert (answer["toolbox"], answer["description"], answer["servers_connected"]) == ("dev", "The toolbox dev", 2)
-        assert "servers_failed" not in answer
+async def test_every_listed_tool_has_its_toolbox_its_server_and_its_own_name(wire: Wire):
+    answer = await wire.open("dev")
+    named = [(tool["toolbox_name"], tool["source_server"], tool["name"]) for tool in answer["tools"]]
+    assert named == [
+        ("dev", "filesystem", "read_file"),
+        ("dev", "filesystem", "dev-filesystem"),
+        ("dev", "memory", "read_file"),
+        ("dev", "memory", "dev-memory"),
+    ]
+    assert (answer["toolbox"], answer["description"], answer["servers_connected"]) == ("dev", "The toolbox dev", 2)
+    assert "servers_failed" not in answer
 
 
 @pytest.mark.requirement("007-FR-002")
@@ -113,29 +148,26 @@ async def test_a_listed_tool_keeps_every_field_that_its_server_sent_but_our_two_
 
 
 @pytest.mark.requirement("007-US2-AS2")
-async def test_equal_tool_names_are_told_apart_by_their_server(config: Path):
-    async with serving(config) as wire:
-        tools = (await wire.open("dev"))["tools"]
-        servers = [tool["source_server"] for tool in tools if tool["name"] == "read_file"]
-        assert servers == ["filesystem", "memory"]
+async def test_equal_tool_names_are_told_apart_by_their_server(wire: Wire):
+    tools = (await wire.open("dev"))["tools"]
+    servers = [tool["source_server"] for tool in tools if tool["name"] == "read_file"]
+    assert servers == ["filesystem", "memory"]
 
 
 @pytest.mark.requirement("007-US2-AS3", "007-SC-002", "007-SC-001")
-async def test_the_fields_of_a_listed_tool_are_the_parameters_of_its_call(config: Path):
-    async with serving(config) as wire:
-        for info in (await wire.open("dev"))["tools"]:
-            by_hand = {"toolbox": info["toolbox_name"], "server": info["source_server"], "tool": info["name"]}
-            assert ToolIdentifier.of(info).params() == by_hand
-            echo = heard(await wire.call("use_tool", {"tool": by_hand}))
-            assert (echo["name"], mark(echo)) == (info["name"], f"dev-{info['source_server']}")
+async def test_the_fields_of_a_listed_tool_are_the_parameters_of_its_call(wire: Wire):
+    for info in (await wire.open("dev"))["tools"]:
+        by_hand = {"toolbox": info["toolbox_name"], "server": info["source_server"], "tool": info["name"]}
+        assert ToolIdentifier.of(info).params() == by_hand
+        echo = heard(await wire.call("use_tool", {"tool": by_hand}))
+        assert (echo["name"], mark(echo)) == (info["name"], f"dev-{info['source_server']}")
 
 
 @pytest.mark.requirement("007-US2-AS3", "007-SC-002")
-async def test_the_description_of_use_tool_says_where_the_three_parts_come_from(config: Path):
-    async with serving(config) as wire:
-        description = (await wire.list_tools())[1]["description"]
-        assert all(field in description for field in ("toolbox_name", "source_server", "name", "open_toolbox"))
-        assert [name for example in objects_in(description) for name, _ in calls_in(example)] == ["use_tool"]
+async def test_the_description_of_use_tool_says_where_the_three_parts_come_from(wire: Wire):
+    description = (await wire.list_tools())[1]["description"]
+    assert all(field in description for field in ("toolbox_name", "source_server", "name", "open_toolbox"))
+    assert [name for example in objects_in(description) for name, _ in calls_in(example)] == ["use_tool"]
 
 
 # -- errors (user story 3)
@@ -160,21 +192,19 @@ NOT_FOUND = [
 @pytest.mark.requirement("007-US3-AS1", "007-US3-AS2", "007-US3-AS3", "007-FR-006", "007-SC-004")
 @pytest.mark.parametrize(("parts", "text", "code"), NOT_FOUND)
 async def test_what_does_not_exist_is_named_with_where_it_was_looked_for(
-    config: Path, parts: tuple[str, str, str], text: str, code: str
+    wire: Wire, parts: tuple[str, str, str], text: str, code: str
 ):
-    async with serving(config) as wire:
-        result = await wire.use(*parts)
-        assert error_of(result).startswith(text)
-        about = result["_meta"]["mcp-workbench/error"]
-        assert about.pop("code") == code
-        assert about.items() <= dict(zip(("toolbox", "server", "tool"), parts, strict=True)).items()
-        assert code.partition("_")[0] in about
+    result = await wire.use(*parts)
+    assert error_of(result).startswith(text)
+    about = result["_meta"]["mcp-workbench/error"]
+    assert about.pop("code") == code
+    assert about.items() <= dict(zip(("toolbox", "server", "tool"), parts, strict=True)).items()
+    assert code.partition("_")[0] in about
 
 
 @pytest.mark.requirement("007-US3-AS1")
-async def test_opening_an_unknown_toolbox_names_it(config: Path):
-    async with serving(config) as wire:
-        assert error_of(await wire.call("open_toolbox", {"toolbox": "box"})).startswith("Toolbox 'box' not found")
+async def test_opening_an_unknown_toolbox_names_it(wire: Wire):
+    assert error_of(await wire.call("open_toolbox", {"toolbox": "box"})).startswith("Toolbox 'box' not found")
 
 
 @pytest.mark.requirement("007-US3-AS3", "007-SC-004")
@@ -186,9 +216,8 @@ async def test_opening_an_unknown_toolbox_names_it(config: Path):
         (("dev", "filesystem", "read_fil"), "Did you mean 'read_file'?"),
     ],
 )
-async def test_the_nearest_existing_name_is_offered(config: Path, parts: tuple[str, str, str], help_text: str):
-    async with serving(config) as wire:
-        assert help_text in error_of(await wire.use(*parts))
+async def test_the_nearest_existing_name_is_offered(wire: Wire, parts: tuple[str, str, str], help_text: str):
+    assert help_text in error_of(await wire.use(*parts))
 
 
 @pytest.mark.requirement("007-SC-004")
@@ -277,24 +306,22 @@ PARTS = ("toolbox", "server", "tool")
 
 
 @pytest.mark.requirement("007-FR-004", "007-EC-3", "007-EC-4", "007-A-002", "007-FR-001")
-async def test_a_wrong_shape_is_refused_with_its_own_text_and_nothing_is_started(config: Path, log: Path):
-    async with serving(config) as wire:
-        for name, arguments, text in REFUSED:
-            answer = error_of(await wire.call(name, arguments))
-            assert answer.startswith(text), (name, arguments)
-        assert read_log(log) == []
+async def test_a_wrong_shape_is_refused_with_its_own_text_and_nothing_is_started(idle: Wire, idle_log: Path):
+    for name, arguments, text in REFUSED:
+        answer = error_of(await idle.call(name, arguments))
+        assert answer.startswith(text), (name, arguments)
+    assert read_log(idle_log) == []
 
 
 @pytest.mark.requirement("007-FR-004", "007-EC-2", "007-EC-3")
-async def test_a_part_that_is_missing_empty_or_no_string_is_named_and_nothing_is_started(config: Path, log: Path):
-    async with serving(config) as wire:
-        for part, (value, problem) in itertools.product(PARTS, BAD_VALUES):
-            identifier = {name: GOOD[name] for name in PARTS if name != part}
-            if value is not MISSING:
-                identifier[part] = value
-            answer = error_of(await wire.call("use_tool", {"tool": identifier}))
-            assert answer.startswith(f"Invalid tool identifier: {part} {problem}"), identifier
-        assert read_log(log) == []
+async def test_a_part_that_is_missing_empty_or_no_string_is_named_and_nothing_is_started(idle: Wire, idle_log: Path):
+    for part, (value, problem) in itertools.product(PARTS, BAD_VALUES):
+        identifier = {name: GOOD[name] for name in PARTS if name != part}
+        if value is not MISSING:
+            identifier[part] = value
+        answer = error_of(await idle.call("use_tool", {"tool": identifier}))
+        assert answer.startswith(f"Invalid tool identifier: {part} {problem}"), identifier
+    assert read_log(idle_log) == []
 
 
 ORDER = [
@@ -311,10 +338,9 @@ ORDER = [
 
 
 @pytest.mark.requirement("007-FR-004", "007-EC-3")
-async def test_checks_come_in_the_order_shape_parts_extra_keys_arguments_existence(config: Path):
-    async with serving(config) as wire:
-        for arguments, text in ORDER:
-            assert error_of(await wire.call("use_tool", arguments)).startswith(text), arguments
+async def test_checks_come_in_the_order_shape_parts_extra_keys_arguments_existence(wire: Wire):
+    for arguments, text in ORDER:
+        assert error_of(await wire.call("use_tool", arguments)).startswith(text), arguments
 
 
 @pytest.mark.requirement("007-EC-3", "007-FR-004")
@@ -326,26 +352,23 @@ async def test_checks_come_in_the_order_shape_parts_extra_keys_arguments_existen
         {"toolbox": "dev", "server": "filesystem", "name": "read_file"},
     ],
 )
-async def test_the_field_names_of_a_listing_get_the_corrected_call(config: Path, wrong: dict[str, str]):
-    async with serving(config) as wire:
-        text = error_of(await wire.call("use_tool", {"tool": wrong}))
-        assert [call["tool"] for example in objects_in(text) for _, call in calls_in(example)] == [GOOD]
+async def test_the_field_names_of_a_listing_get_the_corrected_call(wire: Wire, wrong: dict[str, str]):
+    text = error_of(await wire.call("use_tool", {"tool": wrong}))
+    assert [call["tool"] for example in objects_in(text) for _, call in calls_in(example)] == [GOOD]
 
 
 @pytest.mark.requirement("007-EC-3")
-async def test_toolbox_name_in_an_open_leads_to_toolbox(config: Path):
-    async with serving(config) as wire:
-        lines = error_of(await wire.call("open_toolbox", {"toolbox_name": "dev"})).splitlines()
-        assert lines[0].startswith("Invalid parameters: ")
-        assert "toolbox" in lines[-1]
-        assert "'toolbox'" in lines[-1] or '"toolbox"' in lines[-1]
+async def test_toolbox_name_in_an_open_leads_to_toolbox(wire: Wire):
+    lines = error_of(await wire.call("open_toolbox", {"toolbox_name": "dev"})).splitlines()
+    assert lines[0].startswith("Invalid parameters: ")
+    assert "toolbox" in lines[-1]
+    assert "'toolbox'" in lines[-1] or '"toolbox"' in lines[-1]
 
 
 @pytest.mark.requirement("007-FR-001")
-async def test_arguments_as_a_json_string_that_holds_an_object_are_accepted(config: Path):
-    async with serving(config) as wire:
-        result = await wire.use("dev", "filesystem", "read_file", '{"path": "a.txt"}')
-        assert heard(result)["arguments"] == {"path": "a.txt"}
+async def test_arguments_as_a_json_string_that_holds_an_object_are_accepted(wire: Wire):
+    result = await wire.use("dev", "filesystem", "read_file", '{"path": "a.txt"}')
+    assert heard(result)["arguments"] == {"path": "a.txt"}
 
 
 # -- old names (no compatibility)
@@ -357,28 +380,23 @@ OLD_NAMES = ["filesystem_write", "dev__filesystem_write", "dev__filesystem__writ
 @pytest.mark.parametrize("old", OLD_NAMES)
 @pytest.mark.parametrize("way", ["tool", "tool_name", "tools/call"])
 async def test_an_old_name_is_not_served_but_gets_the_call_to_send_instead(
-    tmp_path: Path, log: Path, old: str, way: str
+    with_old_names: Wire, old_log: Path, old: str, way: str
 ):
-    config = write_config(
-        tmp_path, {"dev": {"filesystem": rogue("ok", "write", log=log), "other": rogue("ok", "read")}}
-    )
-    async with serving(config) as wire:
-        await wire.open("dev")
-        result = await (wire.call(old, {}) if way == "tools/call" else wire.call("use_tool", {way: old}))
-        text = error_of(result)
-        assert MOVED in text
-        assert received(log, "tools/call") == []
-        [call] = [call for example in objects_in(text) for _, call in calls_in(example)]
-        assert call["tool"] == {"toolbox": "dev", "server": "filesystem", "tool": "write"}
-        assert heard(await wire.call("use_tool", call))["name"] == "write"
+    wire, called = with_old_names, received(old_log, "tools/call")
+    result = await (wire.call(old, {}) if way == "tools/call" else wire.call("use_tool", {way: old}))
+    text = error_of(result)
+    assert MOVED in text
+    assert received(old_log, "tools/call") == called
+    [call] = [call for example in objects_in(text) for _, call in calls_in(example)]
+    assert call["tool"] == {"toolbox": "dev", "server": "filesystem", "tool": "write"}
+    assert heard(await wire.call("use_tool", call))["name"] == "write"
 
 
 @pytest.mark.requirement("007-EC-4", "007-A-002", "002-OOS-002", "002-API-3")
 @pytest.mark.parametrize("name", ["workbench_use_tool", "workbench_open_toolbox", "read_file", "nonsense", "a__b__c"])
-async def test_any_other_tool_name_is_a_result_that_says_that_names_changed(config: Path, log: Path, name: str):
-    async with serving(config) as wire:
-        assert MOVED in error_of(await wire.call(name, {"toolbox_name": "dev", "tool_name": "x"}))
-        assert read_log(log) == []
+async def test_any_other_tool_name_is_a_result_that_says_that_names_changed(idle: Wire, idle_log: Path, name: str):
+    assert MOVED in error_of(await idle.call(name, {"toolbox_name": "dev", "tool_name": "x"}))
+    assert read_log(idle_log) == []
 
 
 @pytest.mark.requirement("007-EC-4", "002-FR-007")
@@ -435,11 +453,10 @@ async def test_toolbox_and_server_names_route_byte_for_byte(tmp_path: Path):
 
 
 @pytest.mark.requirement("007-SC-003", "007-FR-006")
-async def test_a_hostile_name_is_shown_escaped_and_on_one_line(config: Path):
-    async with serving(config) as wire:
-        text = error_of(await wire.use("dev", "filesystem", "evil\n\x1b[31m\u202ename"))
-        assert re.match(r"Tool 'evil\\(n|x0a)\\x1b\[31m\\u202ename' not found in server 'filesystem' ", text)
-        assert not set("\x1b\u202e") & set(text)
+async def test_a_hostile_name_is_shown_escaped_and_on_one_line(wire: Wire):
+    text = error_of(await wire.use("dev", "filesystem", "evil\n\x1b[31m\u202ename"))
+    assert re.match(r"Tool 'evil\\(n|x0a)\\x1b\[31m\\u202ename' not found in server 'filesystem' ", text)
+    assert not set("\x1b\u202e") & set(text)
 
 
 @pytest.mark.requirement("007-FR-005", "007-FR-001")
@@ -463,10 +480,9 @@ async def test_the_version_is_the_same_in_the_package_the_command_and_the_handsh
 
 
 @pytest.mark.requirement("007-FR-009")
-async def test_the_instructions_show_one_structured_call_with_names_from_the_configuration(config: Path):
-    async with serving(config) as wire:
-        instructions = wire.hello["instructions"]
-        [call] = [call for example in objects_in(instructions) for _, call in calls_in(example)]
-        assert (call["tool"]["toolbox"], call["tool"]["server"]) == ("dev", "filesystem")
-        assert "The toolbox prod" in instructions
-        assert "__" not in instructions
+async def test_the_instructions_show_one_structured_call_with_names_from_the_configuration(wire: Wire):
+    instructions = wire.hello["instructions"]
+    [call] = [call for example in objects_in(instructions) for _, call in calls_in(example)]
+    assert (call["tool"]["toolbox"], call["tool"]["server"]) == ("dev", "filesystem")
+    assert "The toolbox prod" in instructions
+    assert "__" not in instructions

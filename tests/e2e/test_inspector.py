@@ -14,9 +14,8 @@ from typing import Any, Literal
 import pytest
 
 from tests.support.configs import write_config
-from tests.support.reference import everything, inspector
+from tests.support.reference import COMPILED, everything, inspector
 from tests.support.typescript import (
-    COMPILED,
     PASSED_ON,
     handshake_part,
     masked,
@@ -61,7 +60,8 @@ class Inspector:
     async def direct(self, runs: Mapping[str, list[str]]) -> dict[str, Json]:
         """What the server itself answers to each."""
         missing = {label: run for label, run in runs.items() if shlex.join(run) not in self.itself}
-        answers = await self._all(missing, [self.entry["command"], *self.entry["args"]], era="legacy", env={})
+        command = [self.entry["command"], *self.entry["args"]]
+        answers = await self._all(missing, command, era="legacy", env=self.entry["env"])
         self.itself.update({shlex.join(missing[label]): answer for label, answer in answers.items()})
         return {label: self.itself[shlex.join(run)] for label, run in runs.items()}
 

@@ -11,6 +11,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -39,7 +40,6 @@ from tests.support.pairs import (
     Pair,
     Refusal,
     Surface,
-    alone,
     answer_to,
     hosting,
     members,
@@ -312,10 +312,20 @@ async def test_a_missing_capability_is_told_as_the_server_says_it(case: Case, ho
 # -- resources
 
 
+def opens(case: Case) -> bool:
+    """Whether prompts and resources are there once a toolbox is open, and not before."""
+    return case.surface == "default" and not case.is_modern
+
+
+def unopened(case: Case, hosts: Hosts, folder: Path) -> AbstractAsyncContextManager[Host]:
+    """A workbench of its own where it matters that nothing is open."""
+    return hosting(case, folder) if opens(case) else hosts.at()
+
+
 @feature("resources/list and resources/templates/list")
-async def test_resources_are_listed_as_their_server_lists_them(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path) as host, alone(case) as server:
-        if case.surface == "default" and not case.is_modern:
+async def test_resources_are_listed_as_their_server_lists_them(case: Case, hosts: Hosts, tmp_path: Path):
+    async with unopened(case, hosts, tmp_path) as host, hosts.alone() as server:
+        if opens(case):
             assert await host.listed("resources/list", "resources") == []
             await host.wire.open("dev")
             await host.wire.notification("notifications/resources/list_changed")
@@ -327,7 +337,7 @@ async def test_resources_are_listed_as_their_server_lists_them(case: Case, tmp_p
 
 @feature("resources/read")
 async def test_resources_are_read(case: Case, hosts: Hosts):
-    async with hosts.at(opened=True) as host, hosts.alone() as server:
+    async with hosts.at() as host, hosts.alone() as server:
         for uri in ("test://W/a", "test://W/item/5", "test://shared/same", "test://shared/5", "test://W/blob"):
             read = await host.get("resources/read", {"uri": uri})
             assert plain(read) == plain(await server.get("resources/read", {"uri": uri}))
@@ -337,7 +347,7 @@ async def test_resources_are_read(case: Case, hosts: Hosts):
 
 @feature("resources/read")
 async def test_a_missing_resource_has_the_code_of_the_era(case: Case, hosts: Hosts):
-    async with hosts.at(opened=True) as host:
+    async with hosts.at() as host:
         missing = await host.error("resources/read", {"uri": "test://W/no"})
         assert missing["code"] == (-32002 if case.pair == ("handshake", "handshake") else BAD_PARAMS)
         assert missing["data"] == {"uri": "test://W/no"}
@@ -345,15 +355,15 @@ async def test_a_missing_resource_has_the_code_of_the_era(case: Case, hosts: Hos
 
 @feature("resources/read", surfaces=SEVERAL)
 async def test_a_resource_of_no_server_has_the_code_of_the_client(case: Case, hosts: Hosts):
-    async with hosts.at(servers=two(case), opened=True) as host:
+    async with hosts.at(servers=two(case)) as host:
         missing = await host.error("resources/read", {"uri": "none://x"})
         assert missing["code"] == (BAD_PARAMS if case.is_modern else -32002)
         assert missing["data"] == {"uri": "none://x"}
 
 
 @feature("resources that no list has")
-async def test_what_a_result_links_to_can_be_read(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path, servers=two(case), opened=True) as host:
+async def test_what_a_result_links_to_can_be_read(case: Case, hosts: Hosts):
+    async with hosts.at(servers=None if case.surface == "server" else two(case)) as host:
         for path in ("hidden", "embedded"):
             if case.surface != "server":
                 assert (await host.error("resources/read", {"uri": f"test://W/{path}"}))["code"] in {BAD_PARAMS, -32002}
@@ -365,7 +375,7 @@ async def test_what_a_result_links_to_can_be_read(case: Case, tmp_path: Path):
 
 @feature("the same URI in two servers", surfaces=SEVERAL)
 async def test_an_uri_that_two_servers_list_names_the_server(case: Case, hosts: Hosts):
-    async with hosts.at(servers=two(case), opened=True) as host:
+    async with hosts.at(servers=two(case)) as host:
         uris = [resource["uri"] for resource in await host.listed("resources/list", "resources")]
         shared = {server: f"mcp-workbench://resource/dev/{server}/test://shared/same" for server in ("s", "t")}
         assert uris == ["test://W/a", "test://W/b", shared["s"], "test://X/a", "test://X/b", shared["t"]]
@@ -392,7 +402,7 @@ async def test_an_uri_that_two_servers_list_names_the_server(case: Case, hosts: 
 
 @feature("the same URI in two servers", surfaces=SEVERAL)
 async def test_an_uri_of_two_servers_is_read_from_neither_without_its_server(case: Case, hosts: Hosts):
-    async with hosts.at(servers=two(case), opened=True) as host:
+    async with hosts.at(servers=two(case)) as host:
         refused = await host.error("resources/read", {"uri": "test://shared/same"})
         assert refused["code"] == BAD_PARAMS
         for server in ("s", "t"):
@@ -400,14 +410,15 @@ async def test_an_uri_of_two_servers_is_read_from_neither_without_its_server(cas
 
 
 @feature("the same URI in two servers", surfaces=SEVERAL)
-async def test_updates_of_a_shared_uri_name_the_server(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path, servers=two(case), opened=True) as host:
+async def test_updates_of_a_shared_uri_name_the_server(case: Case, hosts: Hosts):
+    async with hosts.at(servers=two(case)) as host:
         uri = "mcp-workbench://resource/dev/t/test://shared/same"
         number = await watch(host, uri)
         await host.call("touch", {"uri": "test://shared/same"}, "s")
         await host.call("touch", {"uri": "test://shared/same"}, "t")
         (updated,) = await host.wire.notification(UPDATED)
         assert updated["params"] == {"uri": uri, **tagged(number)}
+        await unwatch(host, uri, number)
 
 
 async def watch(host: Host, uri: str) -> int | None:
@@ -418,50 +429,63 @@ async def watch(host: Host, uri: str) -> int | None:
     return None
 
 
+async def unwatch(host: Host, uri: str, number: int | None) -> None:
+    """Take back what `watch` did."""
+    if number is None:
+        assert await host.get("resources/unsubscribe", {"uri": uri}) == {}
+    else:
+        await host.wire.notify("notifications/cancelled", {"requestId": number})
+
+
 def tagged(number: int | None) -> Json:
     return {} if number is None else {"_meta": {SUBSCRIPTION: number}}
 
 
 @feature("resource updates")
-async def test_updates_come_for_what_is_watched(case: Case, tmp_path: Path):
+async def test_updates_come_for_what_is_watched(hosts: Hosts):
     a, b = {"uri": "test://W/a"}, {"uri": "test://W/b"}
-    async with hosting(case, tmp_path, opened=True) as host:
+    async with hosts.at(use="changes") as host:
         await host.call("touch", a)
         number = await watch(host, a["uri"])
         await host.call("touch", b)
-        await host.call("change", {"kind": "prompts"})
+        added = (await host.call("change", {"kind": "prompts"}))["structuredContent"]["added"]
         await host.call("touch", a)
         (updated,) = await host.wire.notification(UPDATED)
         assert updated["params"] == {**a, **tagged(number)}
-        if number is None:
-            assert await host.get("resources/unsubscribe", a) == {}
-        else:
+        if number is not None:
             assert host.wire.seen("notifications/prompts/list_changed") == []
-            await host.wire.notify("notifications/cancelled", {"requestId": number})
+        await unwatch(host, a["uri"], number)
         await host.call("touch", a)
         await host.call("touch", a)
         assert len(host.wire.seen(UPDATED)) == 1
 
+        async def is_listed() -> bool:
+            return host.prompt(added) in [prompt["name"] for prompt in await host.listed("prompts/list", "prompts")]
+
+        await poll_until(is_listed, what="the new prompt, before another test adds one")
+
 
 @feature("resource updates", pairs=BY_MODERN)
-async def test_two_subscriptions_are_told_apart(case: Case, tmp_path: Path):
+async def test_two_subscriptions_are_told_apart(hosts: Hosts):
     a, b = {"uri": "test://W/a"}, {"uri": "test://W/b"}
-    async with hosting(case, tmp_path) as host:
+    async with hosts.at() as host:
         first = await host.listen(resourceSubscriptions=[a["uri"]])
         second = await host.listen(resourceSubscriptions=[b["uri"]])
         for uri in (a, b, a):
             await host.call("touch", uri)
         told = [message["params"] for message in await host.wire.notification(UPDATED, 3)]
         assert told == [{**a, **tagged(first)}, {**b, **tagged(second)}, {**a, **tagged(first)}]
+        await unwatch(host, a["uri"], first)
+        await unwatch(host, b["uri"], second)
 
 
 # -- prompts and completion
 
 
 @feature("prompts")
-async def test_prompts_are_listed_and_got(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path) as host, alone(case) as server:
-        if case.surface == "default" and not case.is_modern:
+async def test_prompts_are_listed_and_got(case: Case, hosts: Hosts, tmp_path: Path):
+    async with unopened(case, hosts, tmp_path) as host, hosts.alone() as server:
+        if opens(case):
             assert await host.listed("prompts/list", "prompts") == []
             await host.wire.open("dev")
         prompts = await host.listed("prompts/list", "prompts")
@@ -479,7 +503,7 @@ async def test_prompts_are_listed_and_got(case: Case, tmp_path: Path):
 
 @feature("prompts", surfaces=SEVERAL)
 async def test_prompts_of_two_servers_have_names_of_their_own(case: Case, hosts: Hosts):
-    async with hosts.at(servers=two(case), opened=True) as host:
+    async with hosts.at(servers=two(case)) as host:
         for server, name in (("s", "W"), ("t", "X")):
             got = await host.get("prompts/get", {"name": f"dev__{server}__plain"})
             assert got["messages"][0]["content"]["text"] == f"plain of {name}"
@@ -487,7 +511,7 @@ async def test_prompts_of_two_servers_have_names_of_their_own(case: Case, hosts:
 
 @feature("completion")
 async def test_arguments_of_prompts_and_templates_are_completed(hosts: Hosts):
-    async with hosts.at(opened=True) as host:
+    async with hosts.at() as host:
         references: list[tuple[Json, str]] = [
             ({"type": "ref/prompt", "name": host.prompt("greet")}, "who"),
             ({"type": "ref/resource", "uri": "test://W/item/{id}"}, "id"),
@@ -562,9 +586,14 @@ async def told_of_changes(host: Host, *kinds: str) -> int | None:
     return number
 
 
+async def told_no_more(host: Host, number: int | None) -> None:
+    if number is not None:
+        await host.wire.notify("notifications/cancelled", {"requestId": number})
+
+
 @feature("list_changed of prompts and resources")
-async def test_a_client_is_told_of_new_prompts_and_resources(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path, opened=True) as host:
+async def test_a_client_is_told_of_new_prompts_and_resources(hosts: Hosts):
+    async with hosts.at(use="changes") as host:
         number = await told_of_changes(host, "prompts", "resources")
         for kind, member in (("prompts", "name"), ("resources", "uri")):
             method = f"notifications/{kind}/list_changed"
@@ -575,17 +604,19 @@ async def test_a_client_is_told_of_new_prompts_and_resources(case: Case, tmp_pat
             shown = host.prompt(added) if kind == "prompts" else added
             assert shown in [item[member] for item in await host.listed(f"{kind}/list", kind)]
         assert host.wire.seen("notifications/tools/list_changed") == []
+        await told_no_more(host, number)
 
 
 @feature("list_changed of tools", surfaces=NATIVE)
-async def test_a_client_is_told_of_new_tools(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path) as host:
+async def test_a_client_is_told_of_new_tools(hosts: Hosts):
+    async with hosts.at(use="changes") as host:
         number = await told_of_changes(host, "tools")
-        await host.call("change", {"kind": "tools"})
+        added = (await host.call("change", {"kind": "tools"}))["structuredContent"]["added"]
         (changed,) = await host.wire.notification("notifications/tools/list_changed")
         assert changed.get("params", {}) == tagged(number)
-        assert "added_1" in [tool["name"] for tool in await host.listed("tools/list", "tools")]
-        assert text_of(await host.call("added_1", {})) == "added_1 of W"
+        assert added in [tool["name"] for tool in await host.listed("tools/list", "tools")]
+        assert text_of(await host.call(added, {})) == f"{added} of W"
+        await told_no_more(host, number)
 
 
 @feature("tools/list", surfaces=("default",))
@@ -673,8 +704,8 @@ async def test_the_modern_era_has_no_progress_of_an_answer(case: Case, hosts: Ho
 
 
 @feature("roots")
-async def test_a_server_asks_for_the_roots(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path, WITH_ROOTS) as host:
+async def test_a_server_asks_for_the_roots(case: Case, hosts: Hosts):
+    async with hosts.at(WITH_ROOTS) as host:
         outcome = await host.asking("ask", {"kind": "roots"})
         assert outcome.result["structuredContent"] == {"kind": "roots", "answer": ROOTS, "server": "W"}
         assert {question["method"] for question in outcome.questions} == {"roots/list"}
@@ -715,9 +746,9 @@ async def test_a_server_is_told_of_changed_roots(case: Case, tmp_path: Path):
 
 
 @feature("roots/list_changed", pairs=[*CROSS_ERA, ("modern", "modern")], works=False)
-async def test_the_modern_era_asks_for_roots_when_it_needs_them(case: Case, tmp_path: Path):
+async def test_the_modern_era_asks_for_roots_when_it_needs_them(hosts: Hosts):
     other: Json = {"roots": [{"uri": "file:///other"}]}
-    async with hosting(case, tmp_path, WITH_ROOTS) as host:
+    async with hosts.at(WITH_ROOTS) as host:
         await host.asking("ask", {"kind": "roots"})
         await host.wire.notify("notifications/roots/list_changed")
         outcome = await host.asking("ask", {"kind": "roots"}, lambda _: other)
@@ -726,7 +757,7 @@ async def test_the_modern_era_asks_for_roots_when_it_needs_them(case: Case, tmp_
 
 @feature("questions of prompts and resources")
 async def test_a_prompt_and_a_resource_ask(hosts: Hosts):
-    async with hosts.at(ABLE, opened=True) as host:
+    async with hosts.at(ABLE) as host:
         got = await host.answering("prompts/get", {"name": host.prompt("asking")})
         heard = json.loads(got.result["messages"][0]["content"]["text"])
         assert heard == {"server": "W", "answer": ACCEPTED}
@@ -748,8 +779,8 @@ async def test_two_questions_one_after_the_other(hosts: Hosts):
 
 
 @feature("several questions")
-async def test_two_questions_at_once(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path, WITH_ROOTS) as host:
+async def test_two_questions_at_once(hosts: Hosts):
+    async with hosts.at(WITH_ROOTS) as host:
         await host.answering("tools/call", host.named("count", {}))
         outcome = await host.asking("ask_both", {})
         assert outcome.result["structuredContent"]["answers"] == {"k1": ACCEPTED, "k2": ROOTS}
@@ -758,8 +789,8 @@ async def test_two_questions_at_once(case: Case, tmp_path: Path):
 
 
 @each_case([Case("modern", "handshake", surface) for surface in SURFACES])
-async def test_a_call_that_waits_for_its_client_lets_others_pass(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path, ABLE) as host:
+async def test_a_call_that_waits_for_its_client_lets_others_pass(hosts: Hosts):
+    async with hosts.at(ABLE) as host:
         first = await host.call("ask", {"kind": "form"})
         second = await host.call("ask", {"kind": "form"})
         for result, word in ((second, "second"), (first, "first")):
@@ -858,7 +889,7 @@ async def test_a_state_is_good_once_and_for_its_own_request(case: Case, hosts: H
 
 @feature("requestState", pairs=BY_MODERN)
 async def test_a_state_of_a_prompt_is_good_for_that_prompt(hosts: Hosts):
-    async with hosts.at(ABLE, opened=True) as host:
+    async with hosts.at(ABLE) as host:
         first = await host.get("prompts/get", {"name": host.prompt("asking")})
         (key,) = first["inputRequests"]
         retry: Json = {"inputResponses": {key: ACCEPTED}, "requestState": first["requestState"]}
@@ -950,8 +981,8 @@ async def test_tasks_of_the_modern_era(case: Case, tmp_path: Path):
 
 
 @feature("tasks", surfaces=NATIVE, pairs=CROSS_ERA, works=False)
-async def test_across_the_eras_a_call_is_answered_directly(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path, WITH_TASKS if case.is_modern else ABLE) as host:
+async def test_across_the_eras_a_call_is_answered_directly(case: Case, hosts: Hosts):
+    async with hosts.at(WITH_TASKS if case.is_modern else ABLE) as host:
         wish: Json = {} if case.is_modern else {"task": {"ttl": 5}}
         done = await host.call("slow", {}, **wish)
         assert done["structuredContent"] == {"server": "W", "task": None}
@@ -961,8 +992,8 @@ async def test_across_the_eras_a_call_is_answered_directly(case: Case, tmp_path:
 
 
 @each_case([Case(*pair, "default") for pair in PAIRS])
-async def test_the_two_tools_have_no_tasks(case: Case, tmp_path: Path):
-    async with hosting(case, tmp_path, WITH_TASKS if case.is_modern else ABLE) as host:
+async def test_the_two_tools_have_no_tasks(case: Case, hosts: Hosts):
+    async with hosts.at(WITH_TASKS if case.is_modern else ABLE) as host:
         wish: Json = {} if case.is_modern else {"task": {"ttl": 5}}
         done = await host.call("slow", {}, **wish)
         assert done["structuredContent"] == {"server": "W", "task": None}
@@ -974,7 +1005,7 @@ async def test_the_two_tools_have_no_tasks(case: Case, tmp_path: Path):
 
 @feature("unknown methods", surfaces=("server",))
 async def test_unknown_requests_and_notifications_pass(hosts: Hosts):
-    async with hosts.at() as host:
+    async with hosts.at(use="vendor") as host:
         heard = await host.get("vendor/echo", {"a": [1], "_meta": {"vendor/x": 1}})
         assert heard["a"] == [1]
         assert heard["_meta"]["vendor/x"] == 1
@@ -1021,13 +1052,13 @@ async def test_an_unknown_question_reaches_a_handshake_client_of_one_server(
 
 
 @feature("capabilities")
-async def test_servers_see_what_the_client_declared(case: Case, tmp_path: Path):
+async def test_servers_see_what_the_client_declared(case: Case, hosts: Hosts):
     async def names(host: Host) -> list[str]:
         if host.case.surface == "default":
             return [tool["name"] for tool in (await host.wire.open("dev"))["tools"]]
         return [tool["name"] for tool in await host.listed("tools/list", "tools")]
 
-    async with hosting(case, tmp_path) as host:
+    async with hosts.at() as host:
         assert "only_when_askable" not in await names(host)
         assert "echo" in await names(host)
         if case.is_modern:  # it declares with every request, and may declare something else
@@ -1037,7 +1068,7 @@ async def test_servers_see_what_the_client_declared(case: Case, tmp_path: Path):
             host.wire.capabilities = {}
             assert "only_when_askable" not in await names(host)
     if not case.is_modern:
-        async with hosting(case, tmp_path, {"elicitation": {}}) as host:
+        async with hosts.at({"elicitation": {}}) as host:
             assert "only_when_askable" in await names(host)
             assert text_of(await host.call("only_when_askable", {})) == "only_when_askable of W"
             refused = json.dumps(await host.wire.request("tools/call", host.named("ask", {"kind": "sampling"})))
@@ -1061,7 +1092,7 @@ async def test_the_pages_of_one_server_are_its_own(hosts: Hosts):
 
 @feature("pages of lists", surfaces=SEVERAL)
 async def test_lists_of_several_servers_have_one_page(hosts: Hosts):
-    async with hosts.at(opened=True) as host:
+    async with hosts.at() as host:
         for method in LISTS:
             assert "nextCursor" not in await host.get(method)
             assert (await host.error(method, {"cursor": "no"}))["code"] == BAD_PARAMS

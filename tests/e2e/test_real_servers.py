@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import operator
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from mcp import Client, StdioServerParameters
@@ -19,38 +20,67 @@ from mcp.types import CallToolResult
 from tests.support.configs import Toolboxes, write_config
 from tests.support.procs import poll_until
 from tests.support.reference import clock, everything, filesystem, git, memory
-from tests.support.wire import Era, direct, environment, serving, text_of, use_params
+from tests.support.wire import Era, Wire, direct, environment, lasting, serving, text_of, use_params
 
 MODES = ["legacy", "auto", "2026-07-28"]
 MODERN_SERVER = Path(__file__).parents[1] / "peers" / "modern_server.py"
 
-each_mode = pytest.mark.parametrize("mode", MODES)
+each_mode = pytest.mark.parametrize("mode", MODES, scope="module")
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """What the filesystem server may see."""
-    place = tmp_path / "files"
-    place.mkdir()
-    (place / "hello.txt").write_text("héllo\n", encoding="utf-8")
-    return place.resolve()
+class Place(NamedTuple):
+    """What the servers work with."""
+
+    folder: Path
+    repository: Path
+    boxes: Toolboxes
+    config: Path
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    place = tmp_path / "repository"
-    place.mkdir()
-    (place / "a.txt").write_text("a\n", encoding="utf-8")
+def furnished(place: Path) -> Place:
+    """Five real servers of both eras, and one on the modern SDK."""
+    folder = place.resolve() / "files"
+    folder.mkdir()
+    (folder / "hello.txt").write_text("héllo\n", encoding="utf-8")
+    repository = place / "repository"
+    repository.mkdir()
+    (repository / "a.txt").write_text("a\n", encoding="utf-8")
     who = ["-c", "user.name=Test", "-c", "user.email=test@example.org"]
     for command in (["init", "-q", "-b", "main"], ["add", "."], [*who, "commit", "-q", "-m", "Add a"]):
-        subprocess.run(["git", *command], cwd=place, check=True)
-    return place
+        subprocess.run(["git", *command], cwd=repository, check=True)
+    boxes: Toolboxes = {
+        "files": {"filesystem": filesystem(folder), "git": git(repository)},
+        "mind": {"memory": memory(place), "time": clock()},
+        "all": {"everything": everything()},
+        "new": {"modern": {"command": sys.executable, "args": [str(MODERN_SERVER)]}},
+    }
+    return Place(folder, repository, boxes, write_config(place, boxes))
 
 
-@pytest.fixture
-def boxes(tmp_path: Path, folder: Path, repository: Path) -> Toolboxes:
-    files = {"filesystem": filesystem(folder), "git": git(repository)}
-    return {"files": files, "mind": {"memory": memory(tmp_path), "time": clock()}, "all": {"everything": everything()}}
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory, mode: str) -> Place:
+    """What the official client in this mode works with."""
+    return furnished(tmp_path_factory.mktemp(mode))
+
+
+@pytest.fixture(scope="module")
+def client(shared_loop: asyncio.Runner, place: Place, mode: str) -> Iterator[Client]:
+    """The official client in this mode, in front of all servers."""
+    with lasting(shared_loop, official_client(place.config, mode)) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def raw_place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    return furnished(tmp_path_factory.mktemp("raw"))
+
+
+@pytest.fixture(scope="module")
+def wires(shared_loop: asyncio.Runner, raw_place: Place) -> Iterator[dict[Era, Wire]]:
+    """A raw client of each era, in front of all servers."""
+    started = (serving(raw_place.config), serving(raw_place.config, era="modern"))
+    with lasting(shared_loop, started[0]) as old, lasting(shared_loop, started[1]) as new:
+        yield {"handshake": old, "modern": new}
 
 
 @asynccontextmanager
@@ -81,80 +111,72 @@ async def use(
 
 
 @each_mode
-async def test_five_servers_are_opened_and_used_through_the_official_client(
-    tmp_path: Path, boxes: Toolboxes, folder: Path, repository: Path, mode: str
-):
-    async with official_client(write_config(tmp_path, boxes), mode) as client:
-        assert [tool.name for tool in (await client.list_tools()).tools] == ["open_toolbox", "use_tool"]
-        for toolbox, servers in boxes.items():
-            answer = await opened(client, toolbox)
-            assert answer["servers_connected"] == len(servers), answer.get("servers_failed")
-        target = str(folder / "new.txt")
-        await use(client, "files", "filesystem", "write_file", {"path": target, "content": "written"})
-        assert (folder / "new.txt").read_text(encoding="utf-8") == "written"
-        read = await use(client, "files", "filesystem", "read_text_file", {"path": str(folder / "hello.txt")})
-        assert read.content[0].text == "héllo\n"
-        log = await use(client, "files", "git", "git_log", {"repo_path": str(repository)})
-        assert "Add a" in log.content[0].text
-        noon = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
-        assert "21:00" in (await use(client, "mind", "time", "convert_time", noon)).content[0].text
-        summed = await use(client, "all", "everything", "get-sum", {"a": 2, "b": 3})
-        assert "5" in summed.content[0].text
+async def test_five_servers_are_opened_and_used_through_the_official_client(client: Client, place: Place):
+    folder, repository = place.folder, place.repository
+    assert [tool.name for tool in (await client.list_tools()).tools] == ["open_toolbox", "use_tool"]
+    for toolbox, servers in place.boxes.items():
+        answer = await opened(client, toolbox)
+        assert answer["servers_connected"] == len(servers), answer.get("servers_failed")
+    target = str(folder / "new.txt")
+    await use(client, "files", "filesystem", "write_file", {"path": target, "content": "written"})
+    assert (folder / "new.txt").read_text(encoding="utf-8") == "written"
+    read = await use(client, "files", "filesystem", "read_text_file", {"path": str(folder / "hello.txt")})
+    assert read.content[0].text == "héllo\n"
+    log = await use(client, "files", "git", "git_log", {"repo_path": str(repository)})
+    assert "Add a" in log.content[0].text
+    noon = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
+    assert "21:00" in (await use(client, "mind", "time", "convert_time", noon)).content[0].text
+    summed = await use(client, "all", "everything", "get-sum", {"a": 2, "b": 3})
+    assert "5" in summed.content[0].text
 
 
 @each_mode
-async def test_a_server_keeps_its_state_between_calls(tmp_path: Path, mode: str):
-    async with official_client(write_config(tmp_path, {"mind": {"memory": memory(tmp_path)}}), mode) as client:
-        entity = {"name": "workbench", "entityType": "program", "observations": ["it is tested"]}
-        await use(client, "mind", "memory", "create_entities", {"entities": [entity]})
-        graph = await use(client, "mind", "memory", "read_graph")
-        assert graph.structured_content == {"entities": [entity], "relations": []}
+async def test_a_server_keeps_its_state_between_calls(client: Client):
+    entity = {"name": "workbench", "entityType": "program", "observations": ["it is tested"]}
+    await use(client, "mind", "memory", "create_entities", {"entities": [entity]})
+    graph = await use(client, "mind", "memory", "read_graph")
+    assert graph.structured_content == {"entities": [entity], "relations": []}
 
 
 @each_mode
-async def test_an_error_of_a_tool_passes_through(tmp_path: Path, folder: Path, mode: str):
-    async with official_client(write_config(tmp_path, {"files": {"filesystem": filesystem(folder)}}), mode) as client:
-        result = await use(client, "files", "filesystem", "read_text_file", {"path": str(folder / "missing.txt")})
-        assert result.is_error
-        assert "ENOENT" in result.content[0].text
-        assert "mcp-workbench/error" not in (result.meta or {})
+async def test_an_error_of_a_tool_passes_through(client: Client, place: Place):
+    result = await use(client, "files", "filesystem", "read_text_file", {"path": str(place.folder / "missing.txt")})
+    assert result.is_error
+    assert "ENOENT" in result.content[0].text
+    assert "mcp-workbench/error" not in (result.meta or {})
 
 
 @each_mode
-async def test_progress_arrives_before_the_answer(tmp_path: Path, mode: str):
+async def test_progress_arrives_before_the_answer(client: Client):
     seen: list[tuple[float, float | None]] = []
 
     async def note(progress: float, total: float | None, _: str | None) -> None:
         seen.append((progress, total))
 
-    async with official_client(write_config(tmp_path, {"all": {"everything": everything()}}), mode) as client:
-        steps = {"duration": 0.4, "steps": 4}
-        result = await use(client, "all", "everything", "trigger-long-running-operation", steps, progress_callback=note)
-        assert not result.is_error
-        assert seen == [(step, 4) for step in range(1, 5)]
+    steps = {"duration": 0.4, "steps": 4}
+    result = await use(client, "all", "everything", "trigger-long-running-operation", steps, progress_callback=note)
+    assert not result.is_error
+    assert seen == [(step, 4) for step in range(1, 5)]
 
 
 @each_mode
-async def test_a_modern_server_serves_clients_of_every_mode(tmp_path: Path, mode: str):
-    entry = {"command": sys.executable, "args": [str(MODERN_SERVER)]}
-    async with official_client(write_config(tmp_path, {"new": {"modern": entry}}), mode) as client:
-        assert [tool["name"] for tool in (await opened(client, "new"))["tools"]] == ["echo", "grow", "fail", "count"]
-        assert (await use(client, "new", "modern", "echo", {"text": "hi"})).content[0].text == "hi"
-        failed = await use(client, "new", "modern", "fail")
-        assert (failed.is_error, failed.content[0].text) == (True, "it failed by itself")
+async def test_a_modern_server_serves_clients_of_every_mode(client: Client):
+    assert [tool["name"] for tool in (await opened(client, "new"))["tools"]] == ["echo", "grow", "fail", "count"]
+    assert (await use(client, "new", "modern", "echo", {"text": "hi"})).content[0].text == "hi"
+    failed = await use(client, "new", "modern", "fail")
+    assert (failed.is_error, failed.content[0].text) == (True, "it failed by itself")
 
 
-async def test_a_tool_that_a_modern_server_adds_is_listed_and_callable(tmp_path: Path):
-    entry = {"command": sys.executable, "args": [str(MODERN_SERVER)]}
-    async with serving(write_config(tmp_path, {"new": {"modern": entry}})) as wire:
-        before = await wire.open("new")
-        await wire.use("new", "modern", "grow")
+async def test_a_tool_that_a_modern_server_adds_is_listed_and_callable(wires: dict[Era, Wire]):
+    wire = wires["handshake"]
+    before = await wire.open("new")
+    await wire.use("new", "modern", "grow")
 
-        async def grown() -> bool:
-            return await wire.open("new") != before
+    async def grown() -> bool:
+        return await wire.open("new") != before
 
-        await poll_until(grown, what="the new tool")
-        assert text_of(await wire.use("new", "modern", "grown_4")) == "grown_4"
+    await poll_until(grown, what="the new tool")
+    assert text_of(await wire.use("new", "modern", "grown_4")) == "grown_4"
 
 
 # -- compared with the server itself, on the raw wire
@@ -180,24 +202,20 @@ SAMPLES: list[tuple[str, str, str, dict[str, Any]]] = [
 ]
 
 
-async def test_every_list_and_every_result_is_what_the_server_itself_answers(
-    tmp_path: Path, boxes: Toolboxes, folder: Path, repository: Path
-):
-    places = {"{folder}": str(folder), "{repository}": str(repository)}
-    config = write_config(tmp_path, boxes)
-    async with serving(config) as old, serving(config, era="modern") as new:
-        listed = {toolbox: (await old.open(toolbox, detail="full"))["tools"] for toolbox in boxes}
-        for (toolbox, server), samples in itertools.groupby(SAMPLES, key=operator.itemgetter(0, 1)):
-            async with direct(boxes[toolbox][server], era=era_of(server)) as itself:
-                origin = {"toolbox_name": toolbox, "source_server": server}
-                ours = [tool for tool in listed[toolbox] if tool["source_server"] == server]
-                assert ours == [tool | origin for tool in await itself.list_tools()]
-                for _, _, tool, sample in samples:
-                    arguments = {name: places.get(str(value), value) for name, value in sample.items()}
-                    message = await itself.request("tools/call", {"name": tool, "arguments": arguments})
-                    for wire in (old, new):
-                        answer = await wire.use(toolbox, server, tool, arguments)
-                        assert answer == as_seen_by(wire.era, message["result"]), tool
+async def test_every_list_and_every_result_is_what_the_server_itself_answers(wires: dict[Era, Wire], raw_place: Place):
+    places = {"{folder}": str(raw_place.folder), "{repository}": str(raw_place.repository)}
+    for (toolbox, server), samples in itertools.groupby(SAMPLES, key=operator.itemgetter(0, 1)):
+        async with direct(raw_place.boxes[toolbox][server], era=era_of(server)) as itself:
+            origin = {"toolbox_name": toolbox, "source_server": server}
+            listed = (await wires["handshake"].open(toolbox, detail="full"))["tools"]
+            ours = [tool for tool in listed if tool["source_server"] == server]
+            assert ours == [tool | origin for tool in await itself.list_tools()]
+            for _, _, tool, sample in samples:
+                arguments = {name: places.get(str(value), value) for name, value in sample.items()}
+                message = await itself.request("tools/call", {"name": tool, "arguments": arguments})
+                for wire in wires.values():
+                    answer = await wire.use(toolbox, server, tool, arguments)
+                    assert answer == as_seen_by(wire.era, message["result"]), tool
 
 
 def as_seen_by(era: Era, result: dict[str, Any]) -> dict[str, Any]:
@@ -206,28 +224,28 @@ def as_seen_by(era: Era, result: dict[str, Any]) -> dict[str, Any]:
     return without | ({"resultType": "complete"} if era == "modern" else {})
 
 
-async def test_the_everything_server_lists_thirteen_tools_to_a_client_that_cannot_be_asked(tmp_path: Path):
-    async with serving(write_config(tmp_path, {"all": {"everything": everything()}})) as wire:
-        assert len((await wire.open("all"))["tools"]) == 13
+async def test_the_everything_server_lists_thirteen_tools_to_a_client_that_cannot_be_asked(wires: dict[Era, Wire]):
+    assert len((await wires["handshake"].open("all"))["tools"]) == 13
 
 
 @pytest.mark.parametrize("era", ["handshake", "modern"])
-async def test_cancelling_a_long_operation_leaves_its_server_usable_and_sends_no_answer(tmp_path: Path, era: Era):
-    async with serving(write_config(tmp_path, {"all": {"everything": everything()}}), era=era) as wire:
-        call = use_params("all", "everything", "trigger-long-running-operation", {"duration": 30, "steps": 300})
-        params = {"name": "use_tool", "arguments": call, "_meta": {"progressToken": 1}}
-        number = await wire.begin("tools/call", params)
-        await wire.notification("notifications/progress", 2)
-        await wire.notify("notifications/cancelled", {"requestId": number})
-        result = await wire.use("all", "everything", "echo", {"message": "still here"})
-        assert "still here" in text_of(result)
-        late = len(wire.seen("notifications/progress"))
-        await wire.use("all", "everything", "echo", {"message": "again"})
-        assert len(wire.seen("notifications/progress")) <= late + 1
-        assert all(message.get("id") != number for message in wire.order)
+async def test_cancelling_a_long_operation_leaves_its_server_usable_and_sends_no_answer(
+    wires: dict[Era, Wire], era: Era
+):
+    wire = wires[era]
+    call = use_params("all", "everything", "trigger-long-running-operation", {"duration": 30, "steps": 300})
+    params = {"name": "use_tool", "arguments": call, "_meta": {"progressToken": 1}}
+    number = await wire.begin("tools/call", params)
+    await wire.notification("notifications/progress", 2)
+    await wire.notify("notifications/cancelled", {"requestId": number})
+    result = await wire.use("all", "everything", "echo", {"message": "still here"})
+    assert "still here" in text_of(result)
+    late = len(wire.seen("notifications/progress"))
+    await wire.use("all", "everything", "echo", {"message": "again"})
+    assert len(wire.seen("notifications/progress")) <= late + 1
+    assert all(message.get("id") != number for message in wire.order)
 
 
-async def test_servers_of_both_eras_work_side_by_side(tmp_path: Path):
-    both = {"old": everything(), "new": clock()}
-    async with serving(write_config(tmp_path, {"both": both})) as wire:
-        assert (await wire.open("both"))["servers_connected"] == 2
+async def test_servers_of_both_eras_work_side_by_side(wires: dict[Era, Wire]):
+    for toolbox in ("files", "mind"):
+        assert (await wires["handshake"].open(toolbox))["servers_connected"] == 2

@@ -183,10 +183,11 @@ def test_a_request_with_an_id_that_is_too_long_is_refused(config: Path):
     assert -32600 in codes.values()
 
 
-@pytest.mark.parametrize("params", [[], "x", 5])
-def test_params_that_are_no_object_are_invalid(config: Path, params: object):
-    done = served(config, HELLO + line(1, "tools/list", params))
-    assert answers(done.stdout)[1]["error"]["code"] == -32602
+def test_params_that_are_no_object_are_invalid(config: Path):
+    wrong = {"list": [], "text": "x", "number": 5}
+    done = served(config, HELLO + b"".join(line(kind, "tools/list", params) for kind, params in wrong.items()))
+    for kind in wrong:
+        assert answers(done.stdout)[kind]["error"]["code"] == -32602, kind
 
 
 def test_a_message_over_the_cap_ends_the_session_with_an_error(config: Path):

@@ -190,7 +190,7 @@ class Host:
 
     async def forget(self) -> None:
         """Forget all that was heard, once a call has shown that nothing more is on its way."""
-        await self.call("count", {})
+        await self.answering("tools/call", self.named("count", {}))
         assert self.wire.stray == []
         for heard in (self.wire.notifications, self.wire.asked, self.wire.lines, self.wire.order):
             heard.clear()
@@ -276,13 +276,15 @@ class Hosts:
 
     @contextlib.asynccontextmanager
     async def at(
-        self, capabilities: Json | None = None, servers: Mapping[str, Server] | None = None, *, opened: bool = False
+        self, capabilities: Json | None = None, servers: Mapping[str, Server] | None = None, *, use: str = "any"
     ) -> AsyncGenerator[Host]:
-        """As `hosting`."""
-        key = json.dumps([capabilities, servers, opened and self._case.surface == "default"])
+        """As `hosting`, with the toolbox open; tests of another `use` have another workbench."""
+        declared = None if self._case.is_modern else capabilities  # a modern client declares with every request
+        key = json.dumps([declared, servers, use])
         if key not in self._idle:
-            starting = hosting(self._case, self._new_folder(), capabilities, servers, opened=opened)
+            starting = hosting(self._case, self._new_folder(), capabilities, servers, opened=True)
             self._idle[key] = await self._running.enter_async_context(starting)
+        self._idle[key].wire.capabilities = capabilities or {}
         async with self._lent(key) as host:
             yield host
 

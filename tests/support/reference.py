@@ -16,9 +16,14 @@ MISSING = "is not installed: run `python tests/e2e/install.py`"
 Entry = dict[str, Any]
 
 
+COMPILED = {"NODE_COMPILE_CACHE": str(CACHE / "compiled")}
+"""Node keeps what it compiled, from version 22 on: its programs are started hundreds of times."""
+
+
 def node_program() -> str:
-    """The machine's Node; the test is skipped where there is none."""
-    return shutil.which("node") or pytest.skip("Node is not installed")
+    """The newer Node where one was needed, or the machine's; the test is skipped where there is none."""
+    newer = next((CACHE / "npm-node" / "node_modules").glob("node-*/bin/node"), None)
+    return str(newer or shutil.which("node") or pytest.skip("Node is not installed"))
 
 
 def npm_server(name: str, *arguments: str, env: dict[str, str] | None = None) -> Entry:
@@ -26,7 +31,7 @@ def npm_server(name: str, *arguments: str, env: dict[str, str] | None = None) ->
     script = NPM / name / "dist" / "index.js"
     if not script.is_file():
         pytest.skip(f"{name} {MISSING}")
-    return {"command": node, "args": [str(script), *arguments], "env": env or {}}
+    return {"command": node, "args": [str(script), *arguments], "env": COMPILED | (env or {})}
 
 
 def client_driver(name: str) -> list[str]:
@@ -38,13 +43,12 @@ def client_driver(name: str) -> list[str]:
 
 
 def inspector() -> list[str]:
-    """The command line of the MCP Inspector, with the newer Node where one was needed."""
+    """The command line of the MCP Inspector."""
     node = node_program()
     script = CACHE / "npm-inspector" / "node_modules" / "@modelcontextprotocol" / "inspector" / "clients" / "launcher"
     if not script.is_dir():
         pytest.skip(f"The Inspector {MISSING}")
-    newer = next((CACHE / "npm-node" / "node_modules").glob("node-*/bin/node"), None)
-    return [str(newer or node), str(script / "build" / "index.js"), "--cli"]
+    return [node, str(script / "build" / "index.js"), "--cli"]
 
 
 def pypi_server(name: str, *arguments: str) -> Entry:

@@ -8,21 +8,19 @@ import os
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeGuard
 
 import pytest
 
-from tests.support.reference import client_driver
+from tests.support.reference import COMPILED, client_driver
 from tests.support.wire import SRC
 
 Json = dict[str, Any]
 Mode = Literal["legacy", "auto", "modern"]
 
 RUN_SECONDS = 100.0
-COMPILED = {"NODE_COMPILE_CACHE": str(Path(__file__).parents[2] / ".cache" / "e2e" / "compiled")}
-"""Node keeps what it compiled: its programs are started hundreds of times."""
 PASSED_ON = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 """What both the clients and the workbench give to the programs that they start."""
 
@@ -65,33 +63,53 @@ class Play:
         return [one.get("params", {}) for one in self.report["questions"] if one["method"] == method]
 
 
-def play(
-    player: Player,
-    command: Sequence[str],
-    steps: Mapping[str, Json],
-    folder: Path,
-    *,
-    env: Mapping[str, str] | None = None,
-    **script: Any,
-) -> Play:
-    """Let a client play labelled steps against a server; `script` has its capabilities and answers."""
-    file = folder / f"{player}.json"
-    content = {"mode": player.mode, "env": dict(env or {}), "steps": list(steps.values()), **script}
-    file.write_text(json.dumps(content), encoding="utf-8")
-    own = {name: os.environ[name] for name in PASSED_ON if name in os.environ} | COMPILED
-    command = [*client_driver(player.driver), str(file), *command]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=RUN_SECONDS, env=own | COMPILED, check=False
+@dataclass(frozen=True)
+class Scene:
+    """Labelled steps that a client plays against a server; `script` has its capabilities and answers."""
+
+    player: Player
+    command: Sequence[str]
+    steps: Mapping[str, Json]
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    script: Json = field(default_factory=dict[str, Any])
+
+    def written(self) -> Json:
+        steps = list(self.steps.values())
+        return {"mode": self.player.mode, "server": list(self.command), "env": dict(self.env), "steps": steps} | (
+            self.script
         )
+
+
+def play(scene: Scene, folder: Path) -> Play:
+    """Let a client play a scene; the test fails where it cannot."""
+    (played,) = play_all([scene], folder)
+    return play_of(played)
+
+
+def play_of(played: Play | str) -> Play:
+    return pytest.fail(played) if isinstance(played, str) else played
+
+
+def play_all(scenes: Sequence[Scene], folder: Path) -> list[Play | str]:
+    """Let one process of a client play scenes, one after the other; what came of each, or why nothing came of it."""
+    (driver,) = {scene.player.driver for scene in scenes}
+    file = folder / f"{driver}.json"
+    file.write_text(json.dumps([scene.written() for scene in scenes]), encoding="utf-8")
+    own = {name: os.environ[name] for name in PASSED_ON if name in os.environ} | COMPILED
+    command = [*client_driver(driver), str(file)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_SECONDS, env=own, check=False)
     except subprocess.TimeoutExpired as late:
-        pytest.fail(f"{player} did not end within {RUN_SECONDS} s: {(late.stderr or b'')[-3000:]!r}")
-    if done.returncode != 0:
-        pytest.fail(f"{player} ended with {done.returncode}: {done.stderr[-3000:]}")
-    report = json.loads(done.stdout)
-    if "fatal" in report:
-        pytest.fail(f"{player} failed: {report['fatal']}\n{done.stderr[-3000:]}")
-    return Play(tuple(steps), report)
+        return [f"{driver} did not end within {RUN_SECONDS} s: {(late.stderr or b'')[-3000:]!r}"] * len(scenes)
+    reports: list[Json] = [json.loads(line) for line in done.stdout.splitlines()]
+    if done.returncode != 0 or len(reports) != len(scenes):
+        return [f"{driver} ended with {done.returncode}: {done.stderr[-3000:]}"] * len(scenes)
+    return [
+        f"{scene.player} failed: {report['fatal']}\n{done.stderr[-3000:]}"
+        if "fatal" in report
+        else Play(tuple(scene.steps), report)
+        for scene, report in zip(scenes, reports, strict=True)
+    ]
 
 
 def workbench_environment(folder: Path) -> dict[str, str]:

@@ -11,14 +11,15 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 import pytest
 
 Era = Literal["handshake", "modern"]
 Json = dict[str, Any]
+T = TypeVar("T")
 
 HANDSHAKE_VERSION = "2025-11-25"
 MODERN_VERSION = "2026-07-28"
@@ -271,6 +272,29 @@ async def serving(
         yield wire
     finally:
         await wire.close()
+
+
+@contextlib.contextmanager
+def lasting(runner: asyncio.Runner, manager: contextlib.AbstractAsyncContextManager[T]) -> Iterator[T]:
+    """For a fixture of a module: what an asynchronous context gives, in the loop that the tests share."""
+
+    async def keep() -> None:
+        async with manager as value:
+            given.set_result(value)
+            await over.wait()
+
+    async def begin() -> T:
+        await asyncio.wait({task, given}, return_when=asyncio.FIRST_COMPLETED)
+        return given.result() if given.done() else await task
+
+    async def end() -> None:
+        over.set()
+        await task
+
+    loop = runner.get_loop()
+    given, over, task = loop.create_future(), asyncio.Event(), loop.create_task(keep())
+    yield runner.run(begin())
+    runner.run(end())
 
 
 @contextlib.asynccontextmanager

@@ -1,8 +1,10 @@
-// What the drivers share: play a script of steps with a client over stdio, and print all that came of it as one JSON document.
+// What the drivers share: play scripts of steps with clients over stdio, one script after the other, and print all that
+// came of each as a line of JSON.
 //
-//   node ts1.mjs SCRIPT.json COMMAND [ARGUMENT...]
+//   node ts1.mjs SCRIPTS.json
 //
-// The script: {
+// The file is a list of scripts. A script: {
+//   "server":       [COMMAND, ARGUMENT, ...]
 //   "mode":         "legacy" | "auto" | "modern"; only the second client has a choice
 //   "capabilities": what the client declares
 //   "answers":      {METHOD: ANSWER, always the same | [ANSWER, ...], one after the other}, to what the server asks
@@ -153,12 +155,18 @@ async function carryOut(client, tap, step, options, request) {
 }
 
 /**
- * Play the script of the command line. `make` gives a client for it, with `answer` behind its handlers; `request` sends
+ * Play the scripts of the command line. `make` gives a client for one, with `answer` behind its handlers; `request` sends
  * a request and takes any answer, `request.callTool` calls a tool.
  */
 export async function play(make, Transport, request) {
-  const [file, command, ...args] = process.argv.slice(2);
-  const script = { mode: "legacy", capabilities: {}, answers: {}, env: {}, ...JSON.parse(readFileSync(file, "utf8")) };
+  for (const script of JSON.parse(readFileSync(process.argv[2], "utf8"))) {
+    const defaults = { mode: "legacy", capabilities: {}, answers: {}, env: {} };
+    process.stdout.write(`${JSON.stringify(await playOne({ ...defaults, ...script }, make, Transport, request))}\n`);
+  }
+}
+
+async function playOne(script, make, Transport, request) {
+  const [command, ...args] = script.server;
   const transport = new Transport({ command, args, env: script.env });
   const tap = new Tap(transport);
   const client = make(script, answering(script.answers));
@@ -186,5 +194,5 @@ export async function play(make, Transport, request) {
   report.questions = tap.questions();
   report.unanswered = tap.answers(0).filter((answer) => !("result" in answer || "error" in answer));
   report.problems = problems;
-  process.stdout.write(`${JSON.stringify(report)}\n`);
+  return report;
 }
