@@ -64,7 +64,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 class OneByOne(LoadScopeScheduling):
     """Hands out one test at a time; but as a whole, and first, those that share running programs."""
 
-    MODULES = ("test_inspector.py", "test_typescript_clients.py", "test_secrets.py", "test_real_servers.py")
+    MODULES = (
+        "test_inspector.py",
+        "test_typescript_clients.py",
+        "test_secrets.py",
+        "test_real_servers.py",
+        "test_http_hosts.py",
+    )
     CASE = re.compile(r"test_protocol\.py::.*\b(\w+-\w+-(?:default|toolbox|server))\]")
 
     def _split_scope(self, nodeid: str) -> str:

@@ -8,11 +8,14 @@
     │   ├── ToolboxNotFound
     │   ├── ServerNotFound
     │   ├── ToolNotFound
+    │   ├── SessionNotFound        a session of HTTP that is over, or another one's
     │   ├── ToolsNotFound          names in `tools` that no server of the toolbox has
     │   └── UnknownToolName        a tools/call of a name that is neither meta-tool nor registered
     ├── ConnectFailed              a server can't be started or reached; wraps a Fault
     ├── ToolboxFailed              every server of a toolbox failed
     ├── CallFailed                 a server failed during a call; wraps a Fault
+    ├── ListenFailed               the address for HTTP can't be taken
+    ├── LoginFailed                a person's login at a terminal did not come about
     └── Fault                      what happened on one connection, without knowing whose it is
         ├── SpawnFailed            the command can't be run
         ├── StartupTimeout         no answer to the opening of the connection
@@ -21,7 +24,7 @@
         ├── ListTimeout            no answer to tools/list
         ├── ListTooLarge           the list does not end within the caps
         ├── VariableMissing        a ${VAR} of its configuration is not set
-        ├── TransportUnavailable   this build can't reach it
+        ├── NeedsLogin             a remote server wants a person to log in first
         ├── ServerExited           it ended while we needed it
         ├── ServerResting          it failed again and again, and is not started just now
         ├── Unresponsive           it runs, and says nothing at all
@@ -31,6 +34,9 @@
         ├── ServerRefused          it answered with a JSON-RPC error
         ├── InputUnavailable       it asked for input that its client can't give
         ├── Overloaded             too many calls wait for it
+        ├── DownstreamUnauthorized a remote server wants other credentials, or refuses those that it got
+        ├── DownstreamUnavailable  a remote server can't be reached, or answers with something else than MCP
+        ├── InsecureTransport      credentials would travel where everybody can read them
         └── ShuttingDown           the workbench is closing
 
 `str(error)` is what is wrong, `error.hint` what to do next (one line, or empty), `error.code` is
@@ -182,10 +188,29 @@ class ToolsNotFound(RequestError):
         return {"toolbox": self.toolbox}
 
 
+class SessionNotFound(RequestError):
+    """A request in a session that there is not, for whoever makes it."""
+
+    code = "session_not_found"
+
+    def __init__(self) -> None:
+        super().__init__("Session not found", hint="Begin a new one with initialize.")
+
+
 class UnknownToolName(RequestError):
     """`tools/call` named something that this surface does not offer."""
 
     code = "unknown_tool_name"
+
+
+class ListenFailed(WorkbenchError):
+    """`serve --http` can't listen where it should."""
+
+    code = "listen_failed"
+
+    def __init__(self, address: str, reason: str) -> None:
+        hint = "Stop what uses that port, or choose another one: --http HOST:PORT."
+        super().__init__(f"Can't listen on {address}: {reason}", hint=hint)
 
 
 class Fault(WorkbenchError):
@@ -195,6 +220,13 @@ class Fault(WorkbenchError):
     retryable = True
     was_sent: bool = True
     """False: the request that it ended never left us, and may be made again."""
+    counts: bool = True
+    """Whether it tells against the server's health."""
+
+    @property
+    def reason(self) -> str:
+        """What is wrong, where nothing else is said; and for what only a person can put right, how."""
+        return str(self)
 
     def unsent(self) -> Fault:
         """The same, of a request that never left us: others have the same fault, and theirs did."""
@@ -239,9 +271,19 @@ class VariableMissing(Fault):
     retryable = False
 
 
-class TransportUnavailable(Fault):
-    code = "transport_unavailable"
+class NeedsLogin(Fault):
+    """A remote server wants a person to log in, which happens at a terminal and never while serving."""
+
+    code = "needs_auth"
     retryable = False
+    counts = False
+
+    def __init__(self, toolbox: str, server: str, why: str = "the server needs a login") -> None:
+        super().__init__(why, hint=f"Run in a terminal: {login_command(toolbox, server)}")
+
+    @property
+    def reason(self) -> str:
+        return f"{self}. {self.hint}"
 
 
 class ServerExited(Fault):
@@ -309,8 +351,61 @@ class Overloaded(Fault):
     hint = "Try again in a few seconds, with fewer calls at once, or set a larger maxConcurrent for the server."
 
 
+class DownstreamUnauthorized(Fault):
+    """A remote server answered 401 or 403. What it says beside that may repeat a token, and is not kept."""
+
+    code = "downstream_unauthorized"
+    retryable = False
+    counts = False
+    hint = "Check its headers in the configuration: a token may be missing, wrong or expired."
+
+    def __init__(self, status: int, scheme: str = "") -> None:
+        wanted = f"; it wants {scheme}" if scheme else ""
+        said = "it wants credentials" if status == 401 else "it refuses what we may do"  # noqa: PLR2004 -- the status
+        super().__init__(f"{said} (HTTP {status}{wanted})")
+        self.status = status
+        self.scheme = scheme
+
+
+class DownstreamUnavailable(Fault):
+    """A remote server can't be reached, or what answers at its address is no MCP server."""
+
+    code = "downstream_unavailable"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: str,
+        status: int | None = None,
+        retry_after: float | None = None,
+        counts: bool = True,
+        hint: str = "",
+    ) -> None:
+        """`kind` is stable: see docs/errors.md."""
+        super().__init__(message, hint=hint)
+        self.kind = kind
+        self.status = status
+        self.retry_after = retry_after
+        self.counts = counts
+
+
+class InsecureTransport(Fault):
+    code = "insecure_transport"
+    retryable = False
+    counts = False
+    hint = 'Use https, or set "allowInsecure": true for the server if the network between is yours alone.'
+
+
 class ShuttingDown(Fault):
     code = "shutting_down"
+
+
+def login_command(toolbox: str, server: str) -> str:
+    """What a person types to log in to a server."""
+    from shlex import quote  # noqa: PLC0415 -- only where somebody must type a name
+
+    return f"mcp-workbench auth {quote(shown(toolbox))} {quote(shown(server))}"
 
 
 class ConnectFailed(WorkbenchError):
@@ -356,6 +451,13 @@ class ToolboxFailed(WorkbenchError):
     @property
     def where(self) -> dict[str, str]:
         return {"toolbox": self.toolbox}
+
+
+class LoginFailed(WorkbenchError):
+    """A login at a terminal did not come about."""
+
+    code = "login_failed"
+    retryable = True
 
 
 class CallFailed(WorkbenchError):

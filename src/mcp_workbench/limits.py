@@ -230,6 +230,89 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     identifier_scan_bytes: int = 4096
     """How far into an unreadable message its id is looked for."""
 
+    # -- serving over HTTP
+    http_port: int = 8300
+    """Where `serve --http` listens unless it is told otherwise: free on most machines, and no other MCP program's."""
+    http_connections: int = 512
+    """Connections of clients at once: half of the files that a process may have open on most systems."""
+    http_head_bytes: int = 64 * 1024
+    """The head of a request: browsers and servers agree on less."""
+    http_head_seconds: float = 10.0
+    """How long the head of a request may take; an honest one comes in one piece."""
+    http_body_bytes: int = 4 * 1024 * 1024
+    """The body of a request: what the official SDK accepts, and so what clients expect."""
+    http_whole_bytes: int = 64 * 1024
+    """A longer body is shown to the SDK without its large parts: it makes objects of all, which takes 16 ms for this
+    much and a second for the largest."""
+    http_shown_arguments: int = 1000
+    """Arguments of such a call that are compared with headers."""
+    http_body_seconds: float = 30.0
+    """How long it may take: the largest on a slow line."""
+    http_write_seconds: float = 30.0
+    """How long a client may read nothing of what it is sent before it is hung up on: what waits can be fetched."""
+    http_keep_alive_seconds: float = 60.0
+    """How long a connection without a request is kept: clients keep theirs for 5 to 60 s."""
+    http_ending_seconds: float = 1.0
+    """How long connections may take to end when the workbench does, after what was under way was answered."""
+    http_sessions: int = 256
+    """Handshake sessions at once, of all clients: each may have servers of its own."""
+    http_owner_sessions: int = 64
+    """The same with one token, so that one client can't take all of them."""
+    http_idle_seconds: float = 1800.0
+    """How long a session without a request is kept, as by the official SDK; then its servers end."""
+    http_session_bytes: int = 24
+    """Random bytes in the id of a session: nobody guesses it."""
+    http_events: int = 1024
+    """Messages of a session that are kept for a client whose connection broke, the last of them."""
+    http_event_bytes: int = 2 * 1024 * 1024
+    """The same in bytes; one that is larger is kept alone."""
+    http_held: int = 64
+    """Messages that belong to no request, while a client has no stream open for them: the last of them are kept."""
+    http_retry_ms: int = 1000
+    """How long a client should wait before it asks for a broken stream again."""
+    http_listen_poll_seconds: float = 0.01
+    """How often it is looked whether a stream that a client asked for is open: it takes one turn of the event loop."""
+    token_bytes: int = 32
+    """Random bytes in a token that is generated: nobody guesses it."""
+    token_length: int = 16
+    """Characters that a token must have at least: a shorter one can be guessed."""
+    token_file_bytes: int = 64 * 1024
+    """A file of tokens: a thousand of them."""
+
+    # -- remote servers
+    connect_seconds: float = 10.0
+    """Until a remote server's machine has taken a connection, TLS included; across the world that takes one second."""
+    redirects: int = 3
+    """Redirects within a server's own origin that are followed: one for a slash, one for a version."""
+    refusal_bytes: int = 64 * 1024
+    """How much of the body of a refusal is read in search of a JSON-RPC error."""
+    retry_after_most_seconds: float = 3600.0
+    """The longest `Retry-After` that is passed on: nobody plans further, and a clock may be wrong."""
+    idle_connections: int = 8
+    """Connections to one remote server that are kept for the next call."""
+    idle_connection_seconds: float = 15.0
+    """How long: many servers and balancers close theirs after 60 s, some after 20."""
+    notice_seconds: float = 10.0
+    """How long a remote server may take to accept a notification or an answer of ours; it has nothing to do for it."""
+    notices: int = 256
+    """Notifications and answers that it has not accepted yet, before it counts as one that does not read."""
+    stream_end_seconds: float = 1.0
+    """After the answer on a stream, how long its end is waited for, so that the connection can be used again."""
+    resume_seconds: float = 1.0
+    """How long after its end a stream is asked for again, where the server does not say."""
+    resume_most_seconds: float = 60.0
+    """The longest such pause, whatever the server says, and what it doubles up to."""
+    resumes: int = 3
+    """How often an answer's stream is asked for again without anything new coming of it."""
+    goodbye_seconds: float = 2.0
+    """How long the end of a session may take; the server ends it by itself later."""
+    event_id_length: int = 4096
+    """Characters of an event's id that is sent back, and of a session's: more is no header."""
+    mirrored_tools: int = 1000
+    """Tools of a remote server of which it is known which parameters are headers too."""
+    mirrored_parameters: int = 64
+    """Such parameters of one tool."""
+
     # -- processes
     drain_seconds: float = 0.5
     """Shutdown: calls under way may end by themselves for this long; most take less."""
@@ -446,6 +529,36 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The head of a file of word vectors; it has under 100 bytes."""
     search_remembered_words: int = 16_384
     """Words whose stem is remembered: the words of a catalog repeat."""
+
+    # -- logging in to remote servers
+    login_wait_seconds: float = 300.0
+    """How long a person has to log in, in the browser: a password, a second factor and a consent."""
+    login_http_seconds: float = 30.0
+    """Each request to an authorization server; it is a small one."""
+    login_body_bytes: int = 256 * 1024
+    """Its answer: documents and tokens of a few KiB."""
+    login_margin_seconds: float = 60.0
+    """So long before its end a token is renewed, so that no call meets the end on its way."""
+    login_margin_share: float = 0.2
+    """Or this part of its life, where that is less: some live for a minute."""
+    login_pause_seconds: float = 30.0
+    """After it could not be renewed in time, until that is tried again: the server may accept it meanwhile."""
+    login_lock_seconds: float = 45.0
+    """How long a process waits while another one renews the same login: a request and a write."""
+    login_poll_seconds: float = 0.05
+    """How often it looks whether that is done."""
+    login_store_bytes: int = 4 * 1024 * 1024
+    """The file of logins: thousands of them."""
+    login_tokens_hidden: int = 20
+    """Earlier tokens of a server that are still kept out of logs; those before them ended long ago."""
+    login_request_bytes: int = 64 * 1024
+    """What a browser sends when it comes back: one line with a code, and headers."""
+    login_browser_seconds: float = 10.0
+    """How long one connection of a browser may take for that."""
+    callback_port_least: int = 1024
+    """Lower ports belong to the system."""
+    callback_port_most: int = 65_535
+    """There are no higher ones."""
 
     def bounded(self, bounds: Mapping[str, Any]) -> Limits:
         """The same with some of them changed, as a configuration says."""

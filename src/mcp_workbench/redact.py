@@ -45,6 +45,13 @@ class Redactor:
                 self._by_head.setdefault(pattern[: DEFAULTS.secret_length], []).append(pattern)
                 self.longest = max(self.longest, _ESCAPED_BYTE * len(pattern))
 
+    def forget(self, secrets: Iterable[str]) -> None:
+        """These are none any more: tokens that ended long ago, of which there would be ever more."""
+        for pattern in {pattern for secret in secrets if _is_worth_hiding(secret) for pattern in _patterns(secret)}:
+            if pattern in self._patterns:
+                del self._patterns[pattern]
+                self._by_head[pattern[: DEFAULTS.secret_length]].remove(pattern)
+
     def __call__(self, text: str, start: int = 0, end: int | None = None) -> str:
         """`text[start:end]` without secrets; of one that reaches beyond it nothing is left either."""
         data = text.encode("utf-8", "surrogatepass")

@@ -21,8 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from mcp_workbench import observe
-from mcp_workbench.catalog.memory import private
+from mcp_workbench import observe, private
 from mcp_workbench.catalog.memory.database import Database
 from mcp_workbench.catalog.memory.entry import Damaged
 from mcp_workbench.catalog.memory.store import Entry, Store, fingerprint, store_path

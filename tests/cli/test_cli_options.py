@@ -24,6 +24,10 @@ from mcp_workbench.cli.options import CHECK, SERVE, NotPlain, Option, read_plain
         (["--toolbox", "dev", "--server=fs"], {"toolbox": "dev", "server": "fs"}),
         (["--config", "a", "--config", "b"], {"config": "b"}),
         (["--config", "a b\n🙂"], {"config": "a b\n🙂"}),
+        (["--http"], {"http": "127.0.0.1:8300"}),
+        (["--http", "--strict"], {"http": "127.0.0.1:8300", "strict": "true"}),
+        (["--http", ":9000", "--strict"], {"http": ":9000", "strict": "true"}),
+        (["--http=:9000", "--token-file", "t"], {"http": ":9000", "token_file": "t"}),
     ],
 )
 def test_plain_options_are_read_without_the_toolkit(arguments: list[str], given_: dict[str, str]):
@@ -41,6 +45,10 @@ def test_plain_options_are_read_without_the_toolkit(arguments: list[str], given_
         ["--config", ""],
         ["--toolbox"],
         ["--toolbox="],
+        ["--http="],
+        ["--http", ""],
+        ["--http", "a", "b"],
+        ["--token-file"],
         ["--strict=yes"],
         ["--strict", "x"],
         ["--log-level", "loud"],
@@ -68,6 +76,9 @@ WORD = st.sampled_from(
         "--log-level=debug",
         "--toolbox",
         "--server=y",
+        "--http",
+        "--http=h",
+        "--token-file=t",
         "info",
         "x",
         "--",
@@ -107,7 +118,15 @@ def test_an_option_that_is_not_there_is_a_usage_error():
 
 
 def test_keys_are_python_names():
-    assert [option.key for option in SERVE] == ["config", "toolbox", "server", "log_level", "strict"]
+    assert [option.key for option in SERVE] == [
+        "config",
+        "toolbox",
+        "server",
+        "http",
+        "token_file",
+        "log_level",
+        "strict",
+    ]
     assert all(option.key.isidentifier() for option in (*SERVE, *CHECK))
     assert isinstance(app, click.Group)
     assert options.LOG_LEVEL.choices

@@ -12,7 +12,7 @@ from mcp_workbench.connections.negotiate import Agreement
 from mcp_workbench.connections.slots import Slots
 from mcp_workbench.connections.subscriptions import Subscriptions
 from mcp_workbench.connections.supervisor import Supervisor
-from mcp_workbench.errors import ServerRefused
+from mcp_workbench.errors import DownstreamUnavailable, ServerRefused
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire import eras
 from mcp_workbench.wire.caller import LIBRARY
@@ -139,6 +139,15 @@ async def test_a_server_that_ends_a_subscription_politely_is_asked_again_and_one
     server, subscriptions = MemoryServer(modern=True), Subscriptions(Limits(relist_interval_seconds=0.01))
     refusal = ServerRefused("no", rpc_code=-32601)
     server.methods[LISTEN] = lambda _params: {} if len(listens(server)) < 3 else refusal
+    subscriptions.connected(await connected(server))
+    await wait_until(lambda: subscriptions._listening is None or subscriptions._listening.done())
+    assert listens(server) == [LISTS] * 3
+
+
+async def test_a_subscription_whose_stream_broke_off_is_asked_for_again():
+    server, subscriptions = MemoryServer(modern=True), Subscriptions(Limits(relist_interval_seconds=0.01))
+    outcomes = [DownstreamUnavailable("broken", kind="reset"), {}, ServerRefused("no", rpc_code=-32601)]
+    server.methods[LISTEN] = lambda _params: outcomes[len(listens(server)) - 1]
     subscriptions.connected(await connected(server))
     await wait_until(lambda: subscriptions._listening is None or subscriptions._listening.done())
     assert listens(server) == [LISTS] * 3

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from mcp_workbench import observe
-from mcp_workbench.config.model import Endpoint, Launch, MissingVariable, ServerConfig
+from mcp_workbench.config.model import Launch, MissingVariable, ServerConfig
 from mcp_workbench.connections.health import Health
 from mcp_workbench.connections.opening import open_channel
 from mcp_workbench.connections.processes import Processes
@@ -23,13 +23,13 @@ from mcp_workbench.connections.supervisor import Events, Supervisor
 from mcp_workbench.errors import (
     CallTimeout,
     Fault,
+    InsecureTransport,
     ServerExited,
     ServerRefused,
     ServerResting,
     ShuttingDown,
     SpawnFailed,
     StartupTimeout,
-    TransportUnavailable,
     Unresponsive,
     VariableMissing,
 )
@@ -316,7 +316,7 @@ async def test_supervisors_of_one_server_share_its_health():
     assert server.starts == before
 
 
-@pytest.mark.parametrize("fault", [VariableMissing("X is not set"), TransportUnavailable("no")])
+@pytest.mark.parametrize("fault", [VariableMissing("X is not set"), InsecureTransport("no")])
 async def test_what_is_wrong_in_the_configuration_is_said_each_time_and_nothing_rests(fault: Fault):
     async def refuse() -> Any:
         raise fault
@@ -863,11 +863,6 @@ async def test_a_missing_variable_is_named_with_its_place():
     assert isinstance(fault, VariableMissing)
     assert "API_KEY" in str(fault)
     assert "toolboxes.dev.mcpServers.fs.env.API_KEY" in str(fault)
-
-
-async def test_a_server_with_a_url_is_not_reached_by_this_version():
-    server = ServerConfig(name="fs", toolbox="dev", target=Endpoint(url="https://example.com"))
-    assert isinstance(await fault_of(server), TransportUnavailable)
 
 
 async def test_an_unexpected_failure_of_a_start_reaches_who_waits_instead_of_leaving_them_waiting():

@@ -1,6 +1,7 @@
 """The faults that the workbench must survive, as data: every core row has a test, every other one a test or a reason.
 
-A: servers, B: what they list, C: configuration and secrets, D: clients and the life of the process, F: logs and output.
+A: servers, B: what they list, C: configuration and secrets, D: clients and the life of the process, E: HTTP, F: logs
+and output.
 A test carries its rows in `@pytest.mark.row("A1", ...)`. `python -m tests.faults.rows > tests/faults/README.md` writes
 the map of rows to tests.
 """
@@ -21,6 +22,7 @@ SECTIONS = {
     "B": "Lists and names",
     "C": "Configuration and secrets",
     "D": "Clients, and the life of the process",
+    "E": "HTTP, both sides",
     "F": "Logs and output",
 }
 
@@ -107,6 +109,21 @@ ROWS: dict[str, Row] = {
     "D10": Row("Something in the process prints to stdout.", core=True),
     "D11": Row("The event loop is blocked."),
     "D12": Row("The clock of the machine jumps."),
+    "E1": Row("A remote server wants other credentials.", core=True),
+    "E2": Row("The session at a remote server has expired.", core=True),
+    "E3": Row("A remote server gets too many requests, or fails.", core=True),
+    "E4": Row("A remote server can't be reached, breaks off, or is no MCP server.", core=True),
+    "E5": Row("A remote server's answer does not end.", core=True),
+    "E6": Row("A remote server sends 300 MB, plain or compressed.", core=True),
+    "E7": Row("A remote server leads elsewhere: by a redirect, or by its name.", core=True),
+    "E8": Row("What a client sent along would reach a server: its token, its cookies, its session.", core=True),
+    "E9": Row("A client has no token, a wrong one, or two.", core=True),
+    "E10": Row("A request comes from a page or for a host that it should not.", core=True),
+    "E11": Row("A client's request is too large, too slow, or lies about its length.", core=True),
+    "E12": Row("The headers of a request say something else than its body."),
+    "E13": Row("A session is guessed, stolen or used with other credentials.", core=True),
+    "E14": Row("The workbench would listen to the network without a token."),
+    "E15": Row("Credentials would travel over plain http."),
     "F1": Row("Names, errors and stderr hold line ends, escapes or invisible characters.", core=True),
     "F2": Row("A result holds escapes or invisible text."),
     "F3": Row("A server's error text holds paths or tokens, or is long."),
@@ -145,8 +162,7 @@ def table() -> str:
         "# Rows and tests",
         "",
         "Written by `python -m tests.faults.rows > tests/faults/README.md`; a test keeps it current. A star marks the",
-        "core. What is promised for a row, and every number in it, stands in its tests. No server is reached over HTTP",
-        "yet, so its faults are not here.",
+        "core. What is promised for a row, and every number in it, stands in its tests.",
         "",
         "Row D6 opens and closes a hundred servers; `LEAK_OPENS=1000 make test ARGS=tests/faults/test_leaks.py` does",
         "so with a thousand, in half a minute.",

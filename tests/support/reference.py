@@ -51,6 +51,15 @@ def inspector() -> list[str]:
     return [node, str(script / "build" / "index.js"), "--cli"]
 
 
+def mcp_remote() -> list[str]:
+    """The bridge from stdio to HTTP that hosts use."""
+    node = node_program()
+    script = CACHE / "npm-remote" / "node_modules" / "mcp-remote" / "dist" / "proxy.js"
+    if not script.is_file():
+        pytest.skip(f"mcp-remote {MISSING}")
+    return [node, str(script)]
+
+
 def pypi_server(name: str, *arguments: str) -> Entry:
     program = CACHE / name / "bin" / name
     if not program.is_file():

@@ -72,6 +72,7 @@ class Scene:
     steps: Mapping[str, Json]
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     script: Json = field(default_factory=dict[str, Any])
+    """What else the driver is told: capabilities and answers; or an address, in place of a command."""
 
     def written(self) -> Json:
         steps = list(self.steps.values())

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from mcp_workbench import __version__
-from mcp_workbench.cli import check, demo, options, refresh, schema, serve, tokens
+from mcp_workbench.cli import auth, check, demo, options, refresh, schema, serve, tokens
 
 Run = Callable[[Mapping[str, str]], int]
 
@@ -31,7 +31,7 @@ def _command(
     text: str,
     run: Run,
     declared: Sequence[options.Option] = (),
-    argument: options.Argument | None = None,
+    arguments: Sequence[options.Argument] = (),
 ) -> None:
     def callback(**given: Any) -> None:
         if "" in given.values():
@@ -40,8 +40,7 @@ def _command(
         raise SystemExit(run(chosen))
 
     parameters: list[click.Parameter] = [_parameter(option) for option in declared]
-    if argument is not None:
-        parameters.append(click.Argument([argument.key], required=False, metavar=argument.metavar))
+    parameters += [click.Argument([one.key], required=one.required, metavar=one.metavar) for one in arguments]
     app.add_command(click.Command(name, callback=callback, params=parameters, help=text))
 
 
@@ -50,12 +49,17 @@ def _parameter(option: options.Option) -> click.Option:
         return click.Option([option.name], is_flag=True, help=option.help)
     if option.choices:
         return click.Option([option.name], type=click.Choice(option.choices), help=option.help)
+    if option.otherwise:
+        return click.Option(
+            [option.name], metavar=option.metavar, is_flag=False, flag_value=option.otherwise, help=option.help
+        )
     return click.Option([option.name], metavar=option.metavar, help=option.help)
 
 
 _command("serve", serve.HELP, serve.run, options.SERVE)
 _command("check", check.HELP, check.run, options.CHECK)
-_command("refresh", refresh.HELP, refresh.run, options.REFRESH, options.TOOLBOX_NAME)
-_command("tokens", tokens.HELP, tokens.run, options.TOKENS, options.TOOLBOX_NAME)
+_command("refresh", refresh.HELP, refresh.run, options.REFRESH, (options.TOOLBOX_NAME,))
+_command("tokens", tokens.HELP, tokens.run, options.TOKENS, (options.TOOLBOX_NAME,))
+_command("auth", auth.HELP, auth.run, options.AUTH, options.REMOTE_SERVER)
 _command("schema", schema.HELP, schema.run)
 _command("demo", demo.HELP, demo.run)

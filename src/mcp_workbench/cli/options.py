@@ -14,10 +14,11 @@ from mcp_workbench.observe import LEVELS
 
 
 class Argument(NamedTuple):
-    """What stands after a command without a name; it may be left out."""
+    """What stands after a command without a name."""
 
     key: str
     metavar: str
+    required: bool = False
 
 
 class Option(NamedTuple):
@@ -27,6 +28,8 @@ class Option(NamedTuple):
     help: str
     metavar: str = ""
     choices: tuple[str, ...] = ()
+    otherwise: str = ""
+    """What it means without a value, where that may be left out."""
 
     @property
     def key(self) -> str:
@@ -48,14 +51,30 @@ LOG_LEVEL = Option("--log-level", "How much is logged to stderr. Default: $WORKB
 STRICT = Option("--strict", "Refuse to start when a ${VAR} of the configuration is not set.")
 TOOLBOX = Option("--toolbox", "Serve the tools of this toolbox as they are, instead of the two meta-tools.", "NAME")
 SERVER = Option("--server", "With --toolbox: serve this one server of it, as if it was started directly.", "NAME")
+HTTP = Option(
+    "--http",
+    "Serve over HTTP instead, at this address. Without one: 127.0.0.1:8300.",
+    "[HOST:PORT]",
+    otherwise="127.0.0.1:8300",
+)
+TOKEN_FILE = Option(
+    "--token-file",
+    "With --http: a file of tokens for clients, one a line. Default: $WORKBENCH_TOKEN, else a new token.",
+    "FILE",
+)
 JSON = Option("--json", "Print JSON, for programs.")
 
 TOOLBOX_NAME = Argument("toolbox", "[TOOLBOX]")
+REMOTE_SERVER = (Argument("toolbox", "TOOLBOX", required=True), Argument("server", "SERVER", required=True))
 
-SERVE = (CONFIG, TOOLBOX, SERVER, LOG_LEVEL, STRICT)
+NO_BROWSER = Option("--no-browser", "Print the address to log in at, instead of opening it.")
+LOGOUT = Option("--logout", "Forget the login, and have it revoked where that is possible.")
+
+SERVE = (CONFIG, TOOLBOX, SERVER, HTTP, TOKEN_FILE, LOG_LEVEL, STRICT)
 CHECK = (CONFIG_AT_TERMINAL, JSON)
 REFRESH = (CONFIG_AT_TERMINAL, JSON)
 TOKENS = (CONFIG_AT_TERMINAL, JSON)
+AUTH = (CONFIG_AT_TERMINAL, NO_BROWSER, LOGOUT)
 
 
 class NotPlain(Exception):
@@ -66,14 +85,16 @@ def read_plain(arguments: Sequence[str], options: Sequence[Option]) -> dict[str,
     """The options that were given, by key; a flag has the value `true`. Raises `NotPlain`."""
     known = {option.name: option for option in options}
     given: dict[str, str] = {}
-    rest = iter(arguments)
-    for argument in rest:
+    rest = list(reversed(arguments))
+    while rest:
+        argument = rest.pop()
         name, equals, value = argument.partition("=")
         option = known.get(name)
         if option is None or bool(equals) > bool(option.metavar):
             raise NotPlain(argument)
         if option.metavar and not equals:
-            value = next(rest, "")
+            follows = bool(rest) and not (option.otherwise and rest[-1].startswith("-"))
+            value = rest.pop() if follows else option.otherwise
         if option.metavar and (not value or (option.choices and value not in option.choices)):
             raise NotPlain(argument)
         given[option.key] = value if option.metavar else "true"

@@ -123,6 +123,6 @@ async def _one(
             is_kept = all(workbench.at(caller).provider(server).is_remembered for caller in callers)
             outcome = Outcome(server, time.monotonic() - since, tools=max(counts), is_kept=is_kept)
         except ConnectFailed as error:
-            outcome = Outcome(server, time.monotonic() - since, error=str(error.fault))
+            outcome = Outcome(server, time.monotonic() - since, error=error.fault.reason)
         show.done(outcome)
         return outcome

@@ -1,4 +1,4 @@
-"""`mcp-workbench serve`: the workbench on stdin and stdout, for a host to start."""
+"""`mcp-workbench serve`: the workbench on stdin and stdout, for a host to start; or over HTTP."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from mcp_workbench.shown import shown
 HELP = """Serve the toolboxes of a configuration to an MCP host on stdin and stdout.
 
 This is what a host starts; it is also what 'mcp-workbench' without a command does when its input is
-not a terminal. Nothing else is started before the host needs it."""
+not a terminal. Nothing else is started before the host needs it.
+
+With --http it serves any number of hosts over HTTP, each with a token."""
 
 
 def run(options: Mapping[str, str]) -> int:
@@ -30,12 +32,17 @@ def run(options: Mapping[str, str]) -> int:
         path = find_config(options.get("config"), os.environ, terminal=False)
         config = load_config(path, strict=True if "strict" in options else None)
         chosen = _chosen(config, options.get("toolbox", ""), options.get("server", ""))
+        _check_http(options)
     except ConfigError as error:
         return report(error)
     observe.guard(lambda: config.secrets)
     for server in config.servers():
         for missing in server.missing:
             observe.warning("a variable is not set", variable=missing.variable, path=missing.path)
+    if "http" in options:
+        from mcp_workbench.cli.serve_http import run_http  # noqa: PLC0415 -- large
+
+        return run_http(config, options)
     from mcp_workbench.serve.greeting import greet  # noqa: PLC0415 -- a wrong configuration is told without it
     from mcp_workbench.serve.streams import claim_standard_streams  # noqa: PLC0415
     from mcp_workbench.surfaces.hello import View  # noqa: PLC0415
@@ -61,6 +68,18 @@ def _load_event_loop() -> None:
         import_module("asyncio")
     finally:
         del sys.modules["ssl"]
+
+
+def _check_http(options: Mapping[str, str]) -> None:
+    """Options that do not fit together. Raises `ConfigError`."""
+    if "http" not in options:
+        if "token_file" in options:
+            raise ConfigError(
+                "--token-file needs --http", hint="On stdin and stdout there is one client, and no token."
+            )
+    elif "toolbox" in options:
+        hint = "Give clients the URL of what they should see: /mcp/TOOLBOX or /mcp/TOOLBOX/SERVER."
+        raise ConfigError("--toolbox and --server are for stdin and stdout", hint=hint)
 
 
 def _chosen(config: Config, toolbox: str, server: str) -> tuple[str, str]:

@@ -147,7 +147,7 @@ def check_value(place: Place, key: Key) -> None:
     """Raise unless the value is what `key` declares."""
     value = _READERS[key.kind](place)
     if key.inside:
-        read_members(place, key.inside)
+        read_members(place, key.inside, dict.fromkeys(key.foreign, ""))
     if key.choices and value not in key.choices:
         allowed = ", ".join(f"'{choice}'" for choice in key.choices)
         raise place.error(f"must be one of {allowed}", did_you_mean(str(value), key.choices))

@@ -41,6 +41,8 @@ class Key(NamedTuple):
     """For a list or an object that must have an entry: what to do where it has none."""
     inside: tuple[Key, ...] = ()
     """The keys of a section."""
+    foreign: tuple[str, ...] = ()
+    """Keys that hosts write into a section, and that have no effect."""
 
 
 TRANSPORTS: Mapping[str, Literal["stdio", "http", "sse"]] = {
@@ -176,6 +178,39 @@ TOOLBOX: tuple[Key, ...] = (
 ROOT_ONLY = ("openTimeout", "openBudget", "catalog", "toolMode", "strict")
 """Keys that people look for in a server, where they are not."""
 
+OAUTH: tuple[Key, ...] = (
+    Key(
+        "clientId",
+        "text",
+        "The client that the authorization server knows; without it one is registered.",
+        expands=True,
+    ),
+    Key("clientSecret", "text", "The secret of that client, where it has one.", expands=True),
+    Key("scopes", "names", "What to ask for, instead of what the server says.", filled="Leave it out for the usual."),
+    Key(
+        "callbackPort",
+        "whole",
+        "The port of this machine to which a login comes back, where the client is bound to one; any by default.",
+        at_least=DEFAULTS.callback_port_least,
+        at_most=DEFAULTS.callback_port_most,
+    ),
+)
+"""What `oauth` may hold."""
+
+OAUTH_OF_HOSTS = (
+    "audiences",
+    "authServerMetadataUrl",
+    "authorizationUrl",
+    "enabled",
+    "issuer",
+    "redirectUri",
+    "registrationUrl",
+    "scope",
+    "tokenParamName",
+    "tokenUrl",
+)
+"""Keys of `oauth` that other hosts write: where to log in is told by the server itself."""
+
 SERVER: tuple[Key, ...] = (
     Key("command", "text", "The program that is the server: a name on PATH, or a path.", expands=True),
     Key("args", "strings", "The arguments of the command, each one string; no shell reads them.", expands=True),
@@ -186,6 +221,14 @@ SERVER: tuple[Key, ...] = (
     Key("httpUrl", "text", "Another name for url, as some hosts write it.", expands=True),
     Key("serverUrl", "text", "Another name for url, as some hosts write it.", expands=True),
     Key("headers", "map", "HTTP headers that are sent to a remote server.", expands=True),
+    Key("allowInsecure", "boolean", "Whether headers and logins may be sent to a remote server over plain http."),
+    Key(
+        "oauth",
+        "section",
+        "How to log in to a remote server that wants it; most need nothing here.",
+        inside=OAUTH,
+        foreign=OAUTH_OF_HOSTS,
+    ),
     Key("transport", "text", "How the server is reached: stdio, http or sse.", choices=tuple(TRANSPORTS)),
     Key("type", "text", "Another name for transport.", choices=tuple(TRANSPORTS)),
     Key("transportType", "text", "Another name for transport, as some hosts write it.", choices=tuple(TRANSPORTS)),
@@ -216,7 +259,6 @@ HOST_KEYS: Mapping[str, str] = {
     "tools": _FILTER_ADVICE,
     "envFile": "is not read, its variables are not set: write them in env, or name them in inheritEnv",
     "inputs": "are not asked for: set environment variables and write ${NAME}",
-    "oauth": _AUTH_ADVICE,
     "auth": _AUTH_ADVICE,
     "authProviderType": _AUTH_ADVICE,
     "targetAudience": _AUTH_ADVICE,

@@ -32,12 +32,29 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True)
         return "Launch(...)"
 
 
+class OAuthClient(msgspec.Struct, frozen=True, kw_only=True):
+    """How the workbench is known to the authorization server of a remote server; empty: it registers itself."""
+
+    client_id: str = ""
+    client_secret: str = ""
+    scopes: tuple[str, ...] = ()
+    """What to ask for; empty: what the server says."""
+    callback_port: int = 0
+    """The port to which a login comes back; 0 is any."""
+
+    def __repr__(self) -> str:
+        return "OAuthClient(...)"
+
+
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Where a remote server is reached."""
 
     url: str
     headers: Mapping[str, str] = {}
     transport: Literal["http", "sse"] = "http"
+    oauth: OAuthClient = OAuthClient()
+    allow_insecure: bool = False
+    """Whether credentials may be sent over plain http."""
 
     def __repr__(self) -> str:
         return "Endpoint(...)"

@@ -96,7 +96,12 @@ def _property(key: Key) -> Schema:
 
 def _type(key: Key) -> Schema:
     if key.kind == "section":
-        return {"type": "object", "properties": _properties(key.inside), "additionalProperties": False}
+        foreign: Schema = {name: {"description": "A key of some hosts: has no effect here."} for name in key.foreign}
+        return {
+            "type": "object",
+            "properties": {**_properties(key.inside), **foreign},
+            "additionalProperties": False,
+        }
     if key.name not in _ENTRIES:
         return _TYPES[key.kind]
     entry = {"$ref": f"#/$defs/{_ENTRIES[key.name]}"}

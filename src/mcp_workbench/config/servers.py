@@ -23,12 +23,14 @@ from mcp_workbench.config.fields import (
     read_names,
     read_number,
     read_string,
+    read_whole,
 )
 from mcp_workbench.config.inherited import inherited
 from mcp_workbench.config.keys import (
     ANNOTATIONS,
     BOUNDS,
     HOST_KEYS,
+    OAUTH_OF_HOSTS,
     ROOT_ONLY,
     SERVER,
     TRANSPORT_KEYS,
@@ -36,7 +38,7 @@ from mcp_workbench.config.keys import (
     URL_KEYS,
     did_you_mean,
 )
-from mcp_workbench.config.model import ConfigWarning, Endpoint, Launch, MissingVariable, ServerConfig
+from mcp_workbench.config.model import ConfigWarning, Endpoint, Launch, MissingVariable, OAuthClient, ServerConfig
 from mcp_workbench.limits import DEFAULTS, Limits
 
 if TYPE_CHECKING:
@@ -50,8 +52,17 @@ _URL = r"(?i)https?://[^\s/?#\x00-\x1f\x7f]+[^\s\x00-\x1f\x7f]*"
 _HEADER_NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _HEADER_UNFIT = r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]"
 _SECRET_NAME = r"(?i)key|token|secret|passw|passphrase|pwd|credential|auth|(?:^|_)pat(?:$|_)"  # noqa: S105 -- what secrets are called
+_SCOPE = r"[!#-\[\]-~]+"
 _LAUNCH_KEYS = ("args", "env", "cwd", "inheritEnv")
-_ENDPOINT_KEYS = ("headers",)
+_ENDPOINT_KEYS = ("headers", "allowInsecure", "oauth")
+_USERINFO = r"(?i)https?://[^/?#]*@"
+_OPEN_WIRE = r"(?i)http://(?!(?:[^/?#:]*\.)?localhost\.?(?:[:/?#]|$)|127\.[\d.]+(?:[:/?#]|$)|\[::1\])"
+"""An address on another machine without encryption, as far as its name tells; a connection looks more closely."""
+_OWN_HEADERS = frozenset(
+    {"accept", "accept-encoding", "connection", "content-length", "content-type", "host", "last-event-id"}
+    | {"mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id", "transfer-encoding"}
+)
+"""Headers that the workbench sets itself."""
 
 
 class Reading(msgspec.Struct):
@@ -191,7 +202,19 @@ def _endpoint(members: Mapping[str, Place], url: Place, transport: Literal["http
     for name, member in headers.members().items() if headers else ():
         if not re.fullmatch(_HEADER_NAME, name):
             raise member.key_error("this is no name for a header", "Use letters, digits and -.")
-    return Endpoint(url=values.url(url), headers=values.headers(headers), transport=transport)
+        if name.lower() in _OWN_HEADERS:
+            raise member.key_error("this header is set by the workbench itself", "Remove it.")
+    allow_insecure = "allowInsecure" in members and read_boolean(members["allowInsecure"])
+    address = values.url(url)
+    if headers and headers.members() and not allow_insecure and re.match(_OPEN_WIRE, address):
+        values.warn(headers, "these would be sent over http, so the server is refused: use https, or set allowInsecure")
+    return Endpoint(
+        url=address,
+        headers=values.headers(headers),
+        transport=transport,
+        oauth=values.oauth(members.get("oauth")),
+        allow_insecure=allow_insecure,
+    )
 
 
 def _check_passable(place: Place, text: str) -> None:
@@ -276,7 +299,29 @@ class _Values:
         url = self.filled(place)
         if not self.missing and not re.fullmatch(_URL, url):
             raise place.error("must be an address that starts with http:// or https://")
+        if re.match(_USERINFO, url):
+            raise place.error("cannot hold a name and a password", "Send them in headers, as Authorization.")
         return url
+
+    def oauth(self, place: Place | None) -> OAuthClient:
+        members = place.members() if place else {}
+        self.warn_unused(members, OAUTH_OF_HOSTS, "has no effect here: the server itself tells where to log in")
+        secret = self.filled(members["clientSecret"]) if "clientSecret" in members else ""
+        if secret and "clientId" not in members:
+            raise members["clientSecret"].key_error("a secret is of no use without 'clientId'", "Add the clientId.")
+        self.secrets.update({secret} - {""})
+        for item in members["scopes"].items() if "scopes" in members else ():
+            if not re.fullmatch(_SCOPE, read_string(item)):
+                raise item.error("is no name of a scope", "Write each scope as a string of its own, without spaces.")
+        return OAuthClient(
+            client_id=self.filled(members["clientId"]) if "clientId" in members else "",
+            client_secret=secret,
+            scopes=read_names(members["scopes"]) if "scopes" in members else (),
+            callback_port=read_whole(members["callbackPort"]) if "callbackPort" in members else 0,
+        )
+
+    def warn(self, place: Place, message: str) -> None:
+        self._reading.warnings.append(place.warning(message))
 
     def warn_unused(self, members: Mapping[str, Place], keys: tuple[str, ...], why: str) -> None:
         self._reading.warnings += [members[key].warning(f"'{key}' {why}") for key in keys if key in members]

@@ -19,7 +19,7 @@ from mcp_workbench.errors import NegotiationFailed, ServerRefused
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire import eras
 from mcp_workbench.wire.eras import HANDSHAKE_VERSIONS, MODERN_VERSIONS
-from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, Params
+from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, UNSUPPORTED_VERSION, Params
 from mcp_workbench.wire.tasks import heard
 
 
@@ -55,6 +55,10 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
 class _Discovered(msgspec.Struct, rename="camel"):
     supported_versions: list[str]
     capabilities: Raw = EMPTY_OBJECT
+
+
+class _Supported(msgspec.Struct):
+    supported: list[str]
 
 
 class _Initialized(msgspec.Struct, rename="camel"):
@@ -108,7 +112,12 @@ async def _discover(channel: Channel, declared: Raw) -> Agreement:
         eras.CLIENT_INFO: eras.SELF,
         eras.CLIENT_CAPABILITIES: declared,
     }
-    raw = await channel.request("server/discover", {"_meta": envelope}, cancellable=False)
+    try:
+        raw = await channel.request("server/discover", {"_meta": envelope}, cancellable=False)
+    except ServerRefused as refusal:
+        if not _is_offered(refusal, version):
+            raise
+        raw = await channel.request("server/discover", {"_meta": envelope}, cancellable=False)
     try:
         found = msgspec.json.decode(raw, type=_Discovered)
     except (msgspec.DecodeError, RecursionError):
@@ -117,6 +126,16 @@ async def _discover(channel: Channel, declared: Raw) -> Agreement:
         raise NegotiationFailed("it supports no modern version that we know")
     offers = _offers(found.capabilities)
     return Agreement(version=version, modern=True, hello=raw, offers=offers, envelope=envelope)
+
+
+def _is_offered(refusal: ServerRefused, version: str) -> bool:
+    """Whether a server that refuses a version names it among those that it speaks: then it is asked once more."""
+    if refusal.rpc_code != UNSUPPORTED_VERSION:
+        return False
+    try:
+        return version in msgspec.json.decode(refusal.data, type=_Supported).supported
+    except (msgspec.DecodeError, RecursionError):
+        return False
 
 
 async def _initialize(channel: Channel, declared: Raw) -> Agreement:

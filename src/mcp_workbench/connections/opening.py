@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from mcp_workbench.config.model import Launch, ServerConfig
+import asyncio
+import importlib
+from typing import TYPE_CHECKING
+
+from mcp_workbench.config.model import Endpoint, Launch, ServerConfig
 from mcp_workbench.connections.base import Channel
 from mcp_workbench.connections.processes import Processes
 from mcp_workbench.connections.stdio import StdioChannel
-from mcp_workbench.errors import TransportUnavailable, VariableMissing
+from mcp_workbench.errors import VariableMissing
 from mcp_workbench.limits import Limits
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 
 async def open_channel(server: ServerConfig, processes: Processes, limits: Limits) -> Channel:
@@ -17,6 +24,10 @@ async def open_channel(server: ServerConfig, processes: Processes, limits: Limit
         raise VariableMissing(f"not set in the environment: {names}", hint="Set it, or give a default: ${NAME:-value}")
     if isinstance(server.target, Launch):
         return await StdioChannel.open(processes, server.target, f"{server.toolbox}/{server.name}", limits)
-    raise TransportUnavailable(
-        "servers with a url are not supported by this version", hint="Use a server with a command."
-    )
+    return await _remote(server, server.target, limits)
+
+
+async def _remote(server: ServerConfig, endpoint: Endpoint, limits: Limits) -> Channel:
+    """What speaks HTTP is loaded by who needs it, and beside the event loop: it takes a fifth of a second."""
+    http: ModuleType = await asyncio.to_thread(importlib.import_module, "mcp_workbench.connections.http.opening")
+    return await http.open_remote(server, endpoint, limits)

@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from mcp_workbench import observe
 from mcp_workbench.connections.connection import Connection
-from mcp_workbench.errors import Fault, ServerRefused
+from mcp_workbench.errors import DownstreamUnavailable, Fault, ServerRefused
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.jsonrpc import METHOD_NOT_FOUND
@@ -129,25 +129,33 @@ class Subscriptions:
             asyncio.get_running_loop().call_soon(before.cancel)
 
     async def _keep_listening(self, connection: Connection, wanted: dict[str, Any]) -> None:
-        """A server that ends a subscription politely is asked again; one that refuses it is not."""
-        while True:
-            if not await _quietly(connection, LISTEN, {"notifications": wanted}):
+        """A server that ends a subscription politely is asked again, and over HTTP one whose stream broke off.
+
+        One that refuses it is not.
+        """
+        pause = self._limits.relist_interval_seconds
+        while not connection.channel.ended.done():
+            try:
+                await connection.request(LISTEN, {"notifications": wanted})
+                pause = self._limits.relist_interval_seconds
+            except DownstreamUnavailable:
+                pause = min(pause * 2, self._limits.resume_most_seconds)
+            except Fault as fault:
+                observe.debug("a server was not asked to tell of something", method=LISTEN, code=fault.code)
                 return
-            await asyncio.sleep(self._limits.relist_interval_seconds)
+            await asyncio.sleep(pause)
 
     def _in_background(self, connection: Connection, method: str, params: dict[str, Any]) -> None:
         work = _quietly(connection, method, params, self._limits.list_page_timeout_seconds)
         asyncio.get_running_loop().create_task(work).add_done_callback(heard)
 
 
-async def _quietly(connection: Connection, method: str, params: dict[str, Any], seconds: float = 0) -> bool:
-    """Whether it was answered. A refusal is no harm, and the end of the connection is told elsewhere."""
+async def _quietly(connection: Connection, method: str, params: dict[str, Any], seconds: float) -> None:
+    """A refusal is no harm, and the end of the connection is told elsewhere."""
     try:
         await connection.request(method, params, hard_seconds=seconds)
     except Fault as fault:
         observe.debug("a server was not asked to tell of something", method=method, code=fault.code)
-        return False
-    return True
 
 
 def _less(counts: dict[str, int], key: str) -> bool:

@@ -6,6 +6,8 @@ failure reaches a caller of another server.
 
     idle → starting → ready → idle      nobody used it for long enough, where that is configured
              ↓          ↓
+         needs_auth     ↓               a person must log in first; that is no failure
+             ↓          ↓
           failing ← it ended            the next start comes after a pause (`health.py`)
              ↓
           resting                       too many failures in a row: a longer pause, then one try
@@ -29,12 +31,14 @@ from mcp_workbench.connections.slots import Slots
 from mcp_workbench.connections.starts import Events, OpenChannel, Starts
 from mcp_workbench.errors import (
     CallTimeout,
+    DownstreamUnavailable,
     Fault,
+    InsecureTransport,
+    NeedsLogin,
     ServerExited,
     ServerRefused,
     ShuttingDown,
     SpawnFailed,
-    TransportUnavailable,
     Unresponsive,
     VariableMissing,
 )
@@ -45,9 +49,9 @@ from mcp_workbench.wire.jsonrpc import Params
 from mcp_workbench.wire.tasks import heard
 
 T = TypeVar("T")
-State = Literal["idle", "starting", "ready", "failing", "resting", "closed"]
-NOT_TRIED = (VariableMissing, TransportUnavailable)
-"""Faults of the configuration: nothing was started, so nothing need rest."""
+State = Literal["idle", "starting", "ready", "needs_auth", "failing", "resting", "closed"]
+NOT_TRIED = (VariableMissing, InsecureTransport, NeedsLogin)
+"""Faults of the configuration, and a login that is missing: nothing was started, so nothing need rest."""
 
 
 class Supervisor:
@@ -84,6 +88,7 @@ class Supervisor:
         self._worked_on: Connection | None = None
         self._spare: Connection | None = None
         self._was_ready = False
+        self._needs_login = False
         self._calls = 0
         self._users = 0
         self._used_at = 0.0
@@ -95,7 +100,9 @@ class Supervisor:
             return "closed"
         if self.current is not None:
             return "ready"
-        return "starting" if self.start is not None else self._health.state
+        if self.start is not None:
+            return "starting"
+        return "needs_auth" if self._needs_login else self._health.state
 
     def touch(self) -> None:
         """Somebody is interested in it, and it is not to be stopped for want of use."""
@@ -158,6 +165,9 @@ class Supervisor:
                 if fault.was_sent:
                     raise
             return await self._forward(method, params, exchange)
+        except DownstreamUnavailable as fault:
+            self._suffered(fault, was_ready=True)
+            raise
         finally:
             self._slots.release()
             self._calls -= 1
@@ -166,6 +176,8 @@ class Supervisor:
                 self._drained.set_result(None)
 
     async def _forward(self, method: str, params: Params, exchange: Exchange | None) -> Raw:
+        if self.current is not None and self._health.state == "resting":
+            self._health.pause()  # a remote server may fail every request while its connection is there
         connection = self._worked_on = self.current or await self.connection()
         heard_before = connection.channel.heard
         began = asyncio.get_running_loop().time()
@@ -251,6 +263,7 @@ class Supervisor:
         finally:
             self._health.tried()
         ready.set_result(connection)
+        self._needs_login = False
         self._live = connection
         self.touch()
         for events in self._events:
@@ -263,13 +276,21 @@ class Supervisor:
 
     def _failed(self, ready: asyncio.Future[Connection], fault: Fault) -> None:
         self._ready = None
+        self._needs_login = isinstance(fault, NeedsLogin)
         if isinstance(fault, ServerExited):
             fault.hint = "Start its command in a terminal to see why it ends."
         if not isinstance(fault, ShuttingDown):
             observe.warning("a server could not be started", server=self._label, code=fault.code, reason=str(fault))
             if not isinstance(fault, NOT_TRIED):
-                self._health.failed(fault, was_ready=False)
+                self._suffered(fault, was_ready=False)
         ready.set_exception(fault)
+
+    def _suffered(self, fault: Fault, *, was_ready: bool) -> None:
+        """Count a failure. What is no sign of bad health is none, nor what a call met and a start before it."""
+        if fault.counts:
+            self._health.failed(fault, was_ready=was_ready)
+        if isinstance(fault, DownstreamUnavailable):
+            fault.counts = False
 
     def _lost(self, connection: Connection) -> None:
         """From now on the next caller starts a new connection."""
@@ -282,9 +303,9 @@ class Supervisor:
             fault = ended.result()
             observe.warning("a server ended", server=self._label, code=fault.code, reason=str(fault))
             lasted = asyncio.get_running_loop().time() - connection.began
-            if lasted >= self._limits.steady_seconds and not isinstance(fault, Unresponsive):
+            if fault.counts and lasted >= self._limits.steady_seconds and not isinstance(fault, Unresponsive):
                 self._health.succeeded()
-            self._health.failed(fault, was_ready=True)
+            self._suffered(fault, was_ready=True)
 
     async def _until_over(self, connection: Connection) -> None:
         """Until the connection ends, or nobody has used it for as long as is configured."""

@@ -31,9 +31,10 @@ class Declared(NamedTuple):
 class Callers:
     """The caller of each request on one connection."""
 
-    def __init__(self, audience: str = "", view: View = EVERYTHING) -> None:
+    def __init__(self, audience: str = "", view: View = EVERYTHING, principal: str = "local") -> None:
         self.audience = audience
         """What tells this client's session from others."""
+        self._principal = principal
         self._view = view
         self._modern: bool | None = None
         self._handshake: Caller | None = None
@@ -52,6 +53,11 @@ class Callers:
                 jsonrpc.INVALID_REQUEST, "This connection began with initialize; send no per-request version"
             )
         return self._handshake_caller(method, params)
+
+    @property
+    def is_greeted(self) -> bool:
+        """Whether a handshake was accepted."""
+        return self._handshake is not None
 
     def forget(self) -> None:
         """A handshake failed: the client may begin again."""
@@ -112,6 +118,7 @@ class Callers:
             version=version,
             modern=modern,
             capabilities=declared.capabilities,
+            principal=self._principal,
             audience=self.audience,
             log_level=log_level,
             answers=declared.answers,

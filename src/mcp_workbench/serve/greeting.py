@@ -43,9 +43,9 @@ def greet(config: Config, source: int, sink: int, limits: Limits = DEFAULTS, *, 
     return Greeting(callers, rest)
 
 
-def new_callers(view: View) -> Callers:
+def new_callers(view: View, principal: str = "local") -> Callers:
     """The callers of a new client, which is told apart from every other."""
-    return Callers(os.urandom(DEFAULTS.audience_bytes).hex(), view)
+    return Callers(os.urandom(DEFAULTS.audience_bytes).hex(), view, principal)
 
 
 def initialize_result(caller: Caller, hello: Hello) -> Raw:

@@ -169,7 +169,7 @@ def _stored(toolbox: Opened, brevity: Brevity) -> Answer:
 
 def _beside(toolbox: Opened, brevity: Brevity) -> Answer:
     """What is not offered, and why."""
-    failed = [{"server": one.server, "error": brevity.text(str(one.fault))} for one in brevity.some(toolbox.failed)]
+    failed = [{"server": one.server, "error": brevity.text(one.fault.reason)} for one in brevity.some(toolbox.failed)]
     withheld = [
         {"server": server, "name": brevity.text(tool.name), "reason": tool.reason}
         for server, tool in brevity.some(toolbox.withheld)

@@ -76,11 +76,14 @@ class Peer:
         *,
         answers_always: bool = True,
         admit: Callable[[int], RpcError | None] = lambda _: None,
+        over: Callable[[int], None] = lambda _: None,
     ) -> None:
         """Without `answers_always` it lets requests drop of a peer that does not read its answers.
 
         `admit` is asked of each request, with the number of those being answered; an error refuses it.
+        `over` is told when nobody waits for the answer to a request of ours any more.
         """
+        self._over = over
         self._answers_always = answers_always
         self._admit = admit
         self._writer = writer
@@ -142,6 +145,11 @@ class Peer:
             raise
         finally:
             self._pending.pop(id_, None)
+            self._over(id_)
+
+    def is_waiting(self, id_: int) -> bool:
+        """Whether a request of ours has no answer yet."""
+        return id_ in self._pending
 
     def notify(self, method: str, params: Params, about: Id | None = None) -> None:
         self._writer.write(jsonrpc.notification_line(method, params), about)

@@ -1,10 +1,11 @@
-// What the drivers share: play scripts of steps with clients over stdio, one script after the other, and print all that
-// came of each as a line of JSON.
+// What the drivers share: play scripts of steps with clients over stdio or HTTP, one script after the other, and print all
+// that came of each as a line of JSON.
 //
 //   node ts1.mjs SCRIPTS.json
 //
 // The file is a list of scripts. A script: {
-//   "server":       [COMMAND, ARGUMENT, ...]
+//   "server":       [COMMAND, ARGUMENT, ...], or
+//   "url":          where it is served, with "headers" for every request
 //   "mode":         "legacy" | "auto" | "modern"; only the second client has a choice
 //   "capabilities": what the client declares
 //   "answers":      {METHOD: ANSWER, always the same | [ANSWER, ...], one after the other}, to what the server asks
@@ -158,16 +159,21 @@ async function carryOut(client, tap, step, options, request) {
  * Play the scripts of the command line. `make` gives a client for one, with `answer` behind its handlers; `request` sends
  * a request and takes any answer, `request.callTool` calls a tool.
  */
-export async function play(make, Transport, request) {
+export async function play(make, transports, request) {
   for (const script of JSON.parse(readFileSync(process.argv[2], "utf8"))) {
     const defaults = { mode: "legacy", capabilities: {}, answers: {}, env: {} };
-    process.stdout.write(`${JSON.stringify(await playOne({ ...defaults, ...script }, make, Transport, request))}\n`);
+    process.stdout.write(`${JSON.stringify(await playOne({ ...defaults, ...script }, make, transports, request))}\n`);
   }
 }
 
-async function playOne(script, make, Transport, request) {
-  const [command, ...args] = script.server;
-  const transport = new Transport({ command, args, env: script.env });
+function open({ url, headers, server, env }, { Http, Stdio }) {
+  if (url !== undefined) return new Http(new URL(url), { requestInit: { headers } });
+  const [command, ...args] = server;
+  return new Stdio({ command, args, env });
+}
+
+async function playOne(script, make, transports, request) {
+  const transport = open(script, transports);
   const tap = new Tap(transport);
   const client = make(script, answering(script.answers));
   const problems = [];

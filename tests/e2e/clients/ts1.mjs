@@ -4,6 +4,7 @@ import { load, play } from "./driver.mjs";
 
 const { Client } = load("@modelcontextprotocol/sdk/client/index.js");
 const { StdioClientTransport } = load("@modelcontextprotocol/sdk/client/stdio.js");
+const { StreamableHTTPClientTransport } = load("@modelcontextprotocol/sdk/client/streamableHttp.js");
 const types = load("@modelcontextprotocol/sdk/types.js");
 
 const QUESTIONS = {
@@ -28,4 +29,4 @@ request.callToolTask = async (client, params, options) => {
 };
 request.version = (_, tap) => tap.received[0].result.protocolVersion;
 
-await play(make, StdioClientTransport, request);
+await play(make, { Stdio: StdioClientTransport, Http: StreamableHTTPClientTransport }, request);

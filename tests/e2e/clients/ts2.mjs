@@ -2,7 +2,7 @@
 
 import { load, play } from "./driver.mjs";
 
-const { Client } = load("@modelcontextprotocol/client");
+const { Client, StreamableHTTPClientTransport } = load("@modelcontextprotocol/client");
 const { StdioClientTransport } = load("@modelcontextprotocol/client/stdio");
 
 const MODES = { legacy: "legacy", auto: "auto", modern: { pin: "2026-07-28" } };
@@ -23,4 +23,4 @@ const request = (client, message, options) => client.request(message, ANYTHING, 
 request.callTool = (client, params, options) => client.callTool(params, options);
 request.version = (client) => client.getNegotiatedProtocolVersion();
 
-await play(make, StdioClientTransport, request);
+await play(make, { Stdio: StdioClientTransport, Http: StreamableHTTPClientTransport }, request);

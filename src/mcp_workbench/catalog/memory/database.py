@@ -22,8 +22,8 @@ from typing import Any, Final, Literal
 import msgspec
 
 from mcp_workbench.catalog.memory.entry import Damaged
-from mcp_workbench.catalog.memory.private import Busy, Unusable, read
 from mcp_workbench.limits import Limits
+from mcp_workbench.private import Busy, Unusable, read
 
 APPLICATION: Final = 0x4D435057
 """`MCPW`: marks the file as ours, beside the names of its tables."""

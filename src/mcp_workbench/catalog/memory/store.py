@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from msgspec import Raw
 
-from mcp_workbench.catalog.memory import private
+from mcp_workbench import private
 from mcp_workbench.catalog.memory.entry import Damaged, Entry, Kind, fingerprint
-from mcp_workbench.catalog.memory.private import Identity, Unusable
 from mcp_workbench.catalog.memory.stamp import declared_digest
 from mcp_workbench.config.locate import FOLDER_NAME
 from mcp_workbench.limits import DEFAULTS, Limits
+from mcp_workbench.private import Identity, Unusable
 
 if TYPE_CHECKING:
     from mcp_workbench.catalog.memory.tables import Tables

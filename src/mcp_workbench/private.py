@@ -5,7 +5,7 @@ to them; no symbolic link, no file of another user and no folder that everyone c
 also where it is sticky, like /tmp: SQLite trusts whatever lies beside its file under the name of a journal.
 """
 
-# ruff: noqa: PTH100, PTH101, PTH102, PTH108, PTH116, PTH117, PTH119, PTH120 -- on the way to a first open, and importing pathlib takes longer than all of this
+# ruff: noqa: PTH100, PTH101, PTH102, PTH105, PTH108, PTH116, PTH117, PTH119, PTH120 -- on the way to a first open, and importing pathlib takes longer than all of this
 
 from __future__ import annotations
 
@@ -100,6 +100,42 @@ def create(path: str, content: bytes = b"") -> None:
         os.write(descriptor, content)
     finally:
         os.close(descriptor)
+
+
+def replace(path: str, content: bytes) -> None:
+    """Put a file in the place of another, at once and whole. Raises `OSError`."""
+    new = f"{path}.{os.getpid()}.{os.urandom(4).hex()}.new"
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFELY, _FILE)
+    try:
+        try:
+            os.fchmod(descriptor, _FILE)
+            written = 0
+            while written < len(content):
+                written += os.write(descriptor, content[written:])
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.replace(new, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(new)
+        raise
+
+
+def lock(path: str) -> int | None:
+    """A descriptor that has the file for itself until it is closed; None where another has it. Raises `OSError`."""
+    import fcntl  # noqa: PLC0415 -- few need it
+
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _SAFELY, _FILE)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def read(path: str, most: int) -> bytes:

@@ -1,0 +1,17 @@
+"""`mcp-workbench auth`: log in to a remote server, or out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+HELP = """Log in to a remote server that wants it (OAuth), in your browser; the login is kept for `serve`.
+
+It listens on a port of this machine for the browser to come back. Where the browser is on another machine, use
+--no-browser, and paste the address that it ends at. The exit status is 1 if the login did not come about."""
+
+
+def run(options: Mapping[str, str]) -> int:
+    """The exit status."""
+    from mcp_workbench.cli import login  # noqa: PLC0415 -- no other command at a terminal needs HTTP
+
+    return login.run(options)

@@ -1,0 +1,214 @@
+"""What `mcp-workbench auth` does: a person logs in to a remote server in a browser, or out of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import click
+import httpx2
+
+from mcp_workbench import observe
+from mcp_workbench.cli import browser
+from mcp_workbench.cli.chosen import chosen, log_level, refuse
+from mcp_workbench.cli.terminal import report
+from mcp_workbench.config.model import Endpoint, ServerConfig
+from mcp_workbench.connections.http import login as logins
+from mcp_workbench.connections.http.authority import Authority, server_url, shown_origin
+from mcp_workbench.connections.http.callback import Answer, Callback, listening
+from mcp_workbench.connections.http.credentials import Credentials, Login, Unusable, open_credentials
+from mcp_workbench.errors import ConfigError, LoginFailed
+from mcp_workbench.limits import DEFAULTS, Limits
+from mcp_workbench.nearest import nearest_or_known
+from mcp_workbench.shown import shown
+
+INTERRUPTED = 128 + signal.SIGINT
+
+
+class Place(NamedTuple):
+    """A remote server, and where its login is kept."""
+
+    server: ServerConfig
+    endpoint: Endpoint
+    credentials: Credentials
+    limits: Limits
+
+    @property
+    def name(self) -> str:
+        return f"{shown(self.server.toolbox)}/{shown(self.server.name)}"
+
+
+def run(options: Mapping[str, str]) -> int:
+    """The exit status."""
+    try:
+        place = _place(options)
+        asyncio.run(log_out(place) if "logout" in options else log_in(place, opens="no_browser" not in options))
+    except ConfigError as error:
+        return refuse(error, options)
+    except LoginFailed as error:
+        return report(error)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return 0
+
+
+def _place(options: Mapping[str, str]) -> Place:
+    """The server that was named. Raises `ConfigError`, or `LoginFailed` where it has no logins."""
+    config, _ = chosen(options)
+    observe.log.set_level(log_level(options, otherwise="warning"))
+    observe.log.redact.hide(config.secrets)
+    toolbox, name = options["toolbox"], options["server"]
+    servers = config.toolboxes[toolbox].servers
+    if name not in servers:
+        problem = f"Server '{shown(name)}' not found in toolbox '{shown(toolbox)}'"
+        raise ConfigError(problem, file=config.file, hint=nearest_or_known(name, servers, "servers"))
+    server = servers[name]
+    if server.missing:
+        missing = server.missing[0]
+        raise ConfigError(f"${{{missing.variable}}} is not set", file=config.file, path=missing.path)
+    if not isinstance(server.target, Endpoint):
+        raise LoginFailed(f"'{shown(name)}' is a program of this machine, and has no login", hint="See its env.")
+    if logins.has_own_credentials(server.target):
+        hint = "Remove it from the configuration to log in instead."
+        raise LoginFailed(f"'{shown(name)}' gets its Authorization from headers, and needs no login", hint=hint)
+    if not logins.is_private(server.target):
+        hint = 'Use https, or set "allowInsecure": true for the server if the network between is yours alone.'
+        raise LoginFailed("a login over http could be read by everybody on the way", hint=hint)
+    return Place(server, server.target, open_credentials(os.environ, DEFAULTS), DEFAULTS)
+
+
+# -- in
+
+
+async def log_in(place: Place, *, opens: bool) -> None:
+    """Log in, and keep it. Raises `LoginFailed`."""
+    await logins.load_oauth()
+    from mcp_workbench.connections.http import oauth  # noqa: PLC0415 -- large, and only here
+
+    client, limits = place.endpoint.oauth, place.limits
+    async with listening(client.callback_port, limits) as callback, Authority(place.endpoint, limits) as authority:
+
+        async def ask(address: str, state: str) -> oauth.Returned:
+            answer = await _asked(place, browser.checked(address), state, callback, opens=opens)
+            return oauth.Returned(answer.code, answer.iss)
+
+        login = await oauth.log_in(authority, client, callback.uri, ask, limits)
+    if login is None:
+        click.echo(f"{place.name} wants no login: it answers without.")
+        return
+    try:
+        await place.credentials.save(login)
+    except Unusable as error:
+        hint = "Put that right, or name another file in $WORKBENCH_CREDENTIALS, and log in again."
+        raise LoginFailed(f"the login can't be kept in {place.credentials.name}: {error}", hint=hint) from None
+    scope = f" ({observe.foreign(login.scope)})" if login.scope else ""
+    click.echo(f"{place.name}: logged in{scope}. The login is kept in {place.credentials.name}.")
+
+
+async def _asked(place: Place, address: str, state: str, callback: Callback, *, opens: bool) -> Answer:
+    """What a person's browser brings back from an address."""
+    click.echo(f"{place.name} wants a login at {shown_origin(httpx2.URL(address))}.")
+    showing = asyncio.ensure_future(_show(address, opens=opens))
+    seconds = place.limits.login_wait_seconds
+    try:
+        async with asyncio.timeout(seconds):
+            answer = await _first(callback, state)
+    except TimeoutError:
+        raise LoginFailed(f"nobody logged in within {seconds:g} s", hint="Run the command again.") from None
+    finally:
+        showing.cancel()
+    answer.check()
+    return answer
+
+
+async def _show(address: str, *, opens: bool) -> None:
+    """Have a browser show it, or the person."""
+    if opens:
+        click.echo("It is opened in your browser.")
+    if not opens or not await browser.opened(address):
+        click.echo(f"Open this address in a browser:\n\n{address}\n")
+    if _is_terminal():
+        click.echo("If the browser can't come back by itself, paste the address that it ends at:")
+
+
+async def _first(callback: Callback, state: str) -> Answer:
+    """What comes back by itself, or what is pasted at a terminal."""
+    tasks = [asyncio.ensure_future(callback.answer(state))]
+    if _is_terminal():
+        tasks.append(asyncio.ensure_future(_pasted(state)))
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return done.pop().result()
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+async def _pasted(state: str) -> Answer:
+    """What a person pastes: the whole address, which must carry our state, or the code alone."""
+    while True:
+        line = (await _line()).strip()
+        if not line:
+            continue
+        if "code=" not in line and "error=" not in line:
+            return Answer(f"state={state}&code={line}")
+        answer = Answer(urlsplit(line).query or line)
+        if answer.belongs(state):
+            return answer
+        click.echo("That does not belong to this login. Paste the address that the browser ended at:")
+
+
+async def _line() -> str:
+    """One line from the terminal. At its end: never."""
+    loop = asyncio.get_running_loop()
+    read: asyncio.Future[str] = loop.create_future()
+
+    def wait() -> None:
+        line = sys.stdin.readline()
+        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+            if line:
+                loop.call_soon_threadsafe(lambda: None if read.done() else read.set_result(line))
+
+    threading.Thread(target=wait, daemon=True, name="terminal").start()
+    return await read
+
+
+def _is_terminal() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+# -- out
+
+
+async def log_out(place: Place) -> None:
+    """Forget a login, here and where it comes from. Raises `LoginFailed`."""
+    login = await place.credentials.find(str(server_url(place.endpoint)), fresh=True)
+    if login is None:
+        click.echo(f"{place.name}: no login is kept in {place.credentials.name}.")
+        return
+    try:
+        await place.credentials.remove(login.url)
+    except Unusable as error:
+        raise LoginFailed(f"the login can't be removed from {place.credentials.name}: {error}") from None
+    click.echo(f"{place.name}: logged out. {await _revoked(place, login)}")
+
+
+async def _revoked(place: Place, login: Login) -> str:
+    await logins.load_oauth()
+    from mcp_workbench.connections.http import oauth  # noqa: PLC0415 -- large, and only here
+
+    if not login.revocation_endpoint:
+        return "Its authorization server offers no way to revoke it; it ends by itself."
+    try:
+        async with Authority(place.endpoint, place.limits) as authority:
+            done = await oauth.revoked(authority, login)
+    except LoginFailed as error:
+        return f"It could not be revoked, and ends by itself: {error}"
+    return "It was revoked." if done else "Its authorization server did not revoke it; it ends by itself."

@@ -1,0 +1,109 @@
+"""Requests to authorization servers, whose addresses come from somebody else and are checked before they are used.
+
+Guarantees: only https, or plain http on this machine for a server that is on it too; no redirect is followed here;
+an answer is read up to a bound, within a time; what goes wrong is a `LoginFailed` without any secret.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, Self
+
+import httpx2
+
+from mcp_workbench import observe
+from mcp_workbench.config.model import Endpoint
+from mcp_workbench.connections.http.client import Transport
+from mcp_workbench.connections.http.dial import Dial, is_loopback
+from mcp_workbench.errors import Fault, LoginFailed
+from mcp_workbench.limits import Limits
+
+_LEFT_OUT: Final = ("content-encoding", "content-length", "transfer-encoding")
+
+
+def server_url(endpoint: Endpoint) -> httpx2.URL:
+    """The address of a server as its logins are filed: without what is no part of it."""
+    return httpx2.URL(endpoint.url).copy_with(userinfo=b"", fragment=None)
+
+
+def is_same_origin(one: httpx2.URL, other: httpx2.URL) -> bool:
+    """Whether two addresses lead to the same server; a default port is none, to httpx2."""
+    return (one.scheme, one.host, one.port) == (other.scheme, other.host, other.port)
+
+
+def shown_origin(url: httpx2.URL) -> str:
+    """Who is meant by an address, for people."""
+    return observe.foreign(f"{url.scheme}://{url.netloc.decode('ascii', 'replace')}")
+
+
+def check_address(url: httpx2.URL, server: httpx2.URL) -> None:
+    """Raise `LoginFailed` unless something secret may be sent to `url`, which the server at `server` named."""
+    if is_same_origin(url, server):
+        return
+    if url.scheme not in ("http", "https") or not url.host or url.userinfo:
+        raise LoginFailed("the server names an address for its logins that is none")
+    if is_loopback(url.host) and not is_loopback(server.host):
+        raise LoginFailed(f"the server sends logins to this machine ({shown_origin(url)}), which is not its own")
+    if url.scheme != "https" and not is_loopback(url.host):
+        raise LoginFailed(f"the server sends logins to {shown_origin(url)}, where everybody on the way can read them")
+
+
+class Authority:
+    """The authorization server of one remote server, and what that says of itself."""
+
+    def __init__(self, endpoint: Endpoint, limits: Limits) -> None:
+        self.server = server_url(endpoint)
+        self._limits = limits
+        self._client = httpx2.AsyncClient(
+            transport=Transport(Dial(self.server.host), limits),
+            trust_env=False,
+            follow_redirects=False,
+            timeout=httpx2.Timeout(limits.login_http_seconds),
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._client.aclose()
+
+    async def send(self, request: httpx2.Request, *, with_body: bool = True) -> httpx2.Response:
+        """The answer, read. Raises `LoginFailed`."""
+        check_address(request.url, self.server)
+        request.headers.setdefault("user-agent", "mcp-workbench")
+        request.headers["accept-encoding"] = "identity"
+        try:
+            async with asyncio.timeout(self._limits.login_http_seconds):
+                return await self._answer(request, with_body=with_body)
+        except TimeoutError:
+            raise self._failure(request, "did not answer in time") from None
+        except Fault as fault:  # of the connection, which has no secret
+            raise self._failure(request, f"could not be reached: {fault}") from None
+        except httpx2.HTTPError as error:
+            raise self._failure(request, f"could not be reached ({type(error).__name__})") from None
+
+    async def _answer(self, request: httpx2.Request, *, with_body: bool) -> httpx2.Response:
+        response = await self._client.send(request, stream=True)
+        try:
+            body = await self._body(response) if with_body else b""
+        finally:
+            await response.aclose()
+        headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in _LEFT_OUT]
+        answer = httpx2.Response(response.status_code, headers=headers, content=body, request=request)
+        answer.next_request = response.next_request
+        return answer
+
+    async def _body(self, response: httpx2.Response) -> bytes:
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise self._failure(response.request, "answered in an encoding that was not asked for")
+        parts: list[bytes] = []
+        size = 0
+        async for part in response.aiter_raw():
+            size += len(part)
+            if size > self._limits.login_body_bytes:
+                raise self._failure(response.request, "answered with more than a login needs")
+            parts.append(part)
+        return b"".join(parts)
+
+    def _failure(self, request: httpx2.Request, what: str) -> LoginFailed:
+        return LoginFailed(f"{shown_origin(request.url)} {what}")

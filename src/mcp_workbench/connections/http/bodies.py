@@ -1,0 +1,68 @@
+"""Bodies of responses, within bounds: what is decoded counts, not what travels."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator
+
+import httpx2
+import msgspec
+
+from mcp_workbench.errors import MessageTooLarge
+from mcp_workbench.limits import Limits
+
+JSON = "application/json"
+EVENTS = "text/event-stream"
+
+
+def kind_of(response: httpx2.Response) -> str:
+    """The media type, without its parameters."""
+    return response.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def too_large(limits: Limits) -> MessageTooLarge:
+    return MessageTooLarge(f"it sent a message of more than {limits.message_bytes} bytes")
+
+
+async def read_body(response: httpx2.Response, limits: Limits) -> bytes:
+    """The whole body, decoded. Raises `MessageTooLarge` as soon as it is more than a message may be."""
+    pieces = bytearray()
+    async with contextlib.aclosing(response.aiter_bytes()) as source:
+        async for piece in source:
+            pieces += piece
+            if len(pieces) > limits.message_bytes:
+                raise too_large(limits)
+    return bytes(pieces)
+
+
+async def read_refusal(response: httpx2.Response, limits: Limits) -> bytes:
+    """The body of a refusal, or nothing where it is longer than an error of ours would be."""
+    pieces = bytearray()
+    async with contextlib.aclosing(response.aiter_bytes()) as source:
+        async for piece in source:
+            pieces += piece
+            if len(pieces) > limits.refusal_bytes:
+                return b""
+    return bytes(pieces)
+
+
+async def events_in(response: httpx2.Response, limits: Limits) -> AsyncGenerator[httpx2.ServerSentEvent]:
+    """The events of a stream, as they come. Raises `MessageTooLarge` for one that is more than a message may be."""
+    response.encoding = "utf-8"  # the format's own, whatever the header says
+    source = httpx2.EventSource(response, max_event_size=limits.message_bytes)
+    try:
+        async for event in source:
+            yield event
+    except httpx2.SSEError:
+        raise too_large(limits) from None
+
+
+def one_line(data: bytes) -> bytes:
+    """The same JSON without line breaks, digit for digit; what is no JSON is left to who reads it."""
+    data = data.strip()
+    if b"\n" not in data and b"\r" not in data:
+        return data
+    try:
+        return msgspec.json.format(data, indent=-1)
+    except (msgspec.DecodeError, RecursionError):
+        return data.replace(b"\n", b" ").replace(b"\r", b" ")

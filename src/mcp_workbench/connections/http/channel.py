@@ -1,0 +1,135 @@
+"""A remote server: the part of its channel that is the same for all transports, and streamable HTTP in either era.
+
+Guarantees: what one request meets, be it a status, a broken connection or a message that is too large, fails that
+request alone; the end of a session ends the channel, and a request that was refused for it may be made again;
+`close` leaves no task and no socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from mcp_workbench import observe
+from mcp_workbench.connections.base import Inbound
+from mcp_workbench.connections.http.client import Client
+from mcp_workbench.connections.http.inbox import RemoteInbox
+from mcp_workbench.connections.http.outbox import Outbox
+from mcp_workbench.connections.http.posting import Posting
+from mcp_workbench.connections.http.session import Session
+from mcp_workbench.connections.http.streams import Listening
+from mcp_workbench.errors import Fault, ShuttingDown
+from mcp_workbench.limits import Limits
+from mcp_workbench.wire.peer import Peer
+
+
+class RemoteChannel:
+    """A `Channel` over HTTP."""
+
+    def __init__(self, client: Client, label: str, limits: Limits) -> None:
+        self._client = client
+        self._label = label
+        self._limits = limits
+        self._loop = asyncio.get_running_loop()
+        self._outbox = self._make_outbox()
+        self._inbox = RemoteInbox(label, limits, self.end)
+        self._peer = self._outbox.peer = self._inbox.peer = Peer(
+            self._outbox, self._inbox, answers_always=False, admit=self._inbox.admit, over=self._outbox.over
+        )
+        self.request = self._peer.request
+        self.notify = self._peer.notify
+        self.held = self._peer.held
+        self._stream: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self.ended: asyncio.Future[Fault] = self._loop.create_future()
+
+    # -- what each transport does in its own way
+
+    def _make_outbox(self) -> Outbox:
+        raise NotImplementedError
+
+    def greeted(self) -> None:
+        """The handshake is complete."""
+
+    async def _say_goodbye(self) -> None:
+        """Tell the server that this is the end. Raises the `Fault` that prevents it."""
+
+    # -- Channel
+
+    @property
+    def is_held(self) -> bool:
+        return self._peer.is_held
+
+    @property
+    def heard(self) -> int:
+        return self._peer.heard
+
+    @property
+    def congested(self) -> bool:
+        return self._peer.congested
+
+    def listen(self, inbound: Inbound) -> None:
+        self._inbox.inbound = inbound
+
+    def last_words(self) -> str:
+        return ""
+
+    def give_up(self, fault: Fault) -> None:
+        self.end(fault)
+
+    async def close(self) -> None:
+        if self._closing is None:
+            self._closing = self._loop.create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        self.end(ShuttingDown("the connection was closed"))
+        seconds = self._limits.goodbye_seconds
+        await self._outbox.stopped()
+        if self._stream is not None:
+            await asyncio.wait((self._stream,), timeout=seconds)
+        try:
+            async with asyncio.timeout(seconds):
+                await self._say_goodbye()
+        except (Fault, TimeoutError) as error:
+            observe.debug("a session was left to end by itself", server=self._label, reason=str(error))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._client.close()
+
+    def _receive(self, message: bytes) -> None:
+        if not self.ended.done():
+            self._peer.receive(message)
+
+    def end(self, fault: Fault) -> None:
+        """It is of no more use: everything on it fails."""
+        self._peer.close(fault)
+        if not self.ended.done():
+            self.ended.set_result(fault)
+        self._outbox.stop()
+        if self._stream is not None:
+            self._stream.cancel()
+
+
+class HttpChannel(RemoteChannel):
+    """Streamable HTTP. Nothing is contacted before the first request."""
+
+    def __init__(self, client: Client, label: str, limits: Limits) -> None:
+        self._session = Session(limits)
+        super().__init__(client, label, limits)
+
+    def _make_outbox(self) -> Outbox:
+        return Posting(self, self._client, self._session, self._label, self._limits)
+
+    def greeted(self) -> None:
+        """Hear what the server says by itself."""
+        if self._stream is None and not self.ended.done():
+            listening = Listening(
+                self._client, self._session, self._label, self._limits, receive=self._receive, end=self.end
+            )
+            self._stream = self._loop.create_task(listening.run())
+
+    async def _say_goodbye(self) -> None:
+        if self._session.id:
+            async with self._client.exchange("DELETE", self._session.headers()):
+                pass

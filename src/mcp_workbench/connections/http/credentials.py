@@ -1,0 +1,151 @@
+"""The logins of this user: found for a server, renewed by one process at a time, and never shown.
+
+A store that can't be used is told once, in the log, and is as if it was empty: serving goes on. `WORKBENCH_CREDENTIALS`
+names another file, or is `keyring`.
+"""
+
+# ruff: noqa: PTH111, PTH118 -- on the way to a first call, and importing pathlib takes longer than all of this
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections import deque
+from collections.abc import AsyncGenerator, Mapping
+from hashlib import sha256
+from typing import Final
+
+from mcp_workbench import observe, private
+from mcp_workbench.config.locate import FOLDER_NAME
+from mcp_workbench.connections.http.stores import FileStore, KeyringStore, Login, Store
+from mcp_workbench.limits import Limits
+from mcp_workbench.private import Busy, Unusable
+
+__all__ = ["Busy", "Credentials", "Login", "Unusable", "credentials_path", "open_credentials"]
+
+VARIABLE: Final = "WORKBENCH_CREDENTIALS"
+KEYRING: Final = "keyring"
+FILE_NAME: Final = "credentials"
+
+
+def credentials_path(environ: Mapping[str, str]) -> str:
+    """The file of logins: `$WORKBENCH_CREDENTIALS`, or one in the user's data folder."""
+    named = environ.get(VARIABLE, "")
+    if named and named != KEYRING:
+        return os.path.expanduser(named)
+    home = environ.get("HOME") or os.path.expanduser("~")
+    if sys.platform == "darwin":
+        return os.path.join(home, "Library", "Application Support", FOLDER_NAME, FILE_NAME)
+    xdg = environ.get("XDG_DATA_HOME", "")
+    # The XDG specification: a relative path is invalid and to be ignored.
+    folder = xdg if xdg.startswith("/") else os.path.join(home, ".local", "share")
+    return os.path.join(folder, FOLDER_NAME, FILE_NAME)
+
+
+def open_credentials(environ: Mapping[str, str], limits: Limits) -> Credentials:
+    """The logins of whoever has this environment."""
+    path = credentials_path(environ)
+    in_keyring = environ.get(VARIABLE) == KEYRING
+    store: Store = KeyringStore() if in_keyring else FileStore(path, limits)
+    return Credentials(store, path, limits, name="the keyring" if in_keyring else path)
+
+
+class Credentials:
+    """Logins by the address of their server."""
+
+    def __init__(self, store: Store, path: str, limits: Limits, *, name: str = "") -> None:
+        """`path` is where the files lie that keep processes from renewing the same login at once."""
+        self._store = store
+        self._path = private.located(path)
+        self._limits = limits
+        self.name = name or path
+        """What people know the store by."""
+        self._known: dict[str, Login | None] = {}
+        self._superseded: deque[tuple[str, set[str]]] = deque()
+        self._unsaved: dict[str, tuple[str, Login]] = {}
+
+    async def find(self, url: str, *, fresh: bool = False) -> Login | None:
+        """The login for a server. `fresh`: also of a store that is slow to ask, as it is now."""
+        try:
+            if not self._store.is_slow:
+                self._noticed(url, self._store.load(url))
+            elif fresh or self._known.get(url) is None:
+                self._noticed(url, await asyncio.to_thread(self._store.load, url))
+        except Unusable as error:
+            private.warn_once("the stored logins can't be used", self.name, error)
+            self._known[url] = None
+        return self._newest(url, self._known[url])
+
+    async def save(self, login: Login) -> None:
+        """Keep it. Raises `Unusable`."""
+        self._noticed(login.url, login)
+        await asyncio.to_thread(self._store.save, login)
+        self._unsaved.pop(login.url, None)
+
+    async def renew(self, old: Login, new: Login) -> None:
+        """Keep what one was renewed to; where that can't be, for as long as this process lives."""
+        try:
+            await self.save(new)
+        except Unusable as error:
+            stored, _ = self._unsaved.get(new.url, (old.access_token, old))
+            self._unsaved[new.url] = (stored, new)
+            private.warn_once("a renewed login can't be kept, and is asked for again after a restart", self.name, error)
+
+    async def remove(self, url: str) -> None:
+        """Forget it. Raises `Unusable`."""
+        self._known.pop(url, None)
+        self._unsaved.pop(url, None)
+        await asyncio.to_thread(self._store.remove, url)
+
+    @contextlib.asynccontextmanager
+    async def alone(self, url: str) -> AsyncGenerator[None]:
+        """No other process renews this login meanwhile. Raises `Busy` where another takes too long for it.
+
+        Where files can't be locked it is done without, and told.
+        """
+        descriptor = await self._lock(url)
+        try:
+            yield
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
+
+    async def _lock(self, url: str) -> int | None:
+        path = f"{self._path}.{sha256(url.encode()).hexdigest()[:16]}.lock"
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._limits.login_lock_seconds
+        try:
+            private.make_folder(path)
+            while (descriptor := private.lock(path)) is None:
+                if loop.time() >= deadline:
+                    raise Busy("another process has been renewing this login for too long")
+                await asyncio.sleep(self._limits.login_poll_seconds)
+        except (OSError, Unusable) as error:
+            private.warn_once("logins are renewed without regard to other processes", path, private.reason(error))
+            return None
+        return descriptor
+
+    def _noticed(self, url: str, login: Login | None) -> None:
+        """What is secret from now on; the tokens before it are for a while."""
+        before, self._known[url] = self._known.get(url), login
+        if login is None or login is before:
+            return
+        observe.log.redact.hide(login.secrets)
+        if before is not None:
+            self._superseded.append((url, set(before.secrets)))
+        if len(self._superseded) > self._limits.login_tokens_hidden:
+            replaced, secrets = self._superseded.popleft()
+            current = self._known.get(replaced)
+            observe.log.redact.forget(secrets - set(current.secrets if current else ()))
+
+    def _newest(self, url: str, stored: Login | None) -> Login | None:
+        """What could not be stored counts until somebody stores another."""
+        if url not in self._unsaved:
+            return stored
+        replaced, login = self._unsaved[url]
+        if stored is not None and stored.access_token == replaced:
+            return login
+        del self._unsaved[url]
+        return stored

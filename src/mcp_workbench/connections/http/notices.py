@@ -1,0 +1,66 @@
+"""Notifications and answers of ours on their way to a remote server: bounded in time and in number."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from mcp_workbench import observe
+from mcp_workbench.errors import Fault
+from mcp_workbench.limits import Limits
+
+
+class Notices:
+    """What the server has not accepted yet. Notifications go one after the other, answers as they come."""
+
+    def __init__(self, tell: Callable[[bytes], Coroutine[Any, Any, None]], label: str, limits: Limits) -> None:
+        """`tell` sends one, and raises the `Fault` that prevents it."""
+        self._tell = tell
+        self._label = label
+        self._limits = limits
+        self._last: asyncio.Task[None] | None = None
+        self._room = asyncio.Event()
+        self._room.set()
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def congested(self) -> bool:
+        return len(self.tasks) >= self._limits.notices
+
+    async def drained(self) -> None:
+        await self._room.wait()
+
+    def send(self, line: bytes, *, in_order: bool) -> asyncio.Task[None]:
+        """Send one soon: with `in_order` after those before it."""
+        before = self._last if in_order else None
+        task = asyncio.get_running_loop().create_task(self._send(line, before))
+        self.tasks.add(task)
+        task.add_done_callback(self._sent)
+        if self.congested:
+            self._room.clear()
+        if in_order:
+            self._last = task
+        return task
+
+    def stop(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+        self._room.set()
+
+    def _sent(self, task: asyncio.Task[None]) -> None:
+        self.tasks.discard(task)
+        if self._last is task:
+            self._last = None
+        if not self.congested:
+            self._room.set()
+
+    async def _send(self, line: bytes, before: asyncio.Task[None] | None) -> None:
+        if before is not None:
+            await asyncio.wait((before,))
+        try:
+            async with asyncio.timeout(self._limits.notice_seconds):
+                await self._tell(line)
+        except (Fault, TimeoutError) as error:
+            why = str(error) or "it did not accept it in time"
+            observe.info("a server did not take a notification or an answer", server=self._label, reason=why)

@@ -1,0 +1,319 @@
+"""The OAuth client of the SDK, and the only place that knows it. Importing this imports `mcp`: see `login.py`.
+
+Discovery, registration, PKCE, the checks of issuer and resource and all requests are the SDK's. Ours are who sends
+them (`Authority`), who is asked (`Ask`), and what is kept: `Login` has the endpoints too, which the SDK would look
+for again after a restart.
+
+The SDK logs whole answers and states when something fails: its logger is silenced, and what it raises is told in our
+own words.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2
+import msgspec
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError
+from mcp.shared.auth import (
+    AuthorizationCodeResult,
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthMetadata,
+    OAuthToken,
+    ProtectedResourceMetadata,
+)
+from pydantic import AnyHttpUrl, AnyUrl
+
+from mcp_workbench import observe
+from mcp_workbench.config.model import OAuthClient
+from mcp_workbench.connections.http.authority import Authority, check_address, shown_origin
+from mcp_workbench.connections.http.stores import Login
+from mcp_workbench.errors import LoginFailed
+from mcp_workbench.limits import Limits
+
+logging.getLogger("mcp.client.auth.oauth2").disabled = True
+
+PROTOCOL_VERSION = "2025-11-25"
+CLIENT_NAME = "MCP Workbench"
+UNAUTHORIZED = (401, 403)
+REFUSALS = ("invalid_grant", "invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_target")
+"""Errors of RFC 6749 and 8707 with which a token endpoint says no for good."""
+
+_INITIALIZE = msgspec.json.encode(
+    {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": PROTOCOL_VERSION,
+            "capabilities": {},
+            "clientInfo": {"name": "mcp-workbench", "version": "1"},
+        },
+    }
+)
+
+
+class Returned(NamedTuple):
+    """What came back from the browser; its state was compared with that of the address."""
+
+    code: str
+    iss: str | None = None
+
+
+Ask = Callable[[str, str], Awaitable[Returned]]
+"""Has a person log in at an address, which carries this state. Raises `LoginFailed`."""
+
+
+class Refused(Exception):
+    """The authorization server does not renew the login: it has ended."""
+
+
+class _Held:
+    """The SDK's `TokenStorage`, for as long as a login takes."""
+
+    def __init__(self, client: OAuthClientInformationFull | None) -> None:
+        self._client = client
+        self.tokens: OAuthToken | None = None
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return self.tokens
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        observe.log.redact.hide(filter(None, (tokens.access_token, tokens.refresh_token)))
+        self.tokens = tokens
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return self._client
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        observe.log.redact.hide(filter(None, (client_info.client_secret,)))
+        self._client = client_info
+
+
+class _Provider(OAuthClientProvider):
+    """The SDK's provider, for one login or one renewal."""
+
+    async def _exchange_token_authorization_code(self, auth_code: str, code_verifier: str) -> httpx2.Request:
+        observe.log.redact.hide((auth_code, code_verifier))
+        client, metadata = self.context.client_info, self.context.oauth_metadata
+        if client is not None and client.client_secret and client.token_endpoint_auth_method is None:
+            known = (metadata and metadata.token_endpoint_auth_methods_supported) or ["client_secret_basic"]
+            is_basic = "client_secret_basic" in known
+            client.token_endpoint_auth_method = "client_secret_basic" if is_basic else "client_secret_post"
+        return await super()._exchange_token_authorization_code(auth_code, code_verifier)
+
+    def login(self, url: str, tokens: OAuthToken, limits: Limits) -> Login:
+        """What is kept of a login that came about."""
+        context = self.context
+        client, metadata = context.client_info, context.oauth_metadata
+        if client is None:
+            raise LoginFailed("the login came about without a client")
+        revocation = metadata.revocation_endpoint if metadata else None
+        return Login(
+            url=url,
+            issuer=str(metadata.issuer) if metadata else context.get_authorization_base_url(url),
+            resource=context.get_resource_url(),
+            token_endpoint=self._get_token_endpoint(),
+            revocation_endpoint=str(revocation) if revocation else "",
+            client_id=client.client_id,
+            client_secret=client.client_secret or "",
+            client_auth=client.token_endpoint_auth_method or "none",
+            access_token=tokens.access_token,
+            refresh_token=tokens.refresh_token or "",
+            scope=tokens.scope or "",
+            renew_at=_renew_at(tokens, limits),
+        )
+
+    async def refresh_request(self) -> httpx2.Request:
+        return await self._refresh_token()
+
+    async def refreshed(self, response: httpx2.Response) -> OAuthToken | None:
+        """The new tokens; None where the answer has none."""
+        return self.context.current_tokens if await self._handle_refresh_response(response) else None
+
+
+# -- a new login
+
+
+async def log_in(
+    authority: Authority, client: OAuthClient, redirect_uri: str, ask: Ask, limits: Limits
+) -> Login | None:
+    """Log a person in; None where the server wants no login. Raises `LoginFailed`."""
+    state = ""
+
+    async def redirect(address: str) -> None:
+        nonlocal state
+        check_address(httpx2.URL(address), authority.server)
+        state = parse_qs(urlsplit(address).query)["state"][0]
+        returned.append(await ask(address, state))
+
+    async def callback() -> AuthorizationCodeResult:
+        return AuthorizationCodeResult(code=returned[0].code, state=state, iss=returned[0].iss)
+
+    returned: list[Returned] = []
+    url = str(authority.server)
+    held = _Held(_configured(client, redirect_uri))
+    metadata = OAuthClientMetadata(redirect_uris=[AnyUrl(redirect_uri)], client_name=CLIENT_NAME)
+    provider = _Provider(url, metadata, held, redirect, callback)
+    status = await _driven(provider, authority, client.scopes)
+    if held.tokens is None:
+        if status in UNAUTHORIZED:
+            raise LoginFailed(f"the server refuses us without offering a login (HTTP {status})")
+        return None
+    if status in UNAUTHORIZED:
+        raise LoginFailed(f"the server refuses the login that it asked for (HTTP {status})")
+    return provider.login(url, held.tokens, limits)
+
+
+def _configured(client: OAuthClient, redirect_uri: str) -> OAuthClientInformationFull | None:
+    if not client.client_id:
+        return None
+    return OAuthClientInformationFull(
+        client_id=client.client_id,
+        client_secret=client.client_secret or None,
+        token_endpoint_auth_method=None if client.client_secret else "none",
+        redirect_uris=[AnyUrl(redirect_uri)],
+    )
+
+
+async def _driven(provider: _Provider, authority: Authority, scopes: tuple[str, ...]) -> int:
+    """Have the SDK do what an `initialize` needs; the status with which the server answers that in the end."""
+    request = httpx2.Request("POST", authority.server, content=_INITIALIZE, headers=_headers())
+    flow = provider.async_auth_flow(request)
+    outgoing, status = request, 0
+    try:
+        outgoing = await anext(flow)
+        while True:
+            response = await authority.send(outgoing, with_body=outgoing is not request)
+            if outgoing is request:
+                status = response.status_code
+                _with_scopes(response, scopes)
+                await _leave(authority, request, response)
+            _raise_refusal(outgoing, response)
+            outgoing = await flow.asend(response)
+    except StopAsyncIteration:
+        return status
+    except (OAuthFlowError, httpx2.InvalidURL, ValueError) as error:  # whatever the SDK can't make sense of
+        what = observe.foreign(str(error)) if isinstance(error, OAuthFlowError) else type(error).__name__
+        raise LoginFailed(f"the login did not come about: {what}") from None
+    finally:
+        await flow.aclose()
+
+
+def _headers() -> dict[str, str]:
+    return {
+        "content-type": "application/json",
+        "accept": "application/json, text/event-stream",
+        "mcp-protocol-version": PROTOCOL_VERSION,
+    }
+
+
+def _with_scopes(response: httpx2.Response, scopes: tuple[str, ...]) -> None:
+    """Configured scopes stand in for those that the server asks for."""
+    if scopes and response.status_code in UNAUTHORIZED:
+        asked = response.headers.get("www-authenticate", "Bearer")
+        response.headers["www-authenticate"] = asked.replace(" scope=", " was=").replace(",scope=", ",was=")
+        response.headers["www-authenticate"] += f', scope="{" ".join(scopes)}"'
+
+
+async def _leave(authority: Authority, request: httpx2.Request, response: httpx2.Response) -> None:
+    """End the session that a server began for us; it is not needed."""
+    if response.is_success and (session := response.headers.get("mcp-session-id")):
+        headers = {"mcp-session-id": session, "mcp-protocol-version": PROTOCOL_VERSION}
+        if "authorization" in request.headers:
+            headers["authorization"] = request.headers["authorization"]
+        try:
+            await authority.send(httpx2.Request("DELETE", authority.server, headers=headers), with_body=False)
+        except LoginFailed as error:
+            observe.debug("a session was left to end by itself", reason=str(error))
+
+
+def _raise_refusal(request: httpx2.Request, response: httpx2.Response) -> None:
+    """An error in the words of RFC 6749, told with its code and description alone: the rest may repeat a secret."""
+    if request.method != "POST" or response.is_success or not (problem := _problem(response)):
+        return
+    raise LoginFailed(f"{shown_origin(request.url)} refused the login: {problem}")
+
+
+def _problem(response: httpx2.Response) -> str:
+    try:
+        members: Any = msgspec.json.decode(response.content)
+        told = [members[name] for name in ("error", "error_description") if members.get(name)]
+    except (msgspec.DecodeError, AttributeError):
+        return ""
+    return observe.foreign(": ".join(map(str, told)))
+
+
+# -- what is done with a login later
+
+
+async def renewed(authority: Authority, login: Login, limits: Limits) -> Login:
+    """The login with new tokens. Raises `Refused`, or `LoginFailed` where it may work later."""
+    provider = _provider(login)
+    response = await authority.send(await provider.refresh_request())
+    if not response.is_success and _problem(response).partition(": ")[0] in REFUSALS:
+        raise Refused
+    tokens = await provider.refreshed(response) if response.is_success else None
+    if tokens is None:
+        where = shown_origin(httpx2.URL(login.token_endpoint))
+        raise LoginFailed(f"{where} did not renew the login (HTTP {response.status_code})")
+    return msgspec.structs.replace(
+        login,
+        access_token=tokens.access_token,
+        refresh_token=tokens.refresh_token or "",
+        scope=tokens.scope or "",
+        renew_at=_renew_at(tokens, limits),
+    )
+
+
+async def revoked(authority: Authority, login: Login) -> bool:
+    """Have the authorization server forget the tokens; whether it said that it did. Raises `LoginFailed`."""
+    done = bool(login.revocation_endpoint)
+    for kind in ("refresh_token", "access_token") if done else ():
+        token = getattr(login, kind)
+        if token:
+            data = {"token": token, "token_type_hint": kind, "client_id": login.client_id}
+            data, headers = _provider(login).context.prepare_token_auth(data, {})
+            request = httpx2.Request("POST", login.revocation_endpoint, data=data, headers=headers)
+            done &= (await authority.send(request)).is_success
+    return done
+
+
+def _provider(login: Login) -> _Provider:
+    """The SDK's provider as it was when the login was made."""
+    client = OAuthClientInformationFull(
+        client_id=login.client_id,
+        client_secret=login.client_secret or None,
+        token_endpoint_auth_method=login.client_auth,
+        issuer=login.issuer,
+    )
+    provider = _Provider(login.url, OAuthClientMetadata(redirect_uris=[AnyUrl("http://127.0.0.1/")]), _Held(client))
+    context = provider.context
+    context.client_info = client
+    context.current_tokens = OAuthToken(
+        access_token=login.access_token, refresh_token=login.refresh_token or None, scope=login.scope or None
+    )
+    issuer, endpoint = AnyHttpUrl(login.issuer), AnyHttpUrl(login.token_endpoint)
+    context.oauth_metadata = OAuthMetadata(issuer=issuer, authorization_endpoint=endpoint, token_endpoint=endpoint)
+    context.protocol_version = PROTOCOL_VERSION
+    if login.resource:
+        context.protected_resource_metadata = ProtectedResourceMetadata(
+            resource=AnyHttpUrl(login.resource), authorization_servers=[issuer]
+        )
+    return provider
+
+
+def _renew_at(tokens: OAuthToken, limits: Limits) -> float | None:
+    """The time of day at which it is soon too old."""
+    if tokens.expires_in is None:
+        return None
+    return (
+        time.time()
+        + tokens.expires_in
+        - min(limits.login_margin_seconds, tokens.expires_in * limits.login_margin_share)
+    )

@@ -1,0 +1,22 @@
+"""How a configured remote server is reached. Importing it loads the HTTP library: see `connections/opening.py`."""
+
+from __future__ import annotations
+
+from mcp_workbench.config.model import Endpoint, ServerConfig
+from mcp_workbench.connections.base import Channel
+from mcp_workbench.connections.http.channel import HttpChannel
+from mcp_workbench.connections.http.client import Client, trusted
+from mcp_workbench.connections.http.login import auth_for
+from mcp_workbench.connections.http.sse import SseChannel
+from mcp_workbench.limits import Limits
+
+trusted()  # reading the certificates takes as long as loading the library
+
+
+async def open_remote(server: ServerConfig, endpoint: Endpoint, limits: Limits) -> Channel:
+    """A wire to a remote server. Raises the `Fault` that prevents it."""
+    label = f"{server.toolbox}/{server.name}"
+    client = Client(endpoint, limits, auth=auth_for(server, limits))
+    if endpoint.transport == "sse":
+        return SseChannel(client, label, limits)
+    return HttpChannel(client, label, limits)

@@ -1,0 +1,152 @@
+"""Messages of ours on their way to a remote server, whatever its transport: each is sent by a task of its own.
+
+A request waits for the handshake to be complete, and for nothing else; what it meets concerns no other one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, Protocol
+
+from mcp_workbench import observe
+from mcp_workbench.connections.http import headers
+from mcp_workbench.connections.http.headers import Outgoing, read_outgoing
+from mcp_workbench.connections.http.notices import Notices
+from mcp_workbench.connections.http.refusals import expired, is_expired
+from mcp_workbench.errors import DownstreamUnavailable, Fault
+from mcp_workbench.limits import Limits
+from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire.jsonrpc import Id
+from mcp_workbench.wire.peer import CANCELLED, Peer
+
+INITIALIZED: Final = "notifications/initialized"
+
+
+class Owner(Protocol):
+    """The channel that an outbox belongs to."""
+
+    def end(self, fault: Fault) -> None:
+        """The connection is of no more use."""
+        ...
+
+    def greeted(self) -> None:
+        """A handshake is complete."""
+        ...
+
+
+class Post:
+    """A request of ours under way."""
+
+    __slots__ = ("answered", "id", "line", "method", "params", "task", "version")
+
+    task: asyncio.Task[None]
+
+    def __init__(self, id_: int, message: Outgoing, line: bytes) -> None:
+        self.id = id_
+        self.line = line
+        self.method = str(message.method)
+        self.params = message.members()
+        self.version = headers.version_in(self.params)
+        """The version that it names itself, in the modern era."""
+        self.answered = False
+
+    @property
+    def tool(self) -> str | None:
+        """The tool that it calls, of a modern server."""
+        calls = self.version is not None and self.method == "tools/call"
+        return jsonrpc.text_or_none(self.params.get("name")) if calls else None
+
+
+class Outbox:
+    """The `Writer` of a peer whose other side is reached by HTTP."""
+
+    peer: Peer
+
+    def __init__(self, owner: Owner, label: str, limits: Limits) -> None:
+        self._owner = owner
+        self._label = label
+        self._limits = limits
+        self._posts: dict[Id, Post] = {}
+        self._notices = Notices(self._tell, label, limits)
+        self._greeting: asyncio.Task[None] | None = None
+        self.is_closed = False
+
+    # -- what each transport does in its own way
+
+    async def _exchange(self, post: Post) -> None:
+        """Send a request. Raises the `Fault` that it ends with."""
+        raise NotImplementedError
+
+    async def _tell(self, line: bytes) -> None:
+        """Have the server accept a notification or an answer. Raises the `Fault` if it does not."""
+        raise NotImplementedError
+
+    def _is_told(self, cancelled: Outgoing) -> bool:  # noqa: ARG002 -- for those that override it
+        """Whether the server is told that nobody waits for an answer any more."""
+        return True
+
+    # -- Writer
+
+    @property
+    def congested(self) -> bool:
+        return self._notices.congested
+
+    async def drained(self) -> None:
+        await self._notices.drained()
+
+    def write(self, line: bytes, about: Id | None = None) -> None:  # noqa: ARG002 -- Writer's signature
+        if self.is_closed:
+            return
+        message = read_outgoing(line)
+        if message.is_request and isinstance(message.id, int):
+            post = self._posts[message.id] = Post(message.id, message, line)
+            post.task = asyncio.get_running_loop().create_task(self._run(post))
+        elif message.method != CANCELLED:
+            told = self._notices.send(line, in_order=message.method is not jsonrpc.UNSET)
+            if message.method == INITIALIZED:
+                self._greeting = told
+                told.add_done_callback(lambda _: self.is_closed or self._owner.greeted())
+        elif self._is_told(message):
+            self._notices.send(line, in_order=False)
+
+    def over(self, id_: int) -> None:
+        """Nobody waits for the answer any more: what is not there yet need not come."""
+        post = self._posts.get(id_)
+        if post is not None and not post.answered:
+            post.task.cancel()
+
+    def stop(self) -> None:
+        """Send nothing more, and wait for nothing."""
+        self.is_closed = True
+        self._notices.stop()
+        for post in self._posts.values():
+            post.task.cancel()
+
+    async def stopped(self) -> None:
+        """Until nothing of it is left."""
+        tasks = {post.task for post in self._posts.values()} | self._notices.tasks
+        if tasks:
+            await asyncio.wait(tasks, timeout=self._limits.goodbye_seconds)
+
+    # -- one request
+
+    async def _run(self, post: Post) -> None:
+        try:
+            if post.version is None and self._greeting is not None:
+                await asyncio.wait((self._greeting,))  # by the protocol nothing is asked before it
+            await self._exchange(post)
+        except Fault as fault:
+            self._failed(post, fault)
+        except Exception as error:  # noqa: BLE001 -- a defect of ours must end this request and no other
+            observe.error("a request failed inside the workbench", server=self._label, error=repr(error))
+            self._failed(post, DownstreamUnavailable("the workbench could not read its answer", kind="internal"))
+        finally:
+            if self._posts.get(post.id) is post:
+                del self._posts[post.id]
+
+    def _failed(self, post: Post, fault: Fault) -> None:
+        self.peer.fail(post.id, fault)
+        if is_expired(fault):
+            self._owner.end(expired())  # of the others it is not known what became of them
+        elif not self.peer.heard and (not fault.counts or not fault.was_sent):
+            self._owner.end(fault)  # nothing was agreed on, and asking in another way would not help

@@ -1,0 +1,194 @@
+"""What HTTP says instead of an answer, as faults: statuses, and what goes wrong below them.
+
+No body, header or address of a server stands in a message, save the scheme of a challenge.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+import httpx2
+
+from mcp_workbench.errors import DownstreamUnauthorized, DownstreamUnavailable, Fault, NegotiationFailed, ServerRefused
+from mcp_workbench.limits import Limits
+from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire.jsonrpc import Id, Message
+
+UNAUTHORIZED: Final = (401, 403)
+TOO_MANY: Final = 429
+BUSY: Final = (TOO_MANY, 503)
+GONE: Final = 404
+NO_SESSION: Final = (400, GONE)
+SERVER_ERROR: Final = 500
+OPENINGS: Final = ("initialize", "server/discover")
+_SESSION_CODES: Final = (-32000, -32001, jsonrpc.INVALID_REQUEST)
+"""Codes by which servers say that they do not know a session."""
+_URL_HINT: Final = 'Check its url; for a server with the old transport set "transport": "sse".'
+
+
+def expired() -> DownstreamUnavailable:
+    """The server does not know our session any more."""
+    return DownstreamUnavailable(
+        "its session has expired",
+        kind="session_expired",
+        status=GONE,
+        counts=False,
+        hint="The next call opens a new one.",
+    )
+
+
+def is_expired(fault: Fault) -> bool:
+    return isinstance(fault, DownstreamUnavailable) and fault.kind == "session_expired"
+
+
+def by_status(response: httpx2.Response, method: str, limits: Limits) -> Fault:
+    """The fault for a status that is none of success, where the body explains nothing."""
+    status = response.status_code
+    if status in UNAUTHORIZED:
+        return DownstreamUnauthorized(status, challenge(response))
+    if status in BUSY:
+        return _busy(status, response.headers.get("retry-after"), limits)
+    if status >= SERVER_ERROR:
+        return DownstreamUnavailable(
+            f"it failed with HTTP {status}",
+            kind="status",
+            status=status,
+            hint="Its own log may tell why; try again later.",
+        )
+    if response.has_redirect_location:
+        return DownstreamUnavailable(
+            f"it redirects (HTTP {status}) to another address, which is not followed",
+            kind="redirect",
+            status=status,
+            hint="If that is the right server, write its address in the url.",
+        )
+    if method in OPENINGS:
+        return NegotiationFailed(f"what is at its address refuses MCP (HTTP {status})", hint=_URL_HINT)
+    return DownstreamUnavailable(
+        f"it refused the request with HTTP {status}", kind="status", status=status, counts=False, hint=_URL_HINT
+    )
+
+
+def _busy(status: int, said: str | None, limits: Limits) -> DownstreamUnavailable:
+    seconds = retry_after(said, limits)
+    when = f"; it wants to be left alone for {seconds:.0f} s" if seconds is not None else ""
+    what = "it gets too many requests" if status == TOO_MANY else "it can't answer just now"
+    return DownstreamUnavailable(
+        f"{what} (HTTP {status}){when}",
+        kind="rate_limited" if status == TOO_MANY else "status",
+        status=status,
+        retry_after=seconds,
+        counts=status != TOO_MANY,
+        hint="Try again later, with fewer calls at once.",
+    )
+
+
+def retry_after(said: str | None, limits: Limits) -> float | None:
+    """The seconds that `Retry-After` asks for, as a number or a date; None where it says nothing usable."""
+    if said is None:
+        return None
+    if re.fullmatch(r"\s*\d{1,9}\s*", said):
+        return min(float(said), limits.retry_after_most_seconds)
+    try:
+        moment = parsedate_to_datetime(said)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return min(max(0.0, (moment - datetime.now(UTC)).total_seconds()), limits.retry_after_most_seconds)
+
+
+def challenge(response: httpx2.Response) -> str:
+    """The scheme of `WWW-Authenticate`: a word, or nothing."""
+    found = re.match(r"\s*([A-Za-z][A-Za-z0-9-]{0,31})(?:\s|,|$)", response.headers.get("www-authenticate", ""))
+    return found[1] if found else ""
+
+
+def error_in(body: bytes) -> Message | None:
+    """The JSON-RPC error that a body is, if it is one."""
+    try:
+        message = jsonrpc.read(body)
+    except jsonrpc.Unreadable:
+        return None
+    return message if message.method is None and jsonrpc.is_present(message.error) else None
+
+
+def refused(message: Message) -> ServerRefused:
+    """A server's error, whatever id it has: what answers a POST is about that POST."""
+    body = jsonrpc.error_body(message.error)
+    return ServerRefused(body.message, rpc_code=body.code, data=bytes(body.data))
+
+
+def says_no_session(message: Message | None, status: int, asked: Id | None) -> bool:
+    """Whether a refusal, of a request that named a session, means that there is no such session.
+
+    By the protocol that is a 404. Some servers say 400, and all of them explain it in their own way.
+    """
+    if status not in NO_SESSION:
+        return False
+    if message is None:
+        return status == GONE
+    body = jsonrpc.error_body(message.error)
+    if status == GONE:
+        return message.id != asked or body.code in _SESSION_CODES
+    return body.code in _SESSION_CODES and "session" in body.message.lower()
+
+
+def by_error(error: httpx2.HTTPError) -> Fault:
+    """The fault for what went wrong below HTTP. One that never reached the server counts as not sent."""
+    match error:
+        case httpx2.ConnectTimeout() | httpx2.PoolTimeout():
+            fault = _unreached("it takes no connection in time", "timeout")
+        case httpx2.ConnectError():
+            why = next((one for one in _causes(error) if isinstance(one, ssl.SSLError)), None)
+            fault = _tls(why) if why else _unreached("nothing answers at its address: it refused to connect", "refused")
+        case httpx2.TimeoutException():
+            fault = _broken("the connection timed out", "timeout")
+        case httpx2.RemoteProtocolError() if "complete" in str(error):
+            fault = _broken("the connection ended in the middle of an answer", "truncated")
+        case httpx2.RemoteProtocolError() if "disconnected" not in str(error):
+            fault = _broken("what answers at its address does not speak HTTP", "not_http")
+        case httpx2.DecodingError():
+            fault = _broken("its answer is not compressed as it says", "not_http")
+        case _:
+            fault = _broken("the connection broke off before the answer", "reset")
+    return fault
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """An error and what led to it."""
+    seen: BaseException | None = error
+    while seen is not None:
+        yield seen
+        seen = seen.__cause__ or seen.__context__
+
+
+def _unreached(what: str, kind: str) -> Fault:
+    hint = "Check that the server runs, and its url."
+    return DownstreamUnavailable(what, kind=kind, hint=hint).unsent()
+
+
+def _tls(why: ssl.SSLError) -> Fault:
+    reason = why.verify_message if isinstance(why, ssl.SSLCertVerificationError) else (why.reason or "it ended")
+    return DownstreamUnavailable(
+        f"no secure connection to it can be made ({reason.replace('_', ' ').lower()})",
+        kind="tls",
+        hint="Check its certificate and its url; for an authority of your own set SSL_CERT_FILE.",
+    ).unsent()
+
+
+def _broken(what: str, kind: str) -> Fault:
+    return DownstreamUnavailable(what, kind=kind, hint="Try again; whether the server did it is not known.")
+
+
+def not_mcp(kind: str) -> DownstreamUnavailable:
+    """Something else than MCP answered with success."""
+    what = "a web page, perhaps a login" if kind == "text/html" else "something else than MCP"
+    return DownstreamUnavailable(
+        f"it answered with {what}", kind="not_mcp", hint="Check its url, and whether it wants credentials in headers."
+    )

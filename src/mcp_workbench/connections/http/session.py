@@ -1,0 +1,48 @@
+"""The session of the handshake era: what every request repeats once a server has answered `initialize`."""
+
+from __future__ import annotations
+
+import re
+
+import httpx2
+import msgspec
+
+from mcp_workbench.connections.http import headers
+from mcp_workbench.errors import ProtocolViolation
+from mcp_workbench.limits import Limits
+
+
+class _Version(msgspec.Struct, rename="camel"):
+    protocol_version: str
+
+
+class _Hello(msgspec.Struct):
+    result: _Version
+
+
+class Session:
+    """What was agreed in the handshake era; nothing, where the server is modern or nothing was agreed yet."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.id = ""
+        self.version = ""
+
+    def begin(self, response: httpx2.Response) -> None:
+        """The answer to `initialize` begins. Raises `ProtocolViolation` for an id that can't be sent back."""
+        id_ = response.headers.get(headers.SESSION, "")
+        if not re.fullmatch(r"[\x21-\x7e]*", id_) or len(id_) > self._limits.event_id_length:
+            raise ProtocolViolation("the id of its session is none")
+        self.id = id_
+
+    def agree(self, message: bytes) -> None:
+        """Take the version from a message that may be the answer to `initialize`."""
+        try:
+            self.version = msgspec.json.decode(message, type=_Hello).result.protocol_version
+        except (msgspec.DecodeError, RecursionError):
+            return
+
+    def headers(self) -> dict[str, str]:
+        """What every request but the first has."""
+        named = {headers.SESSION: self.id, headers.VERSION: headers.encoded(self.version)}
+        return {name: value for name, value in named.items() if value}

@@ -1,0 +1,109 @@
+"""Streams of events: where one stopped, when it is asked for again, and the one that belongs to no request."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Final
+
+import httpx2
+
+from mcp_workbench import observe
+from mcp_workbench.connections.http import headers
+from mcp_workbench.connections.http.bodies import EVENTS, events_in, kind_of, one_line
+from mcp_workbench.connections.http.client import Client
+from mcp_workbench.connections.http.refusals import GONE, SERVER_ERROR, TOO_MANY, by_status, expired
+from mcp_workbench.connections.http.session import Session
+from mcp_workbench.errors import Fault, MessageTooLarge
+from mcp_workbench.limits import Limits
+
+_MILLISECONDS: Final = 1000
+BREAKS: Final = frozenset({"reset", "truncated", "timeout", "refused"})
+"""Kinds of `DownstreamUnavailable` after which a stream may go on elsewhere."""
+
+
+class Tail:
+    """Where a stream of events stopped."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.last_id = ""
+        self._pause = limits.resume_seconds
+
+    def note(self, event: httpx2.ServerSentEvent) -> bytes | None:
+        """Take note of an event; the message in it, if it holds one."""
+        if event.id and len(event.id) <= self._limits.event_id_length and event.id.isprintable():
+            self.last_id = event.id
+        if event.retry is not None and event.retry >= 0:
+            self._pause = min(event.retry / _MILLISECONDS, self._limits.resume_most_seconds)
+        return one_line(event.data.encode()) if event.event == "message" and event.data else None
+
+    @property
+    def pause(self) -> float:
+        """Seconds after which the server wants to be asked for the rest."""
+        return self._pause
+
+    def headers(self) -> dict[str, str]:
+        return {"accept": EVENTS} | ({headers.LAST_EVENT: self.last_id} if self.last_id else {})
+
+
+class Listening:
+    """The stream of what a handshake server says by itself: opened once, and again when it breaks off."""
+
+    def __init__(
+        self,
+        client: Client,
+        session: Session,
+        label: str,
+        limits: Limits,
+        *,
+        receive: Callable[[bytes], None],
+        end: Callable[[Fault], None],
+    ) -> None:
+        self._client = client
+        self._session = session
+        self._label = label
+        self._limits = limits
+        self._receive = receive
+        self._end = end
+        self._tail = Tail(limits)
+        self._was_open = False
+        self._pause = limits.resume_seconds
+
+    async def run(self) -> None:
+        """Until the server does not offer it, or its session is over. Raises nothing."""
+        while True:
+            try:
+                if not await self._once():
+                    return
+            except MessageTooLarge as fault:
+                observe.warning("a server sent a message that is too large", server=self._label, reason=str(fault))
+                self._tail = Tail(self._limits)  # asking for the rest would bring the same again
+            except Fault as fault:
+                observe.debug("a server's stream broke off", server=self._label, reason=str(fault))
+            await asyncio.sleep(max(self._pause, self._tail.pause))
+            self._pause = min(self._pause * 2, self._limits.resume_most_seconds)
+
+    async def _once(self) -> bool:
+        """One stream to its end; False where there will be no other. Raises the `Fault` that broke it."""
+        asked = self._session.headers() | self._tail.headers()
+        async with self._client.exchange("GET", asked) as response:
+            if response.status_code == GONE and self._was_open:
+                self._end(expired())
+                return False
+            if response.status_code == TOO_MANY or response.status_code >= SERVER_ERROR:
+                raise by_status(response, "", self._limits)
+            if not response.is_success or kind_of(response) != EVENTS:
+                observe.debug("a server has no stream of its own", server=self._label, status=response.status_code)
+                return False
+            self._was_open = True
+            await self._follow(response)
+        return True
+
+    async def _follow(self, response: httpx2.Response) -> None:
+        async with contextlib.aclosing(events_in(response, self._limits)) as events:
+            async for event in events:
+                self._pause = self._limits.resume_seconds
+                if (message := self._tail.note(event)) is not None:
+                    self._receive(message)

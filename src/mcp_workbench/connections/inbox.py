@@ -1,0 +1,95 @@
+"""What a server sends that answers nothing: requests, notifications, noise; whatever wire it comes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Raw
+
+from mcp_workbench import observe
+from mcp_workbench.connections.base import Inbound
+from mcp_workbench.errors import Fault, ProtocolViolation
+from mcp_workbench.limits import Limits
+from mcp_workbench.shown import shown
+from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire.exchange import Line
+from mcp_workbench.wire.jsonrpc import ErrorBody, RpcError, Unreadable
+from mcp_workbench.wire.peer import Peer
+
+
+class Inbox:
+    """What a server sends that answers nothing: requests, notifications, noise."""
+
+    peer: Peer
+
+    def __init__(self, label: str, limits: Limits, end: Callable[[Fault], None]) -> None:
+        self._label = label
+        self._limits = limits
+        self._end = end
+        self._too_many = RpcError(jsonrpc.INTERNAL_ERROR, f"{limits.questions} requests are being answered already")
+        self._noise_lines = 0
+        self._noise_bytes = 0
+        self._is_noise = False
+        self._noise_in_all = 0
+        self.inbound: Inbound | None = None
+
+    def admit(self, load: int) -> RpcError | None:
+        """A flood of questions costs no more than reading it."""
+        return self._too_many if load >= self._limits.questions else None
+
+    async def request(self, method: str, params: Raw, line: Line) -> Raw:  # noqa: ARG002 -- Handler's signature
+        """`ping` is ours to answer; the rest is for whoever listens."""
+        if method == "ping":
+            return jsonrpc.EMPTY_OBJECT
+        if self.inbound is None:
+            raise RpcError(jsonrpc.METHOD_NOT_FOUND, f"Method not found: {shown(method)}")
+        return await self.inbound.request(method, params)
+
+    def notification(self, method: str, params: Raw) -> None:
+        if self.inbound is not None:
+            self.inbound.notification(method, params)
+
+    def unreadable(self, line: bytes, problem: Unreadable) -> None:
+        """An answer in a broken message fails its call; other broken messages end the connection."""
+        if self.peer.fail_request(line, lambda: violation(problem)):
+            return
+        if problem.claims:
+            self._end(violation(problem))
+            return
+        self._is_noise = True
+        self._noise_lines += 1
+        self._noise_bytes += len(line)
+        self._noise_in_all += 1
+        if self._noise_in_all == 1:
+            sample = observe.foreign(line.decode("utf-8", "replace"), self._limits.noise_sample_bytes)
+            observe.warning("a server wrote something that is no message", server=self._label, sample=sample)
+        if self._noise_lines > self._limits.noise_lines or self._noise_bytes > self._limits.noise_bytes:
+            self._end(ProtocolViolation("it writes something else than messages to its standard output"))
+
+    def report_noise(self) -> None:
+        """At the end: how much there was beside the line that was shown."""
+        if self._noise_in_all > 1:
+            observe.warning("lines that were no messages", server=self._label, count=self._noise_in_all)
+
+    def complaint(self, error: ErrorBody) -> None:
+        """It can't parse what we send, so some call would wait for nothing: all of them end.
+
+        Other errors without an id are ignored: some servers answer notifications with them.
+        """
+        if error.code != jsonrpc.PARSE_ERROR:
+            return
+        reason = observe.foreign(error.message)
+        self._end(ProtocolViolation(f"it could not read a message of ours ({reason}, code {error.code})"))
+
+    def line_read(self) -> None:
+        """A good message ends a run of noise."""
+        if self._noise_lines and not self._is_noise:
+            self._noise_lines = self._noise_bytes = 0
+        self._is_noise = False
+
+
+def violation(problem: Unreadable) -> ProtocolViolation:
+    return ProtocolViolation(
+        f"it sent a message that can't be read ({observe.foreign(str(problem))})",
+        hint="The server breaks the protocol; its own log or documentation may tell why.",
+    )

@@ -1,0 +1,87 @@
+"""What every front does with a client's messages: it knows who calls, and hands them to the client's session."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from msgspec import Raw
+
+from mcp_workbench import observe
+from mcp_workbench.errors import Overloaded, WorkbenchError
+from mcp_workbench.serve.callers import Callers
+from mcp_workbench.serve.session import Session
+from mcp_workbench.serve.surface import surface_for
+from mcp_workbench.surfaces.forwarding import as_rpc_error
+from mcp_workbench.surfaces.hello import View
+from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire.exchange import Line
+from mcp_workbench.wire.jsonrpc import ErrorBody, RpcError, Unreadable
+from mcp_workbench.wire.peer import Peer, PeerLine, Writer
+from mcp_workbench.workbench import Workbench
+
+
+class Front:
+    """One client, on whatever wire."""
+
+    def __init__(self, workbench: Workbench, callers: Callers, view: View, line: Line) -> None:
+        """`line` is how the client is reached outside of its requests."""
+        self._workbench = workbench
+        self._callers = callers
+        self._surface = surface_for(workbench, view)
+        self._session = Session(workbench, self._surface, line, callers.audience, workbench.limits)
+
+    def request(self, method: str, params: Raw, line: Line) -> Awaitable[Raw]:
+        given = _members(params)
+        caller = self._callers.of(method, given)
+        work = self._session.handle(caller, line, method, given)
+        return self._greeted(work) if method == "initialize" else work
+
+    def notification(self, method: str, params: Raw) -> None:
+        try:
+            self._session.notice(method, _members(params))
+        except (RpcError, WorkbenchError) as error:  # nobody waits for an answer
+            observe.warning("a client's notification was not passed on", method=method, reason=str(error))
+
+    def admit(self, load: int) -> RpcError | None:
+        """One client can't take all the memory that there is."""
+        if load < self._workbench.limits.client_requests:
+            return None
+        hint = "Try again in a few seconds, with fewer requests at once."
+        return as_rpc_error(Overloaded(f"{load} requests are being answered already", hint=hint))
+
+    async def _greeted(self, work: Awaitable[Raw]) -> Raw:
+        """A greeting that failed, because a server did, may be tried again."""
+        try:
+            return await work
+        except BaseException:
+            self._callers.forget()
+            raise
+
+
+class PeerFront(Front):
+    """One client whose messages go through a `Peer`."""
+
+    def __init__(self, workbench: Workbench, callers: Callers, view: View, writer: Writer) -> None:
+        self._peer = Peer(writer, self, admit=self.admit)
+        super().__init__(workbench, callers, view, PeerLine(self._peer, None))
+
+    def unreadable(self, line: bytes, problem: Unreadable) -> None:
+        self._peer.refuse(line, refusal(problem))
+
+    def complaint(self, error: ErrorBody) -> None:
+        observe.warning("the client could not read a message", code=error.code, reason=error.message)
+
+
+def refusal(problem: Unreadable) -> RpcError:
+    """The answer to what is no message."""
+    code = jsonrpc.PARSE_ERROR if problem.syntax else jsonrpc.INVALID_REQUEST
+    what = "Parse error" if problem.syntax else "Invalid request"
+    return RpcError(code, f"{what}: {problem}")
+
+
+def _members(params: Raw) -> dict[str, Raw]:
+    if not jsonrpc.is_present(params) or jsonrpc.is_null(params):
+        return {}
+    if not jsonrpc.is_object(params):
+        raise RpcError(jsonrpc.INVALID_PARAMS, "params must be an object")
+    return jsonrpc.fields(params)

@@ -1,0 +1,89 @@
+"""Where the workbench listens."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Final, NamedTuple
+
+from mcp_workbench.errors import ConfigError
+from mcp_workbench.limits import DEFAULTS
+
+LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "::1")
+_LARGEST_PORT = 65535
+_EXPECTED = "Write --http HOST:PORT, for example --http 127.0.0.1:8300 or --http [::1]:8300."
+
+
+class Address(NamedTuple):
+    """A host and a port; port 0 is any that is free."""
+
+    host: str = "127.0.0.1"
+    port: int = DEFAULTS.http_port
+
+    @property
+    def shown(self) -> str:
+        """As it stands in a URL."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def is_wildcard(self) -> bool:
+        """It stands for every address of the machine."""
+        try:
+            return ipaddress.ip_address(self.host).is_unspecified
+        except ValueError:
+            return False
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine reaches it."""
+        return is_loopback(self.host)
+
+    @property
+    def answers_loopback(self) -> bool:
+        """Whether this machine reaches it under the usual names."""
+        return self.is_local or self.is_wildcard
+
+    @property
+    def reachable(self) -> Address:
+        """Where a client on this machine finds it."""
+        if not self.is_wildcard:
+            return self
+        return self._replace(host="::1" if ":" in self.host else "127.0.0.1")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine, seen from itself only."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def read_address(text: str) -> Address:
+    """What `--http` says: `HOST:PORT`, `HOST`, `:PORT`, `PORT` or nothing. Raises `ConfigError`."""
+    if not text:
+        return Address()
+    if text.isascii() and text.isdigit():
+        return Address(port=_port(text))
+    if text.startswith("["):
+        host, bracket, rest = text[1:].partition("]")
+        if not bracket or (rest and not rest.startswith(":")):
+            raise ConfigError(f"--http {text} is no address", hint=_EXPECTED)
+        return Address(_host(host), _port(rest[1:]) if rest else DEFAULTS.http_port)
+    host, colon, port = text.partition(":")
+    if ":" in port:
+        raise ConfigError(f"--http {text} is no address: IPv6 needs brackets", hint=_EXPECTED)
+    return Address(_host(host) if host else Address().host, _port(port) if colon else DEFAULTS.http_port)
+
+
+def _host(text: str) -> str:
+    if not text or any(mark in text for mark in "/@?# \t"):
+        raise ConfigError(f"--http: {text!r} is no host", hint=_EXPECTED)
+    return text
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or int(text) > _LARGEST_PORT:
+        raise ConfigError(f"--http: {text!r} is no port", hint=_EXPECTED)
+    return int(text)

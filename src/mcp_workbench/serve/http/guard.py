@@ -1,0 +1,106 @@
+"""Who may speak to us at all: the host, the origin and the token of a request, before anything else of it is read."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import socket
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from starlette.types import Scope
+
+from mcp_workbench.serve.http.address import LOOPBACK_NAMES, Address
+
+MISDIRECTED: Final = 421
+FORBIDDEN: Final = 403
+UNAUTHORIZED: Final = 401
+
+
+class Refused(Exception):
+    """A request that is not looked at any further."""
+
+    def __init__(self, status: int, message: str, **headers: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+class HostPort(NamedTuple):
+    host: str
+    port: int
+
+
+class Guard:
+    """Checks every request, on every route."""
+
+    def __init__(self, address: Address, tokens: Mapping[str, str]) -> None:
+        """`tokens`: by the name of who has each."""
+        self._port = address.port
+        self._tokens = [(name, token.encode()) for name, token in tokens.items()]
+        self._names: set[str] = {address.host.lower()} | (set(LOOPBACK_NAMES) if address.answers_loopback else set())
+        self._any_address = address.is_wildcard
+        if address.is_wildcard:
+            self._names |= {socket.gethostname().lower()}
+
+    def check_place(self, scope: Scope) -> None:
+        """The host and the origin. Raises `Refused`."""
+        hosts = _values(scope, b"host")
+        if len(hosts) != 1 or not self._is_ours(_host_port(hosts[0])):
+            raise Refused(MISDIRECTED, "This host is not served here")
+        origins = _values(scope, b"origin")
+        if origins and (len(origins) > 1 or not self._is_own_origin(origins[0])):
+            raise Refused(FORBIDDEN, "Requests from this origin are not allowed")
+
+    def owner(self, scope: Scope) -> str:
+        """Whose token it carries. Raises `Refused`, the same whatever is wrong with it."""
+        given = _values(scope, b"authorization")
+        token = _bearer(given[0]) if len(given) == 1 else b""
+        found = ""
+        for name, known in self._tokens:  # each is compared: how long it takes tells nothing
+            if hmac.compare_digest(token, known):
+                found = name
+        if not found:
+            raise Refused(UNAUTHORIZED, "A bearer token is required", www_authenticate="Bearer")
+        return found
+
+    def _is_own_origin(self, origin: str) -> bool:
+        scheme, separator, rest = origin.partition("://")
+        return bool(separator) and scheme.lower() == "http" and self._is_ours(_host_port(rest))
+
+    def _is_ours(self, given: HostPort | None) -> bool:
+        if given is None or given.port != self._port:
+            return False
+        return given.host in self._names or (self._any_address and _is_address(given.host))
+
+
+def _values(scope: Scope, name: bytes) -> list[str]:
+    headers: Iterable[tuple[bytes, bytes]] = scope["headers"]
+    return [value.decode("latin-1") for key, value in headers if key == name]
+
+
+def _bearer(value: str) -> bytes:
+    scheme, _, token = value.partition(" ")
+    return token.strip().encode("latin-1") if scheme.lower() == "bearer" else b""
+
+
+def _host_port(text: str) -> HostPort | None:
+    """The two parts, if it is exactly `HOST` or `HOST:PORT`."""
+    host, colon, port = text.rpartition(":") if not text.endswith("]") else (text, "", "")
+    if not colon:
+        host, port = text, "80"
+    if not (port.isascii() and port.isdigit()) or not host or any(mark in host for mark in "/@?# \t\\"):
+        return None
+    bracketed = host.startswith("[") and host.endswith("]")
+    if bracketed != (":" in host):
+        return None
+    return HostPort(host.strip("[]").lower() if bracketed else host.lower(), int(port))
+
+
+def _is_address(host: str) -> bool:
+    """An address can't be made to lead somewhere else, as a name can."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,147 @@
+"""`serve --http`: a socket, connections within bounds, and an end that leaves nothing behind.
+
+Guarantees, as on stdio: a signal ends everything that was started, within five seconds and with status 128 + n; a
+second signal ends it at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import signal
+import socket
+from collections.abc import Callable
+
+from uvicorn.config import Config as ServerConfig
+from uvicorn.server import ServerState
+
+from mcp_workbench import observe
+from mcp_workbench.config.model import Config
+from mcp_workbench.errors import ListenFailed
+from mcp_workbench.limits import DEFAULTS, Limits
+from mcp_workbench.serve.http.address import Address
+from mcp_workbench.serve.http.app import App
+from mcp_workbench.serve.http.guard import Guard
+from mcp_workbench.serve.http.protocol import Connection
+from mcp_workbench.serve.http.tokens import Tokens
+from mcp_workbench.serve.signals import SIGNALS, ignore_signals, on_signal, report, report_threads
+from mcp_workbench.workbench import Workbench
+
+_BACKLOG = 128
+
+
+def listen(address: Address) -> tuple[socket.socket, Address]:
+    """A socket that listens, and where. Raises `ListenFailed`."""
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    try:
+        opened = socket.create_server((address.host, address.port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        number = None if isinstance(error, socket.gaierror) else error.errno
+        reason = os.strerror(number) if number else error.strerror or str(error)
+        raise ListenFailed(address.shown, reason) from None
+    return opened, address._replace(port=opened.getsockname()[1])
+
+
+def serve(
+    config: Config,
+    opened: socket.socket,
+    address: Address,
+    tokens: Tokens,
+    *,
+    limits: Limits = DEFAULTS,
+    ready: Callable[[], None] = lambda: None,
+) -> int:
+    """Serve clients until a signal comes; the exit status."""
+    observe.log.redact.hide(tokens.by_name.values())
+    _log_to_observe()
+    gc.freeze()
+    report_threads()
+    try:
+        return asyncio.run(_serve(config, opened, Guard(address, tokens.by_name), limits, ready))
+    finally:
+        ignore_signals()
+
+
+async def _serve(config: Config, opened: socket.socket, guard: Guard, limits: Limits, ready: Callable[[], None]) -> int:
+    asyncio.get_running_loop().set_exception_handler(report)
+    async with Workbench(config, limits=limits) as workbench:
+        listener = Listener(workbench, guard)
+        for number in SIGNALS:
+            on_signal(number, listener.signalled)
+        await listener.start(opened)
+        ready()
+        try:
+            return await listener.over
+        finally:
+            await listener.close()
+
+
+class Listener:
+    """Takes connections until it is told to end."""
+
+    def __init__(self, workbench: Workbench, guard: Guard) -> None:
+        self._workbench = workbench
+        self._limits = workbench.limits
+        self._app = App(workbench, guard)
+        self._state = ServerState()
+        self._server: asyncio.Server | None = None
+        self._signals = 0
+        self.over: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    async def start(self, opened: socket.socket) -> None:
+        config = ServerConfig(
+            self._app,
+            http=Connection,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=self._limits.http_keep_alive_seconds,  # type: ignore[arg-type]  # a number of seconds
+            h11_max_incomplete_event_size=self._limits.http_head_bytes,
+        )
+        config.load()
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: Connection(config, self._state, self._limits), sock=opened)
+
+    def signalled(self, number: int) -> None:
+        """The first signal ends all sessions and cleans up; the second one ends the process."""
+        self._signals += 1
+        if self._signals > 1:
+            self._workbench.kill()
+            os._exit(128 + number)
+        observe.info("ending", signal=signal.Signals(number).name)
+        if not self.over.done():
+            self.over.set_result(128 + number)
+
+    async def close(self) -> None:
+        """No more connections; what is under way may end by itself, for a moment; then all servers end."""
+        if self._server is not None:
+            self._server.close()
+        for connection in tuple(self._state.connections):
+            connection.shutdown()
+        await asyncio.gather(self._app.close(), self._workbench.close())
+        if tasks := tuple(self._state.tasks):
+            await asyncio.wait(tasks, timeout=self._limits.http_ending_seconds)
+        for connection in tuple(self._state.connections):
+            connection.transport.abort()
+        for task in tuple(self._state.tasks):
+            task.cancel()
+
+
+class _ToObserve(logging.Handler):
+    """What libraries log: one line, without secrets, where somebody looks for it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with contextlib.suppress(Exception):  # a message that does not fit its arguments is no reason to fail
+            error = repr(record.exc_info[1]) if record.exc_info else None
+            observe.debug("library", name=record.name, level=record.levelname, said=record.getMessage(), error=error)
+
+
+def _log_to_observe() -> None:
+    root = logging.getLogger()
+    root.handlers[:] = [_ToObserve()]
+    root.setLevel(logging.WARNING if observe.log.shows("debug") else logging.CRITICAL)

@@ -1,0 +1,94 @@
+"""Channels to servers over HTTP, for tests."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from mcp_workbench.config.model import Endpoint, ServerConfig
+from mcp_workbench.connections.base import Channel
+from mcp_workbench.connections.http.opening import open_remote
+from mcp_workbench.connections.negotiate import Agreement, negotiate
+from mcp_workbench.connections.supervisor import Events, Supervisor
+from mcp_workbench.limits import Limits
+from mcp_workbench.wire.caller import LIBRARY
+from mcp_workbench.wire.jsonrpc import METHOD_NOT_FOUND, RpcError
+from tests.connections.real import Recorded
+
+ABLE = Raw(b'{"elicitation":{"form":{}},"sampling":{}}')
+
+
+class Heard:
+    """Takes what a server starts, and answers its questions with `answer`."""
+
+    def __init__(self, answer: Any = None) -> None:
+        self.methods: list[str] = []
+        self.params: list[Any] = []
+        self._answer = answer
+
+    def notification(self, method: str, params: Raw) -> None:
+        self.methods.append(method)
+        self.params.append(msgspec.json.decode(params) if bytes(params) else None)
+
+    async def request(self, method: str, params: Raw) -> Raw:
+        self.notification(method, params)
+        if self._answer is None:
+            raise RpcError(METHOD_NOT_FOUND, "Method not found")
+        return Raw(msgspec.json.encode(self._answer))
+
+
+def remote_server(url: str, **fields: Any) -> ServerConfig:
+    return ServerConfig(name="far", toolbox="dev", target=Endpoint(url=url, **fields))
+
+
+@contextlib.asynccontextmanager
+async def remote(url: str, *, endpoint: dict[str, Any] | None = None, **limits: Any) -> AsyncIterator[Channel]:
+    """A channel on which nothing was agreed yet."""
+    server = remote_server(url, **(endpoint or {}))
+    assert isinstance(server.target, Endpoint)
+    channel = await open_remote(server, server.target, Limits(**limits))
+    try:
+        yield channel
+    finally:
+        await channel.close()
+
+
+@contextlib.asynccontextmanager
+async def agreed(
+    url: str,
+    heard: Heard | None = None,
+    *,
+    endpoint: dict[str, Any] | None = None,
+    modern: bool | None = None,
+    **limits: Any,
+) -> AsyncIterator[tuple[Channel, Agreement]]:
+    """A channel on which a protocol was agreed."""
+    async with remote(url, endpoint=endpoint, **limits) as channel:
+        channel.listen(heard or Heard())
+        yield channel, await negotiate(channel, Limits(**limits), declared=ABLE, modern=modern)
+
+
+async def call(channel: Channel, agreement: Agreement, tool: str = "echo", /, **arguments: Any) -> Any:
+    """The result of a call, parsed."""
+    params = agreement.stamp({"name": tool, "arguments": arguments})
+    return msgspec.json.decode(await channel.request("tools/call", params, hard_seconds=30))
+
+
+@contextlib.asynccontextmanager
+async def remote_supervisor(url: str, *, events: Events | None = None, **limits: Any) -> AsyncIterator[Supervisor]:
+    server, bounds = remote_server(url), Limits(**limits)
+    assert isinstance(server.target, Endpoint)
+    target = server.target
+
+    async def opening() -> Channel:
+        return await open_remote(server, target, bounds)
+
+    supervised = Supervisor("dev/far", opening, LIBRARY, bounds, events or Recorded())
+    try:
+        yield supervised
+    finally:
+        await supervised.close()

@@ -1,0 +1,344 @@
+"""Rows E1 to E7 and E15: remote servers that refuse, vanish, hang, flood or lead elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faults.outcomes import MIB, peak_memory, told
+from tests.peers.rogue_http import Rogue, rogue
+from tests.peers.toxics import TOXICS, proxy
+from tests.support.configs import write_config
+from tests.support.procs import needs_proc, wait_until
+from tests.support.remote import free_port
+from tests.support.wire import Wire, error_of, serving
+
+ROOT = Path(__file__).parents[2]
+TOKEN = "s3cret-token-123"  # noqa: S105 -- planted
+HEADERS = {"Authorization": f"Bearer {TOKEN}"}
+
+
+@contextlib.asynccontextmanager
+async def bench(
+    folder: Path, bad: dict[str, Any], good: Rogue, *, env: dict[str, str] | None = None, **settings: Any
+) -> AsyncIterator[Wire]:
+    """A workbench with the servers `bad` and `good`, which is asked before and after."""
+    config = write_config(folder, {"dev": {"bad": bad, "good": {"url": good.url("ok")}}}, **settings)
+    async with serving(config, env=env) as wire:
+        await is_well(wire)
+        yield wire
+        await is_well(wire)
+        assert TOKEN not in wire.stderr
+        assert "unexpected" not in wire.stderr
+        assert "inside the workbench" not in wire.stderr
+
+
+async def is_well(wire: Wire) -> None:
+    """The neighbour answers, at once."""
+    began = time.monotonic()
+    result = await wire.use("dev", "good", "echo", {"n": 1})
+    assert not result.get("isError"), result
+    assert time.monotonic() - began < 5
+
+
+async def failed(wire: Wire, **arguments: Any) -> tuple[dict[str, Any], str]:
+    """What a call of the bad server tells programs, and people."""
+    result = await wire.use("dev", "bad", "echo", arguments)
+    assert TOKEN not in json.dumps(result)
+    return told(result), error_of(result)
+
+
+# -- E1: it wants other credentials
+
+
+@pytest.mark.row("E1")
+@pytest.mark.parametrize(("status", "scheme"), [(401, "Basic"), (403, "")])
+async def test_e1_a_refusal_for_credentials_is_told_with_its_status_alone_and_never_rests(
+    tmp_path: Path, status: int, scheme: str
+):
+    async with rogue() as server:
+        far = {"url": server.url(f"all_status{status}"), "headers": HEADERS}
+        async with bench(tmp_path, far, server) as wire:
+            for number in range(1, 8):
+                code, text = await failed(wire)
+                assert code["code"] == "downstream_unauthorized"
+                assert f"HTTP {status}" in text
+                assert scheme in text
+                assert "headers" in text
+                refused = [one for one in server.requests if one.path.startswith("/all_")]
+                assert len(refused) == number  # once for each call, and no rest after many
+
+
+# -- E2: its session is gone
+
+
+@pytest.mark.row("E2")
+async def test_e2_a_call_whose_session_is_gone_is_made_once_more_in_a_new_one(tmp_path: Path):
+    async with rogue() as server, rogue() as good, bench(tmp_path, {"url": server.url("expires_once")}, good) as wire:
+        result = await wire.use("dev", "bad", "echo", {"n": 1})
+        assert not result.get("isError"), result
+        assert len(server.got("tools/call")) == 2
+
+
+@pytest.mark.row("E2")
+async def test_e2_a_second_refusal_is_told_and_the_call_is_not_made_a_third_time(tmp_path: Path):
+    async with rogue() as server, bench(tmp_path, {"url": server.url("expires_always")}, server) as wire:
+        code, text = await failed(wire)
+        assert code["code"] == "downstream_unavailable"
+        assert "session" in text
+        assert len([one for one in server.got("tools/call") if one.path == "/expires_always"]) == 2
+
+
+# -- E3: it is too busy, or broken
+
+
+@pytest.mark.row("E3")
+async def test_e3_too_many_requests_are_told_with_the_time_to_wait_and_do_not_count(tmp_path: Path):
+    async with rogue() as server, bench(tmp_path, {"url": server.url("status429")}, server) as wire:
+        for _ in range(8):
+            code, text = await failed(wire)
+            assert (code["code"], code["retry_after"]) == ("downstream_unavailable", 7)
+            assert "429" in text
+
+
+@pytest.mark.row("E3")
+@pytest.mark.parametrize(("status", "wait"), [(500, None), (503, 3600)])
+async def test_e3_errors_of_the_server_are_told_and_count(tmp_path: Path, status: int, wait: int | None):
+    async with rogue() as server, bench(tmp_path, {"url": server.url(f"status{status}")}, server) as wire:
+        for _ in range(5):
+            code, text = await failed(wire)
+            assert (code["code"], code.get("retry_after")) == ("downstream_unavailable", wait)
+            assert str(status) in text
+        before = len(server.requests)
+        code, text = await failed(wire)
+        assert code["code"] == "server_resting"
+        assert 0 < code["retry_after"] <= 30
+        assert str(status) in text
+        assert len(server.requests) == before
+
+
+# -- E4: it can't be reached, or is something else
+
+
+@pytest.mark.row("E4")
+@pytest.mark.parametrize(
+    ("mode", "says"),
+    [
+        ("reset", "broke off"),
+        ("truncated", "in the middle"),
+        ("html", "web page"),
+        ("not_http", "does not speak HTTP"),
+        ("no_json", "can't be read"),
+        ("wrong_id", "not asked"),
+    ],
+)
+async def test_e4_a_broken_answer_fails_its_call_and_no_other(tmp_path: Path, mode: str, says: str):
+    async with rogue() as server, bench(tmp_path, {"url": server.url(mode)}, server) as wire:
+        code, text = await failed(wire)
+        assert code["code"] in {"downstream_unavailable", "protocol_violation"}
+        assert says in text
+
+
+@pytest.mark.row("E4")
+@pytest.mark.parametrize("mode", ["all_html", "all_reset", "all_not_http", "all_status404", "all_truncated"])
+async def test_e4_what_is_no_server_at_its_opening_is_told(tmp_path: Path, mode: str):
+    async with rogue() as server, bench(tmp_path, {"url": server.url(mode)}, server) as wire:
+        code, _ = await failed(wire)
+        assert code["code"] in {"downstream_unavailable", "negotiation_failed"}
+
+
+@pytest.mark.row("E4")
+async def test_e4_a_server_that_is_not_there_is_told_and_found_when_it_is(tmp_path: Path):
+    port = free_port()
+    async with rogue() as good, bench(tmp_path, {"url": f"http://127.0.0.1:{port}/ok"}, good) as wire:
+        code, text = await failed(wire)
+        assert code["code"] == "downstream_unavailable"
+        assert "refused" in text
+        late = Rogue()
+        listener = await asyncio.start_server(late.serve, "127.0.0.1", port)
+        async with listener:
+            result = await wire.use("dev", "bad", "echo", {"n": 1})
+            assert not result.get("isError"), result
+
+
+@pytest.mark.row("E4")
+async def test_e4_a_name_that_nobody_knows_is_told(tmp_path: Path):
+    async with rogue() as good, bench(tmp_path, {"url": "http://nothing.invalid/mcp"}, good) as wire:
+        code, text = await failed(wire)
+        assert code["code"] == "downstream_unavailable"
+        assert "looked up" in text
+
+
+@pytest.mark.row("E4")
+async def test_e4_a_machine_that_takes_no_connection_is_given_up_in_time(tmp_path: Path):
+    """A listener whose queue is full: the kernel drops what comes."""
+    with socket.socket() as listener, contextlib.ExitStack() as stack:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for _ in range(2):
+            filler = stack.enter_context(socket.socket())
+            filler.setblocking(False)  # noqa: FBT003 -- the method's signature
+            filler.connect_ex(listener.getsockname())
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+        async with rogue() as good, bench(tmp_path, {"url": url, "startupTimeout": 1}, good) as wire:
+            code, _ = await failed(wire)
+            assert code["code"] in {"startup_timeout", "downstream_unavailable"}
+
+
+@pytest.mark.row("E4")
+@pytest.mark.parametrize("toxic", sorted(TOXICS))
+async def test_e4_a_bad_network_fails_calls_or_slows_them_and_they_work_when_it_is_good(tmp_path: Path, toxic: str):
+    async with rogue() as server, proxy(server.port) as between:
+        far = {"url": f"http://127.0.0.1:{between.port}/ok", "callTimeout": 2, "maxCallTime": 2, "startupTimeout": 2}
+        async with bench(tmp_path, far, server) as wire:
+            between.toxic = toxic
+            result = await wire.use("dev", "bad", "echo", {"n": 1})
+            if toxic in {"latency", "slow_close", "slicer"}:
+                assert not result.get("isError"), result
+            else:
+                assert told(result)["code"] in {"downstream_unavailable", "startup_timeout"}
+            between.toxic = ""
+            again = await wire.use("dev", "bad", "echo", {"n": 2})
+            assert not again.get("isError"), again
+
+
+def certificate(folder: Path, name: str) -> tuple[Path, Path]:
+    """A certificate that signs itself, for a name."""
+    key, made = folder / "key.pem", folder / "certificate.pem"
+    made_for = ["-subj", f"/CN={name}", "-addext", f"subjectAltName=DNS:{name}"]
+    kind = ["-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    written = ["-keyout", str(key), "-out", str(made)]
+    subprocess.run(["openssl", "req", *kind, *made_for, *written], check=True, capture_output=True)
+    return key, made
+
+
+@pytest.mark.row("E4")
+@pytest.mark.parametrize(
+    ("name", "trusted", "works"), [("localhost", True, True), ("localhost", False, False), ("other.test", True, False)]
+)
+async def test_e4_a_certificate_is_checked_against_the_name_and_who_signed_it(
+    tmp_path: Path,
+    name: str,
+    trusted: bool,  # noqa: FBT001 -- parameters of the test
+    works: bool,  # noqa: FBT001 -- same
+):
+    key, made = certificate(tmp_path, name)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(made, key)
+    secure = Rogue()
+    listener = await asyncio.start_server(secure.serve, "127.0.0.1", 0, ssl=context)
+    port = listener.sockets[0].getsockname()[1]
+    env = {"SSL_CERT_FILE": str(made)} if trusted else {}
+    async with rogue() as good, listener:
+        far = {"url": f"https://localhost:{port}/ok", "headers": HEADERS}
+        async with bench(tmp_path, far, good, env=env) as wire:
+            if works:
+                result = await wire.use("dev", "bad", "echo", {"n": 1})
+                assert not result.get("isError"), result
+            else:
+                code, text = await failed(wire)
+                assert code["code"] == "downstream_unavailable"
+                assert "certificate" in text
+                assert not secure.requests
+
+
+@pytest.mark.row("E4")
+async def test_e4_a_server_without_tls_is_told_for_what_it_is(tmp_path: Path):
+    async with rogue() as server:
+        far = {"url": f"https://127.0.0.1:{server.port}/ok"}
+        async with bench(tmp_path, far, server) as wire:
+            code, text = await failed(wire)
+            assert code["code"] == "downstream_unavailable"
+            assert "secure connection" in text
+
+
+# -- E5: it never ends
+
+
+@pytest.mark.row("E5")
+@pytest.mark.parametrize("mode", ["hang", "drip", "comments", "silent"])
+async def test_e5_an_answer_that_does_not_end_ends_at_the_deadline_of_its_call(tmp_path: Path, mode: str):
+    async with rogue() as server:
+        far = {"url": server.url(mode), "callTimeout": 1, "maxCallTime": 1}
+        async with bench(tmp_path, far, server) as wire:
+            began = time.monotonic()
+            code, _ = await failed(wire)
+            assert code["code"] == "call_timeout"
+            assert 0.9 < time.monotonic() - began < 3
+            (called,) = [one for one in server.got("tools/call") if one.path == f"/{mode}"]
+            await wait_until(lambda: called.closed, 1, what="the end of its connection")
+
+
+# -- E6: it floods
+
+
+@needs_proc
+@pytest.mark.row("E6")
+@pytest.mark.parametrize("mode", ["big_json", "big_event", "big_comment", "many_lines", "bomb", "bomb_twice"])
+async def test_e6_a_flood_costs_a_bound_of_memory_and_one_call(tmp_path: Path, mode: str):
+    async with rogue() as server, bench(tmp_path, {"url": server.url(mode)}, server) as wire:
+        before = peak_memory(wire.process.pid)
+        code, text = await failed(wire)
+        assert code["code"] == "message_too_large"
+        assert "maxMessageSize" in text
+        assert peak_memory(wire.process.pid) - before < 64 * MIB
+
+
+# -- E7: it leads elsewhere
+
+
+@pytest.mark.row("E7")
+async def test_e7_nothing_is_sent_where_a_server_redirects(tmp_path: Path):
+    async with rogue() as server, rogue() as honeypot:
+        server.elsewhere = honeypot.url("ok")
+        far = {"url": server.url("all_moved_away"), "headers": HEADERS}
+        async with bench(tmp_path, far, server) as wire:
+            code, text = await failed(wire)
+            assert code["code"] == "downstream_unavailable"
+            assert "redirects" in text
+        assert not honeypot.connections
+
+
+HONEYPOT = "ip link set lo up && ip addr add 169.254.169.254/32 dev lo && exec {} -m tests.peers.honeypot"
+
+
+@pytest.mark.row("E7")
+def test_e7_a_metadata_service_is_reached_by_no_redirect_and_no_name():
+    """In a network of its own, where that address is a honeypot that anybody can reach."""
+    if subprocess.run(["unshare", "-rn", "ip", "link", "set", "lo", "up"], check=False, capture_output=True).returncode:
+        pytest.skip("platform: no network of its own can be made")
+    command = ["unshare", "-rn", "sh", "-c", HONEYPOT.format(sys.executable)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [
+        ["by_redirect", "redirect", 0],
+        ["by_name", "refused blocked", 0],
+        ["by_address", "reached", 1],
+    ]
+
+
+# -- E15: its credentials could be read on the way
+
+
+@pytest.mark.row("E15")
+async def test_e15_credentials_over_http_are_refused_before_any_connection(tmp_path: Path):
+    async with rogue() as good:
+        far = {"url": "http://192.0.2.1/mcp", "headers": HEADERS}
+        async with bench(tmp_path, far, good) as wire:
+            began = time.monotonic()
+            for _ in range(6):
+                code, text = await failed(wire)
+                assert code["code"] == "insecure_transport"
+                assert "allowInsecure" in text
+            assert time.monotonic() - began < 2

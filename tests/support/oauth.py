@@ -1,0 +1,170 @@
+"""A running `tests/peers/oauth_server.py`, a browser for it, and a workbench that logs in to it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import shlex
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+
+from mcp_workbench.config.model import Endpoint, OAuthClient, ServerConfig
+from mcp_workbench.connections.http import oauth
+from mcp_workbench.connections.http.authority import Authority
+from mcp_workbench.connections.http.credentials import Login
+from mcp_workbench.connections.http.stores import FileStore
+from mcp_workbench.limits import DEFAULTS, Limits
+from tests.support.canary import Canaries
+from tests.support.configs import write_config
+from tests.support.wire import environment
+
+PEERS = Path(__file__).parents[1] / "peers"
+SECONDS = 60
+
+
+class OAuthPeer:
+    """The peer: how it behaves, and what it saw."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.url = f"{address}/mcp"
+
+    def control(self, **behaviour: Any) -> None:
+        self._post("/control", behaviour)
+
+    def reset(self) -> None:
+        """As if it had just been started."""
+        self._post("/reset", {})
+
+    def register(self, **client: Any) -> None:
+        self._post("/client", client)
+
+    def expire(self) -> None:
+        """No token that was given so far is accepted any more."""
+        self._post("/expire", {})
+
+    def events(self, *kinds: str) -> list[dict[str, Any]]:
+        found = json.loads(self._ask(f"{self.address}/events"))
+        return [event for event in found if not kinds or event["event"] in kinds]
+
+    def canaries(self) -> Canaries:
+        """Every secret that it gave or got."""
+        canaries = Canaries()
+        for number, event in enumerate(self.events()):
+            for name in ("secret", "refresh", "token"):
+                if event.get(name):
+                    canaries.plant(f"{event['event']} {number}: {name}", event[name])
+        return canaries
+
+    def _post(self, path: str, body: Any) -> None:
+        self._ask(urllib.request.Request(f"{self.address}{path}", json.dumps(body).encode(), method="POST"))
+
+    def _ask(self, request: Any) -> bytes:
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(request, timeout=SECONDS) as answer:
+            return answer.read()
+
+
+@contextlib.contextmanager
+def oauth_peer() -> Iterator[OAuthPeer]:
+    process = subprocess.Popen([sys.executable, str(PEERS / "oauth_server.py")], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        address = process.stdout.readline().strip()
+        assert address, "the authorization server did not start"
+        yield OAuthPeer(address)
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+class Person(NamedTuple):
+    """Somebody with a configuration, a browser and a home of their own."""
+
+    folder: Path
+    config: Path
+
+    @property
+    def env(self) -> dict[str, str]:
+        command = [sys.executable, str(PEERS / "browser.py"), str(self.folder / "browser.log")]
+        return environment(self.folder / "home") | {"BROWSER": f"{shlex.join(command)} %s"}
+
+    @property
+    def credentials(self) -> Path:
+        return self.folder / "home" / "XDG_DATA_HOME" / "mcp-workbench" / "credentials"
+
+    def seen(self) -> list[dict[str, Any]]:
+        """What the browser saw."""
+        log = self.folder / "browser.log"
+        return [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()] if log.exists() else []
+
+    def login(self, url: str) -> Login | None:
+        """What is kept for a server."""
+        return FileStore(str(self.credentials), DEFAULTS).load(url)
+
+    def command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "mcp_workbench", "auth", "--config", str(self.config), *arguments]
+
+    def auth(self, *arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        """Run `mcp-workbench auth dev remote`, or with other arguments."""
+        command = self.command(*(arguments if arguments[:1] == ("dev",) else ("dev", "remote", *arguments)))
+        return subprocess.run(
+            command, env=self.env | (env or {}), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            timeout=SECONDS, check=False,
+        )  # fmt: skip
+
+    async def logged_in(self, *arguments: str) -> None:
+        done = await asyncio.to_thread(self.auth, *arguments)
+        assert done.returncode == 0, done.stderr
+
+
+def person(folder: Path, url: str, **entry: Any) -> Person:
+    """Somebody whose toolbox `dev` has the server `remote`."""
+    return Person(folder, write_config(folder, {"dev": {"remote": {"url": url, **entry}}}))
+
+
+def remote(url: str, **oauth: Any) -> ServerConfig:
+    return ServerConfig(name="remote", toolbox="dev", target=Endpoint(url=url, oauth=OAuthClient(**oauth)))
+
+
+def come_back(address: str) -> dict[str, list[str]]:
+    """What a browser would come back with from an address, without coming back."""
+    http = http_client(address)
+    try:
+        http.request("GET", address.removeprefix(address[: address.index("/", 8)]))
+        return parse_qs(urlsplit(http.getresponse().headers["location"]).query)
+    finally:
+        http.close()
+
+
+def http_client(address: str) -> HTTPConnection:
+    return HTTPConnection(urlsplit(address).netloc, timeout=SECONDS)
+
+
+async def granted(address: str, state: str) -> oauth.Returned:
+    """A person who grants everything."""
+    values = await asyncio.to_thread(come_back, address)
+    assert values["state"] == [state]
+    return oauth.Returned(values["code"][0])
+
+
+async def log_in(server: ServerConfig, ask: oauth.Ask = granted, limits: Limits = DEFAULTS) -> Login | None:
+    """A login without a command and a browser."""
+    assert isinstance(server.target, Endpoint)
+    async with Authority(server.target, limits) as authority:
+        return await oauth.log_in(authority, server.target.oauth, "http://127.0.0.1:1/callback", ask, limits)
+
+
+def aged(login: Login, **changes: Any) -> Login:
+    """The same with something changed."""
+    return msgspec.structs.replace(login, **changes)
