@@ -138,6 +138,13 @@ async def test_a_server_that_wants_no_login_needs_none(peer: OAuthPeer):
     assert await log_in(remote(f"{peer.address}/open")) is None
 
 
+@pytest.mark.parametrize("known", ["discover", "initialize"])
+async def test_a_server_of_one_era_is_asked_for_its_login_as_its_era_has_it(peer: OAuthPeer, known: str):
+    """It says that it wants one only to a request that it knows; here it then points to a bad place."""
+    with pytest.raises(LoginFailed, match="does not match"):
+        await log_in(remote(f"{peer.address}/{known}/mcp"))
+
+
 @pytest.mark.parametrize(
     ("name", "why"),
     [

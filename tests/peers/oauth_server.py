@@ -175,8 +175,14 @@ def strange_routes(address: str) -> list[Route]:
     resources["insecure"] = (f"{address}/insecure/mcp", "http://auth.example")
     resources["page"] = (f"{address}/page/mcp", f"{address}/page")
     resources["metadata"] = (f"{address}/metadata/mcp", "https://169.254.169.254")
+    resources["discover"] = resources["initialize"] = resources["elsewhere"]
+    only = {"discover": "server/discover", "initialize": "initialize"}
 
     async def challenge(request: Request) -> Response:
+        """What is no request of the only kind that the server knows, is wrong before credentials are looked at."""
+        method = only.get(request.path_params["name"])
+        if method is not None and (await request.json())["method"] != method:
+            return JSONResponse({"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "no"}}, 400)
         where = f"{address}/strange/{request.path_params['name']}"
         headers = {"www-authenticate": f'Bearer resource_metadata="{where}"'}
         return Response(status_code=401, headers=headers)

@@ -89,7 +89,7 @@ def _server_json(server: ServerConfig) -> dict[str, Any]:
 def _target(server: ServerConfig) -> str:
     """How it is reached, without anything that a variable brought in."""
     if isinstance(server.target, Endpoint):
-        return f"{_transport(server)} (not supported by this version: its tools will be missing)"
+        return f"reached over {_transport(server)}"
     hidden = (value for value in server.secrets if len(value) >= DEFAULTS.secret_length)
     secret = any(value in server.target.command for value in hidden)
     command = "***" if secret else os.path.basename(server.target.command)  # noqa: PTH119 -- no path is meant

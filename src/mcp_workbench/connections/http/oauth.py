@@ -35,27 +35,43 @@ from mcp_workbench.connections.http.authority import Authority, check_address, s
 from mcp_workbench.connections.http.stores import Login
 from mcp_workbench.errors import LoginFailed
 from mcp_workbench.limits import Limits
+from mcp_workbench.wire import eras
+from mcp_workbench.wire.eras import HANDSHAKE_VERSIONS, MODERN_VERSIONS
 
 logging.getLogger("mcp.client.auth.oauth2").disabled = True
 
-PROTOCOL_VERSION = "2025-11-25"
 CLIENT_NAME = "MCP Workbench"
 UNAUTHORIZED = (401, 403)
 REFUSALS = ("invalid_grant", "invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_target")
 """Errors of RFC 6749 and 8707 with which a token endpoint says no for good."""
 
-_INITIALIZE = msgspec.json.encode(
-    {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "initialize",
-        "params": {
-            "protocolVersion": PROTOCOL_VERSION,
-            "capabilities": {},
-            "clientInfo": {"name": "mcp-workbench", "version": "1"},
-        },
-    }
+
+class _Probe(NamedTuple):
+    """A request that a server answers with a challenge, if it wants a login."""
+
+    method: str
+    version: str
+    params: dict[str, Any]
+
+    def request(self, server: httpx2.URL) -> httpx2.Request:
+        body = {"jsonrpc": "2.0", "id": 1, "method": self.method, "params": self.params}
+        headers = {
+            "content-type": "application/json",
+            "accept": "application/json, text/event-stream",
+            "mcp-protocol-version": self.version,
+            "mcp-method": self.method,
+        }
+        return httpx2.Request("POST", server, content=msgspec.json.encode(body), headers=headers)
+
+
+_MODERN, _HANDSHAKE = MODERN_VERSIONS[-1], HANDSHAKE_VERSIONS[-1]
+_ENVELOPE = {eras.PROTOCOL_VERSION: _MODERN, eras.CLIENT_INFO: eras.SELF, eras.CLIENT_CAPABILITIES: {}}
+_GREETING = {"protocolVersion": _HANDSHAKE, "capabilities": {}, "clientInfo": eras.SELF}
+PROBES = (
+    _Probe("server/discover", _MODERN, {"_meta": _ENVELOPE}),
+    _Probe("initialize", _HANDSHAKE, _GREETING),
 )
+"""What `serve` sends first. A server of one era may refuse the other's request before it looks at credentials."""
 
 
 class Returned(NamedTuple):
@@ -160,7 +176,11 @@ async def log_in(
     held = _Held(_configured(client, redirect_uri))
     metadata = OAuthClientMetadata(redirect_uris=[AnyUrl(redirect_uri)], client_name=CLIENT_NAME)
     provider = _Provider(url, metadata, held, redirect, callback)
-    status = await _driven(provider, authority, client.scopes)
+    status = 0
+    for probe in PROBES:
+        status = await _driven(provider, authority, client.scopes, probe.request(authority.server))
+        if held.tokens is not None or status in UNAUTHORIZED:
+            break
     if held.tokens is None:
         if status in UNAUTHORIZED:
             raise LoginFailed(f"the server refuses us without offering a login (HTTP {status})")
@@ -181,9 +201,8 @@ def _configured(client: OAuthClient, redirect_uri: str) -> OAuthClientInformatio
     )
 
 
-async def _driven(provider: _Provider, authority: Authority, scopes: tuple[str, ...]) -> int:
-    """Have the SDK do what an `initialize` needs; the status with which the server answers that in the end."""
-    request = httpx2.Request("POST", authority.server, content=_INITIALIZE, headers=_headers())
+async def _driven(provider: _Provider, authority: Authority, scopes: tuple[str, ...], request: httpx2.Request) -> int:
+    """Have the SDK do what a request needs; the status with which the server answers that in the end."""
     flow = provider.async_auth_flow(request)
     outgoing, status = request, 0
     try:
@@ -205,14 +224,6 @@ async def _driven(provider: _Provider, authority: Authority, scopes: tuple[str, 
         await flow.aclose()
 
 
-def _headers() -> dict[str, str]:
-    return {
-        "content-type": "application/json",
-        "accept": "application/json, text/event-stream",
-        "mcp-protocol-version": PROTOCOL_VERSION,
-    }
-
-
 def _with_scopes(response: httpx2.Response, scopes: tuple[str, ...]) -> None:
     """Configured scopes stand in for those that the server asks for."""
     if scopes and response.status_code in UNAUTHORIZED:
@@ -224,7 +235,7 @@ def _with_scopes(response: httpx2.Response, scopes: tuple[str, ...]) -> None:
 async def _leave(authority: Authority, request: httpx2.Request, response: httpx2.Response) -> None:
     """End the session that a server began for us; it is not needed."""
     if response.is_success and (session := response.headers.get("mcp-session-id")):
-        headers = {"mcp-session-id": session, "mcp-protocol-version": PROTOCOL_VERSION}
+        headers = {"mcp-session-id": session, "mcp-protocol-version": _HANDSHAKE}
         if "authorization" in request.headers:
             headers["authorization"] = request.headers["authorization"]
         try:
@@ -300,7 +311,7 @@ def _provider(login: Login) -> _Provider:
     )
     issuer, endpoint = AnyHttpUrl(login.issuer), AnyHttpUrl(login.token_endpoint)
     context.oauth_metadata = OAuthMetadata(issuer=issuer, authorization_endpoint=endpoint, token_endpoint=endpoint)
-    context.protocol_version = PROTOCOL_VERSION
+    context.protocol_version = _MODERN
     if login.resource:
         context.protected_resource_metadata = ProtectedResourceMetadata(
             resource=AnyHttpUrl(login.resource), authorization_servers=[issuer]
