@@ -4,13 +4,14 @@
 # make bench   measure it beside other programs
 # make fuzz    any bytes and shapes, for long: make fuzz EXAMPLES=20000
 # make nemesis a random run of faults: make nemesis SECONDS=600 SEED=7
+# make conformance  the official suite, directly and through the workbench
 
 PYTHON ?= python3
 BIN := .venv/bin
 WORKERS ?= auto
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check format bench fuzz nemesis schema clean help
+.PHONY: demo test check format bench fuzz nemesis conformance schema clean help
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -34,11 +35,15 @@ format: .venv/dev
 
 bench: .venv/run
 	$(BIN)/python benchmarks/gateway.py $(ARGS)
+	$(BIN)/python benchmarks/over_http.py
 	$(BIN)/python benchmarks/routing.py
 	$(BIN)/python benchmarks/catalog.py
 
 nemesis: .venv/dev
 	$(BIN)/python -m tests.nemesis.run --seconds $(or $(SECONDS),60) $(if $(SEED),--seed $(SEED))
+
+conformance: .venv/dev
+	$(BIN)/python -m tests.conformance.run $(ARGS)
 
 fuzz: .venv/dev
 	FUZZ_EXAMPLES=$(or $(EXAMPLES),5000) $(BIN)/python -m pytest tests/fuzz --timeout 0 $(ARGS)

@@ -78,7 +78,7 @@ class Subject:
         with tempfile.TemporaryDirectory(prefix="bench-") as home, (Path(home) / "stderr").open("w+b") as stderr:
             client = RawClient(
                 self.program.command,
-                env=_environment(home),
+                env=environment(home),
                 cwd=Path(home),
                 stderr=stderr,
                 timeout_seconds=ANSWER_SECONDS,
@@ -86,7 +86,7 @@ class Subject:
             try:
                 yield client
             except RequestFailed as error:
-                raise RequestFailed(f"{error} {_last_line(stderr.name)}".rstrip()) from error
+                raise RequestFailed(f"{error} {last_line(stderr.name)}".rstrip()) from error
             finally:
                 stopped = self._stop(client)
             if sample is not None:
@@ -157,14 +157,14 @@ def measure_open(subject: Subject) -> Sample:
         return {"open_s": seconds}
 
 
-def _environment(home: str) -> dict[str, str]:
+def environment(home: str) -> dict[str, str]:
     """Ours with an empty home, and without the settings of Python that make a start slower than it is."""
     kept = {name: value for name, value in os.environ.items() if name == "PYTHONPATH" or not name.startswith("PYTHON")}
     folders = ("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR")
     return {**kept, **dict.fromkeys(folders, home)}
 
 
-def _last_line(file: str) -> str:
+def last_line(file: str) -> str:
     lines = Path(file).read_text(errors="replace").strip().splitlines()
     return f"({lines[-1]})" if lines else ""
 
@@ -195,19 +195,19 @@ def _rehearse(subject: Subject) -> None:
 def run_rounds(subjects: Mapping[str, Subject], toolboxes: Mapping[str, Subject], plan: Plan) -> None:
     """Each program once per round; another one goes first each time."""
     for number in range(plan.rounds):
-        _announce(number, "starts")
+        announce(number, "starts")
         starts = measure_starts(subjects, plan.starts)
         labels = list(subjects)
         start = number % max(1, len(labels))
         for label in labels[start:] + labels[:start]:
-            _announce(number, label)
+            announce(number, label)
             subjects[label].try_round(partial(measure_round, subjects[label], plan, starts[label]))
         for label, subject in toolboxes.items():
-            _announce(number, f"workbench, {label}")
+            announce(number, f"workbench, {label}")
             subject.try_round(partial(measure_open, subject))
 
 
-def _announce(number: int, label: str) -> None:
+def announce(number: int, label: str) -> None:
     print(f"round {number + 1}: {label}", file=sys.stderr, flush=True)
 
 

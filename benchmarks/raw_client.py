@@ -103,7 +103,7 @@ class RawClient:
         while True:
             for message in self._answers():
                 if message["id"] == wanted:
-                    return _result(message)
+                    return result_of(message)
 
     def timed(self, request: Request) -> tuple[float, dict[str, Any]]:
         """Seconds that one request took, and its result."""
@@ -123,7 +123,7 @@ class RawClient:
             for message in answers:
                 if (begun := sent.pop(message["id"], None)) is not None:
                     load.latencies.append(now - begun)
-                    load.failures += not _is_echo(message)
+                    load.failures += not is_echo(message)
                     done += 1
             if done and now - started < seconds:
                 self._launch(template, done, sent)
@@ -199,13 +199,13 @@ def _decode(line: bytes) -> dict[str, Any]:
         raise RequestFailed(f"it wrote what is not JSON: {line[:80]!r}") from None
 
 
-def _result(message: dict[str, Any]) -> dict[str, Any]:
+def result_of(message: dict[str, Any]) -> dict[str, Any]:
     result: dict[str, Any] | None = message.get("result")
     if result is None or result.get("isError"):
         raise RequestFailed(json.dumps(message.get("error") or result)[:300])
     return result
 
 
-def _is_echo(message: dict[str, Any]) -> bool:
+def is_echo(message: dict[str, Any]) -> bool:
     result: dict[str, Any] = message.get("result") or {"isError": True}
     return not result.get("isError") and any(TEXT in block.get("text", "") for block in result.get("content", ()))

@@ -106,41 +106,52 @@ class Target:
         return "PASS" if (value <= self.limit if self.bound == "<=" else value >= self.limit) else "MISS"
 
 
-def _against(label: str, key: str, title: str, bound: Literal["<=", ">="], limit: float) -> Target:
+def against(label: str, key: str, title: str, bound: Literal["<=", ">="], limit: float) -> Target:
     return Target(title, bound, limit, f" x {label}", lambda results: results.ratio(key, label))
 
 
 TARGETS = (
-    _against("fastmcp", "per_s_64", "calls/s at 64", ">=", 20),
-    _against("lazy-mcp", "per_s_64", "calls/s at 64", ">=", 1.5),
-    _against("lazy-mcp", "p50_ms_1", "p50 at 1", "<=", 0.8),
-    _against("fastmcp", "first_response_s", "first response", "<=", 0.15),
-    _against("lazy-mcp", "first_response_s", "first response", "<=", 1.2),
+    against("fastmcp", "per_s_64", "calls/s at 64", ">=", 20),
+    against("lazy-mcp", "per_s_64", "calls/s at 64", ">=", 1.5),
+    against("lazy-mcp", "p50_ms_1", "p50 at 1", "<=", 0.8),
+    against("fastmcp", "first_response_s", "first response", "<=", 0.15),
+    against("lazy-mcp", "first_response_s", "first response", "<=", 1.2),
     Target("own memory", "<=", 35, " MB", lambda results: results.figure("own_mb")),
     Target("ten servers open", "<=", 1.5, " x the slowest one", Results.ten_to_slowest),
 )
 
 
-def text(results: Results) -> str:
+@dataclass(frozen=True)
+class Sheet:
+    """Which figures a benchmark has, and what they are held against."""
+
+    metrics: Sequence[Metric]
+    targets: Sequence[Target]
+
+
+GATEWAY = Sheet(METRICS, TARGETS)
+
+
+def text(results: Results, sheet: Sheet = GATEWAY) -> str:
     """Everything that a person at the terminal sees."""
     parts = [
-        _section("Figures (medians)", _figures(results)),
-        _section(f"Ratios: {OURS} divided by ...", _ratios(results)),
-        _section("Targets", _targets(results)),
+        _section("Figures (medians)", _figures(results, sheet)),
+        _section(f"Ratios: {OURS} divided by ...", _ratios(results, sheet)),
+        _section("Targets", _targets(results, sheet)),
         _section("Problems", _problems(results)),
     ]
     return "\n\n".join(part for part in parts if part)
 
 
-def document(results: Results, settings: Mapping[str, Any]) -> dict[str, Any]:
+def document(results: Results, settings: Mapping[str, Any], sheet: Sheet = GATEWAY) -> dict[str, Any]:
     """The same for programs, with every round and the machine."""
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": _machine(),
         "settings": dict(settings),
         **asdict(results),
-        "ratios": {label: _ratio_column(results, label) for label in _others(results)},
-        "targets": [_target_entry(target, results) for target in TARGETS],
+        "ratios": {label: _ratio_column(results, label, sheet) for label in _others(results)},
+        "targets": [_target_entry(target, results) for target in sheet.targets],
     }
 
 
@@ -154,17 +165,17 @@ def _machine() -> dict[str, Any]:
     }
 
 
-def _figures(results: Results) -> str:
-    columns = [_column(results, label) for label in results.labels]
-    titles = ["", "version", *(metric.title for metric in METRICS), "failures"]
+def _figures(results: Results, sheet: Sheet) -> str:
+    columns = [_column(results, label, sheet) for label in results.labels]
+    titles = ["", "version", *(metric.title for metric in sheet.metrics), "failures"]
     return _table(list(zip(titles, *columns, strict=True))) + _toolbox_lines(results)
 
 
-def _column(results: Results, label: str) -> list[str]:
+def _column(results: Results, label: str, sheet: Sheet) -> list[str]:
     row = results.rows.get(label)
     if row is None:
-        return [label, "absent", *("-" for _ in METRICS), "-"]
-    cells = (_cell(row.medians.get(metric.key), metric) for metric in METRICS)
+        return [label, "absent", *("-" for _ in sheet.metrics), "-"]
+    cells = (_cell(row.medians.get(metric.key), metric) for metric in sheet.metrics)
     return [label, row.version, *cells, str(row.failures)]
 
 
@@ -176,26 +187,26 @@ def _toolbox_lines(results: Results) -> str:
     return f"\n\nopening a toolbox: its slowest server alone {slowest:.3f} s, all ten {ten:.3f} s"
 
 
-def _ratios(results: Results) -> str:
+def _ratios(results: Results, sheet: Sheet) -> str:
     labels = _others(results)
     if not labels:
         return ""
-    columns = {label: _ratio_column(results, label) for label in labels}
-    body = [[metric.title, *(_ratio(columns[label][metric.key]) for label in labels)] for metric in METRICS]
+    columns = {label: _ratio_column(results, label, sheet) for label in labels}
+    body = [[metric.title, *(_ratio(columns[label][metric.key]) for label in labels)] for metric in sheet.metrics]
     return _table([["", *labels], *([row[0].partition(",")[0], *row[1:]] for row in body)])
 
 
-def _ratio_column(results: Results, label: str) -> dict[str, float | None]:
-    return {metric.key: results.ratio(metric.key, label) for metric in METRICS}
+def _ratio_column(results: Results, label: str, sheet: Sheet) -> dict[str, float | None]:
+    return {metric.key: results.ratio(metric.key, label) for metric in sheet.metrics}
 
 
 def _others(results: Results) -> list[str]:
     return [label for label in results.rows if label != OURS] if OURS in results.rows else []
 
 
-def _targets(results: Results) -> str:
+def _targets(results: Results, sheet: Sheet) -> str:
     lines: list[list[str]] = []
-    for target in TARGETS:
+    for target in sheet.targets:
         value = target.figure(results)
         goal = f"{target.title} {target.bound} {target.limit:g}{target.unit}"
         shown = "not measured" if value is None else f"{value:.2f}"

@@ -1,7 +1,7 @@
 """Put the reference servers and clients of the end-to-end tests under `.cache/e2e/` of the repository.
 
 Safe to run again: what is there in the pinned versions is left alone. `python tests/e2e/install.py`
-Without Node what comes from npm is left out, and its tests say so.
+Without Node what comes from npm is left out, and its tests say so. The conformance suite is left to who asks for it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache" / "e2e"
 CONSTRAINTS = ROOT / "tests" / "constraints"
 INSPECTOR_NODE = (22, 19)
+CONFORMANCE_NODE = (22, 0)
 NODE_PLATFORMS = {"linux-x64", "linux-arm64", "darwin-x64"}
 
 
@@ -77,6 +78,18 @@ def install_node(oldest: tuple[int, int]) -> None:
     install_npm("npm-node", [pin.replace("node@", f"node-{platform}@") for pin in pins("e2e-npm-node.txt")])
 
 
+def conformance() -> tuple[Path, Path]:
+    """The Node and the script of the conformance suite, which are installed where they are missing."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    install_npm("npm-conformance", pins("e2e-npm-conformance.txt"))
+    install_node(CONFORMANCE_NODE)
+    node = next((CACHE / "npm-node" / "node_modules").glob("node-*/bin/node"), None) or shutil.which("node")
+    folder = CACHE / "npm-conformance" / "node_modules" / "@modelcontextprotocol" / "conformance"
+    if node is None or not folder.is_dir():
+        sys.exit("The conformance suite needs Node and npm.")
+    return Path(node), folder / "dist" / "index.js"
+
+
 def install_pypi(pin: str) -> None:
     folder = CACHE / pin.partition("==")[0]
     if is_current(folder, pin):
@@ -93,6 +106,7 @@ def main() -> None:
     install_npm("npm", pins("e2e-npm.txt"))
     install_npm("npm-clients", pins("e2e-npm-clients.txt"))
     install_npm("npm-inspector", pins("e2e-npm-inspector.txt"))
+    install_npm("npm-remote", pins("e2e-npm-remote.txt"))
     install_node(INSPECTOR_NODE)
     for pin in pins("e2e-pypi.txt"):
         install_pypi(pin)

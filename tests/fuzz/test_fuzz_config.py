@@ -29,12 +29,16 @@ MAKE: dict[str, Callable[[], Any]] = {
 }
 
 
+SMALL = {"maxConcurrent": 4, "callbackPort": 8400}
+"""Whole numbers that may not be large."""
+
+
 def good_value(key: Key) -> Any:
     if key.choices:
         return key.choices[0]
     if key.inside:
         return good_entry(key.inside, ())
-    return 4 if key.name == "maxConcurrent" else MAKE[key.kind]()
+    return SMALL.get(key.name) or MAKE[key.kind]()
 
 
 def good_entry(keys: Iterable[Key], without: tuple[str, ...]) -> dict[str, Any]:

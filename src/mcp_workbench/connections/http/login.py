@@ -105,16 +105,13 @@ class StoredLogin(httpx2.Auth):
         login = await self._credentials.find(str(self._url))
         if login is None or (self._client_id and login.client_id != self._client_id):
             return None
-        if (
-            login.refresh_token
-            and login.renew_at is not None
-            and time.time() >= max(login.renew_at, self._pauses_until)
-        ):
+        is_due = login.refresh_token and login.renew_at is not None and time.time() >= login.renew_at
+        if is_due and time.monotonic() >= self._pauses_until:
             try:
                 return await self._renewals.renewed(login)
             except DownstreamUnavailable as fault:
                 # It may be good for a while, and no call need wait for an authorization server that is gone.
-                self._pauses_until = time.time() + self._limits.login_pause_seconds
+                self._pauses_until = time.monotonic() + self._limits.login_pause_seconds
                 observe.debug("a login could not be renewed in time", server=self._server.name, reason=str(fault))
         return login
 

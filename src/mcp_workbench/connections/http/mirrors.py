@@ -52,8 +52,9 @@ class Mirrors:
         self._limits = limits
         self._tools: dict[str, dict[Path, str]] = {}
 
-    def knows(self, tool: str) -> bool:
-        return tool in self._tools
+    def knows(self, name: str) -> bool:
+        """Whether the server listed a tool of this name."""
+        return name in self._tools
 
     def learn(self, message: bytes) -> bytes:
         """Take note of a list that passes by; the list without the tools that may not be offered."""
@@ -87,14 +88,14 @@ class Mirrors:
             self._tools[tool.name] = found
         return True
 
-    def headers(self, tool: str, arguments: Raw | None) -> dict[str, str]:
-        """The headers of a call, from its arguments."""
-        known = self._tools.get(tool)
+    def headers(self, name: str, arguments: Raw | None) -> dict[str, str]:
+        """The headers of a call of the tool of this name, from its arguments."""
+        known = self._tools.get(name)
         if not known or arguments is None:
             return {}
         values = msgspec.json.decode(arguments)
-        found = ((name, rendered(_value(values, path))) for path, name in known.items())
-        return {f"{_PREFIX}{name}": encoded(text) for name, text in found if text is not None}
+        found = ((header, rendered(_value(values, path))) for path, header in known.items())
+        return {f"{_PREFIX}{header}": encoded(text) for header, text in found if text is not None}
 
 
 def _value(arguments: Any, path: Path) -> Any:
