@@ -722,11 +722,14 @@ async def test_a_question_between_calls_is_answered(case: Case, tmp_path: Path):
             while len(host.wire.asked) < 2:  # at its start, and after the call
                 await host.answer_next()
         seen: list[Any] = []
-        for _ in range(3):  # a modern client may be asked by this call, and then the next one has seen the answer
+
+        async def is_seen() -> bool:
+            """A modern client is asked by one of these calls, as soon as the server asked, and a later one sees it."""
             result = (await host.answering("tools/call", host.named("roots_seen", {}))).result
-            seen = result["structuredContent"]["background"]
-            if seen:
-                break
+            seen[:] = result["structuredContent"]["background"]
+            return bool(seen)
+
+        await poll_until(is_seen, what="the answer")
         assert seen == [ROOTS]
 
 
