@@ -51,9 +51,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are processors: tests also wait."""
+    """Twice as many as there are processors: tests also wait."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores, 8) + 1
+    return min(cores, 8) * 2
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
@@ -70,6 +70,12 @@ class OneByOne(LoadScopeScheduling):
         "test_secrets.py",
         "test_real_servers.py",
         "test_http_hosts.py",
+        "test_http_front.py",
+        "test_http_real.py",
+        "test_everything_server.py",
+        "test_auth.py",
+        "faults/test_http_servers.py",
+        "connections/test_login.py",
     )
     CASE = re.compile(r"test_protocol\.py::.*\b(\w+-\w+-(?:default|toolbox|server))\]")
 

@@ -27,10 +27,11 @@ from mcp_workbench.connections.http.callback import Answer, listening
 from mcp_workbench.connections.http.credentials import Credentials
 from mcp_workbench.connections.http.stores import FileStore
 from mcp_workbench.errors import LoginFailed
-from mcp_workbench.limits import Limits
+from mcp_workbench.limits import DEFAULTS, Limits
 from tests.support import canary
 from tests.support.configs import rogue, write_config
-from tests.support.oauth import SECONDS, OAuthPeer, Person, come_back, oauth_peer, person, remote
+from tests.support.oauth import SECONDS, OAuthPeer, Person, aged, come_back, oauth_peer, person, remote
+from tests.support.procs import wait_until
 from tests.support.wire import error_of, serving, text_of
 
 COMMAND = "mcp-workbench auth dev remote"
@@ -141,6 +142,7 @@ async def test_a_restart_serves_without_a_login_and_renews_what_has_ended(peer: 
             ends = time.monotonic() + 2.1
             while time.monotonic() < ends:  # tokens end meanwhile, and no call notices
                 assert text_of(await wire.use("dev", "remote", "whoami", {}))
+                await asyncio.sleep(0.02)
     used = [event["token"] for event in peer.events("refresh")]
     assert len(used) >= 2
     assert len(set(used)) == len(used)
@@ -168,23 +170,62 @@ def test_where_no_browser_can_be_opened_the_address_is_printed(peer: OAuthPeer, 
         process.communicate()
 
 
-@pytest.mark.parametrize("paste", ["address", "code", "another first"])
-def test_at_a_terminal_the_address_that_a_browser_ended_at_can_be_pasted(peer: OAuthPeer, somebody: Person, paste: str):
+def test_at_a_terminal_the_address_that_a_browser_ended_at_can_be_pasted(peer: OAuthPeer, somebody: Person):
     ours, theirs = pty.openpty()
     with started(somebody, "--no-browser", stdin=theirs) as process:
         address = printed_address(process)
-        values = come_back(address)
-        code, state = values["code"][0], values["state"][0]
-        if paste == "another first":
-            os.write(ours, f"\nhttp://127.0.0.1:1/callback?code={code}&state=forged\n".encode())
-        whole = f"http://127.0.0.1:1/callback?code={code}&state={state}"
-        os.write(ours, f"{code if paste == 'code' else whole}\n".encode())
+        os.write(ours, f"{ended_at(address)}\n".encode())
         output, error = process.communicate(timeout=SECONDS)
     os.close(ours)
     os.close(theirs)
     assert (process.returncode, error) == (0, "")
-    assert ("That does not belong to this login" in output) == (paste == "another first")
+    assert "That does not belong to this login" not in output
     assert somebody.login(peer.url)
+
+
+@pytest.mark.parametrize("paste", ["code", "another first"])
+async def test_the_code_alone_can_be_pasted_and_what_belongs_to_another_login_can_not(
+    peer: OAuthPeer, tmp_path: Path, paste: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    output = ""
+
+    def address() -> str:
+        nonlocal output
+        output += capsys.readouterr().out
+        return next((line for line in output.splitlines() if line.startswith("http")), "")
+
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs, encoding="utf-8") as terminal:
+        monkeypatch.setattr(sys, "stdin", terminal)
+        place = place_of(peer, tmp_path, DEFAULTS)
+        waiting = asyncio.ensure_future(login.log_in(place, opens=False))
+        await wait_until(address, what="the address")
+        whole = await asyncio.to_thread(ended_at, address())
+        state, code = re.findall(r"(?:state|code)=([^&]+)", whole)[::-1]
+        if paste == "another first":
+            os.write(ours, f"\n{whole.replace(state, 'forged')}\n".encode())
+        os.write(ours, f"{code if paste == 'code' else whole}\n".encode())
+        async with asyncio.timeout(SECONDS):
+            await waiting
+    os.close(ours)
+    output += capsys.readouterr().out
+    assert "paste the address that it ends at" in output
+    assert ("That does not belong to this login" in output) == (paste == "another first")
+    assert await place.credentials.find(peer.url)
+
+
+def ended_at(address: str) -> str:
+    """Where a browser ends that can't come back."""
+    values = come_back(address)
+    return f"http://127.0.0.1:1/callback?code={values['code'][0]}&state={values['state'][0]}"
+
+
+def place_of(peer: OAuthPeer, folder: Path, limits: Limits) -> login.Place:
+    """The server `remote`, whose login is kept in the folder."""
+    server = remote(peer.url)
+    assert isinstance(server.target, Endpoint)
+    path = str(folder / "data" / "credentials")
+    return login.Place(server, server.target, Credentials(FileStore(path, limits), path, limits), limits)
 
 
 @contextlib.contextmanager
@@ -222,7 +263,7 @@ def test_a_configured_client_comes_back_to_its_own_port(peer: OAuthPeer, tmp_pat
     )
     oauth = {"clientId": "mine", "clientSecret": "${CLIENT_SECRET}", "scopes": ["user", "more"], "callbackPort": port}
     somebody = person(tmp_path, peer.url, oauth=oauth)
-    done = somebody.auth(env={"CLIENT_SECRET": secret})
+    done = somebody.runs(env={"CLIENT_SECRET": secret})
     assert "logged in (user more)" in done.stdout, done.stderr
     assert not peer.events("registered")
     canaries = peer.canaries()
@@ -236,7 +277,7 @@ def free_port() -> int:
 
 
 def test_a_server_that_wants_no_login_is_told(peer: OAuthPeer, tmp_path: Path):
-    done = person(tmp_path, f"{peer.address}/open").auth()
+    done = person(tmp_path, f"{peer.address}/open").runs()
     assert (done.returncode, done.stdout) == (0, "dev/remote wants no login: it answers without.\n")
 
 
@@ -245,7 +286,7 @@ def test_a_server_that_wants_no_login_is_told(peer: OAuthPeer, tmp_path: Path):
 
 def test_a_login_that_is_denied_is_told_without_what_could_change_a_terminal(peer: OAuthPeer, somebody: Person):
     peer.control(answer="deny")
-    problem, _ = two_lines(somebody.auth())
+    problem, _ = two_lines(somebody.runs())
     assert problem == r"the login was not granted: access_denied: not\x1b[31m today"
     assert "was not granted" in somebody.seen()[0]["page"]
     assert not somebody.credentials.exists()
@@ -253,7 +294,7 @@ def test_a_login_that_is_denied_is_told_without_what_could_change_a_terminal(pee
 
 def test_a_server_that_points_elsewhere_is_refused_before_a_browser_is_opened(peer: OAuthPeer, tmp_path: Path):
     somebody = person(tmp_path, f"{peer.address}/elsewhere/mcp")
-    problem, _ = two_lines(somebody.auth())
+    problem, _ = two_lines(somebody.runs())
     assert "Protected resource https://other.example/mcp does not match" in problem
     assert not somebody.seen()
 
@@ -263,28 +304,17 @@ async def test_nothing_but_our_own_state_ends_the_wait_which_is_bounded(
     peer: OAuthPeer, tmp_path: Path, answer: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     peer.control(answer=answer)
-    asked: list[tuple[int, str]] = []
 
     async def opened(address: str) -> bool:
-        reader = await asyncio.create_subprocess_exec(
-            sys.executable, "tests/peers/browser.py", str(tmp_path / "browser.log"), address
-        )
-        asked.append((await reader.wait(), address))
-        return True
+        return await asyncio.to_thread(Person(tmp_path, tmp_path).browse, address)
 
     monkeypatch.setattr(browser, "opened", opened)
-    limits = Limits(login_wait_seconds=3)
-    server = remote(peer.url)
-    assert isinstance(server.target, Endpoint)
-    path = tmp_path / "data" / "credentials"
-    place = login.Place(server, server.target, Credentials(FileStore(str(path), limits), str(path), limits), limits)
     with pytest.raises(LoginFailed, match="nobody logged in within 3 s") as caught:
-        await login.log_in(place, opens=True)
+        await login.log_in(place_of(peer, tmp_path, Limits(login_wait_seconds=3)), opens=True)
     assert caught.value.hint == "Run the command again."
-    assert asked[0][0] == 0
     [seen] = Person(tmp_path, tmp_path).seen()
     assert seen["status"] == (400 if answer == "forge" else 404)
-    assert not path.exists()
+    assert not (tmp_path / "data" / "credentials").exists()
     assert not peer.canaries().found_in({"output": capsys.readouterr().out, "page": seen["page"]})
 
 
@@ -331,7 +361,7 @@ def test_a_login_that_can_not_be_kept_is_told(peer: OAuthPeer, somebody: Person,
         folder.mkdir()
         folder.chmod(0o777)
         env = {"WORKBENCH_CREDENTIALS": str(folder / "logins")}
-    done = somebody.auth(env=env)
+    done = somebody.runs(env=env)
     problem, hint = two_lines(done)
     assert "the login can't be kept in" in problem
     assert "$WORKBENCH_CREDENTIALS" in hint
@@ -341,7 +371,7 @@ def test_a_login_that_can_not_be_kept_is_told(peer: OAuthPeer, somebody: Person,
 def test_a_damaged_file_of_logins_is_told_and_does_not_prevent_a_login(peer: OAuthPeer, somebody: Person):
     somebody.credentials.parent.mkdir(parents=True, mode=0o700)
     somebody.credentials.write_text("{", encoding="utf-8")
-    done = somebody.auth()
+    done = somebody.runs()
     assert done.returncode == 0
     assert "warning the stored logins are damaged and were set aside" in done.stderr
     assert somebody.login(peer.url)
@@ -351,25 +381,28 @@ def test_a_damaged_file_of_logins_is_told_and_does_not_prevent_a_login(peer: OAu
 
 
 def test_a_logout_forgets_the_login_and_has_it_revoked(peer: OAuthPeer, somebody: Person):
-    assert somebody.auth().returncode == 0
+    assert somebody.runs().returncode == 0
     kept = somebody.login(peer.url)
-    done = somebody.auth("--logout")
+    done = somebody.runs("--logout")
     assert (done.returncode, done.stdout) == (0, "dev/remote: logged out. It was revoked.\n")
     assert kept is not None
     assert {event["token"] for event in peer.events("revoked")} == {kept.access_token, kept.refresh_token}
     assert not peer.canaries().found_in(left_behind(somebody, done.stdout, done.stderr))
     assert somebody.login(peer.url) is None
     assert kept.access_token not in somebody.credentials.read_text(encoding="utf-8")
-    again = somebody.auth("--logout")
+    again = somebody.runs("--logout")
     assert again.stdout == f"dev/remote: no login is kept in {somebody.credentials}.\n"
 
 
-def test_a_logout_forgets_also_where_nobody_can_be_asked_to_revoke(tmp_path: Path):
-    with oauth_peer() as peer:
-        somebody = person(tmp_path, peer.url)
-        assert somebody.auth().returncode == 0
-    done = somebody.auth("--logout")
+def test_a_logout_forgets_also_where_nobody_can_be_asked_to_revoke(peer: OAuthPeer, somebody: Person):
+    assert somebody.runs().returncode == 0
+    kept = somebody.login(peer.url)
+    assert kept is not None
+    gone = f"http://127.0.0.1:{free_port()}/revoke"
+    FileStore(str(somebody.credentials), DEFAULTS).save(aged(kept, revocation_endpoint=gone))
+    done = somebody.runs("--logout")
     assert done.returncode == 0
+    assert "could not be reached" in done.stdout
     assert done.stdout.startswith("dev/remote: logged out. It could not be revoked, and ends by itself: ")
     assert somebody.login(peer.url) is None
 

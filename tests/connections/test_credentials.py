@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import multiprocessing
 import os
 import stat
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -28,6 +28,7 @@ from mcp_workbench.connections.http.credentials import (
 from mcp_workbench.connections.http.stores import FileStore, KeyringStore
 from mcp_workbench.limits import DEFAULTS, Limits
 from tests.support.oauth import aged
+from tests.support.wire import environment
 
 URL = "https://mcp.example/mcp"
 
@@ -110,19 +111,43 @@ async def test_what_another_process_saved_or_removed_is_seen_at_once(path: Path)
     assert await mine.find(URL) is None
 
 
-def save_many(path: str, first: int) -> None:
-    store = FileStore(path, DEFAULTS)
-    for number in range(first, first + 20):
-        store.save(login(number, f"https://{number}.example/"))
+SAVES = """
+import sys
+from mcp_workbench.connections.http.credentials import Login
+from mcp_workbench.connections.http.stores import FileStore
+from mcp_workbench.limits import DEFAULTS
+
+store = FileStore(sys.argv[1], DEFAULTS)
+first = int(sys.argv[2])
+print("ready", flush=True)
+sys.stdin.readline()
+fields = dict(issuer="https://auth.example", token_endpoint="https://auth.example/token", client_id="client")
+for number in range(first, first + 20):
+    url = f"https://{number}.example/"
+    store.save(Login(url=url, access_token=f"access-token-{number}", refresh_token=f"refresh-token-{number}", **fields))
+"""
 
 
 def test_no_login_is_lost_when_processes_save_at_once(path: Path):
-    context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=save_many, args=(str(path), 100 * number)) for number in range(3)]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", SAVES, str(path), str(100 * number)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment(path.parent),
+        )
+        for number in range(3)
+    ]
     for process in processes:
-        process.start()
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
     for process in processes:
-        process.join(30)
+        assert process.stdin is not None
+        process.stdin.write(b"go\n")
+        process.stdin.flush()
+    for process in processes:
+        process.communicate(timeout=30)
+        assert process.returncode == 0
     store = FileStore(str(path), DEFAULTS)
     kept = [store.load(f"https://{100 * number + one}.example/") for number in range(3) for one in range(20)]
     assert all(kept)

@@ -124,6 +124,16 @@ async def test_a_server_whose_list_is_not_known_is_asked_for_it_when_it_misses_a
         assert len(server.got("tools/list")) == 1
 
 
+async def test_a_call_that_was_sent_before_the_list_was_known_is_made_again_with_its_headers():
+    async with rogue() as server, agreed(server.url("late_mirrors")) as (channel, agreement):
+        early = asyncio.ensure_future(call(channel, agreement, region="eu"))
+        await wait_until(lambda: server.got("tools/call"), what="the call")
+        await channel.request("tools/list", agreement.stamp({}))
+        assert said(await call(channel, agreement, region="us")) == "us"
+        assert said(await early) == "eu"
+        assert len(server.got("tools/list")) == 1
+
+
 # -- streams that break off
 
 

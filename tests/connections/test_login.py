@@ -362,21 +362,32 @@ async def test_a_login_of_another_client_than_the_configured_one_is_not_used(pee
 
 PROCESS = """
 import asyncio, sys
-from pathlib import Path
-from tests.connections.test_login import place, status
+import httpx2
+from mcp_workbench.config.model import Endpoint, ServerConfig
+from mcp_workbench.connections.http.credentials import Credentials
+from mcp_workbench.connections.http.login import StoredLogin
+from mcp_workbench.connections.http.stores import FileStore
+from mcp_workbench.limits import DEFAULTS
 
 async def main():
-    async with place(Path(sys.argv[1]), sys.argv[2]).client() as ask:
-        print(await status(ask))
+    path, url, body = sys.argv[1:]
+    endpoint = Endpoint(url=url)
+    server = ServerConfig(name="remote", toolbox="dev", target=endpoint)
+    credentials = Credentials(FileStore(path, DEFAULTS), path, DEFAULTS)
+    headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+    auth = StoredLogin(server, endpoint, credentials, DEFAULTS)
+    async with httpx2.AsyncClient(auth=auth, trust_env=False) as client:
+        print((await client.post(url, content=body, headers=headers)).status_code)
 
 asyncio.run(main())
 """
 
 
 async def test_two_processes_that_need_a_new_token_at_once_use_the_refresh_token_once(peer: OAuthPeer, tmp_path: Path):
-    await place(tmp_path, peer.url).logged_in(renew_at=time.time() - 1)
+    here = place(tmp_path, peer.url)
+    await here.logged_in(renew_at=time.time() - 1)
     peer.control(delay=1.0)
-    command = [sys.executable, "-c", PROCESS, str(tmp_path), peer.url]
+    command = [sys.executable, "-c", PROCESS, str(here.path), peer.url, LIST.decode()]
     processes = [
         await asyncio.create_subprocess_exec(
             *command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(tmp_path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,9 +17,10 @@ from tests.serve.http.serving import ALICE, BOB, Served, served
 from tests.support.configs import Toolboxes, received, rogue, starts, write_config
 from tests.support.procs import wait_until
 from tests.support.reference import everything
+from tests.support.wire import lasting
 
 MODES = ["legacy", "auto", "2026-07-28"]
-ENDPOINTS = ["/mcp", "/mcp/dev", "/mcp/dev/fs"]
+ENDPOINTS = ["/mcp", "/mcp/TOOLBOX", "/mcp/TOOLBOX/fs"]
 
 each_mode = pytest.mark.parametrize("mode", MODES)
 each_endpoint = pytest.mark.parametrize("endpoint", ENDPOINTS)
@@ -42,6 +43,34 @@ class Asked(NamedTuple):
         return types.ElicitResult(action="accept", content={"answer": "yes"})
 
 
+class Front(NamedTuple):
+    """One workbench, with a toolbox for each kind of server `fs`."""
+
+    running: Served
+    log: Path
+
+    def connected(
+        self, toolbox: str, endpoint: str, mode: str, asked: Asked | None = None
+    ) -> contextlib.AbstractAsyncContextManager[Client]:
+        return connected(self.running, endpoint.replace("TOOLBOX", toolbox), mode, asked=asked)
+
+
+@pytest.fixture(scope="module")
+def front(shared_loop: asyncio.Runner, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
+    folder = tmp_path_factory.mktemp("front")
+    log = folder / "log"
+    servers = {
+        "plain": rogue("ok"),
+        "asking": rogue("asks_sampling"),
+        "progressing": rogue("progress", 3),
+        "hanging": rogue("never", log=log),
+        "real": everything(),
+    }
+    config = write_config(folder, {toolbox: {"fs": entry} for toolbox, entry in servers.items()})
+    with lasting(shared_loop, served(config)) as running:
+        yield Front(running, log)
+
+
 @contextlib.asynccontextmanager
 async def connected(
     running: Served, endpoint: str, mode: str, token: str = ALICE, asked: Asked | None = None, **options: Any
@@ -56,12 +85,17 @@ async def connected(
 
 
 async def call(
-    client: Client, endpoint: str, tool: str, arguments: dict[str, Any] | None = None, **options: Any
+    client: Client,
+    endpoint: str,
+    tool: str,
+    arguments: dict[str, Any] | None = None,
+    toolbox: str = "dev",
+    **options: Any,
 ) -> Any:
     """A call as it is made at an endpoint."""
     if endpoint != "/mcp":
         return await client.call_tool(tool, arguments or {}, **options)
-    identifier = {"toolbox": "dev", "server": "fs", "tool": tool}
+    identifier = {"toolbox": toolbox, "server": "fs", "tool": tool}
     return await client.call_tool("use_tool", {"tool": identifier, "arguments": arguments or {}}, **options)
 
 
@@ -71,26 +105,24 @@ def boxes(mode: str, *arguments: object, **fields: Any) -> Toolboxes:
 
 @each_mode
 @each_endpoint
-async def test_the_official_client_lists_and_calls(tmp_path: Path, mode: str, endpoint: str):
-    config = write_config(tmp_path, boxes("ok"))
-    async with served(config) as running, connected(running, endpoint, mode) as client:
+async def test_the_official_client_lists_and_calls(front: Front, mode: str, endpoint: str):
+    async with front.connected("plain", endpoint, mode) as client:
         assert client.protocol_version == ("2025-11-25" if mode == "legacy" else "2026-07-28")
         names = [tool.name for tool in (await client.list_tools()).tools]
         assert names == (["open_toolbox", "use_tool"] if endpoint == "/mcp" else ["echo", "nonce"])
         answers = await asyncio.gather(
-            *(call(client, endpoint, "nonce", {"nonce": str(number)}) for number in range(20))
+            *(call(client, endpoint, "nonce", {"nonce": str(number)}, "plain") for number in range(20))
         )
         assert [answer.content[0].text for answer in answers] == [str(number) for number in range(20)]
 
 
 @each_mode
 @each_endpoint
-async def test_the_official_client_is_asked_and_its_answer_arrives(tmp_path: Path, mode: str, endpoint: str):
-    config = write_config(tmp_path, boxes("asks_sampling"))
+async def test_the_official_client_is_asked_and_its_answer_arrives(front: Front, mode: str, endpoint: str):
     asked = Asked([])
-    async with served(config) as running, connected(running, endpoint, mode, asked=asked) as client:
+    async with front.connected("asking", endpoint, mode, asked) as client:
         for method in ("sampling/createMessage", "elicitation/create"):
-            answer = await call(client, endpoint, "echo", {"method": method})
+            answer = await call(client, endpoint, "echo", {"method": method}, "asking")
             heard = json.loads(answer.content[0].text)["result"]
             assert heard.get("model", heard.get("action")) in ("m", "accept")
         assert len(asked.questions) == 2
@@ -98,30 +130,32 @@ async def test_the_official_client_is_asked_and_its_answer_arrives(tmp_path: Pat
 
 @each_mode
 @each_endpoint
-async def test_the_official_client_sees_progress_before_the_answer(tmp_path: Path, mode: str, endpoint: str):
+async def test_the_official_client_sees_progress_before_the_answer(front: Front, mode: str, endpoint: str):
     steps: list[float] = []
 
     async def progressed(progress: float, total: float | None, message: str | None) -> None:
         del total, message
         steps.append(progress)
 
-    config = write_config(tmp_path, boxes("progress", 3))
-    async with served(config) as running, connected(running, endpoint, mode) as client:
-        await call(client, endpoint, "echo", progress_callback=progressed)
+    async with front.connected("progressing", endpoint, mode) as client:
+        await call(client, endpoint, "echo", toolbox="progressing", progress_callback=progressed)
         assert [step for step in steps if step >= 1] == [1, 2, 3]
 
 
 @each_mode
 @each_endpoint
-async def test_a_call_that_the_official_client_gives_up_ends_at_the_server(tmp_path: Path, mode: str, endpoint: str):
-    log = tmp_path / "log"
-    config = write_config(tmp_path, boxes("never", log=log))
-    async with served(config) as running, connected(running, endpoint, mode) as client:
-        hanging = asyncio.ensure_future(call(client, endpoint, "hang"))
-        await wait_until(lambda: received(log, "tools/call"), what="the call")
+async def test_a_call_that_the_official_client_gives_up_ends_at_the_server(front: Front, mode: str, endpoint: str):
+    def count(method: str) -> int:
+        return len(received(front.log, method)) if front.log.exists() else 0
+
+    calls, cancellations = count("tools/call"), count("notifications/cancelled")
+    async with front.connected("hanging", endpoint, mode) as client:
+        hanging = asyncio.ensure_future(call(client, endpoint, "hang", toolbox="hanging"))
+        await wait_until(lambda: count("tools/call") > calls, what="the call")
+        assert count("notifications/cancelled") == cancellations
         hanging.cancel()
-        await wait_until(lambda: received(log, "notifications/cancelled"), 1.0, what="the cancellation")
-        assert (await call(client, endpoint, "echo")).is_error is not True
+        await wait_until(lambda: count("notifications/cancelled") > cancellations, 1.0, what="the cancellation")
+        assert (await call(client, endpoint, "echo", toolbox="hanging")).is_error is not True
 
 
 async def test_a_list_that_grows_is_told_a_client_that_listens(tmp_path: Path):
@@ -155,26 +189,21 @@ async def test_two_clients_with_two_tokens_answer_their_own_questions(tmp_path: 
     assert len(starts(log)) == 2
 
 
-@pytest.fixture
-def real(tmp_path: Path) -> Path:
-    return write_config(tmp_path, {"dev": {"fs": everything()}})
-
-
 @each_mode
 @each_endpoint
-async def test_a_real_server_does_all_it_can_over_http(real: Path, mode: str, endpoint: str):
+async def test_a_real_server_does_all_it_can_over_http(front: Front, mode: str, endpoint: str):
     asked = Asked([])
-    async with served(real) as running, connected(running, endpoint, mode, asked=asked) as client:
-        said = await call(client, endpoint, "echo", {"message": "hi"})
+    async with front.connected("real", endpoint, mode, asked) as client:
+        said = await call(client, endpoint, "echo", {"message": "hi"}, "real")
         assert said.content[0].text == "Echo: hi"
-        structured = await call(client, endpoint, "get-structured-content", {"location": "Chicago"})
+        structured = await call(client, endpoint, "get-structured-content", {"location": "Chicago"}, "real")
         assert structured.structured_content["temperature"]
-        image = await call(client, endpoint, "get-tiny-image")
+        image = await call(client, endpoint, "get-tiny-image", {}, "real")
         assert "image" in [block.type for block in image.content]
-        sampled = await call(client, endpoint, "trigger-sampling-request", {"prompt": "p", "maxTokens": 5})
+        sampled = await call(client, endpoint, "trigger-sampling-request", {"prompt": "p", "maxTokens": 5}, "real")
         assert "sampled" in sampled.content[0].text
         assert len(asked.questions) == 1
-        if endpoint == "/mcp/dev/fs":
+        if endpoint == "/mcp/TOOLBOX/fs":
             assert (await client.list_prompts()).prompts
             resources = (await client.list_resources()).resources
             assert (await client.read_resource(resources[0].uri)).contents

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -132,12 +133,16 @@ def by(number: signal.Signals) -> Callable[[Wire], Awaitable[None]]:
 async def sigterm_twice(wire: Wire) -> None:
     wire.process.send_signal(signal.SIGTERM)
     await wait_until(lambda: took(wire, signal.SIGTERM), 2, what="the first signal")
-    wire.process.send_signal(signal.SIGTERM)
+    with contextlib.suppress(ProcessLookupError):
+        wire.process.send_signal(signal.SIGTERM)
 
 
 def took(wire: Wire, number: signal.Signals) -> bool:
-    """Whether the program has taken a signal that was sent: it is no longer pending."""
-    status = Path(f"/proc/{wire.process.pid}/status").read_text(encoding="utf-8")
+    """Whether the program has taken a signal that was sent: it is no longer pending, or has ended already."""
+    try:
+        status = Path(f"/proc/{wire.process.pid}/status").read_text(encoding="utf-8")
+    except (FileNotFoundError, ProcessLookupError):
+        return True
     pending = [int(line.split()[1], 16) for line in status.splitlines() if line.startswith(("SigPnd", "ShdPnd"))]
     return not any(mask & (1 << (number - 1)) for mask in pending)
 

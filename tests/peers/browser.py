@@ -12,8 +12,7 @@ import urllib.request
 from pathlib import Path
 
 
-def main() -> None:
-    log, url = sys.argv[1:]
+def show(log: Path, url: str) -> None:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(url, timeout=10) as answer:
@@ -21,9 +20,9 @@ def main() -> None:
     except urllib.error.HTTPError as error:
         with error:
             seen = {"asked": url, "status": error.code, "ended": error.geturl(), "page": error.read().decode()}
-    with Path(log).open("a", encoding="utf-8") as file:
+    with log.open("a", encoding="utf-8") as file:
         file.write(json.dumps(seen) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    show(Path(sys.argv[1]), sys.argv[2])

@@ -496,7 +496,7 @@ MODES["listens"] = MODES["ok"]
 # -- a modern server
 
 
-@mode("modern server/discover", "mirrors server/discover")
+@mode("modern server/discover", "mirrors server/discover", "late_mirrors server/discover")
 async def _(_: Rogue, request: Request) -> None:
     await request.result({"supportedVersions": [MODERN], "capabilities": {"tools": {}}, "resultType": "complete"})
 
@@ -516,7 +516,7 @@ async def _(_: Rogue, request: Request) -> None:
     await request.result(request.said()["result"])
 
 
-@mode("mirrors tools/list")
+@mode("mirrors tools/list", "late_mirrors tools/list")
 async def _(_: Rogue, request: Request) -> None:
     region = {"type": "string", "x-mcp-header": "Region"}
     good = {"name": "echo", "inputSchema": {"type": "object", "properties": {"region": region}}}
@@ -533,6 +533,14 @@ async def _(_: Rogue, request: Request) -> None:
         await request.error(400, -32020, "Mcp-Param-Region header is missing", request.message["id"])
     else:
         await request.result(request.said(request.headers["mcp-param-region"])["result"])
+
+
+@mode("late_mirrors")
+async def _(server: Rogue, request: Request) -> None:
+    """The first call is refused when another one has been made."""
+    while len(server.got("tools/call")) < 2:  # noqa: ASYNC110 -- what arrives has no event
+        await asyncio.sleep(POLL_SECONDS)
+    await MODES["mirrors"](server, request)
 
 
 # -- the transport of 2024

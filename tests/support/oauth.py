@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import shlex
 import subprocess
 import sys
+import tempfile
 import urllib.request
+import webbrowser
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
@@ -16,13 +19,18 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
+import pytest
+from click.testing import CliRunner
 
+from mcp_workbench import observe, private
+from mcp_workbench.cli.app import app
 from mcp_workbench.config.model import Endpoint, OAuthClient, ServerConfig
 from mcp_workbench.connections.http import oauth
 from mcp_workbench.connections.http.authority import Authority
 from mcp_workbench.connections.http.credentials import Login
 from mcp_workbench.connections.http.stores import FileStore
 from mcp_workbench.limits import DEFAULTS, Limits
+from tests.peers import browser
 from tests.support.canary import Canaries
 from tests.support.configs import write_config
 from tests.support.wire import environment
@@ -116,15 +124,37 @@ class Person(NamedTuple):
         return [sys.executable, "-m", "mcp_workbench", "auth", "--config", str(self.config), *arguments]
 
     def auth(self, *arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-        """Run `mcp-workbench auth dev remote`, or with other arguments."""
-        command = self.command(*(arguments if arguments[:1] == ("dev",) else ("dev", "remote", *arguments)))
+        """Run `mcp-workbench auth dev remote` as a program."""
+        command = self.command("dev", "remote", *arguments)
         return subprocess.run(
             command, env=self.env | (env or {}), stdin=subprocess.DEVNULL, capture_output=True, text=True,
             timeout=SECONDS, check=False,
         )  # fmt: skip
 
-    async def logged_in(self, *arguments: str) -> None:
-        done = await asyncio.to_thread(self.auth, *arguments)
+    def runs(self, *arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        """The same in this process, with a browser that is a thread of it."""
+        command = ["auth", "--config", str(self.config), "dev", "remote", *arguments]
+        with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryFile() as log:
+            patch.setattr(observe, "log", observe.Log(log.fileno()))
+            patch.setattr(private, "_said", set())
+            for hook in ("excepthook", "unraisablehook"):
+                patch.setattr(sys, hook, getattr(sys, hook))
+            patch.setattr(webbrowser, "open", self.browse)
+            for name in set(os.environ) - set(self.env):
+                patch.delenv(name)
+            result = CliRunner().invoke(app, command, env=self.env | (env or {}))
+            log.seek(0)
+            logged = log.read().decode()
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        return subprocess.CompletedProcess(command, result.exit_code, result.stdout, logged + result.stderr)
+
+    def browse(self, address: str) -> bool:
+        """Have the browser show an address."""
+        browser.show(self.folder / "browser.log", address)
+        return True
+
+    async def logged_in(self) -> None:
+        done = await asyncio.to_thread(self.runs)
         assert done.returncode == 0, done.stderr
 
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import io
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import pytest
 
+from mcp_workbench import observe
+from mcp_workbench.__main__ import main
 from tests.serve.http.serving import (
     ALICE,
     BOB,
@@ -22,6 +27,7 @@ from tests.serve.http.serving import (
     post_modern,
     program,
     rpc,
+    served,
     use,
 )
 from tests.support.configs import received, rogue, starts, write_config
@@ -34,12 +40,12 @@ def config(tmp_path: Path) -> Path:
     return write_config(tmp_path, {"dev": {"fs": rogue(log=tmp_path / "log")}})
 
 
-def refused(config: Path, *arguments: str, **env: str) -> str:
+def refused(config: Path, *arguments: str) -> str:
     """What the program says that does not start."""
     command = [sys.executable, "-m", "mcp_workbench", "serve", "--config", str(config), *arguments]
     done = subprocess.run(
         command,
-        env=environment(config.parent / "home") | env,
+        env=environment(config.parent / "home"),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -49,6 +55,38 @@ def refused(config: Path, *arguments: str, **env: str) -> str:
     assert done.returncode in (1, 2)
     assert done.stdout == ""
     return done.stderr
+
+
+def refused_here(config: Path, *arguments: str) -> str:
+    """The same of the program as it is run in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryFile() as log:
+        patch.setattr(observe, "log", observe.Log(log.fileno()))
+        for hook in ("excepthook", "unraisablehook"):
+            patch.setattr(sys, hook, getattr(sys, hook))
+        patch.setattr(sys, "argv", ["mcp-workbench", "serve", "--config", str(config), *arguments])
+        env = environment(config.parent / "home")
+        for name in set(os.environ) - set(env):
+            patch.delenv(name)
+        for name, value in env.items():
+            patch.setenv(name, value)
+        before = signal.signal(signal.SIGALRM, late)
+        signal.alarm(20)
+        try:
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as ended:
+                main()
+        finally:
+            signal.alarm(0)
+            signal.signal(signal.SIGALRM, before)
+        log.seek(0)
+        logged = log.read().decode()
+    assert ended.value.code in (1, 2)
+    assert out.getvalue() == ""
+    return logged + err.getvalue()
+
+
+def late(*_: object) -> None:
+    raise TimeoutError("it started instead")
 
 
 def token_file(folder: Path, text: str, mode: int = 0o600) -> str:
@@ -61,7 +99,8 @@ def token_file(folder: Path, text: str, mode: int = 0o600) -> str:
 @pytest.mark.row("E14")
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "192.0.2.1:0", "example.com:0"])
 def test_beyond_this_machine_nothing_is_served_without_a_token_that_was_chosen(config: Path, address: str):
-    said = refused(config, "--http", address).splitlines()
+    run = refused if address == "0.0.0.0:0" else refused_here
+    said = run(config, "--http", address).splitlines()
     assert len(said) == 2
     assert said[0].startswith("error: ")
     assert "needs a token" in said[0]
@@ -96,7 +135,8 @@ WRONG = {
 
 @pytest.mark.parametrize("case", WRONG)
 def test_options_that_do_not_fit_are_told_without_a_traceback(config: Path, case: str):
-    said = refused(config, *WRONG[case])
+    run = refused if case == "a toolbox" else refused_here
+    said = run(config, *WRONG[case])
     assert said.startswith("error: ")
     assert "Traceback" not in said
     assert len(said.splitlines()) <= 2
@@ -117,7 +157,8 @@ TOKEN_FILES = {
 @pytest.mark.parametrize("case", TOKEN_FILES)
 def test_a_file_of_tokens_that_is_not_good_is_refused_and_not_shown(config: Path, tmp_path: Path, case: str):
     text, mode, problem = TOKEN_FILES[case]
-    said = refused(config, "--http", "127.0.0.1:0", "--token-file", token_file(tmp_path, text, mode))
+    run = refused if case == "empty" else refused_here
+    said = run(config, "--http", "127.0.0.1:0", "--token-file", token_file(tmp_path, text, mode))
     assert problem in said
     assert ALICE not in said
     assert "short" not in said.replace("shorter", "")
@@ -220,7 +261,7 @@ async def test_the_servers_end_with_a_workbench_that_is_killed(tmp_path: Path):
 
 
 async def test_nothing_is_started_before_it_is_needed(config: Path, tmp_path: Path):
-    async with program(config) as running, running.client() as http:
+    async with served(config) as running, running.client() as http:
         for path in ("/mcp", "/mcp/dev"):
             client = await Handshake.begin(http, path)
             await client.post(rpc("ping"))

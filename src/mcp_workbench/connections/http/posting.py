@@ -60,13 +60,16 @@ class Posting(Outbox):
 
     async def _exchange(self, post: Post) -> None:
         """Send a request and hand over all that comes of it. Raises the `Fault` that it ends with."""
+        tool = post.tool
+        was_known = tool is None or self._mirrors.knows(tool)
         try:
             await self._once(post)
         except ServerRefused as refusal:
-            tool = post.tool
-            if refusal.rpc_code != HEADER_MISMATCH or tool is None or self._mirrors.knows(tool):
+            if tool is None or was_known or refusal.rpc_code != HEADER_MISMATCH:
                 raise
-            await self._list_tools(post)  # what is remembered of a tool does not say which headers it wants
+            # What is remembered of a tool does not say which headers it wants; a list may have passed by meanwhile.
+            if not self._mirrors.knows(tool):
+                await self._list_tools(post)
             if not self._mirrors.knows(tool):
                 raise
             await self._once(post)
