@@ -11,8 +11,8 @@ import asyncio
 import os
 
 from mcp_workbench.config.model import Launch
-from mcp_workbench.connections.base import Inbound
 from mcp_workbench.connections.inbox import Inbox
+from mcp_workbench.connections.peered import PeeredChannel
 from mcp_workbench.connections.processes import Child, Processes, exit_text
 from mcp_workbench.connections.stderr import Stderr
 from mcp_workbench.errors import Fault, ServerExited, ShuttingDown
@@ -21,7 +21,7 @@ from mcp_workbench.wire.framing import LineReader, LineWriter, read_lines, write
 from mcp_workbench.wire.peer import Peer
 
 
-class StdioChannel:
+class StdioChannel(PeeredChannel):
     """One running server. `open` it, use it, `close` it."""
 
     def __init__(self, processes: Processes, child: Child, label: str, limits: Limits) -> None:
@@ -29,19 +29,13 @@ class StdioChannel:
         self._child = child
         self._label = label
         self._limits = limits
-        self._loop = asyncio.get_running_loop()
         self._obituary: asyncio.Task[None] | None = None
-        self._closing: asyncio.Task[None] | None = None
         self._stderr = Stderr(label, limits)
         self._reader = LineReader(self._receive, self._output_ended, limits.message_bytes)
         self._writer = LineWriter(self._input_lost)
-        self._inbox = Inbox(label, limits, self._end)
-        self._peer = self._inbox.peer = Peer(self._writer, self._inbox, answers_always=False, admit=self._inbox.admit)
-        self.request = self._peer.request
-        self.notify = self._peer.notify
-        self.held = self._peer.held
+        inbox = Inbox(label, limits, self.end)
+        super().__init__(Peer(self._writer, inbox, answers_always=False, admit=inbox.admit), inbox)
         self._output_over = self._loop.create_future()
-        self.ended: asyncio.Future[Fault] = self._loop.create_future()
 
     @classmethod
     async def open(cls, processes: Processes, launch: Launch, label: str, limits: Limits) -> StdioChannel:
@@ -62,30 +56,8 @@ class StdioChannel:
         await self._loop.connect_read_pipe(lambda: self._stderr, stderr)
         self._child.exited.add_done_callback(self._process_ended)
 
-    # -- Channel
-
-    @property
-    def is_held(self) -> bool:
-        return self._peer.is_held
-
-    @property
-    def heard(self) -> int:
-        return self._peer.heard
-
-    @property
-    def congested(self) -> bool:
-        return self._peer.congested
-
-    def listen(self, inbound: Inbound) -> None:
-        self._inbox.inbound = inbound
-
-    async def close(self) -> None:
-        if self._closing is None:
-            self._closing = self._loop.create_task(self._close())
-        await asyncio.shield(self._closing)
-
     async def _close(self) -> None:
-        self._end(ShuttingDown("the connection was closed"))
+        self.end(ShuttingDown("the connection was closed"))
         self._inbox.report_noise()
         self._writer.abort() if self._writer.congested else self._writer.close()
         await self._processes.end(self._child)
@@ -103,7 +75,7 @@ class StdioChannel:
     def _output_ended(self, fault: Fault | None) -> None:
         if not self._output_over.done():
             self._output_over.set_result(None)
-        self._end(fault) if fault is not None else self._write_obituary()
+        self.end(fault) if fault is not None else self._write_obituary()
 
     def _process_ended(self, _: asyncio.Future[int]) -> None:
         self._write_obituary()
@@ -122,15 +94,7 @@ class StdioChannel:
         exited = self._child.exited
         how = exit_text(exited.result()) if exited.done() else "closed its output"
         tail = self.last_words()
-        self._end(ServerExited(f"it {how}; its last words:\n{tail}" if tail else f"it {how}"))
+        self.end(ServerExited(f"it {how}; its last words:\n{tail}" if tail else f"it {how}"))
 
     def last_words(self) -> str:
         return self._stderr.tail()
-
-    def give_up(self, fault: Fault) -> None:
-        self._end(fault)
-
-    def _end(self, fault: Fault) -> None:
-        self._peer.close(fault)
-        if not self.ended.done():
-            self.ended.set_result(fault)

@@ -9,44 +9,38 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from abc import abstractmethod
 
 from mcp_workbench import observe
-from mcp_workbench.connections.base import Inbound
 from mcp_workbench.connections.http.client import Client
 from mcp_workbench.connections.http.inbox import RemoteInbox
 from mcp_workbench.connections.http.outbox import Outbox
 from mcp_workbench.connections.http.posting import Posting
 from mcp_workbench.connections.http.session import Session
 from mcp_workbench.connections.http.streams import Listening
+from mcp_workbench.connections.peered import PeeredChannel
 from mcp_workbench.errors import Fault, ShuttingDown
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire.peer import Peer
 
 
-class RemoteChannel:
+class RemoteChannel(PeeredChannel):
     """A `Channel` over HTTP."""
 
     def __init__(self, client: Client, label: str, limits: Limits) -> None:
         self._client = client
         self._label = label
         self._limits = limits
-        self._loop = asyncio.get_running_loop()
-        self._outbox = self._make_outbox()
-        self._inbox = RemoteInbox(label, limits, self.end)
-        self._peer = self._outbox.peer = self._inbox.peer = Peer(
-            self._outbox, self._inbox, answers_always=False, admit=self._inbox.admit, over=self._outbox.over
-        )
-        self.request = self._peer.request
-        self.notify = self._peer.notify
-        self.held = self._peer.held
         self._stream: asyncio.Task[None] | None = None
-        self._closing: asyncio.Task[None] | None = None
-        self.ended: asyncio.Future[Fault] = self._loop.create_future()
+        outbox = self._outbox = self._make_outbox()
+        inbox = RemoteInbox(label, limits, self.end)
+        super().__init__(Peer(outbox, inbox, answers_always=False, admit=inbox.admit, over=outbox.over), inbox)
+        outbox.peer = self._peer
 
     # -- what each transport does in its own way
 
-    def _make_outbox(self) -> Outbox:
-        raise NotImplementedError
+    @abstractmethod
+    def _make_outbox(self) -> Outbox: ...
 
     def greeted(self) -> None:
         """The handshake is complete."""
@@ -56,31 +50,8 @@ class RemoteChannel:
 
     # -- Channel
 
-    @property
-    def is_held(self) -> bool:
-        return self._peer.is_held
-
-    @property
-    def heard(self) -> int:
-        return self._peer.heard
-
-    @property
-    def congested(self) -> bool:
-        return self._peer.congested
-
-    def listen(self, inbound: Inbound) -> None:
-        self._inbox.inbound = inbound
-
     def last_words(self) -> str:
         return ""
-
-    def give_up(self, fault: Fault) -> None:
-        self.end(fault)
-
-    async def close(self) -> None:
-        if self._closing is None:
-            self._closing = self._loop.create_task(self._close())
-        await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
         self.end(ShuttingDown("the connection was closed"))
@@ -102,10 +73,7 @@ class RemoteChannel:
             self._peer.receive(message)
 
     def end(self, fault: Fault) -> None:
-        """It is of no more use: everything on it fails."""
-        self._peer.close(fault)
-        if not self.ended.done():
-            self.ended.set_result(fault)
+        super().end(fault)
         self._outbox.stop()
         if self._stream is not None:
             self._stream.cancel()

@@ -6,6 +6,7 @@ A request waits for the handshake to be complete, and for nothing else; what it 
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from typing import Final, Protocol
 
 from mcp_workbench import observe
@@ -57,7 +58,7 @@ class Post:
         return jsonrpc.text_or_none(self.params.get("name")) if calls else None
 
 
-class Outbox:
+class Outbox(ABC):
     """The `Writer` of a peer whose other side is reached by HTTP."""
 
     peer: Peer
@@ -73,13 +74,13 @@ class Outbox:
 
     # -- what each transport does in its own way
 
+    @abstractmethod
     async def _exchange(self, post: Post) -> None:
         """Send a request. Raises the `Fault` that it ends with."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def _tell(self, line: bytes) -> None:
         """Have the server accept a notification or an answer. Raises the `Fault` if it does not."""
-        raise NotImplementedError
 
     def _is_told(self, cancelled: Outgoing) -> bool:  # noqa: ARG002 -- for those that override it
         """Whether the server is told that nobody waits for an answer any more."""

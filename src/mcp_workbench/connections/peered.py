@@ -1,0 +1,61 @@
+"""What every channel has whose messages go through a `Peer`, whatever carries them."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+
+from mcp_workbench.connections.base import Inbound
+from mcp_workbench.connections.inbox import Inbox
+from mcp_workbench.errors import Fault
+from mcp_workbench.wire.peer import Peer
+
+
+class PeeredChannel(ABC):
+    """The part of a `Channel` that is the same on every wire."""
+
+    def __init__(self, peer: Peer, inbox: Inbox) -> None:
+        self._peer = inbox.peer = peer
+        self._inbox = inbox
+        self._loop = asyncio.get_running_loop()
+        self._closing: asyncio.Task[None] | None = None
+        self.request = peer.request
+        self.notify = peer.notify
+        self.held = peer.held
+        self.ended: asyncio.Future[Fault] = self._loop.create_future()
+
+    @abstractmethod
+    async def _close(self) -> None:
+        """End it and everything that belongs to it."""
+
+    @abstractmethod
+    def last_words(self) -> str: ...
+
+    @property
+    def is_held(self) -> bool:
+        return self._peer.is_held
+
+    @property
+    def heard(self) -> int:
+        return self._peer.heard
+
+    @property
+    def congested(self) -> bool:
+        return self._peer.congested
+
+    def listen(self, inbound: Inbound) -> None:
+        self._inbox.inbound = inbound
+
+    def give_up(self, fault: Fault) -> None:
+        self.end(fault)
+
+    async def close(self) -> None:
+        if self._closing is None:
+            self._closing = self._loop.create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    def end(self, fault: Fault) -> None:
+        """It is of no more use: everything on it fails."""
+        self._peer.close(fault)
+        if not self.ended.done():
+            self.ended.set_result(fault)
