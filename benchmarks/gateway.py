@@ -8,7 +8,6 @@ minutes compare; what is printed are medians over the rounds. See README.md for 
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import programs
 import report
+from arguments import read_arguments
 from processes import end_survivors, memory_mb, tree
 from programs import Place, Program, Unavailable
 from raw_client import RawClient, RequestFailed
@@ -230,21 +230,10 @@ def measure(labels: list[str], plan: Plan, call_delay_ms: float) -> report.Resul
         )
 
 
-def read_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Measure MCP gateways over the same downstream server.")
-    parser.add_argument("--quick", action="store_true", help="one short round: a look, not a figure to quote")
-    parser.add_argument("--only", metavar="LABEL,...", help=f"of {', '.join(programs.PROGRAMS)}")
-    parser.add_argument("--delay-ms", type=float, default=0.0, metavar="MS", help="how long a call takes downstream")
-    parser.add_argument("--json", type=Path, default=DEFAULT_RESULTS, metavar="FILE", help="where figures are written")
-    arguments = parser.parse_args()
-    arguments.labels = arguments.only.split(",") if arguments.only else list(programs.PROGRAMS)
-    if unknown := set(arguments.labels) - set(programs.PROGRAMS):
-        parser.error(f"--only: no such program: {', '.join(sorted(unknown))}")
-    return arguments
-
-
 def main() -> None:
-    arguments = read_arguments()
+    arguments = read_arguments(
+        "Measure MCP gateways over the same downstream server.", programs.PROGRAMS, DEFAULT_RESULTS
+    )
     plan = QUICK if arguments.quick else Plan()
     results = measure(arguments.labels, plan, arguments.delay_ms)
     print(report.text(results))

@@ -8,7 +8,6 @@ folder comes before the standard library, in which others look for `http`.
 
 from __future__ import annotations
 
-import argparse
 import json
 import secrets
 import socket
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING
 import gateway
 import programs
 import report
+from arguments import read_arguments
 from gateway import ANSWER_SECONDS, LEVELS, QUICK, STOP_SECONDS, SURVIVAL_SECONDS, Plan
 from processes import end_survivors, memory_mb, tree
 from programs import ARGUMENTS, Place, Program, Unavailable
@@ -234,21 +234,10 @@ def measure(labels: list[str], plan: Plan, call_delay_ms: float) -> report.Resul
     return report.Results(labels=labels, rows=rows, unavailable=unavailable)
 
 
-def read_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Measure MCP gateways over HTTP, over the same downstream server.")
-    parser.add_argument("--quick", action="store_true", help="one short round: a look, not a figure to quote")
-    parser.add_argument("--only", metavar="LABEL,...", help=f"of {', '.join(PROGRAMS)}")
-    parser.add_argument("--delay-ms", type=float, default=0.0, metavar="MS", help="how long a call takes downstream")
-    parser.add_argument("--json", type=Path, default=DEFAULT_RESULTS, metavar="FILE", help="where figures are written")
-    arguments = parser.parse_args()
-    arguments.labels = arguments.only.split(",") if arguments.only else list(PROGRAMS)
-    if unknown := set(arguments.labels) - set(PROGRAMS):
-        parser.error(f"--only: no such program: {', '.join(sorted(unknown))}")
-    return arguments
-
-
 def main() -> None:
-    arguments = read_arguments()
+    arguments = read_arguments(
+        "Measure MCP gateways over HTTP, over the same downstream server.", PROGRAMS, DEFAULT_RESULTS
+    )
     plan = QUICK if arguments.quick else Plan()
     results = measure(arguments.labels, plan, arguments.delay_ms)
     print(report.text(results, SHEET))

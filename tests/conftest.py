@@ -14,11 +14,14 @@ import re
 import signal
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
+
+if TYPE_CHECKING:
+    from tests.support.oauth import OAuthPeer
 
 IN_CI = os.environ.get("CI") == "true"
 
@@ -109,6 +112,22 @@ def shared_loop() -> Iterator[asyncio.Runner]:
     """One loop for the tests of a module that share what runs in it."""
     with asyncio.Runner() as runner:
         yield runner
+
+
+@pytest.fixture(scope="module")
+def oauth_running() -> Iterator[OAuthPeer]:
+    """An authorization server and a server that it protects, for the tests of a module."""
+    from tests.support.oauth import oauth_peer  # noqa: PLC0415 -- few modules need it
+
+    with oauth_peer() as peer:
+        yield peer
+
+
+@pytest.fixture
+def peer(oauth_running: OAuthPeer) -> OAuthPeer:
+    """The same, as if it had just been started."""
+    oauth_running.reset()
+    return oauth_running
 
 
 @pytest.hookimpl(wrapper=True)

@@ -30,23 +30,11 @@ from mcp_workbench.errors import LoginFailed
 from mcp_workbench.limits import DEFAULTS, Limits
 from tests.support import canary
 from tests.support.configs import rogue, write_config
-from tests.support.oauth import SECONDS, OAuthPeer, Person, aged, come_back, oauth_peer, person, remote
+from tests.support.oauth import SECONDS, OAuthPeer, Person, aged, come_back, person, remote
 from tests.support.procs import wait_until
 from tests.support.wire import error_of, serving, text_of
 
 COMMAND = "mcp-workbench auth dev remote"
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[OAuthPeer]:
-    with oauth_peer() as peer:
-        yield peer
-
-
-@pytest.fixture
-def peer(running: OAuthPeer) -> OAuthPeer:
-    running.reset()
-    return running
 
 
 @pytest.fixture

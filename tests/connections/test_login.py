@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ from mcp_workbench.limits import Limits
 from mcp_workbench.wire.caller import LIBRARY
 from tests.connections.real import Recorded
 from tests.support.memory import MemoryChannel, MemoryServer
-from tests.support.oauth import OAuthPeer, aged, come_back, granted, log_in, oauth_peer, remote
+from tests.support.oauth import OAuthPeer, aged, come_back, granted, log_in, remote
 from tests.support.procs import poll_until
 from tests.support.wire import environment
 
@@ -41,18 +41,6 @@ LIST = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 HEADERS = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 ACCEPTED = 400
 """What the SDK's server says to a request without a session, once it knows who makes it."""
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[OAuthPeer]:
-    with oauth_peer() as peer:
-        yield peer
-
-
-@pytest.fixture
-def peer(running: OAuthPeer) -> OAuthPeer:
-    running.reset()
-    return running
 
 
 class Place:
