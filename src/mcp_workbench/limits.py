@@ -395,6 +395,16 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     log_value_length: int = 500
     """Characters of one value in a log line."""
 
+    # -- what a host reads at the start
+    toolboxes_listed_whole: int = 6
+    """Toolboxes whose descriptions stand uncut in the words of `open_toolbox`: as many as 340 tokens and twice their
+    names and descriptions pay for. The instructions have them uncut, however many there are."""
+    toolbox_listed_cost: int = 36
+    """Characters by which the descriptions are cut for each one more: its name in the schema, the number of its
+    servers and what stands between cost some seven tokens beyond its words."""
+    toolbox_listed_least: int = 16
+    """Characters that a description keeps in any case: two or three words, fewer would say nothing."""
+
     # -- signatures: schemas in one line
     signature_length: int = 12_288
     """Characters of a signature: nearly half of what an answer may cost, and twice the longest seen in use. What is

@@ -20,7 +20,8 @@ OPEN_TOOLBOX = "open_toolbox"
 USE_TOOL = "use_tool"
 Detail: TypeAlias = Literal["auto", "full", "signature"]
 DETAILS: tuple[Detail, ...] = ("auto", "full", "signature")
-_OPENING = "List a toolbox's tools; query: those that fit (toolbox *: in all); tools: these in full."
+_OPENING = "List a toolbox's tools; query: those that fit (*: in all); tools: these in full."
+_USING = "Call a tool; toolbox, server, tool = toolbox_name, source_server, name of its open_toolbox entry."
 
 
 def definitions(config: Config) -> tuple[Raw, Raw]:
@@ -33,10 +34,12 @@ def instructions(config: Config) -> str:
     if not config.toolboxes:
         return f"No toolboxes are configured. Add them to {config.file}."
     lines = [
-        "open_toolbox lists tools, use_tool calls one. Toolboxes (servers):",
-        *(_toolbox_line(toolbox, counted=True) for toolbox in config.toolboxes.values()),
+        f"Toolboxes for {OPEN_TOOLBOX} (servers):",
+        *(f"{shown(one.name)} ({len(one.servers)}): {_description(one)}" for one in config.toolboxes.values()),
     ]
-    return "\n".join(lines) + "\n" + _example(config)
+    if call := _example(config):
+        lines.append(f"{USE_TOOL} {jsonrpc.encode(call).decode()}")
+    return "\n".join(lines)
 
 
 def toolbox_instructions(toolbox: ToolboxConfig) -> str:
@@ -49,10 +52,9 @@ def _open_toolbox(config: Config) -> dict[str, Any]:
     toolbox: dict[str, Any] = {"type": "string", "enum": [*config.toolboxes, EVERY_TOOLBOX]}
     if not config.toolboxes:
         toolbox = {"type": "string", "minLength": 1}
-    listed = "; ".join(_toolbox_line(one) for one in config.toolboxes.values())
     return {
         "name": OPEN_TOOLBOX,
-        "description": f"{_OPENING} {listed or instructions(config)}",
+        "description": f"{_OPENING} {_listed(config) or instructions(config)}",
         "inputSchema": {
             "type": "object",
             "properties": {
@@ -70,12 +72,11 @@ def _open_toolbox(config: Config) -> dict[str, Any]:
 
 def _use_tool(config: Config) -> dict[str, Any]:
     part = {"type": "string", "minLength": 1}
+    call = _example(config)
+    example = f" Example: {jsonrpc.encode(call | {'arguments': {}}).decode()}" if call else ""
     return {
         "name": USE_TOOL,
-        "description": (
-            "Call a tool; toolbox, server, tool = toolbox_name, source_server, name of its open_toolbox entry."
-            f" {_example(config)}"
-        ),
+        "description": f"{_USING}{example}",
         "inputSchema": {
             "type": "object",
             "properties": {
@@ -93,15 +94,36 @@ def _use_tool(config: Config) -> dict[str, Any]:
     }
 
 
-def _toolbox_line(toolbox: ToolboxConfig, *, counted: bool = False) -> str:
-    servers = f" ({len(toolbox.servers)})" if counted else ""
-    description = shown(" ".join(toolbox.description.split()), DEFAULTS.log_value_length)
-    return f"{shown(toolbox.name)}{servers}: {description}"
+def _listed(config: Config) -> str:
+    """The toolboxes in the words of the tool itself, for hosts that drop the instructions: whole while they are few."""
+    descriptions = [_description(toolbox) for toolbox in config.toolboxes.values()]
+    beyond = max(0, len(descriptions) - DEFAULTS.toolboxes_listed_whole)
+    length = _longest(descriptions, beyond * DEFAULTS.toolbox_listed_cost)
+    return "; ".join(
+        f"{shown(name)}: {_cut(description, length)}"
+        for name, description in zip(config.toolboxes, descriptions, strict=True)
+    )
 
 
-def _example(config: Config) -> str:
-    """A line with a structured call whose toolbox and server are real; empty if there is no server."""
+def _longest(texts: list[str], saved: int) -> int:
+    """The length that no text may exceed so that `saved` characters of them all fall away, if they have so many."""
+    length = max(map(len, texts), default=0)
+    while length > DEFAULTS.toolbox_listed_least and sum(max(0, len(text) - length) for text in texts) < saved:
+        length -= 1
+    return length
+
+
+def _cut(text: str, length: int) -> str:
+    """At most `length` characters of a text, in whole words where it has several."""
+    return text if len(text) <= length else text[:length].rpartition(" ")[0].rstrip(",.;: ") + "…"
+
+
+def _description(toolbox: ToolboxConfig) -> str:
+    return shown(" ".join(toolbox.description.split()), DEFAULTS.log_value_length)
+
+
+def _example(config: Config) -> dict[str, Any] | None:
+    """A structured call whose toolbox and server are real, if there is a server."""
     if (server := next(config.servers(), None)) is None:
-        return ""
-    tool = ToolIdentifier(server.toolbox, server.name, "TOOL").params()
-    return f"Example: {jsonrpc.encode({'tool': tool, 'arguments': {}}).decode()}"
+        return None
+    return {"tool": ToolIdentifier(server.toolbox, server.name, "TOOL").params()}
