@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -88,6 +91,40 @@ async def test_a_command_that_cannot_be_run_is_told_with_its_reason(how: Launch,
     async with processes() as running:
         with pytest.raises(SpawnFailed, match=said):
             running.spawn(how)
+
+
+@contextlib.contextmanager
+def no_file_left() -> Iterator[None]:
+    """Nothing more can be opened."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    os.close(free := os.dup(0))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+async def test_with_no_file_left_to_open_a_start_fails_and_says_what_to_do(*, guarded: bool):
+    async with processes() as running:
+        if guarded:
+            await running.end(running.spawn(launch()))
+        with no_file_left(), pytest.raises(SpawnFailed, match="EMFILE") as caught:
+            running.spawn(launch())
+        assert "ulimit -n" in caught.value.hint
+        await running.end(running.spawn(launch()))
+
+
+@needs_proc
+async def test_a_server_whose_pipes_can_not_be_had_is_ended():
+    marker = new_marker()
+    async with processes() as running:
+        child = running.spawn(launch(env=marker))
+        with no_file_left(), pytest.raises(SpawnFailed, match="EMFILE"):
+            child.descriptor("stdout")
+        await running.end(child)
+    assert census(marker) == []
 
 
 async def test_a_command_is_an_argument_vector_and_never_a_shell_line(tmp_path: Path):

@@ -47,9 +47,12 @@ class Child:
         self._watch()
 
     def descriptor(self, name: str) -> int:
-        """Its stdin, stdout or stderr, which the caller owns from now on."""
+        """Its stdin, stdout or stderr, which the caller owns from now on. Raises `SpawnFailed`."""
         pipe = getattr(self._process, name)
-        descriptor = os.dup(pipe.fileno())
+        try:
+            descriptor = os.dup(pipe.fileno())
+        except OSError as error:  # others took the last one since it was started
+            raise _spawn_failed("it", error) from None
         pipe.close()
         return descriptor
 
@@ -142,7 +145,10 @@ class Processes:
     def spawn(self, launch: Launch) -> Child:
         """Start a server. Raises `SpawnFailed`."""
         if self._guardian is None or not self._guardian.lives:
-            self._guardian = self._post_guardian()
+            try:
+                self._guardian = self._post_guardian()
+            except OSError as error:  # the system lets nobody start anything now
+                raise _spawn_failed("the guardian of its processes", error) from None
         self._count += 1
         marker = f"{self._run}.{self._count}."
         child = Child(_start(launch, environment(launch, self._environ, marker)), marker, self._limits)
@@ -181,6 +187,15 @@ class Processes:
             self._guardian = None
 
 
+_SCARCE = {
+    errno.EMFILE: "This process may open no more files: raise its limit (ulimit -n), or set idleTimeout for servers.",
+    errno.ENFILE: "The system can open no more files: end some programs.",
+    errno.EAGAIN: "No more processes may be started: end some programs, or raise the limit (ulimit -u).",
+    errno.ENOMEM: "There is no memory left: end some programs.",
+}
+"""What to do when the system runs out of something."""
+
+
 def _start(launch: Launch, env: dict[str, str]) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(  # noqa: S603 -- an argument vector from the user's own file, never a shell
@@ -193,10 +208,10 @@ def _start(launch: Launch, env: dict[str, str]) -> subprocess.Popen[bytes]:
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
-        raise _spawn_failed(launch, error) from None
+        raise _command_failed(launch, error) from None
 
 
-def _spawn_failed(launch: Launch, error: OSError | ValueError) -> SpawnFailed:
+def _command_failed(launch: Launch, error: OSError | ValueError) -> SpawnFailed:
     command = observe.foreign(launch.command)
     number = error.errno if isinstance(error, OSError) else None
     if launch.cwd is not None and not launch.cwd.is_dir():
@@ -207,8 +222,14 @@ def _spawn_failed(launch: Launch, error: OSError | ValueError) -> SpawnFailed:
         )
     if number == errno.EACCES:
         return SpawnFailed(f"command '{command}' is not executable (EACCES)", hint="Check the file's permissions.")
+    return _spawn_failed(f"command '{command}'", error)
+
+
+def _spawn_failed(what: str, error: OSError | ValueError) -> SpawnFailed:
+    number = error.errno if isinstance(error, OSError) else None
     name = errno.errorcode.get(number, "error") if number is not None else "not a valid argument"
-    return SpawnFailed(f"command '{command}' could not be run ({name})")
+    hint = _SCARCE.get(number, "") if number is not None else ""
+    return SpawnFailed(f"{what} could not be run ({name})", hint=hint)
 
 
 class Guardian:
