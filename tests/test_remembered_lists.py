@@ -81,6 +81,14 @@ async def test_only_what_was_never_listed_is_started(store: Path):
     assert counts(shops) == {"a": 1, "b": 1}
 
 
+async def test_the_order_is_that_of_the_configuration_whoever_had_to_be_asked(store: Path):
+    known = {"a": Shop(tools=["x"]), "c": Shop(tools=["z"])}
+    await opened_once(store, {"dev": known})
+    opened = (await opened_once(store, {"dev": {"b": Shop(tools=["y"]), **known}}))["dev"]
+    assert names(opened) == ["y", "x", "z"]
+    assert (opened.live, opened.stored) == (("b",), ("a", "c"))
+
+
 async def test_a_call_starts_the_server_of_its_tool_and_no_other(store: Path):
     shops = {"dev": {"a": Shop(), "b": Shop()}, "ops": {"c": Shop()}}
     await opened_once(store, shops)

@@ -71,13 +71,16 @@ class Listing(Generic[T]):
         fails, the one of this connection stands. Raises the `Fault` that prevented it, or
         `StillStarting`; then the start goes on.
         """
+        known = self.at_hand()
+        return known if known is not None else await self._get(seconds)
+
+    def at_hand(self) -> T | None:
+        """The list where it is known without waiting: what stands, or what is remembered of a server at rest."""
         self._supervisor.touch()
         known = self.standing
         if known is not None and not self.is_outdated:
             return known
-        if self._supervisor.current is None and (kept := self._kept()) is not None:
-            return kept
-        return await self._get(seconds)
+        return self._kept() if self._supervisor.current is None else None
 
     async def fresh(self) -> T:
         """The list as the server gives it now, started if need be. Raises the `Fault` that prevented it."""

@@ -414,13 +414,16 @@ class Place:
         """What each server offers, or why it offers nothing now, within the open deadline."""
         seconds = self._limits.open_timeout_seconds
         providers = dict(zip((server.name for server in servers), self._all_of(servers), strict=True))
-        outcomes = await asyncio.gather(*(one.tools(seconds) for one in providers.values()), return_exceptions=True)
-        listed: dict[str, ServerTools | Fault] = {}
-        for name, outcome in zip(providers, outcomes, strict=True):
+        listed: dict[str, ServerTools | Fault] = {
+            name: tools for name, one in providers.items() if (tools := one.tools_at_hand()) is not None
+        }
+        asked = [name for name in providers if name not in listed]
+        outcomes = await asyncio.gather(*(providers[name].tools(seconds) for name in asked), return_exceptions=True)
+        for name, outcome in zip(asked, outcomes, strict=True):
             if isinstance(outcome, BaseException) and not isinstance(outcome, Fault):
                 raise outcome
             listed[name] = outcome
-        return listed
+        return {name: listed[name] for name in providers}
 
 
 async def _all_done(work: Iterable[Coroutine[Any, Any, object]]) -> None:

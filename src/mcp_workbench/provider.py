@@ -18,10 +18,11 @@ from mcp_workbench.catalog.memory.records import Record
 from mcp_workbench.catalog.memory.store import Entry
 from mcp_workbench.catalog.memory.store import Kind as ListKind
 from mcp_workbench.catalog.snapshot import Catalog, ServerTools, take_listing
-from mcp_workbench.config.model import ServerConfig
+from mcp_workbench.config.model import Endpoint, ServerConfig
 from mcp_workbench.connections.connection import Connection
 from mcp_workbench.connections.health import Health
 from mcp_workbench.connections.listing import list_items
+from mcp_workbench.connections.negotiate import Agreement
 from mcp_workbench.connections.opening import open_channel
 from mcp_workbench.connections.processes import Processes
 from mcp_workbench.connections.subscriptions import Subscriptions
@@ -83,6 +84,8 @@ class Provider:
         before = self._entry("tools")
         self._offers = before.offers if before is not None else frozenset[str]()
         self._dialogue = Dialogue(ServerIdentifier(config.toolbox, config.name), seat, limits)
+        is_remote = isinstance(config.target, Endpoint)
+        self._handshake_first = is_remote and seat.caller.transparent and not seat.caller.modern
         self._host = host
         self.subscriptions = host.subscriptions if host is not None else Subscriptions(limits)
         label = f"{config.toolbox}/{config.name}"
@@ -91,8 +94,16 @@ class Provider:
             self.supervisor = host.supervisor
             self.supervisor.join(self)
         else:
-            modern = before.modern if before is not None else None
-            self.supervisor = Supervisor(label, open_it, seat.caller, limits, self, health=health, modern=modern)
+            self.supervisor = Supervisor(
+                label,
+                open_it,
+                seat.caller,
+                limits,
+                self,
+                health=health,
+                modern=self._hearsay(),
+                handshake_first=self._handshake_first,
+            )
         made: Callable[..., Listing[Any]] = partial(
             Listing, label, self.supervisor, self.reach, limits=limits, turn=turn
         )
@@ -107,6 +118,14 @@ class Provider:
         """The tools that it offers; see `Listing.get`."""
         await self._load()
         return await self._tools.get(seconds)
+
+    def tools_at_hand(self) -> ServerTools | None:
+        """The tools, where they are known without waiting, as nearly always: a task for each server would cost more."""
+        if (entry := self._unread()) is not None:
+            if _is_long(entry.items, self._limits):
+                return None
+            self._know(take_listing(entry.items, self._config.tool_filters, self._limits))
+        return self._tools.at_hand()
 
     async def tools_now(self) -> ServerTools:
         """The tools that the server lists now; see `Listing.fresh`."""
@@ -288,7 +307,7 @@ class Provider:
 
     async def _beside(self, raw: Sequence[Raw], read: Callable[[Limits], T]) -> T:
         """Read what was listed; much of it beside the event loop, which must not wait for that."""
-        if sum(memoryview(one).nbytes for one in raw) <= self._limits.list_inline_bytes:
+        if not _is_long(raw, self._limits):
             return read(self._limits)
         return await asyncio.to_thread(read, self._limits)
 
@@ -309,9 +328,21 @@ class Provider:
 
     async def _keep(self, kind: ListKind, items: list[Raw], connection: Connection) -> None:
         agreement = connection.agreement
-        draft = partial(self._record.draft, items, modern=agreement.modern, offers=agreement.offers)
+        draft = partial(self._record.draft, items, modern=self._spoken(agreement), offers=agreement.offers)
         self._record.put(kind, await self._beside(items, lambda _limits: draft()))
         self._entries.pop(kind, None)
+
+    def _hearsay(self) -> bool | None:
+        """The era that the server is said to speak. That it speaks the modern one does not say that it has no other."""
+        before = self._entry("tools")
+        return None if before is None or (before.modern and self._handshake_first) else before.modern
+
+    def _spoken(self, agreement: Agreement) -> bool | None:
+        """The era to remember. What was not asked is not known: what others found out stays."""
+        if agreement.modern or not self._handshake_first:
+            return agreement.modern
+        before = self._entry("tools")
+        return before.modern if before is not None else None
 
     def _entry(self, kind: ListKind) -> Entry | None:
         """What is remembered, read from the disk once."""
@@ -321,12 +352,17 @@ class Provider:
 
     async def _load(self) -> None:
         """Have the catalog know what is remembered, where it knows nothing newer."""
-        toolbox, name = self._config.toolbox, self._config.name
-        if self._catalog.listing(toolbox, name) is not None or (entry := self._entry("tools")) is None:
-            return
-        listing = await self._beside(entry.items, partial(take_listing, entry.items, self._config.tool_filters))
-        if self._catalog.listing(toolbox, name) is None:
-            self._catalog.put(toolbox, name, listing)
+        if (entry := self._unread()) is not None:
+            self._know(await self._beside(entry.items, partial(take_listing, entry.items, self._config.tool_filters)))
+
+    def _unread(self) -> Entry | None:
+        """The tools that are remembered, where the catalog knows of none yet."""
+        known = self._catalog.listing(self._config.toolbox, self._config.name)
+        return self._entry("tools") if known is None else None
+
+    def _know(self, listing: ServerTools) -> None:
+        if self._catalog.listing(self._config.toolbox, self._config.name) is None:
+            self._catalog.put(self._config.toolbox, self._config.name, listing)
             self._is_from_before = True
 
     def _recall_tools(self) -> Remembered[ServerTools] | None:
@@ -350,3 +386,8 @@ class Provider:
     def _may_recall(self) -> bool:
         lost = self._catalog.is_lost(self._config.toolbox, self._config.name)
         return self._record.refresh != "always" and not lost
+
+
+def _is_long(items: Sequence[Raw], limits: Limits) -> bool:
+    """Whether a list takes so long to read that the event loop must not wait for it."""
+    return sum(map(len, items)) > limits.list_inline_bytes

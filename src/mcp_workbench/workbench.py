@@ -117,6 +117,11 @@ class Workbench:
         """Why nothing can be remembered; None if it can."""
         return self._remembering().problem
 
+    def prepare(self) -> None:
+        """Do beforehand what the first open would wait for and nobody can see: open the store, if there is one."""
+        if self._closing is None and not self._killed:
+            self._remembering().prepare()
+
     def join(self, audience: str, client: Client) -> None:
         """From now on `client` hears what servers say to this audience."""
         self._clients[audience] = client

@@ -143,6 +143,19 @@ def test_what_was_put_last_is_what_is_got_whether_somebody_looked_before_or_not(
     assert kept(record) == (ITEMS[0],)
 
 
+def test_a_store_is_opened_beforehand_where_there_is_one_and_none_is_made(store: Path):
+    memory = Memory(config(), DEFAULTS)
+    memory.prepare()
+    assert not store.parent.exists()
+    put(only(memory, server()), *ITEMS)
+    another = Memory(config(), DEFAULTS)
+    another.prepare()
+    store.unlink()
+    store.mkdir()  # of no use to who opens it now
+    assert another.problem is None
+    assert Memory(config(), DEFAULTS).problem is not None
+
+
 @pytest.mark.usefixtures("store")
 def test_what_clients_declared_is_known_the_newest_first():
     memory = Memory(config(), DEFAULTS)

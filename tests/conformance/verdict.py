@@ -11,10 +11,9 @@ DIRECT = "direct"
 HELD = ("http", "stdio", "handshake")
 """The legs that are held against `direct`."""
 POLLING = "server-sse-polling"
-EXCEPTIONS = {("stdio", POLLING): 1, ("http", POLLING): 1, ("handshake", POLLING): 1}
-"""How many checks may be missing. One of these is about a server that closes its stream in the middle of a call: on
-stdio it has none, in the modern era, which the workbench speaks to a server that has both, it does not, and in the
-handshake era the workbench comes back for the rest itself and does not pass it on."""
+EXCEPTIONS = {("stdio", POLLING): 1}
+"""How many checks may be missing. This one is about a server that closes its stream in the middle of a call: on stdio
+it has none."""
 FLOOR = {
     ("2025-11-25", DIRECT): (30, 84),
     ("2026-07-28", DIRECT): (37, 169),

@@ -10,7 +10,7 @@ import pytest
 from msgspec import Raw
 
 from mcp_workbench.connections.negotiate import Agreement, negotiate
-from mcp_workbench.errors import Fault, NegotiationFailed, ServerExited, ServerRefused
+from mcp_workbench.errors import DownstreamUnavailable, Fault, NegotiationFailed, ServerExited, ServerRefused
 from mcp_workbench.limits import Limits
 from tests.connections.fakes import FakeChannel
 from tests.support.procs import wait_until
@@ -72,6 +72,59 @@ async def test_any_other_answer_to_the_probe_means_the_handshake(probe: Any):
 async def test_a_server_known_to_be_of_the_handshake_era_is_not_probed():
     _, channel = await agreed({"initialize": INITIALIZED}, modern=False)
     assert channel.methods == ["initialize"]
+
+
+# -- a client of the handshake era, in front of a server that speaks both
+
+
+async def test_with_the_handshake_first_a_server_that_speaks_both_is_not_probed():
+    answers = {"server/discover": DISCOVERED, "initialize": INITIALIZED}
+    agreement, channel = await agreed(answers, handshake_first=True)
+    assert not agreement.modern
+    assert channel.methods == ["initialize"]
+    assert channel.notified == ["notifications/initialized"]
+
+
+@pytest.mark.parametrize("refusal", [NOT_FOUND, UNSUPPORTED, {}, DownstreamUnavailable("404", kind="status")])
+async def test_with_the_handshake_first_a_server_that_does_not_know_it_is_probed(refusal: Any):
+    answers = {"server/discover": DISCOVERED, "initialize": refusal}
+    agreement, channel = await agreed(answers, handshake_first=True)
+    assert agreement.modern
+    assert channel.methods == ["initialize", "server/discover"]
+    assert channel.notified == []
+
+
+async def test_a_server_that_is_slow_to_answer_the_handshake_is_asked_for_nothing_else():
+    channel = FakeChannel()
+    task = asyncio.ensure_future(negotiate(channel, IMPATIENT, handshake_first=True))
+    await asyncio.wait((task,), timeout=IMPATIENT.probe_patience_seconds * 10)
+    assert channel.methods == ["initialize"]
+    channel.answer("initialize", INITIALIZED)
+    assert not (await asyncio.wait_for(task, 5)).modern
+
+
+async def test_with_the_handshake_first_a_connection_that_ended_is_not_asked_again():
+    channel = FakeChannel({"initialize": ServerExited("it went"), "server/discover": DISCOVERED})
+    with pytest.raises(ServerExited):
+        await negotiate(channel, PATIENT, handshake_first=True)
+    assert channel.methods == ["initialize"]
+
+
+async def test_with_the_handshake_first_a_server_that_refuses_both_is_told_by_the_handshake():
+    refused = ServerRefused("not today", rpc_code=-1)
+    with pytest.raises(NegotiationFailed, match="not today"):
+        await agreed({"initialize": refused, "server/discover": NOT_FOUND}, handshake_first=True)
+
+
+@pytest.mark.parametrize("modern", [True, False])
+async def test_what_a_server_is_known_to_speak_counts_more_than_what_comes_first(modern: bool):  # noqa: FBT001
+    answers = {"server/discover": DISCOVERED, "initialize": INITIALIZED}
+    agreement, channel = await agreed(answers, handshake_first=True, modern=modern)
+    assert agreement.modern is modern
+    assert len(channel.methods) == 1
+
+
+# -- silence
 
 
 async def test_after_a_silent_probe_initialize_is_sent_too():

@@ -702,6 +702,22 @@ async def test_what_is_known_from_before_counts_once_and_then_what_the_server_sp
     await supervised.close()
 
 
+async def test_a_server_that_had_no_handshake_is_not_asked_for_one_at_the_next_start():
+    server = MemoryServer(modern=True)
+    supervised = Supervisor("dev/fs", server.open, LIBRARY, Limits(), Watching(), handshake_first=True)
+    assert (await supervised.connection()).agreement.modern
+    server.channels[-1].end()
+    await wait_until(lambda: supervised.current is None)
+    await supervised.connection()
+    assert server.starts == 2
+    assert [one for one in server.events if one in ("initialize", "server/discover")] == [
+        "initialize",
+        "server/discover",
+        "server/discover",
+    ]
+    await supervised.close()
+
+
 async def test_a_server_that_cannot_be_started_is_not_tried_more_often_for_what_is_known_of_it():
     server = MemoryServer()
     server.methods["initialize"] = server.methods["server/discover"] = ServerRefused("no", rpc_code=-1)

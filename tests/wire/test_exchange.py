@@ -39,6 +39,9 @@ class Recording:
         self.asked.append((method, params))
         return Raw(b'{"from":"line"}')
 
+    def adjourn(self) -> None:
+        self.told.append(("adjourned", {}))
+
 
 def text(raw: Raw) -> Any:
     return json.loads(bytes(raw))
@@ -301,3 +304,22 @@ async def test_progress_after_a_question_goes_out_under_the_token_of_the_new_req
     assert third.told == []  # this one asked for none
     exchange.attach(second, {key: raw(1) for key in asked})
     await exchange.outcome()
+
+
+# -- a server that ends its response before the answer
+
+
+@pytest.mark.parametrize("transparent", [True, False])
+def test_only_a_client_that_sees_one_server_as_it_is_is_adjourned_with_it(transparent: bool):  # noqa: FBT001
+    line = Recording()
+    Exchange(Caller(version="2025-11-25", modern=False, transparent=transparent), line).adjourn()
+    assert line.told == ([("adjourned", {})] if transparent else [])
+
+
+async def test_a_client_that_is_being_asked_has_nothing_to_be_adjourned():
+    line = Recording()
+    exchange = Exchange(Caller(version="2026-07-28", modern=True, transparent=True, answers=ELICITED), line)
+    assert isinstance(await exchange.run(asks_in_turn(exchange, "who")), Question)
+    exchange.adjourn()
+    assert line.told == []
+    exchange.cancel("the test is over")

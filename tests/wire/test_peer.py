@@ -14,6 +14,7 @@ from mcp_workbench.errors import CallTimeout, ProtocolViolation, ServerExited, S
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange, Line, OnProgress
 from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, RpcError
+from mcp_workbench.wire.peer import Peer, PeerLine
 from tests.wire.pair import End, echo, pair, settle
 
 WAIT_SECONDS = 5.0
@@ -771,3 +772,25 @@ async def test_one_request_can_be_failed_and_the_others_go_on():
     assert bytes(await second) == b"{}"
     with pytest.raises(ServerExited):
         await first
+
+
+# -- a request that goes on elsewhere
+
+
+async def test_the_owner_of_a_request_is_known_until_its_answer():
+    end = End()
+    waiting = asking(end, owner="mine")
+    id_ = await sent_id(end)
+    assert end.peer.owner_of(id_) == "mine"
+    end.receive(id=id_, result={})
+    assert end.peer.owner_of(id_) is None
+    await waiting
+
+
+async def test_a_line_says_which_request_is_adjourned_and_one_without_a_request_says_nothing():
+    end = End()
+    adjourned: list[Any] = []
+    peer = Peer(end.writer, end.handler, adjourn=adjourned.append)
+    PeerLine(peer, "a").adjourn()
+    PeerLine(peer, None).adjourn()
+    assert adjourned == ["a"]

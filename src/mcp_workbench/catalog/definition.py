@@ -21,6 +21,9 @@ class _Head(msgspec.Struct):
     name: str
 
 
+_heads = msgspec.json.Decoder(_Head)
+
+
 class Definition(msgspec.Struct, frozen=True):
     """A tool's name and its whole definition, as compact JSON with the server's own digits."""
 
@@ -31,7 +34,7 @@ class Definition(msgspec.Struct, frozen=True):
     def read(cls, raw: Raw) -> Definition | None:
         """None where it has no usable name."""
         try:
-            name = msgspec.json.decode(raw, type=_Head).name
+            name = _heads.decode(raw).name
         except (msgspec.DecodeError, RecursionError):
             return None
         return cls(name, Raw(msgspec.json.format(raw, indent=-1))) if name else None

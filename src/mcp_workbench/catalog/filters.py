@@ -34,6 +34,10 @@ class ToolFilter:
         self._include = tuple(pattern for pattern in self._patterns if not pattern.startswith("!"))
         self._exclude = tuple(pattern for pattern in self._patterns if pattern.startswith("!"))
 
+    def __bool__(self) -> bool:
+        """False where everything is offered."""
+        return bool(self._patterns)
+
     def allows(self, tool: Definition) -> bool:
         if any(_matches(pattern[1:], tool) for pattern in self._exclude):
             return False

@@ -6,6 +6,7 @@ walks toolbox → server → tool by field. It knows nothing of connections.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
@@ -38,7 +39,7 @@ def take_listing(definitions: Sequence[Raw], patterns: Iterable[str], limits: Li
     """Choose from what a server listed: filters first, then what can't be offered is withheld."""
     read = [_read(raw, limits) for raw in definitions]
     tool_filter = ToolFilter(patterns)
-    allowed = [(tool, problem) for tool, problem in read if tool_filter.allows(tool)]
+    allowed = [one for one in read if tool_filter.allows(one[0])] if tool_filter else read
     duplicates = _duplicates(tool for tool, _ in allowed)
     withheld = [Withheld(tool.name, problem) for tool, problem in allowed if problem and tool.name not in duplicates]
     withheld += [Withheld(name, "its server lists this name more than once") for name in duplicates]
@@ -60,13 +61,8 @@ def _read(raw: Raw, limits: Limits) -> tuple[Definition, str | None]:
 
 def _duplicates(tools: Iterable[Definition]) -> dict[str, None]:
     """Names that occur twice, in order. Keeping one would give it the other's reputation."""
-    seen: set[str] = set()
-    twice: dict[str, None] = {}
-    for tool in tools:
-        if tool.name and tool.name in seen:
-            twice[tool.name] = None
-        seen.add(tool.name)
-    return twice
+    names = [tool.name for tool in tools if tool.name]
+    return {} if len(set(names)) == len(names) else {name: None for name, times in Counter(names).items() if times > 1}
 
 
 class Catalog:

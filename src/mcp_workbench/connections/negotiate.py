@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from mcp_workbench import observe
 from mcp_workbench.connections.base import Channel, explained
-from mcp_workbench.errors import NegotiationFailed, ServerRefused
+from mcp_workbench.errors import Fault, NegotiationFailed, ServerRefused
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire import eras
 from mcp_workbench.wire.eras import HANDSHAKE_VERSIONS, MODERN_VERSIONS
@@ -67,15 +67,23 @@ class _Initialized(msgspec.Struct, rename="camel"):
 
 
 async def negotiate(
-    channel: Channel, limits: Limits, *, declared: Raw = EMPTY_OBJECT, modern: bool | None = None
+    channel: Channel,
+    limits: Limits,
+    *,
+    declared: Raw = EMPTY_OBJECT,
+    modern: bool | None = None,
+    handshake_first: bool = False,
 ) -> Agreement:
     """Agree with the server on a protocol.
 
     `declared` are the capabilities of the client that it will work for; `modern` is what it spoke last
-    time, if known. Raises a `Fault`: `NegotiationFailed`, or whatever ended the connection.
+    time, if known; with `handshake_first` it is the handshake that a server which speaks both is asked for.
+    Raises a `Fault`: `NegotiationFailed`, or whatever ended the connection.
     """
     if modern is False:
         return await _initialize(channel, declared)
+    if handshake_first and modern is None:
+        return await _initialize_or_discover(channel, declared)
     probe = asyncio.ensure_future(_discover(channel, declared))
     asked = [probe]
     try:
@@ -87,6 +95,20 @@ async def negotiate(
         for task in asked:
             task.cancel()
             task.add_done_callback(heard)
+
+
+async def _initialize_or_discover(channel: Channel, declared: Raw) -> Agreement:
+    """They aren't asked at once: a session would be left behind that nobody knows of."""
+    try:
+        return await _initialize(channel, declared)
+    except Fault as fault:
+        if channel.ended.done():
+            raise
+        why = fault
+    try:
+        return await _discover(channel, declared)
+    except Fault as fault:
+        raise (fault if channel.ended.done() else why) from None
 
 
 def _is_settled(probe: asyncio.Task[Agreement], channel: Channel) -> bool:

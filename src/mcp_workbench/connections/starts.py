@@ -59,8 +59,10 @@ class Starts:
         events: list[Events],
         *,
         modern: bool | None = None,
+        handshake_first: bool = False,
     ) -> None:
-        """For `caller`, `slots` and `modern` see `Supervisor`; `events` may grow."""
+        """For `caller`, `slots`, `modern` and `handshake_first` see `Supervisor`; `events` may grow."""
+        self._handshake_first = handshake_first
         self._open_channel = open_channel
         self._caller = caller
         self._slots = slots
@@ -119,7 +121,13 @@ class Starts:
         seconds = self._limits.startup_timeout_seconds
         try:
             async with asyncio.timeout(seconds):
-                return await negotiate(channel, self._limits, declared=self._caller.capabilities, modern=modern)
+                return await negotiate(
+                    channel,
+                    self._limits,
+                    declared=self._caller.capabilities,
+                    modern=modern,
+                    handshake_first=self._handshake_first,
+                )
         except TimeoutError:
             tail = channel.last_words()
             words = f"; its last words:\n{tail}" if tail else ""

@@ -67,18 +67,21 @@ class Supervisor:
         *,
         health: Health | None = None,
         modern: bool | None = None,
+        handshake_first: bool = False,
     ) -> None:
         """`caller` stands for all that it works for: they declare the same and speak the same era.
 
         `health` is shared by all supervisors of one configured server; `modern` is the era that it once spoke,
-        if that is known.
+        if that is known; with `handshake_first` a server that speaks both is spoken to in the handshake era.
         """
         self._label = label
         self._limits = limits
         self._events = [events]
         self._health = health or Health(limits)
         self._slots = Slots(limits.in_flight, limits.queued, limits.queue_wait_seconds)
-        self._starts = Starts(open_channel, caller, self._slots, limits, self._events, modern=modern)
+        self._starts = Starts(
+            open_channel, caller, self._slots, limits, self._events, modern=modern, handshake_first=handshake_first
+        )
         self._owners: set[asyncio.Task[None]] = set()
         self._liveness = Liveness(caller, limits)
         self._closing = asyncio.Event()

@@ -122,6 +122,7 @@ class Callers:
             audience=self.audience,
             log_level=log_level,
             answers=declared.answers,
+            transparent=bool(self._view.server),
             key=(self.audience, modern, declared.canonical),
         )
 

@@ -15,7 +15,7 @@ from mcp_workbench.surfaces.forwarding import as_rpc_error
 from mcp_workbench.surfaces.hello import View
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.exchange import Line
-from mcp_workbench.wire.jsonrpc import ErrorBody, RpcError, Unreadable
+from mcp_workbench.wire.jsonrpc import ErrorBody, Id, RpcError, Unreadable
 from mcp_workbench.wire.peer import Peer, PeerLine, Writer
 from mcp_workbench.workbench import Workbench
 
@@ -62,8 +62,11 @@ class PeerFront(Front):
     """One client whose messages go through a `Peer`."""
 
     def __init__(self, workbench: Workbench, callers: Callers, view: View, writer: Writer) -> None:
-        self._peer = Peer(writer, self, admit=self.admit)
+        self._peer = Peer(writer, self, admit=self.admit, adjourn=self.adjourn)
         super().__init__(workbench, callers, view, PeerLine(self._peer, None))
+
+    def adjourn(self, request: Id) -> None:
+        """Have the client come back for the rest of what a request brings, on a wire that has that."""
 
     def unreadable(self, line: bytes, problem: Unreadable) -> None:
         self._peer.refuse(line, refusal(problem))

@@ -12,6 +12,7 @@ import gc
 import os
 import signal
 import stat
+from functools import partial
 
 from mcp_workbench import observe
 from mcp_workbench.config.model import Config
@@ -57,7 +58,7 @@ async def _serve(streams: tuple[int, int], config: Config, view: View, greeting:
         front = StdioFront(workbench, greeting, view, drain=stat.S_ISREG(os.fstat(source).st_mode))
         for number in SIGNALS:
             on_signal(number, front.signalled)
-        loop.run_in_executor(None, _load_the_rest).add_done_callback(lambda _: gc.freeze())
+        loop.run_in_executor(None, _load_the_rest).add_done_callback(partial(_prepare, workbench))
         try:
             return await front.run(source, sink)
         finally:
@@ -71,6 +72,11 @@ def _load_the_rest() -> None:
     for name in ("place", "catalog.memory.records", "catalog.memory.tables", "connections.health", "surfaces.answers"):
         with contextlib.suppress(ImportError):  # a Python without SQLite; who needs the module is told
             import_module(f"mcp_workbench.{name}")
+
+
+def _prepare(workbench: Workbench, _loaded: asyncio.Future[None]) -> None:
+    workbench.prepare()
+    gc.freeze()
 
 
 class StdioFront(PeerFront):

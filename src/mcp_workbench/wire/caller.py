@@ -39,6 +39,8 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     log_level: str | None = None
     answers: frozenset[str] = frozenset()
     """The questions that it declared it can be asked."""
+    transparent: bool = False
+    """Whether it sees one server as it is: that is spoken to in its era, where it speaks both."""
     key: Key = ("", False, b"{}")
 
     @property

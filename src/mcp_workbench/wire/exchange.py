@@ -41,6 +41,10 @@ class Line(Protocol):
         """Send a request to the client and return its result. Raises `ServerRefused`."""
         ...
 
+    def adjourn(self) -> None:
+        """End the response to this request: its client comes back for the rest. Nothing, where it could not."""
+        ...
+
 
 class Withdrawn(Exception):
     """The call ended before its client could be asked, so nobody will answer."""
@@ -129,6 +133,14 @@ class Exchange:
         """Progress of ours, before the server reports any. It is small: by the protocol, progress increases."""
         self._said += 1
         self.notify(PROGRESS, {"progress": self._said * DEFAULTS.progress_step, "message": message})
+
+    def adjourn(self) -> None:
+        """The server ended its response, and is asked for the rest by us; a client that sees it as it is does the same.
+
+        Others need not know how we are connected to a server.
+        """
+        if self._line is not None and self.caller.transparent:
+            self._line.adjourn()
 
     async def ask(self, method: str, params: Params, on_progress: OnProgress | None = None) -> Raw:
         """Ask the client: at once in the handshake era, else as the outcome of its request.

@@ -77,12 +77,15 @@ class Peer:
         answers_always: bool = True,
         admit: Callable[[int], RpcError | None] = lambda _: None,
         over: Callable[[int], None] = lambda _: None,
+        adjourn: Callable[[Id], None] = lambda _: None,
     ) -> None:
         """Without `answers_always` it lets requests drop of a peer that does not read its answers.
 
         `admit` is asked of each request, with the number of those being answered; an error refuses it.
-        `over` is told when nobody waits for the answer to a request of ours any more.
+        `over` is told when nobody waits for the answer to a request of ours any more, `adjourn` when the other side
+        should come back later for the rest of what a request of its own brings.
         """
+        self.adjourn = adjourn
         self._over = over
         self._answers_always = answers_always
         self._admit = admit
@@ -150,6 +153,11 @@ class Peer:
     def is_waiting(self, id_: int) -> bool:
         """Whether a request of ours has no answer yet."""
         return id_ in self._pending
+
+    def owner_of(self, id_: int) -> object:
+        """The `owner` of a request of ours that has no answer yet."""
+        pending = self._pending.get(id_)
+        return pending.owner if pending is not None else None
 
     def notify(self, method: str, params: Params, about: Id | None = None) -> None:
         self._writer.write(jsonrpc.notification_line(method, params), about)
@@ -356,6 +364,10 @@ class PeerLine:
 
     async def ask(self, method: str, params: Params, on_progress: OnProgress | None = None) -> Raw:
         return await self._peer.request(method, params, on_progress, about=self.request_id)
+
+    def adjourn(self) -> None:
+        if self.request_id is not None:
+            self._peer.adjourn(self.request_id)
 
 
 def _with_token(params: Params, id_: int) -> Params:

@@ -26,8 +26,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """The list as it was sent, before any filter."""
     fingerprint: bytes
     """Tells cheaply whether a list is another one."""
-    modern: bool
-    """The era that the server spoke."""
+    modern: bool | None
+    """Whether the server speaks the modern era, if it was asked."""
     offers: frozenset[str]
     """The names of its capabilities."""
     listed_at: float
@@ -38,7 +38,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """All of an entry but its items."""
 
     fingerprint: bytes
-    modern: bool
+    modern: bool | None
     offers: frozenset[str]
     listed_at: float
 

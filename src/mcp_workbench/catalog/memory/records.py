@@ -40,6 +40,11 @@ class Memory:
         self.turn = asyncio.Semaphore(limits.revalidations)
         """Who starts a server only to check what is remembered takes a turn."""
 
+    def prepare(self) -> None:
+        """Open the file, if it is there."""
+        if os.path.exists(self._located()):  # noqa: PTH110 -- pathlib is not loaded for it
+            self._open()
+
     def of(self, servers: Sequence[ServerConfig], declared: Raw) -> list[Record]:
         """What is remembered of servers, for clients that declare this; nothing where a variable is missing.
 
@@ -94,9 +99,7 @@ class Memory:
         if self._is_open:
             return
         self._is_open = True
-        named = os.environ.get(VARIABLE)
-        path = os.path.expanduser(named) if named else self._config.catalog.path or store_path(os.environ)  # noqa: PTH111
-        self._path = path
+        path = self._path = self._located()
         if path == NO_STORE:
             return
         store = Store.open(path, self._limits)
@@ -105,6 +108,10 @@ class Memory:
             self._environ = dict(os.environ)
         else:
             store.close()
+
+    def _located(self) -> str:
+        named = os.environ.get(VARIABLE)
+        return os.path.expanduser(named) if named else self._config.catalog.path or store_path(os.environ)  # noqa: PTH111
 
 
 class Record:
@@ -140,7 +147,7 @@ class Record:
         items = self._veil.lifted(entry.items) if entry is not None else None
         return msgspec.structs.replace(entry, items=items) if entry is not None and items is not None else None
 
-    def draft(self, items: Sequence[Raw], *, modern: bool, offers: Collection[str]) -> Entry | None:
+    def draft(self, items: Sequence[Raw], *, modern: bool | None, offers: Collection[str]) -> Entry | None:
         """An entry for a list that was just read; None where it can't be kept. Any thread may make it."""
         kept = self._veil.drawn(items) if self._store is not None else None
         if kept is None:

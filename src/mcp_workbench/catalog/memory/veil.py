@@ -40,9 +40,9 @@ class Veil:
 
     def lifted(self, items: Sequence[Raw]) -> tuple[Raw, ...] | None:
         """The list as it was; None where it holds a secret that is not there any more."""
-        if not any(_BEGIN in bytes(item) for item in items):
+        text = _BETWEEN.join(items)
+        if _BEGIN not in text:
             return tuple(items)
-        text = _BETWEEN.join(bytes(item) for item in items)
         for mark, secret in self._marks():
             text = text.replace(mark, secret)
         return None if _BEGIN in text else _split(text, items)
