@@ -5,12 +5,13 @@ to them; no symbolic link, no file of another user and no folder that everyone c
 also where it is sticky, like /tmp: SQLite trusts whatever lies beside its file under the name of a journal.
 """
 
-# ruff: noqa: PTH100, PTH101, PTH102, PTH105, PTH108, PTH116, PTH117, PTH119, PTH120 -- on the way to a first open, and importing pathlib takes longer than all of this
+# ruff: noqa: PTH100, PTH101, PTH102, PTH105, PTH108, PTH116, PTH117, PTH118, PTH119, PTH120, PTH208 -- on the way to a first open, and importing pathlib takes longer than all of this
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
 from typing import TypeAlias
 
@@ -53,6 +54,12 @@ def make_folder(path: str) -> None:
         os.lstat(folder)
     except FileNotFoundError:
         _make_missing(folder)
+    check_folder(path)
+
+
+def check_folder(path: str) -> None:
+    """The folder of `path`, which exists, is safe from now on. Raises `Unusable` or `OSError`."""
+    folder = os.path.dirname(path)
     link, status = os.lstat(folder), os.stat(folder)
     if {link.st_uid, status.st_uid} - {0, os.geteuid()}:  # who owns a link decides where it leads
         raise Unusable("its folder belongs to another user")
@@ -120,6 +127,15 @@ def replace(path: str, content: bytes) -> None:
         with contextlib.suppress(OSError):
             os.unlink(new)
         raise
+
+
+def sweep(path: str) -> None:
+    """Remove what processes that were killed left of `replace`; nobody may be writing. Raises `OSError`."""
+    folder, name = os.path.split(path)
+    for entry in os.listdir(folder):
+        if re.fullmatch(rf"{re.escape(name)}\.[0-9]+\.[0-9a-f]{{8}}\.new", entry):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(folder, entry))
 
 
 def lock(path: str) -> int | None:

@@ -73,7 +73,7 @@ def test_a_login_in_the_browser_is_told_and_kept(peer: OAuthPeer, somebody: Pers
     ]
     [seen] = somebody.seen()
     assert seen["status"] == 200
-    assert "You are logged in" in seen["page"]
+    assert "whether you are logged in" in seen["page"]
     kept = somebody.login(peer.url)
     assert kept is not None
     assert kept.access_token == peer.events("issued")[0]["secret"]
@@ -252,7 +252,8 @@ def test_a_configured_client_comes_back_to_its_own_port(peer: OAuthPeer, tmp_pat
     oauth = {"clientId": "mine", "clientSecret": "${CLIENT_SECRET}", "scopes": ["user", "more"], "callbackPort": port}
     somebody = person(tmp_path, peer.url, oauth=oauth)
     done = somebody.runs(env={"CLIENT_SECRET": secret})
-    assert "logged in (user more)" in done.stdout, done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "logged in (user more)" in done.stdout
     assert not peer.events("registered")
     canaries = peer.canaries()
     canaries.plant("the configuration", secret)
@@ -379,6 +380,7 @@ def test_a_logout_forgets_the_login_and_has_it_revoked(peer: OAuthPeer, somebody
     assert somebody.login(peer.url) is None
     assert kept.access_token not in somebody.credentials.read_text(encoding="utf-8")
     again = somebody.runs("--logout")
+    assert again.returncode == 0
     assert again.stdout == f"dev/remote: no login is kept in {somebody.credentials}.\n"
 
 

@@ -153,6 +153,23 @@ async def test_an_answer_that_breaks_off_without_a_number_fails_its_request_at_o
         assert not channel.ended.done()
 
 
+async def test_a_server_whose_streams_bring_nothing_is_asked_less_and_less_often():
+    least = 0.01
+    async with rogue() as server, agreed(server.url("fruitless"), resume_least_seconds=least) as (channel, agreement):
+        began = asyncio.get_running_loop().time()
+        waiting = asyncio.ensure_future(call(channel, agreement))
+
+        def asked() -> int:
+            return sum(one.headers.get("last-event-id") == "first" for one in server.sent("GET"))
+
+        await wait_until(lambda: asked() >= 5, what="the fifth time it is asked")
+        assert asyncio.get_running_loop().time() - began >= least * (1 + 2 + 4 + 8 + 16)
+        assert not waiting.done()
+        waiting.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await waiting
+
+
 async def test_the_stream_of_its_own_is_opened_again_from_where_it_broke_off():
     heard = Heard()
     async with rogue() as server, agreed(server.url("listens"), heard, resume_seconds=0.01) as (channel, agreement):

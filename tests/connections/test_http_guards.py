@@ -127,6 +127,22 @@ async def test_a_number_that_is_no_address_is_a_name_like_any_other(literal: str
     assert asked == [literal]
 
 
+async def test_an_address_that_takes_no_connection_leaves_time_for_the_next(monkeypatch: pytest.MonkeyPatch):
+    resolve, _ = resolver(["2001:db8::1", "203.0.113.1", "127.0.0.1"])
+    dial, tried = Dial("server.test", resolve=resolve), []
+
+    class Silent:
+        async def connect_tcp(self, host: str, *_: object) -> str:
+            tried.append(host)
+            if host != "127.0.0.1":
+                await asyncio.Event().wait()
+            return "connected"
+
+    monkeypatch.setattr(dial, "_sockets", Silent())
+    assert await dial.connect_tcp("server.test", 80, 1.0) == "connected"
+    assert tried == ["2001:db8::1", "203.0.113.1", "127.0.0.1"]
+
+
 async def test_another_host_that_is_written_as_an_address_is_checked_too():
     """The server's own url may name any address; what it refers to may not."""
     with pytest.raises(DownstreamUnavailable, match="no server's"):

@@ -480,6 +480,15 @@ async def _(_: Rogue, request: Request) -> None:
     raise Hangup
 
 
+@mode("fruitless", "fruitless GET")
+async def _(_: Rogue, request: Request) -> None:
+    """Every stream of an answer ends without it, and the next is wanted at once."""
+    await request.stream()
+    if request.rpc:
+        await request.send(b"id: first\nretry: 0\ndata:\n\n")
+    raise Hangup
+
+
 @mode("listens GET")
 async def _(server: Rogue, request: Request) -> None:
     """The stream of its own breaks off after each message."""

@@ -188,11 +188,14 @@ async def granted(address: str, state: str) -> oauth.Returned:
     return oauth.Returned(values["code"][0])
 
 
-async def log_in(server: ServerConfig, ask: oauth.Ask = granted, limits: Limits = DEFAULTS) -> Login | None:
+async def log_in(
+    server: ServerConfig, ask: oauth.Ask = granted, limits: Limits = DEFAULTS, before: Login | None = None
+) -> Login | None:
     """A login without a command and a browser."""
     assert isinstance(server.target, Endpoint)
+    client, back = server.target.oauth, "http://127.0.0.1:1/callback"
     async with Authority(server.target, limits) as authority:
-        return await oauth.log_in(authority, server.target.oauth, "http://127.0.0.1:1/callback", ask, limits)
+        return await oauth.log_in(authority, client, back, ask, limits, before=before)
 
 
 def aged(login: Login, **changes: Any) -> Login:

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from typing import NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import click
 import httpx2
@@ -21,7 +21,7 @@ from mcp_workbench.cli.chosen import chosen, log_level, refuse
 from mcp_workbench.cli.terminal import report
 from mcp_workbench.config.model import Endpoint, ServerConfig
 from mcp_workbench.connections.http import login as logins
-from mcp_workbench.connections.http.authority import Authority, server_url, shown_origin
+from mcp_workbench.connections.http.authority import Authority, filed_as, server_url, shown_origin
 from mcp_workbench.connections.http.callback import Answer, Callback, listening
 from mcp_workbench.connections.http.credentials import Credentials, Login, Unusable, open_credentials
 from mcp_workbench.errors import ConfigError, LoginFailed
@@ -43,6 +43,10 @@ class Place(NamedTuple):
     @property
     def name(self) -> str:
         return f"{shown(self.server.toolbox)}/{shown(self.server.name)}"
+
+    @property
+    def filed_as(self) -> str:
+        return filed_as(str(server_url(self.endpoint)), self.endpoint.oauth)
 
 
 def run(options: Mapping[str, str]) -> int:
@@ -75,13 +79,19 @@ def _place(options: Mapping[str, str]) -> Place:
         raise ConfigError(f"${{{missing.variable}}} is not set", file=config.file, path=missing.path)
     if not isinstance(server.target, Endpoint):
         raise LoginFailed(f"'{shown(name)}' is a program of this machine, and has no login", hint="See its env.")
-    if logins.has_own_credentials(server.target):
+    if "logout" not in options:
+        _check_logins(name, server.target)
+    return Place(server, server.target, open_credentials(os.environ, DEFAULTS), DEFAULTS)
+
+
+def _check_logins(name: str, endpoint: Endpoint) -> None:
+    """Raise `LoginFailed` where a login would be of no use, or be seen."""
+    if logins.has_own_credentials(endpoint):
         hint = "Remove it from the configuration to log in instead."
         raise LoginFailed(f"'{shown(name)}' gets its Authorization from headers, and needs no login", hint=hint)
-    if not logins.is_private(server.target):
+    if not logins.is_private(endpoint):
         hint = 'Use https, or set "allowInsecure": true for the server if the network between is yours alone.'
         raise LoginFailed("a login over http could be read by everybody on the way", hint=hint)
-    return Place(server, server.target, open_credentials(os.environ, DEFAULTS), DEFAULTS)
 
 
 # -- in
@@ -99,17 +109,25 @@ async def log_in(place: Place, *, opens: bool) -> None:
             answer = await _asked(place, browser.checked(address), state, callback, opens=opens)
             return oauth.Returned(answer.code, answer.iss)
 
-        login = await oauth.log_in(authority, client, callback.uri, ask, limits)
+        login = await oauth.log_in(authority, client, callback.uri, ask, limits, before=await _before(place))
     if login is None:
         click.echo(f"{place.name} wants no login: it answers without.")
         return
     try:
-        await place.credentials.save(login)
+        await place.credentials.replace(login)
     except Unusable as error:
         hint = "Put that right, or name another file in $WORKBENCH_CREDENTIALS, and log in again."
         raise LoginFailed(f"the login can't be kept in {place.credentials.name}: {error}", hint=hint) from None
     scope = f" ({observe.foreign(login.scope)})" if login.scope else ""
     click.echo(f"{place.name}: logged in{scope}. The login is kept in {place.credentials.name}.")
+
+
+async def _before(place: Place) -> Login | None:
+    """The login so far; None also where it can't be read, which is told when the new one can't be kept."""
+    try:
+        return await place.credentials.read(place.filed_as)
+    except Unusable:
+        return None
 
 
 async def _asked(place: Place, address: str, state: str, callback: Callback, *, opens: bool) -> Answer:
@@ -158,7 +176,7 @@ async def _pasted(state: str) -> Answer:
         if not line:
             continue
         if "code=" not in line and "error=" not in line:
-            return Answer(f"state={state}&code={line}")
+            return Answer(urlencode({"state": state, "code": line}))
         answer = Answer(urlsplit(line).query or line)
         if answer.belongs(state):
             return answer
@@ -189,14 +207,13 @@ def _is_terminal() -> bool:
 
 async def log_out(place: Place) -> None:
     """Forget a login, here and where it comes from. Raises `LoginFailed`."""
-    login = await place.credentials.find(str(server_url(place.endpoint)), fresh=True)
+    try:
+        login = await place.credentials.forget(place.filed_as)
+    except Unusable as error:
+        raise LoginFailed(f"the login can't be removed from {place.credentials.name}: {error}") from None
     if login is None:
         click.echo(f"{place.name}: no login is kept in {place.credentials.name}.")
         return
-    try:
-        await place.credentials.remove(login.url)
-    except Unusable as error:
-        raise LoginFailed(f"the login can't be removed from {place.credentials.name}: {error}") from None
     click.echo(f"{place.name}: logged out. {await _revoked(place, login)}")
 
 

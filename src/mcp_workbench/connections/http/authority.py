@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from typing import Final, Self
+from urllib.parse import quote
 
 import httpx2
 
 from mcp_workbench import observe
-from mcp_workbench.config.model import Endpoint
-from mcp_workbench.connections.http.client import Transport
-from mcp_workbench.connections.http.dial import Dial, is_loopback
+from mcp_workbench.config.model import Endpoint, OAuthClient
+from mcp_workbench.connections.http.client import KEEPING_METHOD, Transport, is_same_origin, is_within
+from mcp_workbench.connections.http.dial import Dial, Resolve, is_loopback, resolve
 from mcp_workbench.errors import Fault, LoginFailed
 from mcp_workbench.limits import Limits
 
@@ -26,9 +27,9 @@ def server_url(endpoint: Endpoint) -> httpx2.URL:
     return httpx2.URL(endpoint.url).copy_with(userinfo=b"", fragment=None)
 
 
-def is_same_origin(one: httpx2.URL, other: httpx2.URL) -> bool:
-    """Whether two addresses lead to the same server; a default port is none, to httpx2."""
-    return (one.scheme, one.host, one.port) == (other.scheme, other.host, other.port)
+def filed_as(url: str, client: OAuthClient) -> str:
+    """What the login for an address is filed as: those that a client of one's own made do not replace each other."""
+    return f"{url}#{quote(client.client_id, safe='')}" if client.client_id else url
 
 
 def shown_origin(url: httpx2.URL) -> str:
@@ -51,11 +52,14 @@ def check_address(url: httpx2.URL, server: httpx2.URL) -> None:
 class Authority:
     """The authorization server of one remote server, and what that says of itself."""
 
-    def __init__(self, endpoint: Endpoint, limits: Limits) -> None:
+    def __init__(self, endpoint: Endpoint, limits: Limits, *, resolve: Resolve = resolve) -> None:
         self.server = server_url(endpoint)
+        self.is_old = endpoint.transport == "sse"
         self._limits = limits
+        stays_here = self.server.scheme == "http" and not endpoint.allow_insecure
+        dial = Dial(self.server.host, stays_here=stays_here, resolve=resolve)
         self._client = httpx2.AsyncClient(
-            transport=Transport(Dial(self.server.host), limits),
+            transport=Transport(dial, limits),
             trust_env=False,
             follow_redirects=False,
             timeout=httpx2.Timeout(limits.login_http_seconds),
@@ -66,6 +70,16 @@ class Authority:
 
     async def __aexit__(self, *_: object) -> None:
         await self._client.aclose()
+
+    async def ask_server(self, request: httpx2.Request) -> httpx2.Response:
+        """What the protected server itself answers, without a body; it may move within its origin."""
+        response = await self.send(request, with_body=False)
+        for _ in range(self._limits.redirects):
+            there = response.next_request
+            if there is None or response.status_code not in KEEPING_METHOD or not is_within(there.url, self.server):
+                break
+            response = await self.send(there, with_body=False)
+        return response
 
     async def send(self, request: httpx2.Request, *, with_body: bool = True) -> httpx2.Response:
         """The answer, read. Raises `LoginFailed`."""

@@ -8,6 +8,8 @@ from collections.abc import AsyncGenerator
 import httpx2
 import msgspec
 
+from mcp_workbench.connections.http.events import TooLarge, events_of
+from mcp_workbench.connections.http.unpacking import unpacked
 from mcp_workbench.errors import MessageTooLarge
 from mcp_workbench.limits import Limits
 
@@ -27,7 +29,7 @@ def too_large(limits: Limits) -> MessageTooLarge:
 async def read_body(response: httpx2.Response, limits: Limits) -> bytes:
     """The whole body, decoded. Raises `MessageTooLarge` as soon as it is more than a message may be."""
     pieces = bytearray()
-    async with contextlib.aclosing(response.aiter_bytes()) as source:
+    async with contextlib.aclosing(unpacked(response, limits)) as source:
         async for piece in source:
             pieces += piece
             if len(pieces) > limits.message_bytes:
@@ -38,7 +40,7 @@ async def read_body(response: httpx2.Response, limits: Limits) -> bytes:
 async def read_refusal(response: httpx2.Response, limits: Limits) -> bytes:
     """The body of a refusal, or nothing where it is longer than an error of ours would be."""
     pieces = bytearray()
-    async with contextlib.aclosing(response.aiter_bytes()) as source:
+    async with contextlib.aclosing(unpacked(response, limits)) as source:
         async for piece in source:
             pieces += piece
             if len(pieces) > limits.refusal_bytes:
@@ -48,12 +50,11 @@ async def read_refusal(response: httpx2.Response, limits: Limits) -> bytes:
 
 async def events_in(response: httpx2.Response, limits: Limits) -> AsyncGenerator[httpx2.ServerSentEvent]:
     """The events of a stream, as they come. Raises `MessageTooLarge` for one that is more than a message may be."""
-    response.encoding = "utf-8"  # the format's own, whatever the header says
-    source = httpx2.EventSource(response, max_event_size=limits.message_bytes)
     try:
-        async for event in source:
-            yield event
-    except httpx2.SSEError:
+        async with contextlib.aclosing(events_of(unpacked(response, limits), limits)) as source:
+            async for event in source:
+                yield event
+    except TooLarge:
         raise too_large(limits) from None
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
+import os
 from collections.abc import AsyncGenerator
-from typing import Final
+from typing import Final, cast
 from urllib.parse import parse_qs, urlsplit
 
 from mcp_workbench import observe
@@ -20,7 +21,7 @@ from mcp_workbench.limits import Limits
 HOST: Final = "127.0.0.1"
 PATH: Final = "/callback"
 
-_DONE: Final = "You are logged in. This page can be closed; the rest is in the terminal."
+_DONE: Final = "The terminal tells whether you are logged in. This page can be closed."
 _DENIED: Final = "The login was not granted. The terminal says more; this page can be closed."
 _STRANGE: Final = "This does not belong to the login that is under way."
 _PAGE: Final = (
@@ -99,7 +100,17 @@ async def listening(port: int, limits: Limits) -> AsyncGenerator[Callback]:
     """Listen for a browser that comes back, on a port or on any. Raises `LoginFailed`."""
     callback: Callback | None = None
 
+    tasks: set[asyncio.Task[None]] = set()
+
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        tasks.add(task := cast("asyncio.Task[None]", asyncio.current_task()))
+        task.add_done_callback(tasks.discard)
+        try:
+            await converse(reader, writer)
+        finally:
+            writer.close()
+
+    async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(
             OSError, TimeoutError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError
         ):
@@ -107,19 +118,19 @@ async def listening(port: int, limits: Limits) -> AsyncGenerator[Callback]:
                 method, target = _first_line(await reader.readuntil(b"\r\n\r\n"))
                 if callback is not None:
                     await _respond(writer, *callback.judge(method, target))
-        writer.close()
 
     try:
         server = await asyncio.start_server(serve, HOST, port, limit=limits.login_request_bytes)
     except OSError as error:
-        reason = f"port {port} of this machine can't be listened on ({error.strerror or type(error).__name__})"
+        reason = f"port {port} of this machine can't be listened on ({os.strerror(error.errno or 0)})"
         raise LoginFailed(reason, hint="Another program may have it; see callbackPort.") from None
     callback = Callback(server, asyncio.get_running_loop().create_future())
     try:
         yield callback
     finally:
         server.close()
-        await server.wait_closed()
+        for task in tasks:  # a browser may have opened connections that it never used
+            task.cancel()
 
 
 def _first_line(head: bytes) -> tuple[str, str]:

@@ -7,6 +7,7 @@ are not used. There is no read timeout: the deadlines of calls decide.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Mapping
 from functools import cache
@@ -16,6 +17,7 @@ import httpcore2
 import httpx2
 
 from mcp_workbench.config.model import Endpoint
+from mcp_workbench.connections.http.bodies import read_refusal
 from mcp_workbench.connections.http.dial import Dial, Resolve, is_loopback, resolve
 from mcp_workbench.connections.http.refusals import by_error
 from mcp_workbench.errors import DownstreamUnavailable, InsecureTransport
@@ -24,7 +26,10 @@ from mcp_workbench.limits import Limits
 if TYPE_CHECKING:
     import ssl
 
-_KEEPING_METHOD: Final = (307, 308)
+KEEPING_METHOD: Final = (307, 308)
+_ACCEPTED: Final = 202
+_LITTLE: Final = 3
+"""Digits of the length of a body that says nothing."""
 
 
 @cache
@@ -33,16 +38,24 @@ def trusted() -> ssl.SSLContext:
     return httpx2.create_ssl_context(verify=True, trust_env=True)
 
 
+class Auth(httpx2.Auth):
+    """What adds credentials to requests."""
+
+    async def finished(self) -> None:
+        """Until nothing is under way whose end would be lost."""
+
+
 class Client:
     """Makes requests to one remote server, and to no other."""
 
     def __init__(
-        self, endpoint: Endpoint, limits: Limits, *, auth: httpx2.Auth | None = None, resolve: Resolve = resolve
+        self, endpoint: Endpoint, limits: Limits, *, auth: Auth | None = None, resolve: Resolve = resolve
     ) -> None:
         """Raises `InsecureTransport` where credentials would be readable on their way."""
         self.url = httpx2.URL(endpoint.url)
         self._headers = [(name.encode(), value.encode()) for name, value in endpoint.headers.items()]
         self._limits = limits
+        self._auth = auth
         is_plain = self.url.scheme == "http"
         is_secret = bool(endpoint.headers or auth is not None or self.url.userinfo)
         if is_plain and is_secret and not endpoint.allow_insecure and not is_loopback(self.url.host):
@@ -67,6 +80,7 @@ class Client:
             response = await self._follow(method, url or self.url, headers, body)
             try:
                 yield response
+                await self._drained(response)
             finally:
                 await response.aclose()
         except httpx2.HTTPError as error:
@@ -82,22 +96,57 @@ class Client:
         followed = 0
         while True:
             request = self._client.build_request(method, url, headers=sent, content=body)
-            response = await self._client.send(request, stream=True)
+            response = await self._answer(request)
             there = response.next_request.url if response.next_request is not None else None
-            keeps = response.status_code in _KEEPING_METHOD and followed < self._limits.redirects
+            keeps = response.status_code in KEEPING_METHOD and followed < self._limits.redirects
             if not keeps or there is None or not is_within(there, self.url):
                 return response
             await response.aclose()
             url = there
             followed += 1
 
+    async def _answer(self, request: httpx2.Request) -> httpx2.Response:
+        try:
+            response = await self._client.send(request, stream=True)
+        except httpx2.InvalidURL:  # that of a redirect
+            raise DownstreamUnavailable(
+                "it redirects to what is no address", kind="redirect", hint="Check its url; its own log may tell why."
+            ) from None
+        if "set-cookie" in response.headers:
+            self._bound_cookies()
+        return response
+
+    def _bound_cookies(self) -> None:
+        """A server that sets more than it would take back begins anew."""
+        jar = self._client.cookies.jar
+        if sum(len(cookie.name) + len(cookie.value or "") for cookie in jar) > self._limits.cookie_bytes:
+            jar.clear()
+
+    async def _drained(self, response: httpx2.Response) -> None:
+        """Read the little that may be left of a response, so that its connection can be used again."""
+        length = response.headers.get("content-length", "")
+        is_little = length.isdecimal() and len(length) <= _LITTLE
+        is_note = response.status_code == _ACCEPTED and "transfer-encoding" in response.headers
+        if response.is_stream_consumed or not (is_little or is_note):
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._limits.stream_end_seconds):
+                await read_refusal(response, self._limits)
+
     async def close(self) -> None:
+        if self._auth is not None:
+            await self._auth.finished()
         await self._client.aclose()
+
+
+def is_same_origin(one: httpx2.URL, other: httpx2.URL) -> bool:
+    """Whether two addresses lead to the same server; a default port is none, to httpx2."""
+    return (one.scheme, one.host, one.port) == (other.scheme, other.host, other.port)
 
 
 def is_within(url: httpx2.URL, server: httpx2.URL) -> bool:
     """Whether an address that a server names is its own, and brings no credentials of another one."""
-    return url.origin == server.origin and not url.userinfo
+    return is_same_origin(url, server) and not url.userinfo
 
 
 def _merged(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

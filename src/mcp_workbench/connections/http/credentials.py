@@ -17,6 +17,8 @@ from collections.abc import AsyncGenerator, Mapping
 from hashlib import sha256
 from typing import Final
 
+import msgspec
+
 from mcp_workbench import observe, private
 from mcp_workbench.config.locate import FOLDER_NAME
 from mcp_workbench.connections.http.stores import FileStore, KeyringStore, Login, Store
@@ -78,11 +80,36 @@ class Credentials:
             self._known[url] = None
         return self._newest(url, self._known[url])
 
+    async def read(self, url: str) -> Login | None:
+        """The login for a server, as it is now. Raises `Unusable` where that can't be told."""
+        self._noticed(url, await asyncio.to_thread(self._store.load, url))
+        return self._known[url]
+
     async def save(self, login: Login) -> None:
         """Keep it. Raises `Unusable`."""
         self._noticed(login.url, login)
         await asyncio.to_thread(self._store.save, login)
         self._unsaved.pop(login.url, None)
+
+    async def replace(self, login: Login) -> None:
+        """Keep one that a person made, and let no renewal of another one undo it. Raises `Unusable`."""
+        async with self._undisturbed(login.url):
+            await self.save(login)
+
+    async def forget(self, url: str) -> Login | None:
+        """Forget it, whatever it was renewed to until then; what that was. Raises `Unusable`."""
+        async with self._undisturbed(url):
+            login = await self.read(url)
+            if login is not None:
+                await self.remove(url)
+            return login
+
+    async def lacks(self, login: Login, scopes: str) -> None:
+        """Note what a login was too little for, for the next one. Raises `Unusable`."""
+        async with self._undisturbed(login.url):
+            current = await self.find(login.url, fresh=True)
+            if current is not None and current.access_token == login.access_token:
+                await self.save(msgspec.structs.replace(current, wanted=scopes))
 
     async def renew(self, old: Login, new: Login) -> None:
         """Keep what one was renewed to; where that can't be, for as long as this process lives."""
@@ -105,26 +132,41 @@ class Credentials:
 
         Where files can't be locked it is done without, and told.
         """
-        descriptor = await self._lock(url)
+        try:
+            descriptor = await self._lock(url)
+        except (OSError, Unusable) as error:
+            private.warn_once("logins are renewed without regard to other processes", self.name, private.reason(error))
+            descriptor = None
         try:
             yield
         finally:
             if descriptor is not None:
                 os.close(descriptor)
 
-    async def _lock(self, url: str) -> int | None:
+    @contextlib.asynccontextmanager
+    async def _undisturbed(self, url: str) -> AsyncGenerator[None]:
+        """As `alone`, for what fails by itself where files can't be locked."""
+        try:
+            descriptor = await self._lock(url)
+        except Busy as error:
+            raise Unusable(str(error)) from None
+        except OSError as error:
+            raise Unusable(private.reason(error)) from None
+        try:
+            yield
+        finally:
+            os.close(descriptor)
+
+    async def _lock(self, url: str) -> int:
+        """Raises `Busy`, `Unusable` or `OSError`."""
         path = f"{self._path}.{sha256(url.encode()).hexdigest()[:16]}.lock"
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._limits.login_lock_seconds
-        try:
-            private.make_folder(path)
-            while (descriptor := private.lock(path)) is None:
-                if loop.time() >= deadline:
-                    raise Busy("another process has been renewing this login for too long")
-                await asyncio.sleep(self._limits.login_poll_seconds)
-        except (OSError, Unusable) as error:
-            private.warn_once("logins are renewed without regard to other processes", path, private.reason(error))
-            return None
+        private.make_folder(path)
+        while (descriptor := private.lock(path)) is None:
+            if loop.time() >= deadline:
+                raise Busy("another process has been renewing this login for too long")
+            await asyncio.sleep(self._limits.login_poll_seconds)
         return descriptor
 
     def _noticed(self, url: str, login: Login | None) -> None:

@@ -7,6 +7,7 @@ are no server's: link-local ones, among them the clouds' metadata services, mult
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import Awaitable, Callable, Iterable
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -73,7 +74,7 @@ class Dial(httpcore2.AsyncNetworkBackend):
     def __init__(self, host: str, *, stays_here: bool = False, resolve: Resolve = resolve) -> None:
         """`host` is the server's own: it may be any address, if it is written as one.
 
-        With `stays_here` it must be an address of this machine: what is sent is readable on the way.
+        With `stays_here` a name of this machine must be an address of it: what is sent is readable on the way.
         """
         self._host = host.lower()
         self._stays_here = stays_here
@@ -91,7 +92,7 @@ class Dial(httpcore2.AsyncNetworkBackend):
         try:
             async with asyncio.timeout(timeout):
                 addresses = await self._addresses(host, port)
-                return await self._first(addresses, port, local_address, socket_options)
+                return await self._first(addresses, port, timeout, local_address, socket_options)
         except TimeoutError:
             raise httpcore2.ConnectTimeout from None
 
@@ -116,7 +117,7 @@ class Dial(httpcore2.AsyncNetworkBackend):
             found = await self._found(host, port)
         named = is_own and literal(host) is not None
         allowed = [one for one in found if (address := literal(one)) and (named or not is_forbidden(address))]
-        if is_own and self._stays_here:
+        if self._stays_here and is_loopback(host):
             allowed = [one for one in allowed if is_loopback(one)]
         if not allowed:
             raise DownstreamUnavailable(
@@ -140,15 +141,16 @@ class Dial(httpcore2.AsyncNetworkBackend):
         self,
         addresses: list[str],
         port: int,
+        seconds: float | None,
         local_address: str | None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None,
     ) -> httpcore2.AsyncNetworkStream:
-        """A connection to the first address that takes one."""
+        """A connection to the first address that takes one; each has its share of the time."""
+        share = seconds / len(addresses) if seconds is not None else None
         for address in addresses[:-1]:
-            try:
-                return await self._sockets.connect_tcp(address, port, None, local_address, socket_options)
-            except httpcore2.ConnectError:
-                continue
+            with contextlib.suppress(httpcore2.ConnectError, TimeoutError):
+                async with asyncio.timeout(share):
+                    return await self._sockets.connect_tcp(address, port, None, local_address, socket_options)
         return await self._sockets.connect_tcp(addresses[-1], port, None, local_address, socket_options)
 
 

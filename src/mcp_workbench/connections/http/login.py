@@ -19,7 +19,8 @@ import httpx2
 
 from mcp_workbench import observe
 from mcp_workbench.config.model import Endpoint, ServerConfig
-from mcp_workbench.connections.http.authority import Authority, is_same_origin, server_url
+from mcp_workbench.connections.http.authority import Authority, filed_as, server_url
+from mcp_workbench.connections.http.client import Auth, is_same_origin
 from mcp_workbench.connections.http.credentials import Busy, Credentials, Login, Unusable, open_credentials
 from mcp_workbench.connections.http.dial import is_loopback
 from mcp_workbench.errors import DownstreamUnavailable, LoginFailed, NeedsLogin, login_command
@@ -29,9 +30,10 @@ from mcp_workbench.wire.tasks import heard
 _UNAUTHORIZED: Final = 401
 _FORBIDDEN: Final = 403
 _SCOPE: Final = r'\bscope="([^"]{1,200})"'
+_SCOPE_TOKENS: Final = r"[\x21\x23-\x5b\x5d-\x7e ]+"
 
 
-def auth_for(server: ServerConfig, limits: Limits) -> httpx2.Auth | None:
+def auth_for(server: ServerConfig, limits: Limits) -> StoredLogin | None:
     """What logs us in at a server.
 
     None where its configuration brings credentials, or where a token could be read on the way.
@@ -58,12 +60,12 @@ async def load_oauth() -> None:
     await asyncio.to_thread(import_module, "mcp_workbench.connections.http.oauth")
 
 
-class StoredLogin(httpx2.Auth):
+class StoredLogin(Auth):
     """Adds the token of a stored login to what is sent to one server."""
 
     def __init__(self, server: ServerConfig, endpoint: Endpoint, credentials: Credentials, limits: Limits) -> None:
         self._server = server
-        self._client_id = endpoint.oauth.client_id
+        self._client = endpoint.oauth
         self._url = server_url(endpoint)
         self._credentials = credentials
         self._limits = limits
@@ -72,6 +74,10 @@ class StoredLogin(httpx2.Auth):
 
     def __repr__(self) -> str:
         return "StoredLogin(...)"
+
+    async def finished(self) -> None:
+        """Until a renewal under way is stored: the server may count its use, and would not renew it again."""
+        await self._renewals.finished()
 
     def sync_auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response]:
         raise RuntimeError("a login is looked up by an asynchronous client only")
@@ -87,7 +93,7 @@ class StoredLogin(httpx2.Auth):
             _sign(request, login)
         response = yield request
         if response.status_code == _FORBIDDEN:
-            self._check_scope(response)
+            await self._check_scope(response, login)
         if response.status_code != _UNAUTHORIZED:
             return
         if login is None:
@@ -102,8 +108,8 @@ class StoredLogin(httpx2.Auth):
 
     async def _login(self) -> Login | None:
         """The login, renewed if it is about to end."""
-        login = await self._credentials.find(str(self._url))
-        if login is None or (self._client_id and login.client_id != self._client_id):
+        login = await self._credentials.find(filed_as(str(self._url), self._client))
+        if login is None:
             return None
         is_due = login.refresh_token and login.renew_at is not None and time.time() >= login.renew_at
         if is_due and time.monotonic() >= self._pauses_until:
@@ -115,13 +121,33 @@ class StoredLogin(httpx2.Auth):
                 observe.debug("a login could not be renewed in time", server=self._server.name, reason=str(fault))
         return login
 
-    def _check_scope(self, response: httpx2.Response) -> None:
-        """A login that may do too little is one that is missing."""
+    async def _check_scope(self, response: httpx2.Response, login: Login | None) -> None:
+        """A login that may do too little is one that is missing; the next one is asked for more."""
         challenge = response.headers.get("www-authenticate", "")
-        if "insufficient_scope" in challenge:
-            named = re.search(_SCOPE, challenge)
-            scopes = f" ({observe.foreign(named[1])})" if named else ""
-            raise self._needed(f"the server needs a login that may do more{scopes}; see oauth.scopes")
+        if "insufficient_scope" not in challenge:
+            return
+        named = re.search(_SCOPE, challenge)
+        scopes = named[1] if named else ""
+        is_noted = login is not None and not self._client.scopes and await self._noted(login, scopes)
+        shown = f" ({observe.foreign(scopes)})" if scopes else ""
+        where = "" if is_noted else "; see oauth.scopes"
+        raise self._needed(f"the server needs a login that may do more{shown}{where}")
+
+    async def _noted(self, login: Login, scopes: str) -> bool:
+        """Keep what a login lacks, for `auth`; whether that was done."""
+        if not re.fullmatch(_SCOPE_TOKENS, scopes):
+            return False
+        wanted = " ".join(dict.fromkeys(f"{login.wanted} {scopes}".split()))
+        if wanted == login.wanted:
+            return True
+        if len(wanted) > self._limits.login_scopes_length:
+            return False
+        try:
+            await self._credentials.lacks(login, wanted)
+        except Unusable as error:
+            observe.debug("what a login lacks was not kept", server=self._server.name, reason=str(error))
+            return False
+        return True
 
     def _needed(self, why: str = "the server needs a login") -> NeedsLogin:
         return NeedsLogin(self._server.toolbox, self._server.name, why)
@@ -136,6 +162,11 @@ class Renewals:
         self._credentials = credentials
         self._limits = limits
         self._tasks: dict[str, asyncio.Task[Login]] = {}
+
+    async def finished(self) -> None:
+        """Until none is under way."""
+        if self._tasks:
+            await asyncio.wait(self._tasks.values())
 
     async def renewed(self, stale: Login) -> Login:
         """Another login than `stale`. A caller who gives up leaves it to the others: the server counts its use."""

@@ -109,14 +109,16 @@ def _value(arguments: Any, path: Path) -> Any:
 def mirrored(schema: Any) -> dict[Path, str] | None:
     """The parameters that are headers, and their names there; None where an annotation is wrong."""
     found: dict[Path, str] = {}
+    taken: set[str] = set()
     for path, part in _positions(schema):
         if MARK not in part:
             continue
         name = part[MARK]
         if not path or part.get("type") not in _TYPES or not isinstance(name, str):
             return None
-        if not re.fullmatch(_HEADER_NAME, name) or name.lower() in (other.lower() for other in found.values()):
+        if not re.fullmatch(_HEADER_NAME, name) or name.lower() in taken:
             return None
+        taken.add(name.lower())
         found[path] = name
     return found
 

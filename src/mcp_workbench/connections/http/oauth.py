@@ -10,15 +10,24 @@ own words.
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 import msgspec
-from mcp.client.auth import OAuthClientProvider, OAuthFlowError
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError, OAuthRegistrationError, OAuthTokenError
+from mcp.client.auth.utils import (
+    build_protected_resource_metadata_discovery_urls,
+    create_oauth_metadata_request,
+    extract_scope_from_www_auth,
+    handle_protected_resource_response,
+    union_scopes,
+)
 from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
@@ -27,11 +36,12 @@ from mcp.shared.auth import (
     OAuthToken,
     ProtectedResourceMetadata,
 )
+from mcp.shared.auth_utils import check_resource_allowed, resource_url_from_server_url
 from pydantic import AnyHttpUrl, AnyUrl
 
 from mcp_workbench import observe
 from mcp_workbench.config.model import OAuthClient
-from mcp_workbench.connections.http.authority import Authority, check_address, shown_origin
+from mcp_workbench.connections.http.authority import Authority, check_address, filed_as, shown_origin
 from mcp_workbench.connections.http.stores import Login
 from mcp_workbench.errors import LoginFailed
 from mcp_workbench.limits import Limits
@@ -42,8 +52,11 @@ logging.getLogger("mcp.client.auth.oauth2").disabled = True
 
 CLIENT_NAME = "MCP Workbench"
 UNAUTHORIZED = (401, 403)
+_SUCCESS = range(200, 300)
 REFUSALS = ("invalid_grant", "invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_target")
 """Errors of RFC 6749 and 8707 with which a token endpoint says no for good."""
+_SENDABLE = r"[\x21-\x7e]+"
+"""What a token may consist of."""
 
 
 class _Probe(NamedTuple):
@@ -100,7 +113,10 @@ class _Held:
         return self.tokens
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
+        """Raises `LoginFailed` for a token that can't be sent."""
         observe.log.redact.hide(filter(None, (tokens.access_token, tokens.refresh_token)))
+        if not re.fullmatch(_SENDABLE, tokens.access_token):
+            raise LoginFailed("the authorization server gave a token that is none")
         self.tokens = tokens
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
@@ -157,15 +173,23 @@ class _Provider(OAuthClientProvider):
 
 
 async def log_in(
-    authority: Authority, client: OAuthClient, redirect_uri: str, ask: Ask, limits: Limits
+    authority: Authority,
+    client: OAuthClient,
+    redirect_uri: str,
+    ask: Ask,
+    limits: Limits,
+    *,
+    before: Login | None = None,
 ) -> Login | None:
-    """Log a person in; None where the server wants no login. Raises `LoginFailed`."""
+    """Log a person in; None where the server wants no login. `before` is the login so far. Raises `LoginFailed`."""
     state = ""
 
     async def redirect(address: str) -> None:
         nonlocal state
         check_address(httpx2.URL(address), authority.server)
-        state = parse_qs(urlsplit(address).query)["state"][0]
+        state = parse_qs(urlsplit(address).query).get("state", [""])[-1]
+        if not state:
+            raise LoginFailed("the authorization server's page has an address that no login can be told by")
         returned.append(await ask(address, state))
 
     async def callback() -> AuthorizationCodeResult:
@@ -176,18 +200,50 @@ async def log_in(
     held = _Held(_configured(client, redirect_uri))
     metadata = OAuthClientMetadata(redirect_uris=[AnyUrl(redirect_uri)], client_name=CLIENT_NAME)
     provider = _Provider(url, metadata, held, redirect, callback)
-    status = 0
-    for probe in PROBES:
-        status = await _driven(provider, authority, client.scopes, probe.request(authority.server))
-        if held.tokens is not None or status in UNAUTHORIZED:
-            break
+    status = await _probed(provider, authority, held, _Scopes(client.scopes, before))
     if held.tokens is None:
         if status in UNAUTHORIZED:
             raise LoginFailed(f"the server refuses us without offering a login (HTTP {status})")
         return None
     if status in UNAUTHORIZED:
         raise LoginFailed(f"the server refuses the login that it asked for (HTTP {status})")
-    return provider.login(url, held.tokens, limits)
+    return provider.login(filed_as(url, client), held.tokens, limits)
+
+
+async def _probed(provider: _Provider, authority: Authority, held: _Held, scopes: _Scopes) -> int:
+    """Have the server ask for a login, if it wants one; its last status."""
+    statuses: list[int] = []
+    for request in (requests := _requests(authority)):
+        statuses.append(status := await _driven(provider, authority, scopes, request))
+        if held.tokens is not None or status in UNAUTHORIZED:
+            return status
+    if await _offers_logins(authority):  # it may want one for its tools alone
+        return await _driven(provider, authority, scopes, requests[-1], is_refused=True)
+    if not any(status in _SUCCESS for status in statuses):
+        raise LoginFailed(
+            f"it can't be told whether the server wants a login: it refuses to be asked (HTTP {statuses[-1]})",
+            hint="Check its url.",
+        )
+    return statuses[-1]
+
+
+def _requests(authority: Authority) -> list[httpx2.Request]:
+    """What a server answers with a challenge, if it wants a login."""
+    if authority.is_old:
+        return [httpx2.Request("GET", authority.server, headers={"accept": "text/event-stream"})]
+    return [probe.request(authority.server) for probe in PROBES]
+
+
+async def _offers_logins(authority: Authority) -> bool:
+    """Whether a server that answers without a login says where one is made."""
+    url = str(authority.server)
+    for place in build_protected_resource_metadata_discovery_urls(None, url):
+        with _sense(authority.server):
+            found = await handle_protected_resource_response(await authority.send(create_oauth_metadata_request(place)))
+            if found is not None:
+                asked = resource_url_from_server_url(url)
+                return check_resource_allowed(requested_resource=asked, configured_resource=str(found.resource))
+    return False
 
 
 def _configured(client: OAuthClient, redirect_uri: str) -> OAuthClientInformationFull | None:
@@ -201,35 +257,67 @@ def _configured(client: OAuthClient, redirect_uri: str) -> OAuthClientInformatio
     )
 
 
-async def _driven(provider: _Provider, authority: Authority, scopes: tuple[str, ...], request: httpx2.Request) -> int:
-    """Have the SDK do what a request needs; the status with which the server answers that in the end."""
+async def _driven(
+    provider: _Provider, authority: Authority, scopes: _Scopes, request: httpx2.Request, *, is_refused: bool = False
+) -> int:
+    """Have the SDK do what a request needs; the status with which the server answers that in the end.
+
+    With `is_refused` it is as if the server had asked for a login.
+    """
     flow = provider.async_auth_flow(request)
-    outgoing, status = request, 0
+    status = 0
     try:
         outgoing = await anext(flow)
         while True:
-            response = await authority.send(outgoing, with_body=outgoing is not request)
+            if is_refused:
+                response, is_refused = httpx2.Response(UNAUTHORIZED[0], request=request), False
+            else:
+                send = authority.ask_server if outgoing is request else authority.send
+                response = await send(outgoing)
             if outgoing is request:
                 status = response.status_code
-                _with_scopes(response, scopes)
+                scopes.put_into(response)
                 await _leave(authority, request, response)
             _raise_refusal(outgoing, response)
-            outgoing = await flow.asend(response)
+            with _sense(outgoing.url, response.status_code):
+                outgoing = await flow.asend(response)
     except StopAsyncIteration:
         return status
-    except (OAuthFlowError, httpx2.InvalidURL, ValueError) as error:  # whatever the SDK can't make sense of
-        what = observe.foreign(str(error)) if isinstance(error, OAuthFlowError) else type(error).__name__
-        raise LoginFailed(f"the login did not come about: {what}") from None
     finally:
         await flow.aclose()
 
 
-def _with_scopes(response: httpx2.Response, scopes: tuple[str, ...]) -> None:
-    """Configured scopes stand in for those that the server asks for."""
-    if scopes and response.status_code in UNAUTHORIZED:
-        asked = response.headers.get("www-authenticate", "Bearer")
-        response.headers["www-authenticate"] = asked.replace(" scope=", " was=").replace(",scope=", ",was=")
-        response.headers["www-authenticate"] += f', scope="{" ".join(scopes)}"'
+@contextlib.contextmanager
+def _sense(url: httpx2.URL, status: int = 0) -> Generator[None]:
+    """What the SDK can't make sense of is `LoginFailed`: what it says of tokens and clients may repeat them."""
+    try:
+        yield
+    except (LoginFailed, StopAsyncIteration):
+        raise
+    except OAuthRegistrationError:
+        raise LoginFailed(f"{shown_origin(url)} did not register a client that is of use (HTTP {status})") from None
+    except OAuthTokenError:
+        raise LoginFailed(f"{shown_origin(url)} gave no token that is of use (HTTP {status})") from None
+    except OAuthFlowError as error:
+        raise LoginFailed(f"the login did not come about: {observe.foreign(str(error))}") from None
+    except Exception as error:  # noqa: BLE001 -- what comes from there can be anything, and the SDK may fail in any way
+        raise LoginFailed(f"the login did not come about: {type(error).__name__}") from None
+
+
+class _Scopes:
+    """What a login is asked for, where that is not left to the server."""
+
+    def __init__(self, configured: tuple[str, ...], before: Login | None) -> None:
+        self._configured = " ".join(configured)
+        self._more = union_scopes(before.scope, before.wanted) if before is not None and before.wanted else None
+
+    def put_into(self, response: httpx2.Response) -> None:
+        """Have a refusal ask for them: configured ones alone, or those of the login so far and what it lacked."""
+        if response.status_code not in UNAUTHORIZED or not (self._configured or self._more):
+            return
+        scope = self._configured or union_scopes(self._more, extract_scope_from_www_auth(response))
+        said = response.headers.get("www-authenticate", "")
+        response.headers["www-authenticate"] = f'Bearer scope="{scope}", {said}'  # the first one counts
 
 
 async def _leave(authority: Authority, request: httpx2.Request, response: httpx2.Response) -> None:
@@ -255,7 +343,7 @@ def _problem(response: httpx2.Response) -> str:
     try:
         members: Any = msgspec.json.decode(response.content)
         told = [members[name] for name in ("error", "error_description") if members.get(name)]
-    except (msgspec.DecodeError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         return ""
     return observe.foreign(": ".join(map(str, told)))
 
@@ -269,9 +357,11 @@ async def renewed(authority: Authority, login: Login, limits: Limits) -> Login:
     response = await authority.send(await provider.refresh_request())
     if not response.is_success and _problem(response).partition(": ")[0] in REFUSALS:
         raise Refused
-    tokens = await provider.refreshed(response) if response.is_success else None
+    url = httpx2.URL(login.token_endpoint)
+    with _sense(url, response.status_code):
+        tokens = await provider.refreshed(response) if response.is_success else None
     if tokens is None:
-        where = shown_origin(httpx2.URL(login.token_endpoint))
+        where = shown_origin(url)
         raise LoginFailed(f"{where} did not renew the login (HTTP {response.status_code})")
     return msgspec.structs.replace(
         login,
@@ -321,7 +411,7 @@ def _provider(login: Login) -> _Provider:
 
 def _renew_at(tokens: OAuthToken, limits: Limits) -> float | None:
     """The time of day at which it is soon too old."""
-    if tokens.expires_in is None:
+    if tokens.expires_in is None or tokens.expires_in <= 0:  # some servers mean that it has no end
         return None
     return (
         time.time()

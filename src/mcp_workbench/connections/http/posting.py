@@ -37,6 +37,7 @@ from mcp_workbench.connections.inbox import violation
 from mcp_workbench.errors import DownstreamUnavailable, Fault, ProtocolViolation, ServerRefused
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire import eras, jsonrpc
+from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import Id, Unreadable
 
 HEADER_MISMATCH: Final = -32020
@@ -103,6 +104,7 @@ class Posting(Outbox):
         kind = kind_of(response)
         if kind == EVENTS:
             await self._follow(post, response, tail)
+            self._adjourned(post, tail)
             if self.peer.is_waiting(post.id) and (post.version is not None or not tail.last_id):
                 raise DownstreamUnavailable("its stream ended without an answer", kind="truncated")
         elif kind == JSON:
@@ -112,6 +114,11 @@ class Posting(Outbox):
                 raise _unanswered(body)
         else:
             raise not_mcp(kind)
+
+    def _adjourned(self, post: Post, tail: Tail) -> None:
+        """A stream has ended. Where its answer is to be asked for, the client that waits for it may do the same."""
+        if tail.last_id and post.version is None and isinstance(owner := self.peer.owner_of(post.id), Exchange):
+            owner.adjourn()
 
     async def _follow(self, post: Post, response: httpx2.Response, tail: Tail) -> None:
         """Hand over the events of a stream until the answer; the end of it is waited for a moment."""
@@ -129,21 +136,26 @@ class Posting(Outbox):
 
     async def _resume(self, post: Post, tail: Tail) -> None:
         """Ask for the rest of a stream until it brings the answer. Raises the `Fault` if it does not."""
-        failures = 0
+        failures, least = 0, self._limits.resume_least_seconds
         while self.peer.is_waiting(post.id):
-            await asyncio.sleep(tail.pause)
+            await asyncio.sleep(max(tail.pause, least))
+            known = tail.last_id
             try:
                 asked = self._session.headers() | tail.headers()
                 async with self._client.exchange("GET", asked) as response:
                     if not response.is_success or kind_of(response) != EVENTS:
                         raise await self._refusal(response, post.method, post.id, named=True)
                     await self._follow(post, response, tail)
+                    self._adjourned(post, tail)
                 failures = 0
             except DownstreamUnavailable as fault:
                 failures += 1
                 if fault.kind not in BREAKS or failures > self._limits.resumes:
                     fault.was_sent = True
                     raise
+            # A server may have a long answer asked for often, but not for nothing and without a pause.
+            fruitless = tail.last_id == known
+            least = min(least * 2, self._limits.resume_most_seconds) if fruitless else self._limits.resume_least_seconds
 
     async def _take(self, post: Post, message: bytes) -> None:
         """Hand one message to the peer."""

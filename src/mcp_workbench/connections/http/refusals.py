@@ -96,7 +96,7 @@ def retry_after(said: str | None, limits: Limits) -> float | None:
         return min(float(said), limits.retry_after_most_seconds)
     try:
         moment = parsedate_to_datetime(said)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)

@@ -10,6 +10,7 @@ import contextlib
 
 import httpx2
 
+from mcp_workbench import observe
 from mcp_workbench.connections.http.bodies import EVENTS, JSON, events_in, kind_of, one_line
 from mcp_workbench.connections.http.channel import RemoteChannel
 from mcp_workbench.connections.http.client import Client, is_within
@@ -57,16 +58,23 @@ class SseChannel(RemoteChannel):
     async def _run(self) -> None:
         """Follow the stream to its end, which ends the channel. Raises nothing."""
         try:
-            async with self._client.exchange("GET", {"accept": EVENTS}) as response:
-                if not response.is_success:
-                    raise by_status(response, "initialize", self._limits)
-                if kind_of(response) != EVENTS:
-                    raise not_mcp(kind_of(response))
-                await self._follow(response)
+            await self._once()
             fault: Fault = DownstreamUnavailable("its stream ended", kind="reset", hint="The next call opens it again.")
         except Fault as problem:
             fault = problem
+        except Exception as error:  # noqa: BLE001 -- a defect of ours must not leave every call waiting
+            observe.error("a stream failed inside the workbench", server=self._label, error=repr(error))
+            fault = DownstreamUnavailable("the workbench could not read its stream", kind="internal")
         self.end(fault)
+
+    async def _once(self) -> None:
+        """The stream to its end. Raises the `Fault` that breaks it."""
+        async with self._client.exchange("GET", {"accept": EVENTS}) as response:
+            if not response.is_success:
+                raise by_status(response, "initialize", self._limits)
+            if kind_of(response) != EVENTS:
+                raise not_mcp(kind_of(response))
+            await self._follow(response)
 
     async def _follow(self, response: httpx2.Response) -> None:
         async with contextlib.aclosing(events_in(response, self._limits)) as events:

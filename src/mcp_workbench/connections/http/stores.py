@@ -44,6 +44,8 @@ class Login(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     access_token: str
     refresh_token: str = ""
     scope: str = ""
+    wanted: str = ""
+    """What it was too little for, by the server's own words: asked for at the next login."""
     renew_at: float | None = None
     """The time of day from which on it is renewed before it is used."""
 
@@ -115,8 +117,11 @@ class FileStore:
             private.warn_once("others could read the stored logins, and no longer can", self._path, "file mode")
         if seen != self._seen or seen is None:
             self._logins, self._seen = {}, None
+            if status is None:
+                return
+            private.check_folder(self._path)
             try:
-                self._logins = self._read() if status else {}
+                self._logins = self._read()
             except _Damaged:
                 raise Unusable("it is damaged") from None
             self._seen = seen
@@ -137,6 +142,7 @@ class FileStore:
         with _told():
             private.make_folder(self._path)
             with self._alone():
+                private.sweep(self._path)
                 new = change(self._current())
                 private.replace(self._path, msgspec.json.encode(_File(VERSION, list(new.values()))))
 

@@ -82,6 +82,8 @@ class Listening:
                 self._tail = Tail(self._limits)  # asking for the rest would bring the same again
             except Fault as fault:
                 observe.debug("a server's stream broke off", server=self._label, reason=str(fault))
+            except Exception as error:  # noqa: BLE001 -- a defect of ours must not end it unnoticed
+                observe.error("a stream failed inside the workbench", server=self._label, error=repr(error))
             await asyncio.sleep(max(self._pause, self._tail.pause))
             self._pause = min(self._pause * 2, self._limits.resume_most_seconds)
 
