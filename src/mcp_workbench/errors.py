@@ -208,9 +208,9 @@ class ListenFailed(WorkbenchError):
 
     code = "listen_failed"
 
-    def __init__(self, address: str, reason: str) -> None:
-        hint = "Stop what uses that port, or choose another one: --http HOST:PORT."
-        super().__init__(f"Can't listen on {address}: {reason}", hint=hint)
+    def __init__(self, address: str, reason: str, *, hint: str = "") -> None:
+        usual = "Stop what uses that port, or choose another one: --http HOST:PORT."
+        super().__init__(f"Can't listen on {address}: {reason}", hint=hint or usual)
 
 
 class Fault(WorkbenchError):

@@ -234,7 +234,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     http_port: int = 8300
     """Where `serve --http` listens unless it is told otherwise: free on most machines, and no other MCP program's."""
     http_connections: int = 512
-    """Connections of clients at once: half of the files that a process may have open on most systems."""
+    """Connections of clients at once: more than hosts of one machine need, and fewer where few files may be open."""
+    http_files: int = 4096
+    """Files that the process may have open then, if the system lets it. A fourth of what it lets is for connections,
+    as many again for those that are being refused, and half for servers."""
+    http_read_bytes: int = 16 * 1024
+    """Read from a connection in one turn: its chunks may have a byte each, and thousands of them take long."""
     http_head_bytes: int = 64 * 1024
     """The head of a request: browsers and servers agree on less."""
     http_head_seconds: float = 10.0
@@ -244,8 +249,6 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     http_whole_bytes: int = 64 * 1024
     """A longer body is shown to the SDK without its large parts: it makes objects of all, which takes 16 ms for this
     much and a second for the largest."""
-    http_shown_arguments: int = 1000
-    """Arguments of such a call that are compared with headers."""
     http_body_seconds: float = 30.0
     """How long it may take: the largest on a slow line."""
     http_write_seconds: float = 30.0
@@ -258,8 +261,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Handshake sessions at once, of all clients: each may have servers of its own."""
     http_owner_sessions: int = 64
     """The same with one token, so that one client can't take all of them."""
+    http_left_seconds: float = 60.0
+    """Idle for so long, a session makes room for a new one with its token where there is none: many clients leave
+    theirs behind. One that comes back begins anew, as the protocol has it."""
     http_idle_seconds: float = 1800.0
-    """How long a session without a request is kept, as by the official SDK; then its servers end."""
+    """How long a session without a request is kept, as by the official SDK, and what modern requests share; then its
+    servers end."""
     http_session_bytes: int = 24
     """Random bytes in the id of a session: nobody guesses it."""
     http_events: int = 1024
@@ -268,8 +275,21 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The same in bytes; one that is larger is kept alone."""
     http_held: int = 64
     """Messages that belong to no request, while a client has no stream open for them: the last of them are kept."""
+    http_notice_bytes: int = 512 * 1024
+    """Notifications that wait on the stream of one modern request while its client reads slowly: thousands of them.
+    All connections together can hold a quarter of a gigabyte so."""
     http_retry_ms: int = 1000
     """How long a client should wait before it asks for a broken stream again."""
+    http_usual_bytes: int = 256
+    """`Accept` and `Content-Type` of a handshake request, where it is remembered that they will do: clients send 60."""
+    http_usual_kept: int = 64
+    """How many such pairs are remembered: each client has one."""
+    http_prime_seconds: float = 0.1
+    """How long the head of a handshake answer waits for the answer itself, so that both leave in one piece; a call
+    that takes longer is told first how a broken stream is resumed."""
+    http_ping_seconds: float = 15.0
+    """After so much silence a stream gets a comment, as by the official SDK: proxies close what is silent for 30 to
+    60 s."""
     http_listen_poll_seconds: float = 0.01
     """How often it is looked whether a stream that a client asked for is open: it takes one turn of the event loop."""
     token_bytes: int = 32
@@ -286,6 +306,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Redirects within a server's own origin that are followed: one for a slash, one for a version."""
     refusal_bytes: int = 64 * 1024
     """How much of the body of a refusal is read in search of a JSON-RPC error."""
+    cookie_bytes: int = 8192
+    """Cookies of one remote server; most servers refuse longer headers."""
+    body_piece_bytes: int = 64 * 1024
+    """How much of a packed body is unpacked at once: what a socket gives, and a few milliseconds of reading."""
+    events_in_turn: int = 100
+    """Events of a stream that are read before others have a turn."""
     retry_after_most_seconds: float = 3600.0
     """The longest `Retry-After` that is passed on: nobody plans further, and a clock may be wrong."""
     idle_connections: int = 8
@@ -300,10 +326,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """After the answer on a stream, how long its end is waited for, so that the connection can be used again."""
     resume_seconds: float = 1.0
     """How long after its end a stream is asked for again, where the server does not say."""
+    resume_least_seconds: float = 0.05
+    """The shortest such pause for an answer, whatever the server says; it doubles while nothing new comes of it."""
     resume_most_seconds: float = 60.0
     """The longest such pause, whatever the server says, and what it doubles up to."""
     resumes: int = 3
-    """How often an answer's stream is asked for again without anything new coming of it."""
+    """How often an answer's stream is asked for again after it broke, without one in between that did not."""
     goodbye_seconds: float = 2.0
     """How long the end of a session may take; the server ends it by itself later."""
     event_id_length: int = 4096
@@ -394,6 +422,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """One log line: what a pipe takes at once."""
     log_value_length: int = 500
     """Characters of one value in a log line."""
+    log_repeat_seconds: float = 1.0
+    """How long the same unexpected failure is not told again: a system without files to open has thousands a second."""
 
     # -- what a host reads at the start
     toolboxes_listed_whole: int = 6
@@ -559,6 +589,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How often it looks whether that is done."""
     login_store_bytes: int = 4 * 1024 * 1024
     """The file of logins: thousands of them."""
+    login_scopes_length: int = 1000
+    """Characters of the scopes that a server has asked for more of, one refusal after the other."""
     login_tokens_hidden: int = 20
     """Earlier tokens of a server that are still kept out of logs; those before them ended long ago."""
     login_request_bytes: int = 64 * 1024

@@ -145,9 +145,19 @@ def carriers() -> list[Carrier]:
 def functions(folder: Path) -> Iterator[tuple[Path, ast.FunctionDef | ast.AsyncFunctionDef]]:
     """Every test below a folder, read from the syntax trees."""
     for path in sorted(folder.rglob("test_*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
-                yield path, node
+        yield from ((path, test) for test in tests_of(path))
+
+
+@cache
+def tests_of(path: Path) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Those of a file, and of the classes in it: what stands in a function is no test."""
+    found: list[ast.FunctionDef | ast.AsyncFunctionDef] = []
+    places: list[ast.Module | ast.ClassDef] = [ast.parse(path.read_text(encoding="utf-8"))]
+    for place in places:
+        places += [node for node in place.body if isinstance(node, ast.ClassDef)]
+        named = [node for node in place.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+        found += [node for node in named if node.name.startswith("test_")]
+    return found
 
 
 def rows_of(decorator: ast.expr) -> list[str]:

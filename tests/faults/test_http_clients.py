@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+import resource
+import time
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,7 @@ from tests.serve.http.serving import (
     use,
 )
 from tests.support.configs import read_log, rogue, starts, write_config
+from tests.support.procs import wait_until
 
 BODY_BYTES = 64 * 1024
 SMALL = Limits(http_head_seconds=0.5, http_body_seconds=0.5, http_body_bytes=BODY_BYTES, http_connections=8)
@@ -213,17 +216,42 @@ async def test_beyond_the_most_connections_others_are_refused_and_those_there_ar
             assert (await other.get("/healthz")).status_code == 200
 
 
+THOUSAND = 1000
+
+
+@pytest.fixture
+def many_files() -> Iterator[None]:
+    """Enough for both ends of all connections, which are in this process."""
+    before, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 3 * THOUSAND
+    if before < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted if most < 0 else min(wanted, most), most))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before, most))
+
+
 @pytest.mark.row("E11")
+@pytest.mark.usefixtures("many_files")
 async def test_a_thousand_connections_that_say_nothing_keep_nobody_from_being_served(tmp_path: Path):
-    async with small(tmp_path, Limits(http_head_seconds=1.0)) as running, running.client() as http:
+    limits = Limits(http_head_seconds=3.0, http_ending_seconds=0.2)
+    async with small(tmp_path, limits) as running, running.client() as http:
         client = await Handshake.begin(http)
-        many = await asyncio.gather(
-            *(asyncio.open_connection("127.0.0.1", running.port) for _ in range(400)), return_exceptions=True
-        )
+        began = time.monotonic()
+        many = [await asyncio.open_connection("127.0.0.1", running.port) for _ in range(THOUSAND)]
+        at_once = time.monotonic() - began < limits.http_head_seconds
+        began = time.monotonic()
         assert "result" in await client.request("tools/list")
-        for one in many:
-            if not isinstance(one, BaseException):
-                one[1].close()
+        assert time.monotonic() - began < 1
+        async with asyncio.timeout(20):
+            answers = await asyncio.gather(*(reader.read(-1) for reader, _ in many))
+        refused = [answer for answer in answers if answer.startswith(b"HTTP/1.1 503 ")]
+        late = [answer for answer in answers if answer.startswith(b"HTTP/1.1 408 ")]
+        assert len(refused) + len(late) == THOUSAND
+        assert len(late) <= limits.http_connections or not at_once
+        await wait_until(lambda: len(running.connections) == 1, what="the end of the others")
+        assert "result" in await client.request("tools/list")
+        for _, writer in many:
+            writer.close()
 
 
 NO_HTTP = {

@@ -127,53 +127,53 @@ def test_a_closed_input_is_no_crash(config: Path):
 # -- what is no request
 
 
-@pytest.mark.parametrize(
-    ("bad", "code"),
-    [
-        (b"{", -32700),
-        (b"hello", -32700),
-        (b"\xff\xfe", -32700),
-        (b"[]", -32600),
-        (line(1, "tools/list").strip().join((b"[", b"]")), -32600),
-        (b'{"jsonrpc":"2.0","id":1.5,"method":"x"}', -32600),
-        (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', -32600),
-        (b'{"jsonrpc":"2.0","method":"x","params":' + b"[" * 100_000 + b"]" * 100_000 + b',"id":1}', None),
-    ],
-)
-def test_what_cannot_be_read_is_refused_and_the_next_request_is_answered(config: Path, bad: bytes, code: int | None):
-    done = served(config, bad + b"\n" + HELLO + line(9, "ping"))
-    by_id = answers(done.stdout)
-    assert by_id[None]["error"]["code"] == (code or by_id[None]["error"]["code"])
-    assert set(by_id) == {None, 0, 9}
+DEEP = b"[" * 100_000 + b"]" * 100_000
+UNREADABLE: list[tuple[bytes, int | None]] = [
+    (b"{", -32700),
+    (b"hello", -32700),
+    (b"\xff\xfe", -32700),
+    (b"[]", -32600),
+    (line(1, "tools/list").strip().join((b"[", b"]")), -32600),
+    (b'{"jsonrpc":"2.0","id":1.5,"method":"x"}', -32600),
+    (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', -32600),
+    (b'{"jsonrpc":"2.0","method":"x","params":' + DEEP + b',"id":1}', None),
+]
+"""Lines that are no request, each with the code of its refusal."""
 
 
-def test_a_request_with_a_wrong_version_is_refused_under_its_id(config: Path):
-    by_id = answers(served(config, b'{"jsonrpc":"1.0","id":1,"method":"x"}\n' + HELLO).stdout)
-    assert by_id[1]["error"]["code"] == -32600
-    assert set(by_id) == {0, 1}
+def refused(config: Path, bad: list[bytes]) -> list[Any]:
+    """The one refusal of each of these lines, after which a request is answered, and at last the handshake."""
+    pings = [f"ping {number}" for number in range(len(bad))]
+    sent = b"".join(one + b"\n" + line(ping, "ping") for one, ping in zip(bad, pings, strict=True)) + HELLO
+    messages = [json.loads(one) for one in served(config, sent).stdout.splitlines()]
+    assert [message["id"] for message in messages if "result" in message] == [*pings, 0]
+    refusals = [message for message in messages if "error" in message]
+    assert len(refusals) == len(bad)
+    return refusals
 
 
-def test_a_request_that_is_too_deep_is_refused_under_its_id_where_that_stands_first(config: Path):
-    deep = b'{"jsonrpc":"2.0","id":"a","method":"x","params":' + b"[" * 100_000 + b"]" * 100_000 + b"}\n"
-    by_id = answers(served(config, deep + HELLO + line(9, "ping")).stdout)
-    assert "error" in by_id["a"]
-    assert set(by_id) == {"a", 0, 9}
+def test_what_cannot_be_read_is_refused_and_the_next_request_is_answered(config: Path):
+    for (bad, code), refusal in zip(UNREADABLE, refused(config, [bad for bad, _ in UNREADABLE]), strict=True):
+        assert refusal["id"] is None, bad[:100]
+        assert refusal["error"]["code"] == (code or refusal["error"]["code"]), bad[:100]
 
 
-@pytest.mark.parametrize(
-    ("bad", "id_"),
-    [
-        (b'{"jsonrpc":"2.0","id":5,"method":"x","params":{"n":NaN}}', 5),
-        (b'{"jsonrpc":"2.0","id":"a","method":"x","params":{"n":1', "a"),
-        (b'{"jsonrpc":"1.0","id":5,"method":"x","params":{}}', 5),
-        (b'{"jsonrpc":"2.0","method":"x","params":{"id":5,', None),
-        (b'{"jsonrpc":"2.0","id":"\xff","method":"x","params":{', None),
-    ],
-)
-def test_an_unreadable_request_is_refused_under_the_id_before_its_params(config: Path, bad: bytes, id_: object):
-    by_id = answers(served(config, bad + b"\n" + HELLO + line(9, "ping")).stdout)
-    assert "error" in by_id[id_]
-    assert set(by_id) == {id_, 0, 9}
+UNDER_ITS_ID: list[tuple[bytes, object]] = [
+    (b'{"jsonrpc":"1.0","id":1,"method":"x"}', 1),
+    (b'{"jsonrpc":"2.0","id":"a","method":"x","params":' + DEEP + b"}", "a"),
+    (b'{"jsonrpc":"2.0","id":5,"method":"x","params":{"n":NaN}}', 5),
+    (b'{"jsonrpc":"2.0","id":"a","method":"x","params":{"n":1', "a"),
+    (b'{"jsonrpc":"1.0","id":5,"method":"x","params":{}}', 5),
+    (b'{"jsonrpc":"2.0","method":"x","params":{"id":5,', None),
+    (b'{"jsonrpc":"2.0","id":"\xff","method":"x","params":{', None),
+]
+
+
+def test_an_unreadable_request_is_refused_under_the_id_before_its_params(config: Path):
+    refusals = refused(config, [bad for bad, _ in UNDER_ITS_ID])
+    assert refusals[0]["error"]["code"] == -32600
+    for (bad, id_), refusal in zip(UNDER_ITS_ID, refusals, strict=True):
+        assert refusal["id"] == id_, bad[:100]
 
 
 def test_a_request_with_an_id_that_is_too_long_is_refused(config: Path):

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from mcp_workbench import observe
+from mcp_workbench.limits import DEFAULTS
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -42,7 +43,19 @@ def report_threads() -> None:
     threading.excepthook = lambda it: sys.excepthook(it.exc_type, it.exc_value or it.exc_type(), it.exc_traceback)
 
 
-def report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """What nobody caught is one line in the log, not a traceback on the terminal."""
-    del loop
-    observe.error("unexpected", what=context.get("message"), error=repr(context.get("exception")))
+class Report:
+    """What nobody caught is one line in the log, not a traceback on the terminal; the same again, one a second."""
+
+    def __init__(self) -> None:
+        self._last = ""
+        self._since = 0.0
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        what, error = context.get("message"), repr(context.get("exception"))
+        if f"{what}{error}" == self._last and loop.time() - self._since < DEFAULTS.log_repeat_seconds:
+            return
+        self._last, self._since = f"{what}{error}", loop.time()
+        observe.error("unexpected", what=what, error=error)
+
+
+report: Final = Report()

@@ -21,7 +21,7 @@ def scope(**headers: str | list[str]) -> dict[str, object]:
         for name, value in headers.items()
         for one in ([value] if isinstance(value, str) else value)
     ]
-    return {"type": "http", "headers": pairs}
+    return {"type": "http", "method": "GET", "headers": pairs}
 
 
 def status_of(guard: Guard, **headers: str | list[str]) -> int:

@@ -176,6 +176,23 @@ async def test_no_more_sessions_than_there_may_be(tmp_path: Path):
         await Handshake.begin(bob)
 
 
+async def test_a_session_that_was_left_makes_room_for_a_new_one_with_its_token(tmp_path: Path):
+    limits = Limits(http_owner_sessions=3, http_left_seconds=0.0)
+    config = write_config(tmp_path, {"dev": {"fs": rogue("never", log=tmp_path / "log")}})
+    async with served(config, limits=limits) as running, running.client() as alice, running.client(BOB) as bob:
+        other = await Handshake.begin(bob)
+        busy, left, used = [await Handshake.begin(alice) for _ in range(3)]
+        calling = asyncio.ensure_future(busy.call(use("hang")))
+        await wait_until(lambda: received(tmp_path / "log", "tools/call"), what="the call")
+        await used.request("tools/list")
+        newest = await Handshake.begin(alice)
+        assert (await left.post(rpc("ping"))).status_code == 404
+        for session in (other, used, newest):
+            assert "result" in await session.request("ping")
+        assert not calling.done()
+        calling.cancel()
+
+
 async def test_a_greeting_that_is_refused_leaves_no_session(tmp_path: Path):
     config = write_config(tmp_path, {"dev": {"fs": rogue("exit_at_start")}})
     async with served(config) as running, running.client() as http:

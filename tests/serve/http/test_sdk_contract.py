@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from importlib.metadata import version
+from typing import Any
 
 import anyio
 import pytest
@@ -16,6 +18,7 @@ from mcp.types import JSONRPCNotification, JSONRPCResponse
 
 from mcp_workbench import Limits
 from mcp_workbench.serve.http import sdk
+from mcp_workbench.serve.http.asked import Asked
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.jsonrpc import RpcError
 
@@ -69,6 +72,78 @@ async def test_the_transport_sends_each_message_on_the_stream_of_its_request():
         assert (await streams[GET_STREAM_KEY][1].receive()).message.model_dump_json() == QUESTION.decode()
 
 
+class Heard:
+    """What is sent as the answer to a request."""
+
+    def __init__(self) -> None:
+        self.messages: list[dict[str, Any]] = []
+
+    async def __call__(self, message: Any) -> None:
+        self.messages.append(message)
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(message.get("body", b"") for message in self.messages)
+
+    @property
+    def is_over(self) -> bool:
+        return not self.messages[-1].get("more_body", True)
+
+
+ASKED = Asked(7, b"{}", "2025-11-25")
+
+
+def reply_of(transport: sdk.Transport, heard: Heard) -> asyncio.Task[None]:
+    return asyncio.ensure_future(transport.open_reply(ASKED, lambda _: None).run(heard))
+
+
+async def test_the_transport_takes_a_reply_for_a_stream_of_its_own():
+    transport, heard = sdk.Transport("session", Limits()), Heard()
+    async with transport.streams() as (_, writing):
+        sending = reply_of(transport, heard)
+        assert transport.is_taken(7)
+        for line in (NOTICE, RESULT):
+            await writing.send(sdk.outgoing(line, 7))
+        await sending
+    data = [line for line in heard.body.splitlines() if line.startswith(b"data: ")]
+    assert data == [b"data: ", b"data: " + NOTICE, b"data: " + RESULT]
+    assert heard.is_over
+
+
+@pytest.mark.parametrize("ending", ["close_sse_stream", "adjourn", "terminate"])
+async def test_the_transport_ends_a_reply_as_it_ends_a_stream_of_its_own(ending: str):
+    transport, heard = sdk.Transport("session", Limits()), Heard()
+    async with transport.streams():
+        sending = reply_of(transport, heard)
+        assert transport.carry(NOTICE, 7, is_last=False)
+        if ending == "terminate":
+            await transport.terminate()
+        else:
+            getattr(transport, ending)("7")
+        assert not transport.is_taken(7)
+        assert not transport.carry(RESULT, 7, is_last=True)
+        await sending
+    assert NOTICE in heard.body
+    assert RESULT not in heard.body
+    assert heard.is_over
+
+
+async def test_what_is_carried_is_kept_for_a_client_that_comes_back():
+    transport, heard = sdk.Transport("session", Limits()), Heard()
+    async with transport.streams():
+        sending = reply_of(transport, heard)
+        assert transport.carry(NOTICE, 7, is_last=False)
+        assert transport.carry(RESULT, 7, is_last=True)
+        await sending
+    seen: list[str] = []
+
+    async def take(event: EventMessage) -> None:
+        seen.append(event.message.model_dump_json())
+
+    assert await transport._events.replay_events_after("1", take) is None
+    assert seen == [NOTICE.decode(), RESULT.decode()]
+
+
 def test_a_request_has_the_sink_of_its_stream():
     assert "_request_outbound" in inspect.getsource(ServerSession)
     fields = modern_entry._SingleExchangeDispatchContext.__dataclass_fields__
@@ -91,14 +166,14 @@ def test_the_modern_entry_takes_what_it_is_given():
 
 async def test_events_are_kept_within_bounds_and_in_order():
     events = sdk.Events(Limits(http_events=4, http_event_bytes=10_000))
-    ids = [await events.store_event("s", sdk.outgoing(NOTICE, 7).message) for _ in range(6)]
+    ids = [await events.store_event(GET_STREAM_KEY, sdk.outgoing(NOTICE, None).message) for _ in range(6)]
     seen: list[str | None] = []
 
     async def take(event: EventMessage) -> None:
         seen.append(event.event_id)
 
     assert await events.replay_events_after(ids[0], take) is None
-    assert await events.replay_events_after(ids[2], take) == "s"
+    assert await events.replay_events_after(ids[2], take) == GET_STREAM_KEY
     assert seen == ids[3:]
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
+import re
+import socket
 from typing import Final, NamedTuple
 
 from mcp_workbench.errors import ConfigError
@@ -10,6 +12,7 @@ from mcp_workbench.limits import DEFAULTS
 
 LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 _LARGEST_PORT = 65535
+_NAME = r"(?=.{1,253}$)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?"
 _EXPECTED = "Write --http HOST:PORT, for example --http 127.0.0.1:8300 or --http [::1]:8300."
 
 
@@ -78,9 +81,31 @@ def read_address(text: str) -> Address:
 
 
 def _host(text: str) -> str:
-    if not text or any(mark in text for mark in "/@?# \t"):
+    """An address as it stands in URLs, or a name. Raises `ConfigError`."""
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        name = _ascii(text)
+    if not re.fullmatch(_NAME, name) or _is_short_address(name):
         raise ConfigError(f"--http: {text!r} is no host", hint=_EXPECTED)
-    return text
+    return name
+
+
+def _ascii(name: str) -> str:
+    """A name as clients write it in a request; nothing where it can't be written."""
+    try:
+        return name if name.isascii() else name.encode("idna").decode()
+    except UnicodeError:
+        return ""
+
+
+def _is_short_address(name: str) -> bool:
+    """Systems take `0` for every address and `127.1` for loopback; clients and we do not."""
+    try:
+        socket.inet_aton(name)
+    except OSError:
+        return False
+    return True
 
 
 def _port(text: str) -> int:

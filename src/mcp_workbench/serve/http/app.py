@@ -22,9 +22,11 @@ from starlette.types import Message, Receive, Scope, Send
 from mcp_workbench import observe
 from mcp_workbench.errors import Overloaded, RequestError, ServerNotFound, SessionNotFound, ToolboxNotFound
 from mcp_workbench.nearest import nearest_or_known
+from mcp_workbench.serve.http.asked import SHOWN
 from mcp_workbench.serve.http.bodies import BODY, Glance, HungUp, glance, outline, read_body, replay
 from mcp_workbench.serve.http.guard import Guard, Refused
 from mcp_workbench.serve.http.modern import ModernFront
+from mcp_workbench.serve.http.protocol import WIRE, Wire
 from mcp_workbench.serve.http.sessions import HttpSession, Sessions
 from mcp_workbench.surfaces.forwarding import as_rpc_error
 from mcp_workbench.surfaces.hello import View
@@ -90,9 +92,10 @@ class App:
         body = b""
         if scope["method"] == "POST":
             body = await read_body(scope["headers"], receive, self._limits)
-            receive = replay(outline(body, self._limits), receive)
+            shown = outline(body, self._limits)
+            receive = replay(shown, receive)
+            scope = {**scope, BODY: body, SHOWN: shown}
         about = glance(body)
-        scope = {**scope, BODY: body}
         try:
             handle = self._taker(scope, self._view(parts), sent.owner, about)
         except (RequestError, Overloaded, RpcError) as error:
@@ -157,7 +160,7 @@ class Sent:
         self._send = send
         self._seconds = seconds
         self._start = time.monotonic()
-        self._abort: Callable[[], None] | None = scope.get("state", {}).get("abort")
+        self._wire: Wire = scope["state"][WIRE]
         self.status: int | None = None
         self.owner = ""
 
@@ -168,6 +171,9 @@ class Sent:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
+        if not self._wire.is_congested:
+            await self._send(message)  # which does not wait
+            return
         try:
             async with asyncio.timeout(self._seconds):
                 await self._send(message)
@@ -177,15 +183,17 @@ class Sent:
 
     def abort(self) -> None:
         """Close the connection, whatever was not sent yet."""
-        if self._abort is not None:
-            self._abort()
+        self._wire.abort()
 
 
 def _parts(scope: Scope) -> list[str] | None:
     """The parts of the path, each decoded by itself: a name may hold anything. None where it is no text."""
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    before, slash, path = raw.removeprefix(b"http://").partition(b"/")  # as clients write it for a proxy
+    if not slash or (before and not raw.startswith(b"http://")):
+        return None
     try:
-        parts = [unquote_to_bytes(part).decode() for part in raw.split(b"/")[1:]]
+        parts = [unquote_to_bytes(part).decode() for part in path.split(b"/")]
     except UnicodeDecodeError:
         return None
     return parts[:-1] if parts[-1:] == [""] else parts

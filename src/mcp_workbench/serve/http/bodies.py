@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -57,24 +56,26 @@ def replay(body: bytes, receive: Receive) -> Receive:
 
 
 _SHOWN = frozenset({"name", "uri", "protocolVersion", "requestId", "cursor", "_meta"})
-"""What of a request's params must be known to say whether it fits its headers, and whose it is."""
+"""What of a request's params the SDK must know to say whether it fits its headers, and whose it is."""
 
 
 def outline(body: bytes, limits: Limits) -> bytes:
-    """A message without what is large in it; what is none is none still."""
-    if len(body) <= limits.http_whole_bytes:
-        return body
+    """A message without what is large in it; what is none to us is none to the SDK, which takes more for one."""
     try:
+        if (envelope := _decoder.decode(body)).method and envelope.id is None:
+            return b"[]"
+        if len(body) <= limits.http_whole_bytes:
+            return body
         members: dict[str, Any] = dict(_members.decode(body))
     except msgspec.ValidationError:
         return b"[]"
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return b"{"
     shown = {
         name: members[name] for name in ("jsonrpc", "id", "method") if name in members and _is_small(members[name])
     }
     if "params" in members:
-        shown["params"] = _outlined(members["params"], limits)
+        shown["params"] = _outlined(members["params"])
     if "result" in members:
         shown["result"] = {}
     if "error" in members:
@@ -82,16 +83,11 @@ def outline(body: bytes, limits: Limits) -> bytes:
     return jsonrpc.encode(shown)
 
 
-def _outlined(params: msgspec.Raw, limits: Limits) -> Any:
+def _outlined(params: msgspec.Raw) -> Any:
     if not jsonrpc.is_object(params):
         return []
     members = jsonrpc.members(params)
-    shown: dict[str, Any] = {name: raw for name, raw in members.items() if name in _SHOWN and _is_small(raw)}
-    if "arguments" in members:
-        arguments = jsonrpc.members(members["arguments"]).items()
-        plain = ((name, raw) for name, raw in arguments if bytes(raw)[:1] not in (b"{", b"[") and _is_small(raw))
-        shown["arguments"] = dict(islice(plain, limits.http_shown_arguments))
-    return shown
+    return {name: raw for name, raw in members.items() if name in _SHOWN and _is_small(raw)}
 
 
 def _is_small(raw: msgspec.Raw) -> bool:
@@ -105,7 +101,7 @@ def one_line(body: bytes) -> bytes:
 
 class _Envelope(msgspec.Struct):
     method: str = ""
-    id: Id | None = None
+    id: Id | msgspec.UnsetType | None = msgspec.UNSET
     params: msgspec.Raw = jsonrpc.NOTHING
 
 
@@ -131,4 +127,4 @@ def glance(body: bytes) -> Glance:
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return Glance()
     is_modern = eras.PROTOCOL_VERSION in meta and envelope.method != "initialize"
-    return Glance(envelope.method, envelope.id, is_modern)
+    return Glance(envelope.method, None if envelope.id is msgspec.UNSET else envelope.id, is_modern)

@@ -15,6 +15,8 @@ from mcp_workbench.serve.http.address import LOOPBACK_NAMES, Address
 MISDIRECTED: Final = 421
 FORBIDDEN: Final = 403
 UNAUTHORIZED: Final = 401
+BAD_REQUEST: Final = 400
+_PORT_DIGITS: Final = 5
 
 
 class Refused(Exception):
@@ -46,11 +48,13 @@ class Guard:
     def check_place(self, scope: Scope) -> None:
         """The host and the origin. Raises `Refused`."""
         hosts = _values(scope, b"host")
-        if len(hosts) != 1 or not self._is_ours(_host_port(hosts[0])):
+        host = _host_port(hosts[0]) if len(hosts) == 1 else None
+        if host is None or not self._is_ours(host):
             raise Refused(MISDIRECTED, "This host is not served here")
         origins = _values(scope, b"origin")
-        if origins and (len(origins) > 1 or not self._is_own_origin(origins[0])):
+        if origins and (len(origins) > 1 or not self._is_own_origin(origins[0], host)):
             raise Refused(FORBIDDEN, "Requests from this origin are not allowed")
+        _check_framing(scope)
 
     def owner(self, scope: Scope) -> str:
         """Whose token it carries. Raises `Refused`, the same whatever is wrong with it."""
@@ -64,14 +68,27 @@ class Guard:
             raise Refused(UNAUTHORIZED, "A bearer token is required", www_authenticate="Bearer")
         return found
 
-    def _is_own_origin(self, origin: str) -> bool:
+    def _is_own_origin(self, origin: str, host: HostPort) -> bool:
+        """An address may be any server's: as an origin only the one counts that was asked."""
         scheme, separator, rest = origin.partition("://")
-        return bool(separator) and scheme.lower() == "http" and self._is_ours(_host_port(rest))
+        given = _host_port(rest)
+        if not separator or scheme.lower() != "http" or given is None:
+            return False
+        return given == host or (given.port == self._port and given.host in self._names)
 
-    def _is_ours(self, given: HostPort | None) -> bool:
-        if given is None or given.port != self._port:
+    def _is_ours(self, given: HostPort) -> bool:
+        if given.port != self._port:
             return False
         return given.host in self._names or (self._any_address and _is_address(given.host))
+
+
+def _check_framing(scope: Scope) -> None:
+    """A body that nobody reads, or that two readers would cut differently, is none. Raises `Refused`."""
+    length, chunked = _values(scope, b"content-length"), _values(scope, b"transfer-encoding")
+    if length and chunked:
+        raise Refused(BAD_REQUEST, "A body has a length, or comes in chunks")
+    if scope["method"] != "POST" and (chunked or any(one.strip("0") for one in length)):
+        raise Refused(BAD_REQUEST, "Only POST has a body")
 
 
 def _values(scope: Scope, name: bytes) -> list[str]:
@@ -89,12 +106,16 @@ def _host_port(text: str) -> HostPort | None:
     host, colon, port = text.rpartition(":") if not text.endswith("]") else (text, "", "")
     if not colon:
         host, port = text, "80"
-    if not (port.isascii() and port.isdigit()) or not host or any(mark in host for mark in "/@?# \t\\"):
+    if not _is_port(port) or not host or any(mark in host for mark in "/@?# \t\\"):
         return None
     bracketed = host.startswith("[") and host.endswith("]")
     if bracketed != (":" in host):
         return None
     return HostPort(host.strip("[]").lower() if bracketed else host.lower(), int(port))
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _PORT_DIGITS and not text.startswith("0")
 
 
 def _is_address(host: str) -> bool:

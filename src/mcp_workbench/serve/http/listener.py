@@ -25,12 +25,13 @@ from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.serve.http.address import Address
 from mcp_workbench.serve.http.app import App
 from mcp_workbench.serve.http.guard import Guard
-from mcp_workbench.serve.http.protocol import Connection
+from mcp_workbench.serve.http.protocol import Connection, Crowd
 from mcp_workbench.serve.http.tokens import Tokens
 from mcp_workbench.serve.signals import SIGNALS, ignore_signals, on_signal, report, report_threads
 from mcp_workbench.workbench import Workbench
 
 _BACKLOG = 128
+_SERVER = "uvicorn.error"
 
 
 def listen(address: Address) -> tuple[socket.socket, Address]:
@@ -39,10 +40,16 @@ def listen(address: Address) -> tuple[socket.socket, Address]:
     try:
         opened = socket.create_server((address.host, address.port), family=family, backlog=_BACKLOG)
     except OSError as error:
-        number = None if isinstance(error, socket.gaierror) else error.errno
-        reason = os.strerror(number) if number else error.strerror or str(error)
-        raise ListenFailed(address.shown, reason) from None
+        raise _failed(address, error) from None
     return opened, address._replace(port=opened.getsockname()[1])
+
+
+def _failed(address: Address, error: OSError) -> ListenFailed:
+    if (
+        isinstance(error, socket.gaierror) or (error.errno or 0) < 0
+    ):  # `create_server` passes on a number of getaddrinfo
+        return ListenFailed(address.shown, "this host is not known", hint="Name an address of this machine.")
+    return ListenFailed(address.shown, os.strerror(error.errno) if error.errno else str(error))
 
 
 def serve(
@@ -99,13 +106,16 @@ class Listener:
             lifespan="off",
             log_config=None,
             access_log=False,
+            proxy_headers=False,  # nothing is decided by where a request says that it comes from
             server_header=False,
             timeout_keep_alive=self._limits.http_keep_alive_seconds,  # type: ignore[arg-type]  # a number of seconds
             h11_max_incomplete_event_size=self._limits.http_head_bytes,
         )
         config.load()
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: Connection(config, self._state, self._limits), sock=opened)
+        crowd = Crowd()
+        self._server = await asyncio.get_running_loop().create_server(
+            lambda: Connection(config, self._state, crowd, self._limits), sock=opened
+        )
 
     def signalled(self, number: int) -> None:
         """The first signal ends all sessions and cleans up; the second one ends the process."""
@@ -138,10 +148,13 @@ class _ToObserve(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         with contextlib.suppress(Exception):  # a message that does not fit its arguments is no reason to fail
             error = repr(record.exc_info[1]) if record.exc_info else None
-            observe.debug("library", name=record.name, level=record.levelname, said=record.getMessage(), error=error)
+            # uvicorn's errors are what nobody caught while a request was answered: defects of ours.
+            tell = observe.error if record.name == _SERVER and record.levelno >= logging.ERROR else observe.debug
+            tell("library", name=record.name, level=record.levelname, said=record.getMessage(), error=error)
 
 
 def _log_to_observe() -> None:
     root = logging.getLogger()
     root.handlers[:] = [_ToObserve()]
     root.setLevel(logging.WARNING if observe.log.shows("debug") else logging.CRITICAL)
+    logging.getLogger(_SERVER).setLevel(logging.WARNING if observe.log.shows("debug") else logging.ERROR)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import Any
 
 import msgspec
@@ -13,6 +13,7 @@ from msgspec import Raw
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
+from mcp_workbench import observe
 from mcp_workbench.errors import InputUnavailable
 from mcp_workbench.serve.front import Front, refusal
 from mcp_workbench.serve.greeting import new_callers
@@ -85,6 +86,9 @@ class StreamLine:
         del params, on_progress
         raise InputUnavailable(f"a modern client can't be asked {method} while it waits")
 
+    def adjourn(self) -> None:
+        """A modern response is not resumed."""
+
     async def flush(self) -> None:
         """Until all was sent: nothing comes after the answer."""
         if self._pump is not None:
@@ -117,20 +121,37 @@ class Nowhere:
         del params, on_progress
         raise InputUnavailable(f"its client can't be asked {method} outside of a call")
 
+    def adjourn(self) -> None:
+        """There is no response."""
+
 
 class ModernFront(Front):
     """What is done with one token at one endpoint."""
 
     def __init__(self, workbench: Workbench, view: View, owner: str) -> None:
         super().__init__(workbench, new_callers(view, owner), view, Nowhere())
+        self._view = view
+        self._owner = owner
+        self._loop = asyncio.get_running_loop()
+        self._requests = 0
+        self._last = 0.0
+        self._look: asyncio.TimerHandle | None = None
+        self._leaving: set[asyncio.Task[None]] = set()
         self._serving: set[asyncio.Future[Raw]] = set()
         self._mirrored = MirroredTools(workbench.limits.mirrored_tools)
-        self._server = sdk.modern_server(self._answer, self._mirrored.schema_of)
+        self._server = sdk.modern_server(self._answer, _none)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One HTTP request."""
         splice = Splice(send)
-        await sdk.handle_modern(self._server, {**scope, _SPLICE: splice}, receive, splice.send)
+        self._requests += 1
+        try:
+            await sdk.handle_modern(self._server, {**scope, _SPLICE: splice}, receive, splice.send)
+        finally:
+            self._requests -= 1
+            self._last = self._loop.time()
+            if self._look is None:
+                self._look = self._loop.call_later(self._workbench.limits.http_idle_seconds, self._rest)
 
     async def drain(self, seconds: float) -> None:
         """Let what is under way end by itself, for a moment."""
@@ -139,23 +160,43 @@ class ModernFront(Front):
             await asyncio.wait(self._serving, timeout=seconds)
 
     async def end(self) -> None:
+        if self._look is not None:
+            self._look.cancel()
         for work in tuple(self._serving):
             work.cancel("the workbench is closing")
         self._session.close()
-        await self._workbench.leave(self._callers.audience)
+        await asyncio.gather(self._workbench.leave(self._callers.audience), *self._leaving)
+
+    def _rest(self) -> None:
+        """What nobody used for long ends, and its servers with it; the next request begins anew."""
+        limit = self._workbench.limits.http_idle_seconds
+        idle = 0.0 if self._requests or self._serving else self._loop.time() - self._last
+        if idle < limit:
+            self._look = self._loop.call_later(limit - idle, self._rest)
+            return
+        observe.info("what modern requests shared was idle and is over", owner=self._owner)
+        self._look = None
+        self._session.close()
+        leaving = self._loop.create_task(self._workbench.leave(self._callers.audience))
+        self._leaving.add(leaving)
+        leaving.add_done_callback(self._leaving.discard)
+        super().__init__(self._workbench, new_callers(self._view, self._owner), self._view, Nowhere())
 
     async def _answer(self, request: Request, sink: sdk.Sink | None) -> dict[str, Any]:
         """The SDK's middleware: the mark of the result. Raises `RpcError`."""
         splice: Splice = request.scope[_SPLICE]
         try:
-            result = await self._result(request.scope[BODY], sink)
+            result = await self._result(request.scope[BODY], request.headers, sink)
         except RpcError as error:
             if error.data is not msgspec.UNSET:
                 error.data = splice.mark(jsonrpc.encode(error.data))
             raise
+        except Exception as error:  # noqa: BLE001 -- the SDK would swallow a defect of ours
+            observe.error("a request failed inside the workbench", error=repr(error))
+            raise RpcError(jsonrpc.INTERNAL_ERROR, "Internal error") from None
         return splice.mark(bytes(result))
 
-    async def _result(self, body: bytes, sink: sdk.Sink | None) -> Raw:
+    async def _result(self, body: bytes, headers: Mapping[str, str], sink: sdk.Sink | None) -> Raw:
         try:
             message = jsonrpc.read(one_line(body))
         except Unreadable as problem:
@@ -164,9 +205,11 @@ class ModernFront(Front):
             raise RpcError(jsonrpc.INVALID_REQUEST, "A request needs an id and a method")
         if message.method == "initialize":  # each request has its own era here: it is a method that there is not
             raise RpcError(jsonrpc.METHOD_NOT_FOUND, "Method not found: initialize")
+        if message.method == "tools/call":
+            self._mirrored.check(message.params, headers)
         if (refused := self.admit(len(self._serving))) is not None:
             raise refused
-        line = StreamLine(message.id, sink, self._workbench.limits.write_buffer_bytes)
+        line = StreamLine(message.id, sink, self._workbench.limits.http_notice_bytes)
         try:
             result = await self._done(self.request(message.method, message.params, line))
             await line.flush()
@@ -193,6 +236,11 @@ class ModernFront(Front):
         if task.cancelled():
             raise RpcError(jsonrpc.INTERNAL_ERROR, "The workbench is closing")
         return task.result()
+
+
+def _none(tool: str) -> None:
+    """The SDK is shown no schemas: it does not see all of what it would have to compare."""
+    del tool
 
 
 def _ignore(task: asyncio.Future[Raw]) -> None:

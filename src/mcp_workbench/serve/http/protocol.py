@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import socket
 import sys
 from typing import Any, Final, cast
 
 import h11
 from uvicorn.config import Config as ServerConfig
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from mcp_workbench import observe
-from mcp_workbench.limits import Limits
+from mcp_workbench.limits import DEFAULTS, Limits
 
+WIRE: Final = "wire"
 _BUSY: Final = 503
 _LATE: Final = 408
 _MISDIRECTED: Final = 421
@@ -27,10 +30,11 @@ _REASONS: Final = {
 }
 
 
-class Lingering:
-    """A transport whose other side can read what it was told last, though it has not sent everything.
+class Outlet:
+    """A transport that sends in one piece what is written in one turn of the event loop.
 
-    A system that closes a connection with something unread makes the other side forget what it has not read either.
+    Its other side can read what it was told last, though it has not sent everything: a system that closes a connection
+    with something unread makes the other side forget what it has not read either.
     """
 
     def __init__(self, transport: asyncio.Transport, limits: Limits) -> None:
@@ -38,9 +42,31 @@ class Lingering:
         self._limits = limits
         self._loop = asyncio.get_running_loop()
         self._given_up = 0.0
+        self._written: list[bytes] = []
+        self._size = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if not data:
+            return
+        if not self._written:
+            self._loop.call_soon(self._flush)
+        self._written.append(data)
+        self._size += len(data)
+        if self._size >= HIGH_WATER_LIMIT:  # whoever writes must see that the other side does not read
+            self._flush()
+
+    def get_write_buffer_size(self) -> int:
+        return self._size + self._transport.get_write_buffer_size()
+
+    def _flush(self) -> None:
+        if not self._written:
+            return
+        written, self._written, self._size = self._written, [], 0
+        if not self._transport.is_closing():
+            self._transport.write(b"".join(written))
 
     def is_closing(self) -> bool:
         return bool(self._given_up) or self._transport.is_closing()
@@ -49,6 +75,7 @@ class Lingering:
         """Say that nothing more comes; whatever the other side still sends is not looked at."""
         if self.is_closing():
             return
+        self._flush()
         self._given_up = self._loop.time() + self._limits.http_write_seconds
         try:
             self._transport.write_eof()
@@ -68,29 +95,71 @@ class Lingering:
             self._transport.abort()
 
 
-class Connection(H11Protocol):
-    """It closes what sends its head too slowly, or comes when there are too many."""
+class Wire:
+    """What a request may know of the connection that it came on, under `WIRE` in its scope's state."""
 
-    def __init__(self, config: ServerConfig, state: ServerState, limits: Limits) -> None:
+    def __init__(self, transport: asyncio.Transport, flow: FlowControl) -> None:
+        self._flow = flow
+        self.abort = transport.abort
+        """Close it, whatever was not sent yet."""
+        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when it is closed, by whichever side."""
+
+    @property
+    def is_congested(self) -> bool:
+        """Whether what is sent now has to wait."""
+        return self._flow.write_paused
+
+
+class Crowd:
+    """Connections that came when there were too many: how many of them are told in one line a second."""
+
+    def __init__(self) -> None:
+        self._untold = 0
+        self._told_at = -math.inf
+
+    def refused(self, open_now: int, now: float) -> None:
+        """One more."""
+        self._untold += 1
+        if now - self._told_at >= DEFAULTS.log_repeat_seconds:
+            observe.warning("connections were refused: there are too many", refused=self._untold, open=open_now)
+            self._untold, self._told_at = 0, now
+
+
+class Connection(H11Protocol):
+    """It closes what sends its head too slowly, or too much, or comes when there are too many."""
+
+    def __init__(self, config: ServerConfig, state: ServerState, crowd: Crowd, limits: Limits) -> None:
         super().__init__(config, state, {})
         self._limits = limits
+        self._crowd = crowd
         self._late: asyncio.TimerHandle | None = None
+        self._ahead = 0
+        """Bytes that came after a request that is being answered."""
+        self._wire: Wire
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         # asyncio does it only for sockets that name their protocol; without it each answer waits for 40 ms.
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        is_one_too_many = len(self.connections) >= self._limits.http_connections
-        super().connection_made(cast("asyncio.Transport", Lingering(transport, self._limits)))
-        self.app_state = {"abort": transport.abort}
-        if is_one_too_many:
-            observe.warning("a connection was refused: there are too many", open=len(self.connections) - 1)
+        # What is read in one turn is taken apart in one turn: chunks of a byte each must not hold others up.
+        transport.max_size = self._limits.http_read_bytes  # type: ignore[attr-defined]  # asyncio's own, not declared
+        others = len(self.connections)
+        super().connection_made(cast("asyncio.Transport", Outlet(transport, self._limits)))
+        self._wire = Wire(transport, self.flow)
+        self.app_state = {WIRE: self._wire}
+        if others < self._limits.http_connections:
+            self._expect_head()
+            return
+        self._crowd.refused(others, self.loop.time())
+        if others < self._limits.http_connections * 2:
             self._say_last(_BUSY, "There are too many connections")
         else:
-            self._expect_head()
+            transport.abort()  # those that are told so wait until they have read it, and may not be without number
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._head_is_there()
         super().connection_lost(exc)
+        self._wire.lost.set_result(None)
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
@@ -98,10 +167,24 @@ class Connection(H11Protocol):
         super().data_received(data)
         if self._is_answering:
             self._head_is_there()
+            self._read_on(len(data))
         elif not self.transport.is_closing():
             self._expect_head()
 
+    def _read_on(self, size: int) -> None:
+        """Go on reading behind a request that is being answered: who does not read does not see a client hang up."""
+        cycle: Any = self.cycle
+        if cycle.more_body or not self.flow.read_paused:
+            return
+        self._ahead += size
+        if self._ahead > self._limits.http_head_bytes:
+            observe.info("a client sent more than the next request's head before it was answered")
+            self.transport.abort()
+        else:
+            self.flow.resume_reading()
+
     def on_response_complete(self) -> None:
+        self._ahead = 0
         super().on_response_complete()
         if self._is_answering:  # the next request had come already
             self._head_is_there()

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 
 from msgspec import Raw
 from starlette.types import Receive, Scope, Send
 
 from mcp_workbench import observe
 from mcp_workbench.errors import Fault, InputUnavailable, Overloaded, ShuttingDown
-from mcp_workbench.limits import Limits
 from mcp_workbench.serve.front import PeerFront, refusal
 from mcp_workbench.serve.greeting import new_callers
 from mcp_workbench.serve.http import sdk
+from mcp_workbench.serve.http.asked import Asked, asked
+from mcp_workbench.serve.http.protocol import WIRE
+from mcp_workbench.serve.http.written import StreamWriter
 from mcp_workbench.surfaces.hello import View
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.exchange import Line
@@ -24,87 +25,6 @@ from mcp_workbench.workbench import Workbench
 
 REQUEST_CANCELLED = -32800
 """What ends the stream of a cancelled request, as by the SDK: in this era only an answer does."""
-
-
-class StreamWriter:
-    """Carries messages to the SDK's transport, in order and within bounds.
-
-    What belongs to no request waits while the client has no stream open for it.
-    """
-
-    def __init__(self, limits: Limits, on_answer: Callable[[Id], None], on_dropped: Callable[[bytes], None]) -> None:
-        self._limits = limits
-        self._on_answer = on_answer
-        self._on_dropped = on_dropped
-        self._queue: deque[tuple[bytes, Id | None]] = deque()
-        self._held: deque[bytes] = deque()
-        self._bytes = self._held_bytes = 0
-        self._ready = asyncio.Event()
-        self._drained = asyncio.Event()
-        self._drained.set()
-        self.is_closed = False
-
-    @property
-    def congested(self) -> bool:
-        return not self._drained.is_set()
-
-    async def drained(self) -> None:
-        await self._drained.wait()
-
-    def write(self, line: bytes, about: Id | None = None) -> None:
-        if self.is_closed:
-            return
-        if about is not None and sdk.is_answer(line, about):
-            self._on_answer(about)
-        self._queue.append((line, about))
-        self._bytes += len(line)
-        if self._bytes > self._limits.write_buffer_bytes:
-            self._drained.clear()
-        self._ready.set()
-
-    async def pump(self, writing: sdk.Writing, transport: sdk.Transport) -> None:
-        """Hand over what is written, as fast as the client reads."""
-        while True:
-            await self._ready.wait()
-            if self._held and transport.is_listening:
-                self._release()
-            while self._queue:
-                line, about = self._queue.popleft()
-                if about is None and not transport.is_listening:
-                    self._hold(line)
-                else:
-                    await writing.send(sdk.outgoing(line, about))
-                self._bytes -= len(line)
-                if self._bytes <= self._limits.write_buffer_bytes:
-                    self._drained.set()
-            self._ready.clear()
-
-    def listening(self) -> None:
-        """The client opened the stream for what belongs to no request."""
-        self._ready.set()
-
-    def close(self) -> None:
-        self.is_closed = True
-        self._drained.set()
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether all that was written for a request was handed over."""
-        return not self._queue
-
-    def _hold(self, line: bytes) -> None:
-        self._held.append(line)
-        self._held_bytes += len(line)
-        while len(self._held) > self._limits.http_held or self._held_bytes > self._limits.http_event_bytes:
-            dropped = self._held.popleft()
-            self._held_bytes -= len(dropped)
-            self._on_dropped(dropped)
-
-    def _release(self) -> None:
-        self._queue.extendleft((line, None) for line in reversed(self._held))
-        self._bytes += self._held_bytes
-        self._held.clear()
-        self._held_bytes = 0
 
 
 class HttpSession(PeerFront):
@@ -118,13 +38,16 @@ class HttpSession(PeerFront):
         self._limits = limits
         self._unanswered: dict[str, Id] = {}
         """Requests whose stream is still owed an answer, by what the transport takes for their id."""
+        self._coming: set[str] = set()
+        """The same for requests that wait until they are taken."""
         self._reading: Id | None = None
-        self._writer = StreamWriter(limits, self._answered, self._unsaid)
-        super().__init__(workbench, new_callers(view, owner), view, self._writer)
         self._transport = sdk.Transport(self.id, limits)
+        self._writer = StreamWriter(limits, self._transport, self._answered, self._unsaid)
+        super().__init__(workbench, new_callers(view, owner), view, self._writer)
         self._loop = asyncio.get_running_loop()
         self._requests = 0
         self._idle: asyncio.TimerHandle | None = None
+        self._idle_since = 0.0
         self._open = asyncio.Event()
         self._is_ending = False
         self._life = self._loop.create_task(self._live())
@@ -139,7 +62,9 @@ class HttpSession(PeerFront):
         self._stay()
         listener = self._loop.create_task(self._until_listening()) if scope["method"] == "GET" else None
         try:
-            await self._transport.handle_request(scope, receive, send)
+            request = asked(scope) if scope["method"] == "POST" else None
+            if request is None or not await self._reply(request, send, scope["state"][WIRE].lost):
+                await self._transport.handle_request(scope, receive, send)
         finally:
             if listener is not None:
                 listener.cancel()
@@ -147,9 +72,37 @@ class HttpSession(PeerFront):
             self._requests -= 1
             self._rest()
 
+    async def _reply(self, request: Asked, send: Send, lost: asyncio.Future[None]) -> bool:
+        """Answer a request until its connection is lost; False where the session ended before it was taken."""
+        if self._writer.congested and not await self._turn(str(request.id)):
+            return False
+        reply = self._transport.open_reply(request, self._writer.sent)
+
+        def leave(_: object = None) -> None:
+            self._transport.close_reply(request, reply)
+
+        lost.add_done_callback(leave)
+        try:
+            self._take(sdk.Incoming(request.line, request.id))
+            await reply.run(send)
+        finally:
+            lost.remove_done_callback(leave)
+            leave()
+        return True
+
+    async def _turn(self, key: str) -> bool:
+        """Wait until the client reads what it was sent; whether its session goes on then."""
+        self._coming.add(key)
+        try:
+            await self._writer.drained()
+        finally:
+            self._coming.discard(key)
+        return self.is_open
+
     def is_taken(self, request: Id) -> bool:
         """Whether a request with this id is being answered."""
-        return str(request) in self._unanswered or self._transport.is_taken(request)
+        key = str(request)
+        return key in self._unanswered or key in self._coming or self._transport.is_taken(request)
 
     @property
     def is_open(self) -> bool:
@@ -166,6 +119,9 @@ class HttpSession(PeerFront):
         self._writer.listening()
 
     # -- Handler of the client's Peer, where it differs
+
+    def adjourn(self, request: Id) -> None:
+        self._transport.adjourn(request)
 
     def request(self, method: str, params: Raw, line: Line) -> Awaitable[Raw]:
         try:
@@ -193,7 +149,7 @@ class HttpSession(PeerFront):
         """Take in the client's messages until the session ends."""
         try:
             async with self._transport.streams() as (reading, writing):
-                pump = self._loop.create_task(self._writer.pump(writing, self._transport))
+                pump = self._loop.create_task(self._writer.pump(writing))
                 self._open.set()
                 try:
                     while (message := await sdk.incoming(reading)) is not None:
@@ -256,9 +212,16 @@ class HttpSession(PeerFront):
             self._idle.cancel()
             self._idle = None
 
+    @property
+    def idle_seconds(self) -> float:
+        """For how long nobody has used it; 0 while somebody does."""
+        is_idle = self._idle is not None and not self._peer.serving
+        return self._loop.time() - self._idle_since if is_idle else 0.0
+
     def _rest(self) -> None:
         if not self._requests and not self._life.done():
             self._stay()
+            self._idle_since = self._loop.time()
             self._idle = self._loop.call_later(self._limits.http_idle_seconds, self._expire)
 
     def _expire(self) -> None:
@@ -288,12 +251,17 @@ class Sessions:
     def begin(self, view: View, owner: str) -> HttpSession:
         """A new session. Raises `Overloaded`."""
         limits = self._workbench.limits
-        own = sum(session.owner == owner for session in self._all.values())
-        if own >= limits.http_owner_sessions or len(self._all) >= limits.http_sessions:
-            raise Overloaded(
-                f"{own} sessions are open with this token, {len(self._all)} in all",
-                hint="End one (DELETE), or wait until one was idle for long enough.",
-            )
+        every = [session for session in self._all.values() if session.is_open]
+        own = [session for session in every if session.owner == owner]
+        if len(own) >= limits.http_owner_sessions or len(every) >= limits.http_sessions:
+            longest = max(own, key=lambda session: session.idle_seconds, default=None)
+            if longest is None or longest.idle_seconds < limits.http_left_seconds:
+                raise Overloaded(
+                    f"{len(own)} sessions are open with this token, {len(every)} in all",
+                    hint="End one (DELETE), or wait until one was idle for long enough.",
+                )
+            observe.info("a session was left and is over, since another begins", owner=owner)
+            longest.abandon()
         session = HttpSession(self._workbench, view, owner)
         self._all[session.id] = session
         session.over.add_done_callback(lambda _: self._all.pop(session.id, None))

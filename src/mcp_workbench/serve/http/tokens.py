@@ -17,6 +17,7 @@ from mcp_workbench.shown import shown
 VARIABLE: Final = "WORKBENCH_TOKEN"
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _HOW = f"Set {VARIABLE}, or write a token into a file that only you can read and pass --token-file FILE."
+_LINES = "Write one token a line, or 'name: token'."
 
 
 class Tokens(NamedTuple):
@@ -47,11 +48,13 @@ def _read(file: Path) -> dict[str, str]:
         name, separator, token = line.partition(": ")
         if not separator:
             name, token = f"line {number}", line
+        if not name:
+            raise ConfigError("a token has an empty name", file=file, line=number, column=1, hint=_LINES)
         if name in tokens:
             raise ConfigError(f"two tokens have the name '{shown(name)}'", file=file, line=number, column=1)
         tokens[name] = _checked(token.strip(), f"{file}:{number}")
     if not tokens:
-        raise ConfigError("there is no token in it", file=file, hint="Write one token a line, or 'name: token'.")
+        raise ConfigError("there is no token in it", file=file, hint=_LINES)
     if len(set(tokens.values())) < len(tokens):
         raise ConfigError("the same token has two names", file=file, hint="Give each client a token of its own.")
     return tokens

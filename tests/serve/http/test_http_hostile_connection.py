@@ -1,0 +1,154 @@
+"""Connections that are used in a way that no client of MCP would: what they cost is theirs alone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import socket
+from pathlib import Path
+
+import pytest
+
+from mcp_workbench import Limits, observe
+from mcp_workbench.errors import ListenFailed
+from mcp_workbench.serve.http import listener, sdk
+from mcp_workbench.serve.http.address import Address
+from mcp_workbench.serve.http.protocol import Connection, Crowd
+from tests.serve.http.serving import ALICE, BOTH, modern, modern_headers, raw_exchange, rpc, served
+from tests.support.configs import received, rogue, write_config
+from tests.support.procs import wait_until
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "log"
+
+
+@pytest.fixture
+def config(tmp_path: Path, log: Path) -> Path:
+    return write_config(tmp_path, {"dev": {"fs": rogue("never", log=log)}})
+
+
+def hanging_call(port: int) -> bytes:
+    """A modern call that is not answered."""
+    message = modern("tools/call", {"name": "hang"}, id_=3)
+    body = json.dumps(message).encode()
+    headers = {
+        "host": f"localhost:{port}",
+        "authorization": f"Bearer {ALICE}",
+        "accept": BOTH,
+        "content-type": "application/json",
+        "content-length": str(len(body)),
+        **modern_headers(message),
+    }
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    return f"POST /mcp/dev/fs HTTP/1.1\r\n{lines}\r\n".encode() + body
+
+
+@pytest.mark.row("E14")
+@pytest.mark.parametrize("behind", [b"GET /healthz HTTP/1.1\r\n", b"x" * 300_000], ids=["a request", "anything"])
+async def test_a_hang_up_is_seen_also_where_more_was_sent_behind_the_request(config: Path, log: Path, behind: bytes):
+    async with served(config) as running:
+        _, writer = await asyncio.open_connection("127.0.0.1", running.port)
+        writer.write(hanging_call(running.port))
+        await wait_until(lambda: received(log, "tools/call"), what="the call")
+        writer.write(behind)
+        writer.transport.abort() if len(behind) > writer.transport.get_write_buffer_size() else writer.close()
+        await wait_until(lambda: received(log, "notifications/cancelled"), what="the cancellation")
+
+
+async def test_a_request_behind_another_is_answered_after_it(config: Path):
+    async with served(config) as running:
+        one = f"GET /healthz HTTP/1.1\r\nHost: localhost:{running.port}\r\n\r\n".encode()
+        last = one.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+        answers = await raw_exchange(running.port, one + one + last)
+        assert answers.count(b"HTTP/1.1 200 ") == 3
+
+
+async def test_no_more_is_read_at_a_time_than_is_taken_apart_quickly(config: Path, monkeypatch: pytest.MonkeyPatch):
+    sizes: list[int] = []
+    take = Connection.data_received
+
+    def noted(self: Connection, data: bytes) -> None:
+        sizes.append(len(data))
+        take(self, data)
+
+    monkeypatch.setattr(Connection, "data_received", noted)
+    async with served(config) as running, running.client() as http:
+        await http.post("/mcp", json=rpc("initialize", {"padding": "x" * 500_000}))
+    assert max(sizes) == Limits().http_read_bytes
+
+
+def test_those_who_come_when_there_are_too_many_are_counted_and_told_in_one_line_a_second(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    told: list[object] = []
+    monkeypatch.setattr(observe, "warning", lambda _message, **values: told.append(values["refused"]))
+    crowd = Crowd()
+    for hundredths in range(250):
+        crowd.refused(100, hundredths / 100)
+    assert told == [1, 100, 100]
+
+
+async def test_of_those_that_are_far_too_many_not_even_a_refusal_is_kept(config: Path):
+    async with served(config, limits=Limits(http_connections=2, http_ending_seconds=60.0)) as running:
+        waiting = [await asyncio.open_connection("127.0.0.1", running.port) for _ in range(4)]
+        await wait_until(lambda: len(running.connections) >= 4, what="as many as are kept")
+        reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+        with contextlib.suppress(ConnectionResetError):
+            assert await reader.read() == b""
+        assert len(running.connections) == 4
+        for _, one in [*waiting, (reader, writer)]:
+            one.transport.abort()
+
+
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [
+        ("/healthz", b"200"),
+        ("http://localhost:{port}/healthz", b"200"),
+        ("x/healthz", b"401"),
+        ("https://localhost/healthz", b"401"),
+        ("http:/healthz", b"401"),
+        ("healthz", b"401"),
+    ],
+)
+async def test_a_target_is_a_path_or_as_clients_write_it_for_a_proxy(config: Path, target: str, status: bytes):
+    async with served(config) as running:
+        line = f"GET {target.format(port=running.port)} HTTP/1.1"
+        request = f"{line}\r\nHost: localhost:{running.port}\r\nConnection: close\r\n\r\n"
+        assert (await raw_exchange(running.port, request.encode())).startswith(b"HTTP/1.1 " + status)
+
+
+async def test_an_event_that_never_was_can_have_any_number():
+    events = sdk.Events(Limits())
+    assert await events.replay_events_after("9" * 5000, lambda _: asyncio.sleep(0)) is None
+
+
+def test_a_host_that_is_not_known_is_told_as_that(monkeypatch: pytest.MonkeyPatch):
+    def create_server(*_: object, **__: object) -> socket.socket:
+        raise OSError(socket.EAI_NONAME, "nodename nor servname provided")
+
+    monkeypatch.setattr(socket, "create_server", create_server)
+    with pytest.raises(ListenFailed, match="not known") as caught:
+        listener.listen(Address("nowhere.invalid", 80))
+    assert "port" not in caught.value.hint
+
+
+def test_what_nobody_caught_while_a_request_was_answered_is_told(monkeypatch: pytest.MonkeyPatch):
+    told: list[object] = []
+    monkeypatch.setattr(observe, "error", lambda _message, **values: told.append(values["said"]))
+    root, server = logging.getLogger(), logging.getLogger("uvicorn.error")
+    before = (root.handlers[:], root.level, server.level)
+    try:
+        listener._log_to_observe()
+        server.error("Exception in ASGI application")
+        server.warning("something of no interest")
+        logging.getLogger("mcp").error("something of a library")
+    finally:
+        root.handlers[:] = before[0]
+        root.setLevel(before[1])
+        server.setLevel(before[2])
+    assert told == ["Exception in ASGI application"]
