@@ -14,13 +14,15 @@ import re
 import signal
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 if TYPE_CHECKING:
+    from xdist.workermanage import WorkerController
+
     from tests.support.oauth import OAuthPeer
 
 IN_CI = os.environ.get("CI") == "true"
@@ -65,7 +67,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 
 class OneByOne(LoadScopeScheduling):
-    """Hands out one test at a time; but as a whole, and first, those that share running programs."""
+    """Hands out one test at a time; but as a whole, and first, those that share something that takes long to make."""
 
     MODULES = (
         "test_inspector.py",
@@ -74,18 +76,39 @@ class OneByOne(LoadScopeScheduling):
         "test_real_servers.py",
         "test_http_hosts.py",
         "test_http_front.py",
+        "test_sdk_servers.py",
         "test_http_real.py",
         "test_everything_server.py",
         "test_auth.py",
         "faults/test_http_servers.py",
         "connections/test_login.py",
+        "e2e/test_meta_tools.py",
+        "e2e/test_feature_002.py",
+        "e2e/test_feature_007.py",
+        "demo/test_demo_stdio.py",
     )
+    TOGETHER: ClassVar = {
+        "tokens": ("cli/test_tokens.py", "surfaces/test_answers.py", "e2e/test_few_tokens.py"),
+        "syntax trees": ("faults/test_rows.py", "tests/test_requirements.py"),
+    }
+    """Modules that share what each process makes once."""
     CASE = re.compile(r"test_protocol\.py::.*\b(\w+-\w+-(?:default|toolbox|server))\]")
+
+    def mark_test_complete(self, node: WorkerController, item_index: int, duration: float = 0) -> None:
+        """Forget what is done: after every test all that a node still knows of is counted."""
+        super().mark_test_complete(node, item_index, duration)
+        known = self.assigned_work[node]
+        scope = self._split_scope(self.registered_collections[node][item_index])
+        if all(known[scope].values()):
+            del known[scope]
 
     def _split_scope(self, nodeid: str) -> str:
         module, _, _ = nodeid.partition("::")
-        case = self.CASE.search(nodeid)
-        return case[1] if case else module if module.endswith(self.MODULES) else nodeid
+        if case := self.CASE.search(nodeid):
+            return case[1]
+        if module.endswith(self.MODULES):
+            return module
+        return next((name for name, modules in self.TOGETHER.items() if module.endswith(modules)), nodeid)
 
 
 def pytest_collection_finish() -> None:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
+from tests.faults.rows import functions
 from tests.requirements import REQUIREMENTS
 
 TESTS = Path(__file__).parent
 
 
-def carried() -> Iterator[tuple[str, str]]:
+@cache
+def carried() -> list[tuple[str, str]]:
     """Each number that a test function carries in `@pytest.mark.requirement(...)`, with its place."""
-    for path in sorted(TESTS.rglob("test_*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
-                for decorator in node.decorator_list:
-                    yield from ((number, f"{path.name}:{node.lineno}") for number in numbers(decorator))
+    return [
+        (number, f"{path.name}:{node.lineno}")
+        for path, node in functions(TESTS)
+        for decorator in node.decorator_list
+        for number in numbers(decorator)
+    ]
 
 
 def numbers(decorator: ast.expr) -> list[str]:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import ssl
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import httpx2
 import pytest
 from mcp import Client, types
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.serve.http.serving import ALICE, BOB, Served, served
+from tests.serve.http.serving import ALICE, BOB, SECONDS, Served, served
 from tests.support.configs import Toolboxes, received, rogue, starts, write_config
 from tests.support.procs import wait_until
 from tests.support.reference import everything
@@ -21,6 +23,9 @@ from tests.support.wire import lasting
 
 MODES = ["legacy", "auto", "2026-07-28"]
 ENDPOINTS = ["/mcp", "/mcp/TOOLBOX", "/mcp/TOOLBOX/fs"]
+
+NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""To read the certificates of the world for each client would take longer than all that it does."""
 
 each_mode = pytest.mark.parametrize("mode", MODES)
 each_endpoint = pytest.mark.parametrize("endpoint", ENDPOINTS)
@@ -77,8 +82,7 @@ async def connected(
 ) -> AsyncIterator[Client]:
     if asked is not None:
         options |= {"sampling_callback": asked.sample, "elicitation_callback": asked.elicit}
-    async with running.client(token) as http:
-        del http.headers["accept"]
+    async with httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"}, verify=NO_TLS, timeout=SECONDS) as http:
         transport = streamable_http_client(running.url + endpoint, http_client=http)
         async with Client(transport, mode=mode, **options) as client:
             yield client

@@ -40,7 +40,7 @@ from tests.e2e.test_typescript_clients import (
 from tests.serve.http.serving import ALICE, BOB, Served, program
 from tests.support.configs import write_config
 from tests.support.reference import COMPILED, everything, inspector, mcp_remote
-from tests.support.typescript import PASSED_ON, Play, Player, Scene, masked, play, without_execution
+from tests.support.typescript import PASSED_ON, Play, Player, Scene, masked, play, play_all, play_of, without_execution
 from tests.support.wire import lasting, use_params
 
 Json = dict[str, Any]
@@ -85,39 +85,52 @@ def workbench(shared_loop: asyncio.Runner, tmp_path_factory: pytest.TempPathFact
         yield running
 
 
+AT_SERVER: Endpoint = "/all/everything"
+Key = tuple[Player, Endpoint | None]
+"""A client and where it plays; nowhere is with the server itself, over stdio."""
+
+GROUPS: list[list[Key]] = [
+    [(OLD, None), (OLD, AT_SERVER)],
+    [(SECOND, None), *((player, AT_SERVER) for player in (SECOND, NEW, PINNED))],
+    [(OLD, ""), (OLD, "/all")],
+    [(NEW, ""), (NEW, "/all")],
+]
+"""What one process of a client plays."""
+
+
 class Stage:
     """Plays each script once."""
 
     def __init__(self, workbench: Served, folder: Path) -> None:
         self._workbench = workbench
         self._folder = folder
-        self._played: dict[tuple[object, ...], Play] = {}
+        self._played: dict[Key, Play | str] = {}
 
     def itself(self, player: Player) -> Play:
         """The server over stdio, which is of the handshake era."""
-        entry = everything()
-        scene = Scene(
-            Player(player.driver),
-            [entry["command"], *entry["args"]],
-            script_of(Player(player.driver)),
-            entry["env"],
-            TELLABLE,
-        )
-        return self._play(("direct", player.driver), scene)
+        return self._play((Player(player.driver), None))
 
-    def over_http(self, player: Player, endpoint: Endpoint = "/all/everything", token: str = ALICE) -> Play:
+    def over_http(self, player: Player, endpoint: Endpoint = AT_SERVER) -> Play:
+        return self._play((player, endpoint))
+
+    def _play(self, key: Key) -> Play:
+        if key not in self._played:
+            (group,) = [group for group in GROUPS if key in group]
+            played = play_all([self._scene(*one) for one in group], self._folder)
+            self._played.update(zip(group, played, strict=True))
+        return play_of(self._played[key])
+
+    def _scene(self, player: Player, endpoint: Endpoint | None) -> Scene:
         steps = script_of(player)
+        if endpoint is None:
+            entry = everything()
+            return Scene(player, [entry["command"], *entry["args"]], steps, entry["env"], TELLABLE)
         if not endpoint:
             steps = {"open": call("open_toolbox", {"toolbox": TOOLBOX})} | {
                 label: as_meta(step) for label, step in steps.items()
             }
-        address = {"url": f"{self._workbench.url}/mcp{endpoint}", "headers": {"Authorization": f"Bearer {token}"}}
-        return self._play((endpoint, player), Scene(player, [], steps, {}, TELLABLE | address))
-
-    def _play(self, key: tuple[object, ...], scene: Scene) -> Play:
-        if key not in self._played:
-            self._played[key] = play(scene, self._folder)
-        return self._played[key]
+        address = {"url": f"{self._workbench.url}/mcp{endpoint}", "headers": {"Authorization": f"Bearer {ALICE}"}}
+        return Scene(player, [], steps, {}, TELLABLE | address)
 
 
 @pytest.fixture(scope="module")

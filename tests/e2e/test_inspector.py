@@ -7,14 +7,16 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Mapping
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
 from tests.support.configs import write_config
-from tests.support.reference import COMPILED, everything, inspector
+from tests.support.reference import COMPILED, everything, inspector_driver
 from tests.support.typescript import (
     PASSED_ON,
     handshake_part,
@@ -22,14 +24,13 @@ from tests.support.typescript import (
     without_execution,
     workbench_environment,
 )
-from tests.support.wire import use_params
+from tests.support.wire import LINE_BYTES, lasting, use_params
 
 Json = dict[str, Any]
 Era = Literal["legacy", "auto", "modern"]
 
 TOOLBOX, SERVER = "all", "everything"
 RUN_SECONDS = 60.0
-AT_ONCE = 2
 
 
 def call(tool: str, /, **arguments: Any) -> list[str]:
@@ -46,68 +47,87 @@ NO_PROMPT = {"no prompt": ["prompts/get", "--prompt-name", "no-such-prompt"]}
 
 
 class Inspector:
-    """Runs the Inspector, a few at a time."""
+    """Runs the Inspector, one time after the other in one process; and in another one against the server itself."""
 
-    def __init__(self, folder: Path, itself: dict[str, Json]) -> None:
+    def __init__(self, folder: Path, own: Process, other: Process) -> None:
         self.folder = folder
-        self.itself = itself
         self.entry = everything()
         self.config = write_config(folder, {TOOLBOX: {SERVER: self.entry}})
-        self.program = inspector()
-        self.slots = asyncio.Semaphore(AT_ONCE)
+        self._own = own
+        self._other = other
+        self._itself: dict[str, Json] = {}
 
     async def direct(self, runs: Mapping[str, list[str]]) -> dict[str, Json]:
         """What the server itself answers to each."""
-        missing = {label: run for label, run in runs.items() if shlex.join(run) not in self.itself}
+        missing = {label: run for label, run in runs.items() if shlex.join(run) not in self._itself}
         command = [self.entry["command"], *self.entry["args"]]
-        answers = await self._all(missing, command, era="legacy", env=self.entry["env"])
-        self.itself.update({shlex.join(missing[label]): answer for label, answer in answers.items()})
-        return {label: self.itself[shlex.join(run)] for label, run in runs.items()}
+        answers = await self._all(self._other, missing, command, era="legacy", env=self.entry["env"])
+        self._itself.update({shlex.join(missing[label]): answer for label, answer in answers.items()})
+        return {label: self._itself[shlex.join(run)] for label, run in runs.items()}
 
     async def workbench(self, runs: Mapping[str, list[str]], *flags: str, era: Era = "legacy") -> dict[str, Json]:
         """What a workbench with these flags answers to each; every run starts one."""
         serve = [sys.executable, "-m", "mcp_workbench", "serve", "--config", str(self.config), *flags]
-        return await self._all(runs, serve, era=era, env=workbench_environment(self.folder))
+        home = self.folder / "-".join((era, *flags))
+        return await self._all(self._own, runs, serve, era=era, env=workbench_environment(home))
 
     async def _all(
-        self, runs: Mapping[str, list[str]], server: list[str], *, era: Era, env: dict[str, str]
+        self, process: Process, runs: Mapping[str, list[str]], server: list[str], *, era: Era, env: dict[str, str]
     ) -> dict[str, Json]:
-        answers = await asyncio.gather(*(self._run(run, server, era=era, env=env) for run in runs.values()))
-        return dict(zip(runs, answers, strict=True))
+        return {label: await self._run(process, run, server, era=era, env=env) for label, run in runs.items()}
 
-    async def _run(self, run: list[str], server: list[str], *, era: Era, env: dict[str, str]) -> Json:
+    async def _run(self, process: Process, run: list[str], server: list[str], *, era: Era, env: dict[str, str]) -> Json:
         pairs = [part for name, value in env.items() for part in ("-e", f"{name}={value}")]
         options = ["--quiet", "--format", "json", "--protocol-era", era, *pairs, "--method", *run]
-        own = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-        home = {"HOME": str(self.folder), "MCP_INSPECTOR_SECRET_STORE": "memory"}
-        pipe = asyncio.subprocess.PIPE
-        async with self.slots, asyncio.timeout(RUN_SECONDS):
-            process = await asyncio.create_subprocess_exec(
-                *self.program, *options, "--", *server, stdin=pipe, stdout=pipe, stderr=pipe, env=own | home | COMPILED
-            )
-            try:
-                output, errors = await process.communicate()
-            finally:
-                process._transport.close()  # type: ignore[attr-defined]  # kills it if it is late
+        async with asyncio.timeout(RUN_SECONDS):
+            ended = await ended_of(process, [*options, "--", *server])
         # A result is on stdout, an error is the last line of stderr.
-        lines = (output if output.strip() else errors).decode().splitlines()
+        lines = (ended["stdout"] if ended["stdout"].strip() else ended["stderr"]).splitlines()
         if not lines or not lines[-1].startswith("{"):
-            pytest.fail(f"The Inspector ended with {process.returncode} on {run}: {errors.decode()[-2000:]}")
+            pytest.fail(f"The Inspector ended with {ended['status']} on {run}: {ended['stderr'][-2000:]}")
         answer: Json = json.loads(lines[-1])
+        assert (ended["status"] == 0) == ("result" in answer), ended
         if "result" in answer and era != "legacy":
             answer["result"] = handshake_part(answer["result"])
         return masked(answer)
 
 
+async def ended_of(process: Process, arguments: list[str]) -> Json:
+    """What one run of the Inspector wrote, and its status."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(json.dumps(arguments).encode() + b"\n")
+    await process.stdin.drain()
+    return json.loads(await process.stdout.readline() or pytest.fail("The Inspector is gone"))
+
+
+@asynccontextmanager
+async def driver(folder: Path) -> AsyncIterator[Process]:
+    own = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    home = {"HOME": str(folder), "MCP_INSPECTOR_SECRET_STORE": "memory"}
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        *inspector_driver(), stdin=pipe, stdout=pipe, env=own | home | COMPILED, limit=LINE_BYTES
+    )
+    try:
+        yield process
+    finally:
+        assert process.stdin is not None
+        process.stdin.close()
+        async with asyncio.timeout(RUN_SECONDS):
+            await process.wait()
+
+
+@asynccontextmanager
+async def inspecting(folder: Path) -> AsyncIterator[Inspector]:
+    async with driver(folder) as own, driver(folder) as other:
+        yield Inspector(folder, own, other)
+
+
 @pytest.fixture(scope="module")
-def itself() -> dict[str, Json]:
-    """What the server itself answered, by the command line."""
-    return {}
-
-
-@pytest.fixture
-def inspect(tmp_path: Path, itself: dict[str, Json]) -> Inspector:
-    return Inspector(tmp_path, itself)
+def inspect(shared_loop: asyncio.Runner, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inspector]:
+    with lasting(shared_loop, inspecting(tmp_path_factory.mktemp("inspector"))) as running:
+        yield running
 
 
 async def test_a_transparent_server_shows_the_inspector_what_the_server_itself_shows(inspect: Inspector):

@@ -33,7 +33,6 @@ from tests.support.pairs import (
     TASKS,
     WITH_ROOTS,
     WITH_TASKS,
-    Answer,
     Case,
     Host,
     Hosts,
@@ -1099,34 +1098,3 @@ async def test_lists_of_several_servers_have_one_page(hosts: Hosts):
         for method in LISTS:
             assert "nextCursor" not in await host.get(method)
             assert (await host.error(method, {"cursor": "no"}))["code"] == BAD_PARAMS
-
-
-# -- another implementation
-
-
-@pytest.mark.parametrize("surface", SURFACES)
-@pytest.mark.parametrize("client", ERAS)
-async def test_a_server_on_the_sdk(client: Era, surface: Surface, tmp_path: Path):
-    entry = {"command": sys.executable, "args": [str(PEERS / "modern_sdk_server.py"), "W"]}
-    case = Case(client, "modern", surface)
-    async with hosting(case, tmp_path, WITH_ROOTS, {"s": entry}, opened=True) as host:
-        assert text_of(await host.call("echo", {"a": 1})) == '{"a": 1}'
-
-        def answer(question: Json) -> Answer:
-            return {"elicitation/create": ACCEPTED, "sampling/createMessage": SAMPLED, "roots/list": ROOTS}[
-                question["method"]
-            ]
-
-        for kind in ("form", "sampling", "roots"):
-            outcome = await host.asking("ask", {"kind": kind}, answer)
-            (question,) = outcome.questions
-            assert outcome.result["structuredContent"] == {"kind": kind, "answer": answer(question), "server": "W"}
-        await host.call("count", {}, _meta={"progressToken": "p"})
-        assert len(host.wire.seen(PROGRESS)) == 3
-        assert (await host.get("resources/read", {"uri": "test://W/a"}))["contents"][0]["text"].endswith("from W")
-        greeted = await host.get("prompts/get", {"name": host.prompt("greet"), "arguments": {"who": "Ann"}})
-        assert greeted["messages"][0]["content"]["text"] == "Hello Ann from W"
-        number = await watch(host, "test://W/a")
-        await host.call("touch", {"uri": "test://W/a"})
-        (updated,) = await host.wire.notification(UPDATED)
-        assert updated["params"] == {"uri": "test://W/a", **tagged(number)}

@@ -181,7 +181,7 @@ async def set_level(_: Context, __: types.SetLevelRequestParams) -> types.EmptyR
     return types.EmptyResult()
 
 
-async def main() -> None:
+async def serve() -> None:
     server = Server(
         NAME,
         version="1.0",
@@ -201,6 +201,10 @@ async def main() -> None:
         await server.run(read, write, server.create_initialization_options())
 
 
-if __name__ == "__main__":
+def main() -> None:
     warnings.simplefilter("ignore", MCPDeprecationWarning)
-    asyncio.run(main())
+    asyncio.run(serve())
+
+
+if __name__ == "__main__":
+    main()

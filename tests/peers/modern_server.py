@@ -52,7 +52,7 @@ async def call_tool(context: Context, params: types.CallToolRequestParams) -> ty
     raise MCPError(code=-32602, message=f"Unknown tool: {params.name}")
 
 
-async def main() -> None:
+async def serve() -> None:
     server = Server(
         "modern",
         version="1.0",
@@ -64,5 +64,9 @@ async def main() -> None:
         await server.run(read, write, server.create_initialization_options())
 
 
+def main() -> None:
+    asyncio.run(serve())
+
+
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()

@@ -14,14 +14,16 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
 
-Message = dict[str, Any]
-Handler = Callable[["Peer", Message], None]
+TYPE_CHECKING = False  # as in `typing`, whose import would take a tenth of the time of a start
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Message = dict[str, Any]
+    Handler = Callable[["Peer", Message], None]
 
 SCHEMA = {"type": "object", "properties": {"nonce": {"type": "string"}}}
 MODERN = "2026-07-28"
@@ -190,7 +192,7 @@ def hang_with(peer: Peer, message: Message) -> None:
     if "stubborn" in peer.arguments:
         ignore_sigterm(peer, message)
     if "daemon" in peer.arguments:
-        leave_behind(stderr=subprocess.DEVNULL, start_new_session=True)
+        leave_behind(start_new_session=True)
 
 
 @on("hang_init", "eof")
@@ -684,7 +686,7 @@ def close_stdout(peer: Peer, request: Message) -> None:
 def no_read(peer: Peer, request: Message) -> None:
     """`daemon`: it has left one behind."""
     if "daemon" in peer.arguments:
-        leave_behind(stderr=subprocess.DEVNULL, start_new_session=True)
+        leave_behind(start_new_session=True)
     list_tools(peer, request)
     sleep_for_ever()
 
@@ -842,20 +844,22 @@ def swap(peer: Peer, request: Message) -> None:
 
 
 def leave_behind(**options: Any) -> int:
-    command = [sys.executable, "-c", "import time; time.sleep(600)"]
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, **options).pid
+    import subprocess  # noqa: PLC0415 -- a fifth of the time of a start
+
+    quiet: Message = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    return subprocess.Popen([sys.executable, "-SE", "-c", "import time; time.sleep(600)"], **quiet | options).pid
 
 
 @on("grandchild", "tools/call")
 def grandchild(peer: Peer, request: Message) -> None:
     """With the argument `bare` it inherits nothing of the environment."""
     environment = {"env": {}} if arguments_of(request).get("bare") else {}
-    peer.say(request, str(leave_behind(stderr=subprocess.DEVNULL, **environment)))
+    peer.say(request, str(leave_behind(**environment)))
 
 
 @on("daemon", "tools/call")
 def daemon(peer: Peer, request: Message) -> None:
-    peer.say(request, str(leave_behind(stderr=subprocess.DEVNULL, start_new_session=True)))
+    peer.say(request, str(leave_behind(start_new_session=True)))
 
 
 @on("orphans", "tools/call")
@@ -863,7 +867,7 @@ def orphans(peer: Peer, request: Message) -> None:
     """`leave`: it is gone, and something that it started has its stderr."""
     echo(peer, request)
     if called(request) == "leave":
-        leave_behind()
+        leave_behind(stderr=None)
         sys.exit(0)
 
 

@@ -31,7 +31,7 @@ LETTERS = string.ascii_letters + string.digits
 
 
 def _letters(count: int) -> str:
-    return "".join(secrets.choice(LETTERS) for _ in range(count))
+    return "".join(LETTERS[byte % len(LETTERS)] for byte in secrets.token_bytes(count))
 
 
 def _with(*marks: str, runs: int = 4, length: int = 9) -> str:
@@ -147,28 +147,28 @@ class Canaries:
 
     def found_in(self, artefacts: Mapping[str, str | bytes]) -> list[str]:
         """What was found, for people: where, of which secret, in which form, and the text around it."""
-        by_head: dict[str, dict[str, str]] = {}
-        for fragment, what in self._fragments().items():
-            by_head.setdefault(fragment[:HIDDEN], {})[fragment] = what
+        fragments = self._fragments()
+        lengths = {len(fragment) for fragment in fragments}
         found: dict[str, str] = {}
         for name, artefact in artefacts.items():
             text = artefact if isinstance(artefact, str) else artefact.decode("utf-8", "replace")
-            for at in range(len(text)):
-                if (fragments := by_head.get(text[at : at + HIDDEN])) is not None:
-                    for fragment, what in fragments.items():
-                        if text.startswith(fragment, at):
-                            found.setdefault(f"{name}: {what}", f"{text[max(at - 80, 0) : at + 80]!r}")
+            for length in lengths:
+                for at in range(len(text) - length + 1):
+                    if (what := fragments.get(text[at : at + length])) is not None:
+                        found.setdefault(f"{name}: {what}", f"{text[max(at - 80, 0) : at + 80]!r}")
         return [f"{what}: …{around}…" for what, around in found.items()]
 
     def _fragments(self) -> dict[str, str]:
         found: dict[str, str] = {}
         for place, value in self.values.items():
             for form, kind in forms(value).items():
-                step = LONG_STEP if len(form) > LONG else 1
+                if len(form) < min(SHOWN, len(value)):
+                    continue
+                what, step = f"{kind} of the secret of {place}", LONG_STEP if len(form) > LONG else 1
                 for at in range(0, max(len(form) - SHOWN, 0) + 1, step):
                     fragment = form[at : at + SHOWN]
-                    if len(fragment) >= min(SHOWN, len(value)) and sum(map(str.isalnum, fragment)) >= SHOWN // 2:
-                        found.setdefault(fragment, f"{kind} of the secret of {place}")
+                    if fragment not in found and sum(map(str.isalnum, fragment)) >= SHOWN // 2:
+                        found[fragment] = what
         return found
 
 

@@ -44,11 +44,19 @@ def client_driver(name: str) -> list[str]:
 
 def inspector() -> list[str]:
     """The command line of the MCP Inspector."""
-    node = node_program()
-    script = CACHE / "npm-inspector" / "node_modules" / "@modelcontextprotocol" / "inspector" / "clients" / "launcher"
-    if not script.is_dir():
+    return [node_program(), str(inspector_client("launcher")), "--cli"]
+
+
+def inspector_driver() -> list[str]:
+    """The command of the same, many times in one process."""
+    return [node_program(), str(CLIENTS / "inspector.mjs"), str(inspector_client("cli"))]
+
+
+def inspector_client(name: str) -> Path:
+    clients = CACHE / "npm-inspector" / "node_modules" / "@modelcontextprotocol" / "inspector" / "clients"
+    if not clients.is_dir():
         pytest.skip(f"The Inspector {MISSING}")
-    return [node, str(script / "build" / "index.js"), "--cli"]
+    return clients / name / "build" / "index.js"
 
 
 def mcp_remote() -> list[str]:
