@@ -238,9 +238,8 @@ class ModernFront(Front):
         return task.result()
 
 
-def _none(tool: str) -> None:
+def _none(_name: str) -> None:
     """The SDK is shown no schemas: it does not see all of what it would have to compare."""
-    del tool
 
 
 def _ignore(task: asyncio.Future[Raw]) -> None:
