@@ -80,6 +80,7 @@ class OneByOne(LoadScopeScheduling):
         "test_http_real.py",
         "test_everything_server.py",
         "test_auth.py",
+        "test_auth_hostile.py",
         "faults/test_http_servers.py",
         "connections/test_login.py",
         "e2e/test_meta_tools.py",

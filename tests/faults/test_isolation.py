@@ -83,7 +83,7 @@ LIMITS = {
 }
 LEAKED = "first-line-of-a-token\nsecond-line-of-a-token"
 QUIET_CALLS = 60
-PACE_SECONDS = 0.002
+PACE_SECONDS = 0.004
 FAULTY_SECONDS = 0.5
 FAULTY_CALLS = 120
 """For at least as long, and as often, the neighbour is called beside the faults."""
