@@ -71,7 +71,7 @@ def test_a_login_in_the_browser_is_told_and_kept(peer: OAuthPeer, somebody: Pers
         "It is opened in your browser.",
         f"dev/remote: logged in (user). The login is kept in {somebody.credentials}.",
     ]
-    [seen] = somebody.seen()
+    [seen] = somebody.seen(1)
     assert seen["status"] == 200
     assert "whether you are logged in" in seen["page"]
     kept = somebody.login(peer.url)
@@ -106,7 +106,7 @@ async def test_serving_needs_a_login_says_so_and_works_after_it_without_a_restar
         await somebody.logged_in()
         assert '"scopes": ["user"]' in text_of(await wire.use("dev", "remote", "whoami", {}))
         await wire.hang_up()
-    assert len(somebody.seen()) == 2
+    assert len(somebody.seen(2)) == 2
     said = b"".join(wire.lines).decode()
     assert not peer.canaries().found_in(left_behind(somebody, wire.stderr, said))
 
@@ -134,7 +134,7 @@ async def test_a_restart_serves_without_a_login_and_renews_what_has_ended(peer: 
     used = [event["token"] for event in peer.events("refresh")]
     assert len(used) >= 2
     assert len(set(used)) == len(used)
-    assert len(somebody.seen()) == 1
+    assert len(somebody.seen(1)) == 1
 
 
 def test_an_address_is_printed_where_no_browser_is_wanted_and_its_redirect_is_taken(peer: OAuthPeer, somebody: Person):
@@ -277,7 +277,7 @@ def test_a_login_that_is_denied_is_told_without_what_could_change_a_terminal(pee
     peer.control(answer="deny")
     problem, _ = two_lines(somebody.runs())
     assert problem == r"the login was not granted: access_denied: not\x1b[31m today"
-    assert "was not granted" in somebody.seen()[0]["page"]
+    assert "was not granted" in somebody.seen(1)[0]["page"]
     assert not somebody.credentials.exists()
 
 
@@ -301,7 +301,7 @@ async def test_nothing_but_our_own_state_ends_the_wait_which_is_bounded(
     with pytest.raises(LoginFailed, match="nobody logged in within 3 s") as caught:
         await login.log_in(place_of(peer, tmp_path, Limits(login_wait_seconds=3)), opens=True)
     assert caught.value.hint == "Run the command again."
-    [seen] = Person(tmp_path, tmp_path).seen()
+    [seen] = Person(tmp_path, tmp_path).seen(1)
     assert seen["status"] == (400 if answer == "forge" else 404)
     assert not (tmp_path / "data" / "credentials").exists()
     assert not peer.canaries().found_in({"output": capsys.readouterr().out, "page": seen["page"]})

@@ -168,7 +168,7 @@ def test_what_a_killed_process_left_unfinished_goes_with_the_next_change(somebod
 
 def test_the_page_does_not_say_more_than_is_known(somebody: Person):
     logged_in(somebody)
-    [seen] = somebody.seen()
+    [seen] = somebody.seen(1)
     assert "You are logged in" not in seen["page"]
     assert "The terminal tells whether you are logged in" in seen["page"]
 

@@ -10,6 +10,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import time
 import urllib.request
 import webbrowser
 from collections.abc import Iterator
@@ -33,6 +34,7 @@ from mcp_workbench.limits import DEFAULTS, Limits
 from tests.peers import browser
 from tests.support.canary import Canaries
 from tests.support.configs import write_config
+from tests.support.procs import POLL_SECONDS
 from tests.support.wire import environment
 
 PEERS = Path(__file__).parents[1] / "peers"
@@ -111,9 +113,11 @@ class Person(NamedTuple):
     def credentials(self) -> Path:
         return self.folder / "home" / "XDG_DATA_HOME" / "mcp-workbench" / "credentials"
 
-    def seen(self) -> list[dict[str, Any]]:
-        """What the browser saw."""
-        log = self.folder / "browser.log"
+    def seen(self, count: int = 0) -> list[dict[str, Any]]:
+        """What the browser saw, as soon as that is so many pages: it is a program of its own, and may need a moment."""
+        log, deadline = self.folder / "browser.log", time.monotonic() + SECONDS
+        while count and (not log.exists() or log.read_bytes().count(b"\n") < count) and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
         return [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()] if log.exists() else []
 
     def login(self, url: str) -> Login | None:
