@@ -150,6 +150,21 @@ def use(tool: str, arguments: Json | None = None, toolbox: str = "dev", server: 
     return {"name": "use_tool", "arguments": {"tool": identifier, "arguments": arguments or {}}}
 
 
+def raw_modern(port: int, message: Json, path: str) -> bytes:
+    """A modern request as it stands on the wire."""
+    body = json.dumps(message).encode()
+    headers = {
+        "host": f"127.0.0.1:{port}",
+        "authorization": f"Bearer {ALICE}",
+        "accept": BOTH,
+        "content-type": "application/json",
+        "content-length": str(len(body)),
+        **modern_headers(message),
+    }
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    return f"POST {path} HTTP/1.1\r\n{lines}\r\n".encode() + body
+
+
 class Handshake:
     """A raw client of the handshake era."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import socket
 from pathlib import Path
@@ -16,7 +15,7 @@ from mcp_workbench.errors import ListenFailed
 from mcp_workbench.serve.http import listener, sdk
 from mcp_workbench.serve.http.address import Address
 from mcp_workbench.serve.http.protocol import Connection, Crowd
-from tests.serve.http.serving import ALICE, BOTH, modern, modern_headers, raw_exchange, rpc, served
+from tests.serve.http.serving import modern, raw_exchange, raw_modern, rpc, served
 from tests.support.configs import received, rogue, write_config
 from tests.support.procs import wait_until
 
@@ -31,20 +30,8 @@ def config(tmp_path: Path, log: Path) -> Path:
     return write_config(tmp_path, {"dev": {"fs": rogue("never", log=log)}})
 
 
-def hanging_call(port: int) -> bytes:
-    """A modern call that is not answered."""
-    message = modern("tools/call", {"name": "hang"}, id_=3)
-    body = json.dumps(message).encode()
-    headers = {
-        "host": f"localhost:{port}",
-        "authorization": f"Bearer {ALICE}",
-        "accept": BOTH,
-        "content-type": "application/json",
-        "content-length": str(len(body)),
-        **modern_headers(message),
-    }
-    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    return f"POST /mcp/dev/fs HTTP/1.1\r\n{lines}\r\n".encode() + body
+CALL = modern("tools/call", {"name": "hang"}, id_=3)
+"""It is not answered."""
 
 
 @pytest.mark.row("E14")
@@ -52,7 +39,7 @@ def hanging_call(port: int) -> bytes:
 async def test_a_hang_up_is_seen_also_where_more_was_sent_behind_the_request(config: Path, log: Path, behind: bytes):
     async with served(config) as running:
         _, writer = await asyncio.open_connection("127.0.0.1", running.port)
-        writer.write(hanging_call(running.port))
+        writer.write(raw_modern(running.port, CALL, "/mcp/dev/fs"))
         await wait_until(lambda: received(log, "tools/call"), what="the call")
         writer.write(behind)
         writer.transport.abort() if len(behind) > writer.transport.get_write_buffer_size() else writer.close()

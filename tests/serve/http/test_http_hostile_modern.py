@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import socket
 from pathlib import Path
 
@@ -12,12 +11,10 @@ import pytest
 from mcp_workbench import Limits
 from mcp_workbench.serve.http.modern import StreamLine
 from tests.serve.http.serving import (
-    ALICE,
-    BOTH,
     Served,
     modern,
-    modern_headers,
     post_modern,
+    raw_modern,
     served,
     use,
 )
@@ -73,16 +70,7 @@ async def send(running: Served, message: Json, path: str) -> asyncio.StreamWrite
     await asyncio.get_running_loop().sock_connect(opened, ("127.0.0.1", running.port))
     reader, writer = await asyncio.open_connection(sock=opened, limit=1024)
     reader._transport.pause_reading()  # type: ignore[attr-defined]
-    body = json.dumps(message).encode()
-    own = {
-        "host": f"127.0.0.1:{running.port}",
-        "authorization": f"Bearer {ALICE}",
-        "accept": BOTH,
-        "content-type": "application/json",
-        "content-length": str(len(body)),
-    }
-    lines = "".join(f"{name}: {value}\r\n" for name, value in (own | modern_headers(message)).items())
-    writer.write(f"POST {path} HTTP/1.1\r\n{lines}\r\n".encode() + body)
+    writer.write(raw_modern(running.port, message, path))
     await writer.drain()
     return writer
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -187,13 +189,20 @@ async def test_who_hangs_up_before_the_head_of_the_answer_leaves_nothing(tmp_pat
         assert not session._transport._request_streams
 
 
-async def test_a_request_waits_for_a_client_that_does_not_read_and_has_its_id_meanwhile(tmp_path: Path):
-    async with served(write_config(tmp_path, {"dev": {"fs": rogue()}})) as running, running.client() as http:
+@contextlib.asynccontextmanager
+async def not_reading(folder: Path) -> AsyncIterator[tuple[Handshake, HttpSession, asyncio.Task[httpx2.Response]]]:
+    """A client that does not read what it was sent, its session, and a request of it that waits for that."""
+    async with served(write_config(folder, {"dev": {"fs": rogue()}})) as running, running.client() as http:
         client = await Handshake.begin(http)
         session = the_session(running)
         session._writer._drained.clear()
         waits = asyncio.create_task(client.post(rpc("tools/list", {}, 7)))
         await wait_until(lambda: session.is_taken(7), what="the request")
+        yield client, session, waits
+
+
+async def test_a_request_waits_for_a_client_that_does_not_read_and_has_its_id_meanwhile(tmp_path: Path):
+    async with not_reading(tmp_path) as (client, session, waits):
         assert (await client.post(rpc("tools/list", {}, 7))).status_code == 400
         assert not session._unanswered
         session._writer.sent(0)
@@ -202,13 +211,8 @@ async def test_a_request_waits_for_a_client_that_does_not_read_and_has_its_id_me
 
 
 async def test_a_request_whose_session_ends_while_it_waits_is_refused(tmp_path: Path):
-    async with served(write_config(tmp_path, {"dev": {"fs": rogue()}})) as running, running.client() as http:
-        client = await Handshake.begin(http)
-        session = the_session(running)
-        session._writer._drained.clear()
-        waits = asyncio.create_task(client.post(rpc("tools/list", {}, 7)))
-        await wait_until(lambda: session.is_taken(7), what="the request")
-        assert (await http.delete("/mcp", headers=client.headers)).status_code == 200
+    async with not_reading(tmp_path) as (client, _, waits):
+        assert (await client.http.delete("/mcp", headers=client.headers)).status_code == 200
         assert (await waits).status_code == 404
 
 
