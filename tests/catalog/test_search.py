@@ -310,6 +310,29 @@ def test_rare_words_count_more_than_common_ones():
     assert found(index, "get an invoice")[0] == "pay_invoice"
 
 
+def test_words_of_every_toolboxs_description_are_still_worth_asking_for():
+    """Eight projects, each with its files: what a toolbox says of all its tools makes no word common."""
+    index = Index()
+    tools = [definition(name, *texts) for name, texts in TOOLS["files"].items()]
+    for number in range(8):
+        index.put(f"project{number}", "files", tools, about=f"Read and write files of project {number}")
+    assert found(index, "read a file")[0] == "read_file"
+    best = index.search("write a file of project 5", 1)[0].identifier
+    assert (best.toolbox, best.tool) == ("project5", "write_file")
+
+
+def test_of_tools_that_are_defined_alike_a_few_leave_room_for_others():
+    index = Index(Limits(search_fit_least=0.0, search_tail_share=0.0, search_alike=2))
+    for number in range(5):
+        index.put("t", f"s{number}", [definition("read_file", "Read a file."), definition("stat", f"A file {number}.")])
+    hits = [hit.identifier for hit in index.search("read file", 10)]
+    assert [(hit.server, hit.tool) for hit in hits if hit.tool == "read_file"] == [
+        ("s0", "read_file"),
+        ("s1", "read_file"),
+    ]
+    assert sum(hit.tool == "stat" for hit in hits) == 5
+
+
 def test_words_that_stand_side_by_side_count_more():
     index = index_of(definition("a", "Pull harder for each request"), definition("b", "Harder for each pull request"))
     assert found(index, "pull request")[0] == "b"

@@ -10,7 +10,7 @@ ranking depends on what is there and not on how it came there.
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -40,8 +40,11 @@ class _Row(NamedTuple):
     identifier: ToolIdentifier
     server: ServerIdentifier
     name: str
+    own: str
     text: str
     focus: float
+    definition: int
+    """The same for tools that are defined alike."""
 
 
 class Index:
@@ -66,8 +69,8 @@ class Index:
         found = [document.read(tool, around, self._limits, with_gist=with_gist) for tool in named.values()]
         numbers = self._servers[place] = range(self._next, self._next + len(found))
         self._next += len(found)
-        for number, name, one in zip(numbers, named, found, strict=True):
-            self._add(number, ToolIdentifier(toolbox, server, name), place, one)
+        for number, tool, one in zip(numbers, named.values(), found, strict=True):
+            self._add(number, tool, place, one)
         if self._meanings is not None:
             self._meanings.put(place, numbers, [one.gist for one in found])
 
@@ -75,7 +78,8 @@ class Index:
         """A server is gone, and its tools with it."""
         place = ServerIdentifier(toolbox, server)
         for number in self._servers.pop(place, ()):
-            self._vocabulary.remove(number, self._rows.pop(number).text)
+            row = self._rows.pop(number)
+            self._vocabulary.remove(number, row.text, row.own)
             self._toolboxes[toolbox].discard(number)
         if self._meanings is not None:
             self._meanings.drop(place)
@@ -94,10 +98,14 @@ class Index:
             fit, scores = max(fit, nearest), self._mixed(scores, near)
         return self._hits(scores, fit, most) if fits else []
 
-    def _add(self, number: int, identifier: ToolIdentifier, place: ServerIdentifier, found: Document) -> None:
+    def _add(self, number: int, tool: Definition, place: ServerIdentifier, found: Document) -> None:
         self._vocabulary.add(number, found.impacts)
         runs = [self._vocabulary.marks(run) for run in found.runs]
-        self._rows[number] = _Row(identifier, place, runs[0], GAP.join(runs), found.focus)
+        own = GAP.join(runs[:-1])
+        self._vocabulary.own(own)
+        identifier = ToolIdentifier(place.toolbox, place.server, tool.name)
+        text, alike = GAP.join((own, runs[-1])), hash(bytes(tool.raw))
+        self._rows[number] = _Row(identifier, place, runs[0], own, text, found.focus, alike)
         self._toolboxes[place.toolbox].add(number)
 
     def _candidates(self, asked: Asked, toolbox: str | None) -> _Scores:
@@ -173,10 +181,16 @@ class Index:
         return _scaled({n: (1 - weight) * scores.get(n, 0.0) + weight * near.get(n, 0.0) / nearest for n in numbers})
 
     def _hits(self, scores: _Scores, fit: float, most: int) -> list[Hit]:
-        """The best in their order, without those that are far behind the first."""
-        least = self._limits.search_tail_share
-        hits = [Hit(self._rows[number].identifier, fit * score) for number, score in scores.items() if score >= least]
-        return heapq.nsmallest(most, hits, key=lambda hit: (-hit.score, hit.identifier))
+        """The best in their order, without those that are far behind the first, and few of those that are alike."""
+        least, rows, times = self._limits.search_tail_share, self._rows, Counter[int]()
+        good = [number for number, score in scores.items() if score >= least]
+        good.sort(key=lambda number: (-scores[number], rows[number].identifier))
+        hits: list[Hit] = []
+        for row, score in ((rows[number], scores[number]) for number in good):
+            times[row.definition] += 1
+            if times[row.definition] <= self._limits.search_alike:
+                hits.append(Hit(row.identifier, fit * score))
+        return hits[:most]
 
 
 def _gather(scores: _Scores, impacts: _Scores, weight: float, inside: set[int] | None) -> None:

@@ -18,12 +18,14 @@ _BEGINNING = 2
 class Term:
     """A word that some tools have, and what it counts in each of them, by their numbers."""
 
-    __slots__ = ("impacts", "mark", "word")
+    __slots__ = ("impacts", "mark", "owners", "word")
 
     def __init__(self, word: str, mark: str) -> None:
         self.word = word
         self.mark = mark
         self.impacts: dict[int, float] = {}
+        self.owners = 0
+        """How many tools say it of themselves, and not only their toolbox of all that is in it."""
 
 
 class Vocabulary:
@@ -49,9 +51,16 @@ class Vocabulary:
                 step = int(impact * steps)
                 term.impacts[number] = shared.get(step) or shared.setdefault(step, step / steps)
 
-    def remove(self, number: int, text: str) -> None:
-        """A tool is gone, whose words, as marks, these were."""
+    def own(self, text: str, more: int = 1) -> None:
+        """A tool says these words, as marks, of itself; or one less does."""
+        for mark in set(text):
+            if mark != GAP:
+                self._marked[mark].owners += more
+
+    def remove(self, number: int, text: str, own: str) -> None:
+        """A tool is gone, whose words, as marks, these were; and those that it said of itself."""
         self._count(-1)
+        self.own(own, -1)
         for mark in set(text):
             if mark != GAP:
                 term = self._marked[mark]
@@ -72,7 +81,7 @@ class Vocabulary:
 
     def rarity(self, term: Term | None) -> float:
         """How much it tells that a tool has the word; None is one that nobody has."""
-        having = len(term.impacts) if term is not None else 0
+        having = term.owners if term is not None else 0
         known = self._rarities.get(having)
         if known is None:
             tools = max(self._tools, self._limits.search_tools_least)
