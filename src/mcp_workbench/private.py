@@ -33,6 +33,10 @@ class Busy(Exception):
     """Another process has the file for itself just now."""
 
 
+class Damaged(Exception):
+    """A file is not what we wrote; the text says what it is."""
+
+
 class Unusable(Exception):
     """A file is done without, for the reason that the text gives."""
 
@@ -89,6 +93,11 @@ def is_open(status: os.stat_result) -> bool:
     return bool(status.st_mode & _OTHERS)
 
 
+def is_writable_by_others(status: os.stat_result) -> bool:
+    """Whether others could have written what is in it."""
+    return bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+
+
 def check(path: str) -> Identity | None:
     """Which file is there, closed to others from now on; None, and it raises, as `inspect`."""
     status = inspect(path)
@@ -107,6 +116,16 @@ def create(path: str, content: bytes = b"") -> None:
         os.write(descriptor, content)
     finally:
         os.close(descriptor)
+
+
+def made(path: str) -> Identity | None:
+    """Which file is there, after seeing that there is one that is ours. Raises `Unusable` or `OSError`."""
+    make_folder(path)
+    if (known := check(path)) is None:
+        with contextlib.suppress(FileExistsError):  # another process was quicker
+            create(path)
+        known = check(path)
+    return known
 
 
 def replace(path: str, content: bytes) -> None:

@@ -22,11 +22,11 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from mcp_workbench import observe, private
-from mcp_workbench.catalog.memory.database import Database
-from mcp_workbench.catalog.memory.entry import Damaged
 from mcp_workbench.catalog.memory.store import Entry, Store, fingerprint, store_path
 from mcp_workbench.catalog.memory.tables import Tables
+from mcp_workbench.database import Database
 from mcp_workbench.limits import Limits
+from mcp_workbench.private import Damaged
 
 AT_ONCE = Limits(store_rest_seconds=0.0, store_busy_seconds=0.05, store_prune_every=1)
 """Nothing is waited for, and bounds are kept with every put."""
@@ -351,7 +351,7 @@ def test_only_the_user_can_read_it_and_its_journal_whatever_the_umask(tmp_path: 
     assert works(store)
     assert mode(path) == "0o600"
     assert mode(path.parent) == mode(path.parent.parent) == "0o700"
-    file = store._tables._file  # type: ignore[union-attr]
+    file = store._file.tables._file  # type: ignore[union-attr]
     with file.transaction("IMMEDIATE"):
         file.run("DELETE FROM workbench_lists")
         beside = [one for one in path.parent.iterdir() if one != path]
@@ -622,7 +622,7 @@ def test_the_database_of_another_program_is_left_alone(tmp_path: Path, warnings:
     connection.commit()
     connection.close()
     before = path.read_bytes()
-    assert "it is no store of lists; another file is not overwritten" in refused(path, warnings)
+    assert "it is no file of ours; another file is not overwritten" in refused(path, warnings)
     assert path.read_bytes() == before
 
 
@@ -729,7 +729,7 @@ def test_a_store_with_a_write_ahead_log_loses_it_and_nothing_else(path: Path, st
 
 
 def test_no_write_waits_for_the_disk(store: Store):
-    assert store._tables._file.row("PRAGMA synchronous") == (0,)  # type: ignore[union-attr]
+    assert store._file.tables._file.row("PRAGMA synchronous") == (0,)  # type: ignore[union-attr]
 
 
 # -- places where nothing can be written
@@ -782,8 +782,8 @@ def test_a_path_with_signs_that_mean_something_in_an_address_is_taken_as_it_is(t
 
 
 def test_a_python_without_sqlite_does_without(path: Path, warnings: list[str], monkeypatch: pytest.MonkeyPatch):
-    for module in ("tables", "database"):
-        monkeypatch.delitem(sys.modules, f"mcp_workbench.catalog.memory.{module}", raising=False)
+    for module in ("catalog.memory.tables", "database"):
+        monkeypatch.delitem(sys.modules, f"mcp_workbench.{module}", raising=False)
     monkeypatch.setitem(sys.modules, "sqlite3", None)
     assert "this Python was built without SQLite" in refused(path, warnings)
 
@@ -877,7 +877,7 @@ def test_a_folder_without_a_store_that_can_not_be_written_is_done_without(ordina
 
 def test_a_full_disk_costs_what_is_put_and_nothing_else(store: Store, warnings: list[str]):
     store.put(STAMP, DECLARED, "tools", LIST)
-    file = store._tables._file  # type: ignore[union-attr]
+    file = store._file.tables._file  # type: ignore[union-attr]
     (pages,) = file.row("PRAGMA page_count") or (0,)
     file.row(f"PRAGMA max_page_count = {pages + 2}")
     store.put(b"large", DECLARED, "tools", entry(b"x" * 100_000))
@@ -907,7 +907,7 @@ def test_a_limit_on_the_size_of_files_is_a_full_disk(path: Path):
 def test_after_a_refused_write_the_store_rests_and_reading_goes_on(path: Path, warnings: list[str]):
     store = Store.open(str(path), Limits(store_rest_seconds=600))
     store.put(STAMP, DECLARED, "tools", LIST)
-    store._tables._file.row("PRAGMA max_page_count = 1")  # type: ignore[union-attr]
+    store._file.tables._file.row("PRAGMA max_page_count = 1")  # type: ignore[union-attr]
     store.put(b"large", DECLARED, "tools", entry(b"x" * 100_000))
     assert not works(store)
     assert store.get(STAMP, DECLARED, "tools") == LIST
@@ -1128,7 +1128,7 @@ def test_a_process_that_is_killed_in_the_middle_of_a_write_leaves_the_store_as_i
     store.put(STAMP, DECLARED, "tools", LIST)
     script = """
         store = Store.open(path, LIMITS)
-        file = store._tables._file
+        file = store._file.tables._file
         file.row("PRAGMA cache_size = 1")
         file.run("BEGIN IMMEDIATE")
         file.run("DELETE FROM workbench_lists")

@@ -14,6 +14,8 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Raw
 
+from mcp_workbench.private import Damaged
+
 Kind: TypeAlias = Literal["tools", "prompts", "resources", "templates"]
 
 _CHECKSUM_BYTES = 4
@@ -41,10 +43,6 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     modern: bool | None
     offers: frozenset[str]
     listed_at: float
-
-
-class Damaged(Exception):
-    """The file is not what we wrote; the text says what it is."""
 
 
 _heads = msgspec.msgpack.Decoder(Head)

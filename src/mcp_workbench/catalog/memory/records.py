@@ -7,10 +7,11 @@ configuration is never shown. Secrets of the configuration do not reach the file
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Raw
@@ -21,6 +22,9 @@ from mcp_workbench.catalog.memory.store import Entry, Kind, Store, fingerprint, 
 from mcp_workbench.catalog.memory.veil import Veil
 from mcp_workbench.config.model import NO_STORE, Config, Refresh, ServerConfig
 from mcp_workbench.limits import Limits
+
+if TYPE_CHECKING:
+    import asyncio
 
 VARIABLE = "WORKBENCH_CATALOG"
 
@@ -37,8 +41,13 @@ class Memory:
         self._environ: Mapping[str, str] = {}
         self._path = ""
         self._is_open = False
-        self.turn = asyncio.Semaphore(limits.revalidations)
+
+    @cached_property
+    def turn(self) -> asyncio.Semaphore:
         """Who starts a server only to check what is remembered takes a turn."""
+        import asyncio  # noqa: PLC0415 -- who only reads what is remembered has no use for it
+
+        return asyncio.Semaphore(self._limits.revalidations)
 
     def prepare(self) -> None:
         """Open the file, if it is there."""

@@ -10,11 +10,10 @@ Every call is a few system calls on a local file: about a millisecond, at worst 
 waited for. A store belongs to the thread that opened it. It does not look into what it keeps.
 """
 
-# ruff: noqa: PTH111, PTH118, PTH119 -- on the way to a first open, and importing pathlib takes longer than all of this
+# ruff: noqa: PTH111, PTH118 -- on the way to a first open, and importing pathlib takes longer than all of this
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import time
@@ -24,11 +23,13 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from msgspec import Raw
 
 from mcp_workbench import private
-from mcp_workbench.catalog.memory.entry import Damaged, Entry, Kind, fingerprint
+from mcp_workbench.catalog.memory.entry import Entry, Kind, fingerprint
 from mcp_workbench.catalog.memory.stamp import declared_digest
 from mcp_workbench.config.locate import FOLDER_NAME
+from mcp_workbench.kept_file import KeptFile
+from mcp_workbench.kept_file import Kind as FileKind
 from mcp_workbench.limits import DEFAULTS, Limits
-from mcp_workbench.private import Identity, Unusable
+from mcp_workbench.private import Unusable
 
 if TYPE_CHECKING:
     from mcp_workbench.catalog.memory.tables import Tables
@@ -37,6 +38,7 @@ __all__ = ["Entry", "Kind", "Store", "fingerprint", "store_path"]
 
 VARIABLE: Final = "WORKBENCH_CATALOG"
 FILE_NAME: Final = "catalog.sqlite"
+_LOSS: Final = "lists of servers on disk are lost and will be made anew"
 
 T = TypeVar("T")
 
@@ -58,12 +60,11 @@ class Store:
     """The file, or nothing where it can't be used."""
 
     def __init__(self, path: str, limits: Limits) -> None:
-        self._path = private.located(path)
         self._limits = limits
-        self._tables: Tables | None = None
-        self._identity: Identity | None = None
+        self._file: KeptFile[Tables] = KeptFile(
+            path, FileKind(FILE_NAME, _LOSS, limits.store_tries, self._opened, self._was_ours)
+        )
         self._rests_until = {"reads": 0.0, "writes": 0.0}
-        self._times_rebuilt = 0
         self._is_refused = False
         self._is_closed = False
 
@@ -77,7 +78,7 @@ class Store:
     def close(self) -> None:
         """Nothing is read or written from now on."""
         self._is_closed = True
-        self._let_go()
+        self._file.let_go()
 
     @property
     def is_usable(self) -> bool:
@@ -128,67 +129,24 @@ class Store:
         if self._is_closed or time.monotonic() < self._rests_until[use]:
             return otherwise
         try:
-            return self._act(action)
+            return self._file.act(action)
         except private.Busy:
             pass
         except (Unusable, OSError) as error:
-            self._is_refused = self._tables is None
-            self._let_go()
-            private.warn_once("lists of servers are not kept on disk", self._path, private.reason(error))
+            self._is_refused = self._file.tables is None
+            self._file.let_go()
+            private.warn_once("lists of servers are not kept on disk", self._file.path, private.reason(error))
         self._rests_until[use] = time.monotonic() + self._limits.store_rest_seconds
         return otherwise
 
-    def _act(self, action: Callable[[Tables], T]) -> T:
-        while True:
-            try:
-                return action(self._open())
-            except Damaged as damage:
-                self._rebuild(damage)
+    def _opened(self, path: str) -> Tables:
+        from mcp_workbench.catalog.memory.tables import Tables  # noqa: PLC0415 -- there are Pythons without SQLite
 
-    def _open(self) -> Tables:
-        """The tables of the file that is there now: another process may have made it anew, or somebody removed it."""
-        if self._tables is not None and private.identity(self._path) != self._identity:
-            self._let_go()
-        if self._tables is None:
-            try:
-                from mcp_workbench.catalog.memory.tables import Tables  # noqa: PLC0415 -- there are Pythons without SQLite
-            except ImportError:
-                raise Unusable("this Python was built without SQLite") from None
-            self._identity = _made(self._path)
-            self._tables = Tables(self._path, self._limits)
-            self._is_refused = False
-        return self._tables
+        tables = Tables(path, self._limits)
+        self._is_refused = False
+        return tables
 
-    def _let_go(self) -> None:
-        if self._tables is not None:
-            self._tables.close()
-            self._tables = None
-
-    def _rebuild(self, damage: Damaged) -> None:
-        """Remove a file that is of no use. Raises `Unusable` or `OSError` where it can't or must not be removed."""
+    def _was_ours(self, path: str) -> bool:
         from mcp_workbench.catalog.memory.tables import is_store  # noqa: PLC0415 -- it was imported to find the damage
 
-        self._let_go()
-        if self._times_rebuilt >= self._limits.store_tries:
-            raise Unusable("it is damaged again and again")
-        if not _is_in_its_place(self._path) and not is_store(self._path, self._limits):
-            raise Unusable(f"{damage}; another file is not overwritten")
-        self._times_rebuilt += 1
-        private.warn_once("lists of servers on disk are lost and will be made anew", self._path, damage)
-        private.remove(self._path, self._identity)  # a journal beside it is removed by SQLite, as that of an empty file
-
-
-def _made(path: str) -> Identity | None:
-    """Which file it is, after seeing that there is one that is ours. Raises `Unusable` or `OSError`."""
-    private.make_folder(path)
-    if (known := private.check(path)) is None:
-        with contextlib.suppress(FileExistsError):  # another process was quicker
-            private.create(path)
-        known = private.check(path)
-    return known
-
-
-def _is_in_its_place(path: str) -> bool:
-    """Whether a file of this name in this folder can't be anything but a store."""
-    folder, name = os.path.split(path)
-    return name == FILE_NAME and os.path.basename(folder) == FOLDER_NAME
+        return is_store(path, self._limits)

@@ -13,8 +13,8 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from mcp_workbench.catalog.memory.database import Database, is_ours
 from mcp_workbench.catalog.memory.entry import Entry, Kind, read_entry, read_head, seal, unseal, write_body, write_head
+from mcp_workbench.database import Database, is_ours
 from mcp_workbench.limits import Limits
 
 T = TypeVar("T")

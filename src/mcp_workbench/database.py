@@ -21,12 +21,13 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from mcp_workbench.catalog.memory.entry import Damaged
 from mcp_workbench.limits import Limits
-from mcp_workbench.private import Busy, Unusable, read
+from mcp_workbench.private import Busy, Damaged, Unusable, read
 
-APPLICATION: Final = 0x4D435057
-"""`MCPW`: marks the file as ours, beside the names of its tables."""
+LISTS: Final = 0x4D435057
+"""`MCPW`: marks a file as a store of lists, beside the names of its tables."""
+RECORD: Final = 0x4D435052
+"""`MCPR`: marks a file as a record of what workbenches do."""
 
 _BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DENIED: Final = (
@@ -46,9 +47,12 @@ _PRIMARY: Final = 0xFF
 class Database:
     """An open file. Every method raises `Busy`, `Damaged` or `Unusable`."""
 
-    def __init__(self, path: str, schema: Sequence[str], version: int, limits: Limits) -> None:
+    def __init__(
+        self, path: str, schema: Sequence[str], version: int, limits: Limits, *, application: int = LISTS
+    ) -> None:
         """Open a file that is there; an empty one gets the tables of `schema`."""
         self._path = path
+        self._application = application
         with self._explained():
             self._connection = _connect(path, limits)
         try:
@@ -93,9 +97,9 @@ class Database:
             self.row(f"PRAGMA {setting}")
         self.row(f"PRAGMA cache_size = {-limits.store_cache_bytes // 1024}")
         if self._is_blank():
-            self._make([*schema, f"PRAGMA application_id = {APPLICATION}", f"PRAGMA user_version = {version}"])
-        if self._number("application_id") != APPLICATION:
-            raise Damaged("it is no store of lists")
+            self._make([*schema, f"PRAGMA application_id = {self._application}", f"PRAGMA user_version = {version}"])
+        if self._number("application_id") != self._application:
+            raise Damaged("it is no file of ours")
         if (found := self._number("user_version")) != version:
             newer = found > version
             raise Unusable("a newer version of the program made it") if newer else Damaged("an older version made it")
@@ -139,13 +143,13 @@ class Database:
         return all(os.access(path, os.W_OK) for path in (self._path, os.path.dirname(self._path)))
 
 
-def is_ours(path: str, mark: bytes, limits: Limits) -> bool:
+def is_ours(path: str, mark: bytes, limits: Limits, *, application: int = LISTS) -> bool:
     """Whether a damaged file was of ours, or is empty: it has our number, or `mark`, on its first page.
 
     Raises `OSError`.
     """
     head = read(path, limits.store_head_bytes)
-    return not head or mark in head or APPLICATION.to_bytes(4) in head
+    return not head or mark in head or application.to_bytes(4) in head
 
 
 def _connect(path: str, limits: Limits) -> sqlite3.Connection:
