@@ -14,8 +14,7 @@
     ├── ConnectFailed              a server can't be started or reached; wraps a Fault
     ├── ToolboxFailed              every server of a toolbox failed
     ├── CallFailed                 a server failed during a call; wraps a Fault
-    ├── ListenFailed               the address for HTTP can't be taken
-    ├── LoginFailed                a person's login at a terminal did not come about
+    ├── (command_errors.py)        what ends a command that a person typed
     └── Fault                      what happened on one connection, without knowing whose it is
         ├── SpawnFailed            the command can't be run
         ├── StartupTimeout         no answer to the opening of the connection
@@ -203,16 +202,6 @@ class UnknownToolName(RequestError):
     code = "unknown_tool_name"
 
 
-class ListenFailed(WorkbenchError):
-    """`serve --http` can't listen where it should."""
-
-    code = "listen_failed"
-
-    def __init__(self, address: str, reason: str, *, hint: str = "") -> None:
-        usual = "Stop what uses that port, or choose another one: --http HOST:PORT."
-        super().__init__(f"Can't listen on {address}: {reason}", hint=hint or usual)
-
-
 class Fault(WorkbenchError):
     """What happened on one connection. It does not know whose connection it is."""
 
@@ -243,7 +232,7 @@ class SpawnFailed(Fault):
 
 class StartupTimeout(Fault):
     code = "startup_timeout"
-    hint = "Start its command in a terminal to see what it waits for, or set a longer startupTimeout for it."
+    hint = "Run 'mcp-workbench doctor' to see what it says meanwhile, or set a longer startupTimeout for it."
 
 
 class StillStarting(Fault):
@@ -451,13 +440,6 @@ class ToolboxFailed(WorkbenchError):
     @property
     def where(self) -> dict[str, str]:
         return {"toolbox": self.toolbox}
-
-
-class LoginFailed(WorkbenchError):
-    """A login at a terminal did not come about."""
-
-    code = "login_failed"
-    retryable = True
 
 
 class CallFailed(WorkbenchError):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mcp_workbench import errors
+from mcp_workbench import command_errors, errors
 from mcp_workbench.cli import terminal
 from mcp_workbench.wire import jsonrpc
 from tests.docs.markdown import ROOT, code_words, rows, sections
@@ -25,7 +25,7 @@ WITH_CODES = {
 
 
 def classes() -> list[type[errors.WorkbenchError]]:
-    found = [value for value in vars(errors).values() if isinstance(value, type)]
+    found = {value for module in (errors, command_errors) for value in vars(module).values() if isinstance(value, type)}
     return [value for value in found if issubclass(value, errors.WorkbenchError)]
 
 
