@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Final
+from typing import Final, NamedTuple
 
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.redact import Redactor
@@ -24,6 +24,15 @@ LEVELS: Final = ("debug", "info", "warning", "error", "off")
 _STDERR: Final = 2
 
 
+class Event(NamedTuple):
+    """One line as it was written, when, and which server it is about, if it is about one."""
+
+    at: float
+    level: str
+    server: str
+    line: str
+
+
 class Log:
     """Writes events at or above a level to a file descriptor."""
 
@@ -31,6 +40,8 @@ class Log:
         self._descriptor = descriptor
         self._rank = LEVELS.index(level)
         self._lost = 0
+        self._early: list[Event] = []
+        self._also: Callable[[Event], None] = self._keep
         self.redact = Redactor()
 
     def set_level(self, level: str) -> None:
@@ -50,6 +61,21 @@ class Log:
         if len(line) >= DEFAULTS.log_line_bytes:  # cut between two characters
             line = line[: DEFAULTS.log_line_bytes - 1].decode("utf-8", "ignore").encode()
         self._lost = 0 if self._write(line + b"\n") else self._lost + 1
+        self._also(Event(time.time(), level, str(values.get("server") or ""), line.decode("utf-8", "replace")))
+
+    def tell(self, also: Callable[[Event], None]) -> None:
+        """From now on `also` gets every event that is written; first those of the start, when nobody listened."""
+        early, self._early, self._also = self._early, [], also
+        for event in early:
+            also(event)
+
+    def tell_nobody(self) -> None:
+        """Nobody listens any more."""
+        self._also = self._keep
+
+    def _keep(self, event: Event) -> None:
+        if len(self._early) < DEFAULTS.log_early_lines:
+            self._early.append(event)
 
     def _value(self, value: str) -> str:
         text = self.fit(value, DEFAULTS.log_value_length)

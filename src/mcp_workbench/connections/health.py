@@ -25,8 +25,15 @@ class Health:
     """Failures in a row, and what follows from them."""
 
     def __init__(
-        self, limits: Limits, *, clock: Callable[[], float] = time.monotonic, chance: Callable[[], float] = chance
+        self,
+        limits: Limits,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        chance: Callable[[], float] = chance,
+        changed: Callable[[Fault | None], None] = lambda _fault: None,
     ) -> None:
+        """`changed` is told whenever a connection to the server is made, lost or fails, and why."""
+        self.changed = changed
         self._limits = limits
         self._clock = clock
         self._chance = chance

@@ -1,0 +1,53 @@
+"""`mcp-workbench status`: what running workbenches are doing."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping
+
+from mcp_workbench.cli.answering import answered, print_json
+from mcp_workbench.cli.display import is_dumb, is_terminal, write
+from mcp_workbench.cli.happenings import as_json, blocks
+from mcp_workbench.command_errors import RecordFailed
+from mcp_workbench.errors import RequestError
+from mcp_workbench.limits import DEFAULTS
+from mcp_workbench.record.locate import VARIABLE, record_path
+from mcp_workbench.record.reading import Reader
+
+HELP = """Show what the workbenches that run are doing: their servers, calls that are under way, how often and how
+fast tools are called, what went wrong last, and the tokens that agents did not have to read.
+
+It is read from a small file that every 'serve' of this user writes; what is up to a second old may not be
+there yet. Nothing is started or asked."""
+
+
+def run(options: Mapping[str, str]) -> int:
+    """The exit status."""
+    return answered(options, lambda: _run(options))
+
+
+def find_record() -> Reader:
+    """The record of this user. Raises `RecordFailed`."""
+    path = record_path(os.environ)
+    if not path:
+        raise RecordFailed(f"${VARIABLE}", "nothing is recorded", hint="Unset it, here and where workbenches start.")
+    return Reader(path, DEFAULTS)
+
+
+def _run(options: Mapping[str, str]) -> int:
+    reader, everything = find_record(), "all" in options
+    if "watch" in options:
+        if "json" in options or is_dumb() or not is_terminal(sys.stdout) or not is_terminal(sys.stdin):
+            hint = "Leave --watch out, or run it there without --json; 'logs --follow' can be piped."
+            raise RequestError("--watch needs a terminal", hint=hint)
+        from mcp_workbench.cli.watching import watch  # noqa: PLC0415 -- at a terminal alone
+
+        return watch(reader, everything=everything)
+    statuses, now = reader.statuses(everything=everything), time.time()
+    if "json" in options:
+        print_json(as_json(statuses, now))
+    else:
+        write(*blocks(statuses, now, everything=everything))
+    return 0

@@ -1,0 +1,47 @@
+"""Which process is meant by a number: it is given to another one, sooner or later."""
+
+# ruff: noqa: PTH123 -- in a process that serves, where importing pathlib is noticeable
+
+from __future__ import annotations
+
+import os
+import sys
+
+from mcp_workbench.limits import DEFAULTS
+
+_STARTED = 19
+"""The field of /proc/PID/stat after the name of the program that says when it was started, in ticks since the boot."""
+_STATE = 0
+_BOOT = "/proc/sys/kernel/random/boot_id"
+
+
+def birth(pid: int) -> str:
+    """What tells a process from every other one of its number; empty where there is no such process."""
+    return _in_proc(pid) if sys.platform == "linux" else _of_ps(pid)
+
+
+def _in_proc(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            fields = file.read().rpartition(")")[2].split()
+        with open(_BOOT, encoding="ascii") as file:
+            boot = file.read().strip()
+    except OSError:
+        return ""
+    return "" if fields[_STATE] in "ZX" else f"{boot}:{fields[_STARTED]}"
+
+
+def _of_ps(pid: int) -> str:
+    import subprocess  # noqa: PLC0415 -- where there is no /proc
+
+    try:
+        done = subprocess.run(  # noqa: S603 -- a number of ours
+            ["/bin/ps", "-o", "lstart=", "-p", str(pid)],
+            env={**os.environ, "LC_ALL": "C", "TZ": "UTC"},
+            capture_output=True,
+            check=False,
+            timeout=DEFAULTS.record_ps_seconds,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return " ".join(done.stdout.decode("ascii", "replace").split())

@@ -1,0 +1,207 @@
+"""What the record says, for people: read while workbenches write.
+
+It makes no file and changes none. Raises `RecordFailed` where there is a file that can't be read.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from mcp_workbench import private
+from mcp_workbench.command_errors import RecordFailed
+from mcp_workbench.limits import Limits
+from mcp_workbench.private import Busy, Damaged, Unusable
+from mcp_workbench.record.batch import Flight, Moment, ServerState
+from mcp_workbench.record.processes import birth
+
+T = TypeVar("T")
+_Rows: TypeAlias = Callable[[str, Sequence[Any]], list[Any]]
+"""Runs a query; its rows."""
+
+_RUNS = "SELECT id, pid, birth, version, config, transport, began, seen, ended, was_killed, lost FROM record_runs"
+_SERVERS = """SELECT toolbox, server, state, since, connections, tools, code, error, error_at
+    FROM record_servers WHERE run = ?"""
+_FLIGHTS = "SELECT began, toolbox, server, tool FROM record_flights WHERE run = ? ORDER BY began"
+_TOOLS = """SELECT toolbox, server, tool, calls, errors FROM record_tools WHERE run = ?
+    ORDER BY calls DESC, toolbox, server, tool"""
+_TIMES = """SELECT toolbox, server, tools.tool, milliseconds
+    FROM record_calls AS calls JOIN record_tools AS tools ON tools.id = calls.tool WHERE run = ?
+    ORDER BY milliseconds"""
+_ERRORS = """SELECT at, toolbox, server, tools.tool, outcome
+    FROM record_calls AS calls JOIN record_tools AS tools ON tools.id = calls.tool WHERE run = ? AND outcome <> ''
+    ORDER BY calls.id DESC LIMIT ?"""
+_OPENINGS = "SELECT total(opens), total(flat), total(answered) FROM record_openings WHERE run = ?"
+_LINES = """SELECT record_lines.id, run, pid, at, level, server, text FROM record_lines
+    JOIN record_runs ON record_runs.id = run WHERE record_lines.id > ? ORDER BY record_lines.id"""
+
+_NEWEST = "SELECT coalesce(max(id), 0) FROM record_lines"
+
+
+class RunRow(NamedTuple):
+    """A process that serves, or did."""
+
+    id: int
+    pid: Annotated[int, Meta(gt=0)]
+    birth: str
+    version: str
+    config: str
+    transport: str
+    began: Moment
+    seen: Moment
+    ended: Moment | None
+    was_killed: bool
+    lost: int
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process is there: one that was killed could not say that it ended."""
+        return self.ended is None and birth(self.pid) == self.birth
+
+
+class ToolUse(NamedTuple):
+    """How a tool was called. The times are those of the calls that are still kept."""
+
+    toolbox: str
+    server: str
+    tool: str
+    calls: int
+    errors: int
+    times: tuple[float, ...] = ()
+    """Milliseconds, the shortest first."""
+
+    def within(self, percent: int) -> float | None:
+        """The fewest milliseconds within which so many of the calls were over."""
+        return self.times[-(-len(self.times) * percent // 100) - 1] if self.times else None
+
+
+class FailedCall(NamedTuple):
+    """A call that did not succeed."""
+
+    at: Moment
+    toolbox: str
+    server: str
+    tool: str
+    outcome: str
+
+
+class Tokens(NamedTuple):
+    """What agents would have read, and what they read, in bytes."""
+
+    opens: int
+    flat: int
+    answered: int
+
+
+class RunStatus(NamedTuple):
+    """All that is known of a run."""
+
+    run: RunRow
+    is_running: bool
+    servers: tuple[ServerState, ...]
+    flights: tuple[Flight, ...]
+    tools: tuple[ToolUse, ...]
+    errors: tuple[FailedCall, ...]
+    """The last one first."""
+    tokens: Tokens
+
+
+class LoggedLine(NamedTuple):
+    """A line of a log, and whose it is."""
+
+    id: int
+    run: int
+    pid: int
+    at: Moment
+    level: str
+    server: str
+    text: str
+
+
+class Reader:
+    """Reads the record at a path, which need not be there."""
+
+    def __init__(self, path: str, limits: Limits) -> None:
+        self.path = private.located(path)
+        self._limits = limits
+
+    def statuses(self, *, everything: bool = False) -> list[RunStatus]:
+        """Of those that run, or of all that are known; the oldest first."""
+        return self._read(lambda rows: self._statuses(rows, everything=everything), [])
+
+    def lines(self, after: int = 0, *, everything: bool = False) -> list[LoggedLine]:
+        """Lines of logs, those that came after one, of workbenches that run or of all."""
+        return self._read(lambda rows: self._lines(rows, after, everything=everything), [])
+
+    def newest_line(self) -> int:
+        """The number of the last line of a log; of a record that was made anew they begin anew."""
+        return self._read(lambda rows: _converted(rows(_NEWEST, ()), list[tuple[int]])[0][0], 0)
+
+    def _statuses(self, rows: _Rows, *, everything: bool) -> list[RunStatus]:
+        known = [(run, run.is_running) for run in _converted(rows(f"{_RUNS} ORDER BY began", ()), list[RunRow])]
+        return [self._status(rows, run, is_running=lives) for run, lives in known if lives or everything]
+
+    def _status(self, rows: _Rows, run: RunRow, *, is_running: bool) -> RunStatus:
+        one = (run.id,)
+        times: dict[tuple[str, str, str], list[float]] = {}
+        for toolbox, server, tool, milliseconds in _converted(rows(_TIMES, one), list[tuple[str, str, str, float]]):
+            times.setdefault((toolbox, server, tool), []).append(milliseconds)
+        used = [ToolUse(*row) for row in _converted(rows(_TOOLS, one), list[tuple[str, str, str, int, int]])]
+        opens, flat, answered = _converted(rows(_OPENINGS, one), list[tuple[float, float, float]])[0]
+        return RunStatus(
+            run,
+            is_running=is_running,
+            servers=tuple(_converted(rows(_SERVERS, one), list[ServerState])),
+            flights=tuple(_converted(rows(_FLIGHTS, one), list[Flight])) if is_running else (),
+            tools=tuple(use._replace(times=tuple(times.get(use[:3], ()))) for use in used),
+            errors=tuple(_converted(rows(_ERRORS, (run.id, self._limits.status_errors)), list[FailedCall])),
+            tokens=Tokens(int(opens), int(flat), int(answered)),
+        )
+
+    def _lines(self, rows: _Rows, after: int, *, everything: bool) -> list[LoggedLine]:
+        found = _converted(rows(_LINES, (after,)), list[LoggedLine])
+        if everything:
+            return found
+        runs = {run.id for run in _converted(rows(_RUNS, ()), list[RunRow]) if run.is_running}
+        return [line for line in found if line.run in runs]
+
+    def _read(self, action: Callable[[_Rows], T], otherwise: T) -> T:
+        try:
+            status = private.inspect(self.path)
+            if status is None or not status.st_size:
+                return otherwise
+            return self._patiently(action)
+        except Damaged as damage:
+            hint = "Remove the file, if it is the record: running workbenches make it anew."
+            raise RecordFailed(self.path, str(damage), hint=hint) from None
+        except (Unusable, OSError) as error:
+            raise RecordFailed(self.path, private.reason(error), hint="See to the file, or try again.") from None
+
+    def _patiently(self, action: Callable[[_Rows], T]) -> T:
+        for _ in range(self._limits.record_read_tries):
+            try:
+                return self._at_once(action)
+            except Busy:
+                time.sleep(self._limits.store_busy_seconds)
+        raise Unusable("another process has it locked")
+
+    def _at_once(self, action: Callable[[_Rows], T]) -> T:
+        """All as it is at one moment."""
+        from mcp_workbench.record.tables import Tables  # noqa: PLC0415 -- what follows needs SQLite
+
+        tables = Tables(self.path, self._limits)
+        try:
+            with tables.file.transaction("DEFERRED"):
+                return action(lambda query, values: tables.file.run(query, values).fetchall())
+        finally:
+            tables.close()
+
+
+def _converted(rows: list[Any], kind: type[T]) -> T:
+    """Values of the kinds that we wrote: SQLite puts any kind into any column. Raises `msgspec.ValidationError`."""
+    texts = [[one.decode("utf-8", "replace") if isinstance(one, bytes) else one for one in row] for row in rows]
+    return msgspec.convert(texts, kind, strict=False)

@@ -1,0 +1,348 @@
+"""What one process that serves does, noted on the event loop and handed to the thread that writes it.
+
+A call costs the loop a microsecond or two: a note in memory. The first note has what was noted handed on a second
+later, so nothing runs while nothing happens. It never waits for the file and never fails what it is about. Arguments
+and results of calls are noted only where the configuration says so (`full`), without the secrets that logs do not show
+either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+from msgspec import Raw
+
+from mcp_workbench import __version__, observe
+from mcp_workbench.config.model import Config
+from mcp_workbench.errors import CallFailed, ConnectFailed, Fault, RequestError, WorkbenchError
+from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
+from mcp_workbench.limits import DEFAULTS, Limits
+from mcp_workbench.record.batch import Batch, Call, Flight, Line, Opening, Run, ServerState
+from mcp_workbench.record.locate import record_path
+from mcp_workbench.record.writer import Writer
+from mcp_workbench.wire import jsonrpc
+
+TOOL_ERROR: Final = "tool_error"
+CANCELLED: Final = "cancelled"
+UNEXPECTED: Final = "unexpected"
+_clock: Final = time.perf_counter
+_SAYS_SO: Final = re.compile(rb'"isError"[ \t\r\n]*:[ \t\r\n]*true').search
+_REACH: Final = DEFAULTS.record_looked_bytes
+_NAME_LENGTH: Final = DEFAULTS.record_name_length
+_SHORT: Final = DEFAULTS.record_short_bytes
+_TOGETHER: Final = DEFAULTS.record_results_together
+_ORDER: Final = ("ready", "starting", "needs_auth", "resting", "failing", "idle", "closed")
+"""Of several connections to one server, which tells how it is doing."""
+
+
+class Standing(NamedTuple):
+    """How one connection to a server is doing."""
+
+    state: str
+    tools: int | None
+    """How many tools the server has, if that is known."""
+
+
+class Noted(msgspec.Struct, gc=False):
+    """A call, and what came of it so far."""
+
+    tool: ToolIdentifier
+    began: float
+    over: float = 0.0
+    """When it was over; 0 while it is under way."""
+    outcome: str | None = ""
+    """As in `Call`; None where it was a wrong request, which is no call."""
+    result: Raw | None = None
+    """To be looked at, if it is short."""
+    excerpts: tuple[str | None, str | None] = (None, None)
+    """Its arguments and its result, where they are recorded."""
+
+
+Look = Callable[[ServerIdentifier], Sequence[Standing]]
+
+
+def recorder_of(
+    config: Config, transport: str, limits: Limits = DEFAULTS, environ: Mapping[str, str] | None = None
+) -> Recorder | None:
+    """The recorder of a process that serves; None where nothing is to be recorded."""
+    path = record_path(os.environ if environ is None else environ)
+    if config.record == "off" or not path:
+        return None
+    run = Run(os.getpid(), "", __version__, config.file, transport, time.time())
+    return Recorder(Writer(path, run, limits), limits, is_full=config.record == "full")
+
+
+class Recorder:
+    """Notes what happens. It belongs to the event loop in which it was begun."""
+
+    def __init__(self, writer: Writer, limits: Limits, *, is_full: bool = False) -> None:
+        self._writer = writer
+        self._limits = limits
+        self._is_full = is_full
+        self._look: Look = lambda _server: ()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_due = False
+        self._is_behind = False
+        self._written: asyncio.Future[None] | None = None
+        self._most_calls = limits.record_batch_calls
+        self._calls: list[Call] = []
+        self._counts: dict[ToolIdentifier, list[int]] = {}
+        self._lines: list[Line] = []
+        self._openings: list[Opening] = []
+        self._noted: list[Noted] = []
+        """Calls that are under way, and those that were over since they were looked at."""
+        self._most_noted = _TOGETHER
+        self._lost = 0
+        self._seen: set[tuple[str, str]] = set()
+        self._changed: dict[ServerIdentifier, float] = {}
+        self._servers: dict[ServerIdentifier, ServerState] = {}
+        self._gone: set[ServerIdentifier] = set()
+
+    def begin(self, look: Look) -> None:
+        """Note from now on; `look` tells how a server is doing."""
+        self._look = look
+        self._loop = asyncio.get_running_loop()
+        observe.log.tell(self._note_line)
+        self._schedule()
+
+    async def close(self) -> None:
+        """Write the rest, if that can be done in time."""
+        if self._loop is None:
+            return
+        observe.log.tell_nobody()
+        self._is_due = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._limits.record_end_seconds):
+                if self._written is not None:
+                    await self._written
+                await self._hand_over(is_last=True)
+        self._loop = None
+
+    # -- what happens
+
+    def began(self, tool: ToolIdentifier) -> Noted:
+        """A call begins; what `ended` or `failed` is to be told. Every statement of these is paid for by each call."""
+        noted = Noted(tool, _clock())
+        self._noted.append(noted)
+        if not self._is_due:
+            self._schedule()
+        elif len(self._noted) >= self._most_noted:
+            self._take_stock()
+        return noted
+
+    def ended(self, noted: Noted, arguments: Raw, result: Raw) -> None:
+        """A call has its result."""
+        noted.over = _clock()
+        if self._is_full:
+            noted.excerpts = self._excerpts(arguments, result)
+        if len(result) <= _SHORT:
+            noted.result = result  # looked at with others: that takes a third of the time
+        elif _has_failed(result):
+            noted.outcome = TOOL_ERROR
+        if not self._is_due:
+            self._schedule()
+
+    def failed(self, noted: Noted, arguments: Raw, error: BaseException) -> None:
+        """A call has none."""
+        noted.over = _clock()
+        noted.outcome = _outcome(error)
+        if self._is_full:
+            noted.excerpts = self._excerpts(arguments, jsonrpc.NOTHING)
+        if not self._is_due:
+            self._schedule()
+
+    def _take_stock(self) -> None:
+        """Look at the calls that are over. Those that are not stay noted, as those that are under way."""
+        under_way: list[Noted] = []
+        counts = self._counts
+        for noted in self._noted:
+            if not noted.over:
+                under_way.append(noted)
+                continue
+            result = noted.result
+            if result is not None and _SAYS_SO(result) is not None and _has_failed(result):
+                noted.outcome = TOOL_ERROR
+            if noted.outcome == "" and (counted := counts.get(noted.tool)) is not None:
+                counted[0] += 1  # of a tool that is called too often for a row each there is no more to note
+            elif noted.outcome is not None:
+                self._note(noted, noted.outcome)
+        self._noted, self._most_noted = under_way, len(under_way) + _TOGETHER
+
+    def opened(self, audience: str, toolbox: str, definitions: Iterable[int], answered: int) -> None:
+        """An agent opened a toolbox: the sizes of what there is, and of what it was told."""
+        if len(self._seen) >= self._limits.record_audiences:
+            self._seen.clear()
+        is_new = (audience, toolbox) not in self._seen
+        self._seen.add((audience, toolbox))
+        if len(self._openings) < self._limits.record_pending:
+            self._openings.append(Opening(toolbox, sum(definitions) if is_new else 0, answered))
+        self._schedule()
+
+    def changed(self, server: ServerIdentifier, fault: Fault | None = None) -> None:
+        """A server is doing otherwise than before, perhaps because of an error."""
+        now = time.time()
+        self._changed[server] = now
+        if fault is not None:
+            text = observe.foreign(str(fault), DEFAULTS.log_value_length)
+            self._servers[server] = self._known(server)._replace(code=fault.code, error=text, error_at=now)
+        self._schedule()
+
+    def forget(self, servers: Iterable[ServerIdentifier]) -> None:
+        """These are not configured any more."""
+        for server in servers:
+            self._changed.pop(server, None)
+            self._servers.pop(server, None)
+            self._gone.add(server)
+        self._schedule()
+
+    def _note_line(self, event: observe.Event) -> None:
+        """Of any thread."""
+        if len(self._lines) < self._limits.record_pending:
+            self._lines.append(Line(event.at, event.level, event.server, event.line))
+        else:
+            self._lost += 1
+        self._schedule()
+
+    def _note(self, noted: Noted, outcome: str) -> None:
+        """A call that is over."""
+        tool = noted.tool if len(noted.tool.tool) <= _NAME_LENGTH else _shortened(noted.tool)
+        if len(self._calls) < self._most_calls:
+            took = (noted.over - noted.began) * 1000
+            self._calls.append((tool, noted.began, took, outcome, *noted.excerpts))
+        else:
+            self._count(tool, outcome)
+
+    def _count(self, tool: ToolIdentifier, outcome: str) -> None:
+        """One of too many for a row each."""
+        if (counted := self._counts.get(tool)) is not None:
+            counted[outcome != ""] += 1
+        elif len(self._counts) < self._most_calls:
+            self._counts[tool] = [0, 1] if outcome else [1, 0]
+        else:
+            self._lost += 1
+
+    def _excerpts(self, arguments: Raw, result: Raw) -> tuple[str | None, str | None]:
+        limits = self._limits
+        return _excerpt(arguments, limits.record_arguments_length), _excerpt(result, limits.record_result_length)
+
+    # -- handing over
+
+    def _schedule(self) -> None:
+        loop = self._loop
+        if self._is_due or loop is None:
+            return
+        self._is_due = True
+        with contextlib.suppress(RuntimeError):  # the loop ended, and this is another thread
+            loop.call_soon_threadsafe(loop.call_later, self._limits.record_flush_seconds, self._flush)
+
+    def _flush(self) -> None:
+        if self._loop is None or (self._written is not None and not self._written.done()):
+            self._is_due, self._is_behind = False, True
+            return
+        self._is_due = False
+        self._hand_over()
+
+    def _hand_over(self, *, is_last: bool = False) -> asyncio.Future[None]:
+        loop = asyncio.get_running_loop()
+        written: asyncio.Future[None] = loop.create_future()
+        self._written = written
+        written.add_done_callback(self._catch_up)
+
+        def done() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop ended meanwhile
+                loop.call_soon_threadsafe(lambda: None if written.done() else written.set_result(None))
+
+        self._writer.put(self._batch(is_last=is_last), done)
+        return written
+
+    def _catch_up(self, _: object) -> None:
+        if self._is_behind:
+            self._is_behind = False
+            self._schedule()
+
+    def _batch(self, *, is_last: bool) -> Batch:
+        self._take_stock()
+        calls, self._calls = self._calls, []
+        counts, self._counts = self._counts, {}
+        lines, self._lines = self._lines, []
+        openings, self._openings = self._openings, []
+        lost, self._lost = self._lost, 0
+        gone, self._gone = self._gone, set()
+        used = {(tool.toolbox, tool.server) for tool in (*(call[0] for call in calls), *counts)}
+        changed, self._changed = {ServerIdentifier(*one): 0.0 for one in used} | self._changed, {}
+        changed = {server: moment for server, moment in changed.items() if server not in gone}
+        now = time.time()
+        epoch = now - _clock()
+        servers = [self._look_at(server, moment) for server, moment in changed.items()]
+        under_way = self._noted[: self._limits.record_flights]
+        return Batch(
+            now,
+            epoch=epoch,
+            calls=calls,
+            counts=counts,
+            lines=lines,
+            openings=openings,
+            servers=servers,
+            gone=[(server.toolbox, server.server) for server in gone],
+            flights=[Flight(epoch + one.began, *_shortened(one.tool).parts()) for one in under_way],
+            lost=lost,
+            is_last=is_last,
+        )
+
+    def _look_at(self, server: ServerIdentifier, moment: float) -> ServerState:
+        found = self._look(server)
+        state = min((one.state for one in found), key=_ORDER.index, default="idle")
+        tools = max((one.tools for one in found if one.tools is not None), default=None)
+        known = self._known(server)
+        self._servers[server] = looked = known._replace(
+            state=state,
+            since=known.since if known.state == state else moment or time.time(),
+            connections=sum(one.state == "ready" for one in found),
+            tools=known.tools if tools is None else tools,
+        )
+        return looked
+
+    def _known(self, server: ServerIdentifier) -> ServerState:
+        return self._servers.get(server) or ServerState(server.toolbox, server.server, "", 0.0, 0, None)
+
+
+def _shortened(tool: ToolIdentifier) -> ToolIdentifier:
+    """One whose name is not longer than is kept; a server may give it any."""
+    return ToolIdentifier(tool.toolbox, tool.server, tool.tool[:_NAME_LENGTH])
+
+
+def _has_failed(result: Raw) -> bool:
+    """Whether a tool says so of itself, in the beginning or at the end of a long result."""
+    length = len(result)
+    found = _SAYS_SO(result, 0, _REACH) or (length > _REACH and _SAYS_SO(result, length - _REACH))
+    if not found:
+        return False
+    try:
+        return jsonrpc.is_true(jsonrpc.fields(result).get("isError"))
+    except msgspec.DecodeError:
+        return False
+
+
+def _outcome(error: BaseException) -> str | None:
+    """What came of a call that raised; None where it was none, but a wrong request."""
+    if isinstance(error, WorkbenchError):
+        return None if isinstance(error, RequestError) else _code(error)
+    return CANCELLED if isinstance(error, asyncio.CancelledError) else UNEXPECTED
+
+
+def _code(error: WorkbenchError) -> str:
+    return error.wire_code if isinstance(error, CallFailed | ConnectFailed) else error.code
+
+
+def _excerpt(raw: Raw, length: int) -> str | None:
+    """The beginning of a JSON text, without secrets."""
+    reach = 4 * (length + observe.log.redact.longest)  # a character has up to four bytes
+    text = bytes(memoryview(raw)[:reach]).decode("utf-8", "replace")
+    return observe.redacted(text, length) or None

@@ -1,0 +1,256 @@
+"""`mcp-workbench status`, in a pipe and at a terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import re
+import signal
+import sqlite3
+import struct
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mcp_workbench.identity import ToolIdentifier
+from mcp_workbench.limits import DEFAULTS
+from mcp_workbench.record.batch import Batch, Flight, Opening, Run, ServerState
+from mcp_workbench.record.processes import birth
+from mcp_workbench.record.tables import Tables
+from tests.docs.markdown import ROOT
+from tests.support.configs import rogue, write_config
+from tests.support.screens import COLOUR, Screen, at_terminal, piped, seen
+from tests.support.wire import environment, serving
+
+PAGE = ROOT / "docs" / "commands" / "status.md"
+BEYOND = "\x1b[31mred\u202e"
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    home = tmp_path / "home"
+    record = home / "XDG_STATE_HOME" / "mcp-workbench" / "record.sqlite"
+    return environment(home) | {"WORKBENCH_RECORD": str(record)}
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Iterator[Tables]:
+    """A record that a test writes itself."""
+    folder = tmp_path / "home" / "XDG_STATE_HOME" / "mcp-workbench"
+    folder.mkdir(parents=True)
+    (folder / "record.sqlite").touch(0o600)
+    tables = Tables(str(folder / "record.sqlite"), DEFAULTS)
+    yield tables
+    tables.close()
+
+
+def batch(**parts: object) -> Batch:
+    empty = {"calls": [], "counts": {}, "lines": [], "openings": [], "servers": [], "flights": [], "lost": 0}
+    return Batch(time.time(), **{**empty, **parts})  # type: ignore[arg-type]
+
+
+def begin(tables: Tables, **parts: object) -> int:
+    """A run of this process."""
+    now = time.time()
+    run = tables.begin(Run(os.getpid(), birth(os.getpid()), "1.2", "/home/me/c.json", "stdio", now - 7300))
+    tables.write(run, batch(**parts), prunes=False)
+    return run
+
+
+def busy(tables: Tables) -> int:
+    """One that has something to tell of everything."""
+    now = time.time()
+    tool = ToolIdentifier("dev", "fs", "read")
+    return begin(
+        tables,
+        servers=[
+            ServerState("dev", "fs", "ready", now - 100, 2, 14),
+            ServerState("dev", "git", "resting", now - 20, 0, None, "spawn_failed", f"it is gone {BEYOND}", now - 20),
+        ],
+        flights=[Flight(now - 65, "dev", "fs", "slow")],
+        calls=[(tool, now, 12.0, "", None, None), (tool, now - 3, 1500.0, "call_timeout", None, None)],
+        openings=[Opening("dev", 40_000, 4000)],
+        lost=2,
+    )
+
+
+def test_a_person_reads_what_is_going_on(tables: Tables, env: dict[str, str]):
+    busy(tables)
+    done = piped("status", env=env)
+    assert done.returncode == 0, done.stderr
+    assert "\x1b" not in done.stdout
+    lines = [re.sub(r"\b\d+ (s|min)\b", r"N \1", " ".join(line.split())) for line in done.stdout.splitlines()]
+    assert lines == [
+        f"workbench {os.getpid()}: running for 2 h",
+        "/home/me/c.json (stdio, version 1.2)",
+        "servers",
+        "dev/fs ready for N min, 2 connections 14 tools",
+        "dev/git resting for N s N s ago: it is gone \\x1b[31mred\\u202e",
+        "calls under way",
+        "dev/fs/slow for N min",
+        "calls",
+        "tool calls errors p50 p95",
+        "dev/fs/read 2 1 12 ms 1,500 ms",
+        "last errors of calls",
+        "N s ago dev/fs/read call_timeout",
+        "tokens, about: 1,000 read in 1 open, 10,000 in plain lists (9,000 saved)",
+        "2 events could not be recorded",
+    ]
+
+
+def test_a_program_reads_the_members_that_the_page_documents(tables: Tables, env: dict[str, str]):
+    busy(tables)
+    told = json.loads(piped("status", "--json", env=env).stdout)
+    page = PAGE.read_text(encoding="utf-8")
+    example = json.loads(page.partition("```json\n")[2].partition("```")[0])
+    assert _shape(told) == _shape(example)
+    [run] = told["runs"]
+    assert run["tokens"] == {"opens": 1, "flat": 10_000, "answered": 1000, "saved": 9000}
+    assert run["in_flight"][0]["seconds"] == pytest.approx(65, abs=20)
+
+
+def _shape(value: object) -> object:
+    """The names of members, all the way down."""
+    if isinstance(value, dict):
+        return {name: _shape(member) for name, member in value.items()}
+    if isinstance(value, list):
+        shapes = [shape for shape in map(_shape, value) if shape is not None]
+        merged: dict[str, object] = {}
+        for shape in shapes:
+            if isinstance(shape, dict):
+                merged |= {name: member for name, member in shape.items() if member is not None or name not in merged}
+        return [merged]
+    return None
+
+
+def test_names_that_servers_give_are_shown_as_text(tables: Tables, env: dict[str, str]):
+    tool = ToolIdentifier("dev", "fs", f"{BEYOND}\n\r\x9b2J")
+    flights = [Flight(time.time() - 65, "dev", "fs", BEYOND)]
+    begin(tables, calls=[(tool, time.time(), 12.0, "tool_error", None, None)], flights=flights)
+    told = piped("status", env=env).stdout
+    assert not re.search("[\x1b\x9b\r\u202e]", told)
+    assert told.count("\\x1b[31mred\\u202e") == 3
+
+
+def test_nothing_runs_and_nothing_is_recorded(env: dict[str, str], tmp_path: Path):
+    done = piped("status", env=env)
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "No workbench is running.")
+    assert json.loads(piped("status", "--json", env=env).stdout)["runs"] == []
+    assert not (tmp_path / "home" / "XDG_STATE_HOME").exists()
+
+
+def test_one_that_ended_is_told_of_with_all(tables: Tables, env: dict[str, str]):
+    run = busy(tables)
+    tables.write(run, batch(is_last=True), prunes=False)
+    assert piped("status", env=env).stdout.startswith("No workbench is running.")
+    told = piped("status", "--all", env=env).stdout
+    assert re.match(rf"workbench {os.getpid()}: ended \d+ s ago", told)
+    assert "calls under way" not in told
+
+
+def test_a_record_that_is_switched_off_is_said(env: dict[str, str]):
+    done = piped("status", env=env | {"WORKBENCH_RECORD": "none"})
+    assert done.returncode == 1
+    assert "error: $WORKBENCH_RECORD: nothing is recorded\nhint: " in done.stderr
+    told = json.loads(piped("status", "--json", env=env | {"WORKBENCH_RECORD": "none"}).stdout)
+    assert (told["ok"], told["code"]) == (False, "record_failed")
+
+
+def test_a_record_that_can_not_be_read_is_two_lines(tmp_path: Path, env: dict[str, str]):
+    file = tmp_path / "other.sqlite"
+    with sqlite3.connect(file) as other:
+        other.execute("CREATE TABLE theirs (a)")
+    other.close()
+    before = file.read_bytes()
+    done = piped("status", env=env | {"WORKBENCH_RECORD": str(file)})
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[0] == f"error: {file}: it is no file of ours"
+    assert len(done.stderr.splitlines()) == 2
+    assert file.read_bytes() == before
+
+
+# -- at a terminal
+
+
+def test_at_a_terminal_it_is_coloured_and_within_its_width(tables: Tables, env: dict[str, str]):
+    busy(tables)
+    with at_terminal("status", env=env, columns=60) as screen:
+        assert screen.finish() == 0
+        assert COLOUR.search(screen.text)
+        assert max(map(len, seen(screen.text))) <= 60
+    with at_terminal("status", env=env | {"NO_COLOR": "1"}, columns=60) as screen:
+        assert screen.finish() == 0
+        assert not COLOUR.search(screen.text)
+
+
+@pytest.mark.parametrize("key", ["q", "\x03", "\x04"])
+def test_watching_shows_what_changes_until_a_key_is_pressed(tables: Tables, env: dict[str, str], key: str):
+    run = busy(tables)
+    with at_terminal("status", "--watch", env=env) as screen:
+        screen.wait_for("dev/fs/read")
+        later = ToolIdentifier("dev", "fs", "written_later")
+        tables.write(run, batch(calls=[(later, time.time(), 1.0, "", None, None)]), prunes=False)
+        screen.wait_for("written_later")
+        screen.type(key)
+        assert screen.finish() == 0
+        assert is_as_before(screen)
+
+
+def is_as_before(screen: Screen) -> bool:
+    """Whether a person can go on with this terminal: what is typed is seen, and so is the cursor."""
+    flags = termios.tcgetattr(screen._person)[3]
+    return bool(flags & termios.ECHO and flags & termios.ICANON) and screen.text.rfind("\x1b[?25h") > screen.text.rfind(
+        "\x1b[?25l"
+    )
+
+
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP])
+def test_a_watch_that_is_ended_leaves_the_terminal_as_it_was(
+    tables: Tables, env: dict[str, str], ending: signal.Signals
+):
+    busy(tables)
+    with at_terminal("status", "--watch", env=env) as screen:
+        screen.wait_for("dev/fs/read")
+        os.kill(screen.process.pid, ending)
+        assert screen.finish() == 128 + ending
+        assert is_as_before(screen)
+
+
+def test_a_terminal_that_becomes_narrow_is_written_anew_within_its_width(tables: Tables, env: dict[str, str]):
+    busy(tables)
+    with at_terminal("status", "--watch", env=env, columns=100) as screen:
+        screen.wait_for("q: quit")
+        fcntl.ioctl(screen._person, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 70, 0, 0))
+        before = len(screen.text)
+        screen.wait_for(lambda text: "workbench" in text[before:] and "q: quit" in text[before:])
+        assert max(map(len, seen(screen.text[before:]))) <= 70
+        screen.type("q")
+        assert screen.finish() == 0
+
+
+def test_watching_a_workbench_that_begins_and_ends(tmp_path: Path, env: dict[str, str]):
+    config = write_config(tmp_path, {"dev": {"fs": rogue()}})
+
+    async def work() -> None:
+        async with serving(config) as wire:
+            await wire.use("dev", "fs", "nonce", {"nonce": "7"})
+            await asyncio.to_thread(screen.wait_for, "dev/fs/nonce")
+
+    with at_terminal("status", "--watch", env=env) as screen:
+        screen.wait_for("No workbench is running.")
+        asyncio.run(work())
+        screen.wait_for(lambda text: text.count("No workbench is running.") > 1)
+        screen.type("q")
+        assert screen.finish() == 0
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_watching_needs_a_terminal(env: dict[str, str], more: tuple[str, ...]):
+    done = piped("status", "--watch", *more, env=env)
+    assert done.returncode == 2
+    assert "--watch needs a terminal" in done.stderr + done.stdout
