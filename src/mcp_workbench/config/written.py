@@ -1,0 +1,104 @@
+"""What a file says of each server, word for word: before variables are replaced, disabled servers included.
+
+It is for those who judge the file itself, and reads one that `config_of` has found to be in order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from mcp_workbench.config.fields import Place, read_boolean, read_string
+from mcp_workbench.config.jsonc import Array, Object, parse
+from mcp_workbench.config.keys import URL_KEYS
+from mcp_workbench.config.load import DEFAULT_TOOLBOX
+from mcp_workbench.config.source import Source
+from mcp_workbench.limits import DEFAULTS, Limits
+
+_REFERENCE: Final = r"(\$\$\{)|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-((?:[^}$]|\$(?!\{))*+))?\}"
+"""An escape, or a variable and its default."""
+
+
+class Text(NamedTuple):
+    """A string of the file: where it stands, and what it is called there."""
+
+    path: str
+    line: int
+    name: str
+    """Its key, or that of the list that it is an item of."""
+    written: str
+
+    @property
+    def literal(self) -> str:
+        """What of it stands in the file itself: references are left out, their defaults are not."""
+        return re.sub(_REFERENCE, lambda match: "${" if match[1] else match[3] or "", self.written)
+
+
+class WrittenServer(NamedTuple):
+    """One entry of `mcpServers`."""
+
+    toolbox: str
+    name: str
+    place: Place
+
+    @property
+    def path(self) -> str:
+        """Where it stands."""
+        return self.place.path
+
+    @property
+    def is_disabled(self) -> bool:
+        members = self.place.members()
+        off = "disabled" in members and read_boolean(members["disabled"])
+        return off or ("enabled" in members and not read_boolean(members["enabled"]))
+
+    @property
+    def url(self) -> str:
+        """Its address; empty for a program."""
+        return next((address for key in URL_KEYS if (address := self.text(key))), "")
+
+    def text(self, key: str) -> str:
+        member = self.place.members().get(key)
+        return read_string(member) if member is not None else ""
+
+    def texts(self, key: str) -> tuple[Text, ...]:
+        """The items of a list."""
+        member = self.place.members().get(key)
+        return tuple(strings(member, key)) if member is not None else ()
+
+    def map(self, key: str) -> dict[str, str]:
+        member = self.place.members().get(key)
+        members: Mapping[str, Place] = member.members() if member is not None else {}
+        return {name: read_string(one) for name, one in members.items()}
+
+    def variables(self) -> list[str]:
+        """The variables of the environment that it refers to, once each."""
+        found = (match[2] for text in strings(self.place) for match in re.finditer(_REFERENCE, text.written))
+        return list(dict.fromkeys(name for name in found if name))
+
+
+def written_servers(source: Source, limits: Limits = DEFAULTS) -> list[WrittenServer]:
+    """Every server of the file, in its order."""
+    members = Place(source, parse(source, limits), "", 0).members()
+    if "toolboxes" not in members:
+        servers = members["mcpServers"].members() if "mcpServers" in members else {}
+        return [WrittenServer(DEFAULT_TOOLBOX, name, place) for name, place in servers.items()]
+    return [
+        WrittenServer(toolbox, name, place)
+        for toolbox, box in members["toolboxes"].members().items()
+        for name, place in box.members()["mcpServers"].members().items()
+    ]
+
+
+def strings(place: Place, name: str = "") -> Iterator[Text]:
+    """Every string in a value, in order."""
+    if isinstance(place.node, Object):
+        for key, member in place.members().items():
+            yield from strings(member, key)
+    elif isinstance(place.node, Array):
+        for item in place.items():
+            yield from strings(item, name)
+    elif isinstance(place.node.value, str):
+        line, _ = place.source.position(place.node.start)
+        yield Text(place.path, line, name, place.node.value)

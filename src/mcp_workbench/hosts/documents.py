@@ -1,0 +1,192 @@
+"""The text of a host's file, whichever syntax it has: read as values, and changed at one place.
+
+Guarantees: a change yields a text that holds exactly the values that were meant, which is checked each time, or raises
+`HostFileError`; no message repeats a value of the file.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from mcp_workbench.command_errors import HostFileError
+from mcp_workbench.config.edit import parse, remove_members, restore_members, set_member
+from mcp_workbench.config.jsonc import plain
+from mcp_workbench.config.source import BOM, Source
+from mcp_workbench.errors import ConfigError
+from mcp_workbench.hosts.known import Syntax
+from mcp_workbench.limits import DEFAULTS, Limits
+
+Tree = dict[str, Any]
+
+_LIMITS = Limits(config_values=DEFAULTS.host_file_values, config_bytes=DEFAULTS.host_file_bytes)
+_MEND = "Mend the file; nothing was changed."
+
+
+class Document:
+    """The text of one file."""
+
+    def __init__(self, text: str, syntax: Syntax, file: str) -> None:
+        self.text = text
+        self.syntax: Syntax = syntax
+        self.file = file
+        self.tree = self._read(text)
+
+    @classmethod
+    def decoded(cls, data: bytes, syntax: Syntax, file: str) -> Document:
+        """The file with these bytes. Raises `HostFileError`."""
+        try:
+            return cls(data.decode(), syntax, file)
+        except UnicodeDecodeError:
+            raise HostFileError("is not UTF-8", file, hint=_MEND) from None
+
+    def at(self, path: Sequence[str]) -> Any:
+        """The value at `path`; None where there is none."""
+        value: Any = self.tree
+        for name in path:
+            if not isinstance(value, dict) or name not in value:
+                return None
+            value = cast("Tree", value)[name]
+        return value
+
+    def with_member(self, path: Sequence[str], value: Mapping[str, object]) -> Document:
+        """The same with `value` at `path`."""
+        if self.syntax == "toml":
+            from mcp_workbench.hosts import toml  # noqa: PLC0415 -- only one host has such a file
+
+            base = self.without_member(path).text if self.at(path) is not None else self.text
+            return self._changed(toml.with_table(base, path, value), (path, value))
+        return self._changed(self._json(lambda text: set_member(text, path, value, self.file, _LIMITS)), (path, value))
+
+    def without_member(self, path: Sequence[str]) -> Document:
+        """The same without what is at `path`."""
+        return self.without_members([path])
+
+    def without_members(self, paths: Iterable[Sequence[str]]) -> Document:
+        """The same without what is at any of the paths."""
+        document = self
+        for path, names in _grouped(paths):
+            document = document._without(path, names)
+        return document
+
+    def _without(self, path: tuple[str, ...], names: list[str]) -> Document:
+        gone = [(*path, name) for name in names]
+        if self.syntax == "json":
+            text = self._json(lambda text: remove_members(text, path, names, self.file, _LIMITS))
+            return self._changed(text, *((one, None) for one in gone))
+        from mcp_workbench.hosts import toml  # noqa: PLC0415 -- only one host has such a file
+
+        text = self.text
+        for one in gone:
+            text = toml.without_table(text, one)
+        return self._changed(text, *((one, None) for one in gone))
+
+    def with_members_of(self, paths: Iterable[Sequence[str]], original: Document) -> Document:
+        """The same with what is at these paths in another text, as and where it is written there."""
+        document = self
+        for path, names in _grouped(paths):
+            document = document._with_members_of(path, names, original)
+        return document
+
+    def _with_members_of(self, path: tuple[str, ...], names: list[str], original: Document) -> Document:
+        back = [((*path, name), original.at((*path, name))) for name in names]
+        if self.syntax == "json":
+            text = self._json(
+                lambda text: restore_members(text, path, names, original.text, file=self.file, limits=_LIMITS)
+            )
+            return self._changed(text, *back)
+        from mcp_workbench.hosts import toml  # noqa: PLC0415 -- only one host has such a file
+
+        text = self.text
+        for one, _ in back:
+            text = toml.with_table_of(text, one, original.text)
+        return self._changed(text, *back)
+
+    def _json(self, change: Callable[[str], str]) -> str:
+        blank = not self.text.removeprefix(BOM).strip()
+        try:
+            return change(f"{self.text}{{}}\n" if blank else self.text)
+        except ConfigError as error:
+            raise self._error(error) from None
+
+    def _changed(self, text: str, *changes: tuple[Sequence[str], object]) -> Document:
+        """The same with another text, if that holds what it should: the old values, with these in these places."""
+        try:
+            changed = Document(text, self.syntax, self.file)
+        except HostFileError:
+            raise self._harm() from None
+        found, expected = copy.deepcopy(changed.tree), copy.deepcopy(self.tree)
+        for path, value in changes:
+            _set(expected, path, value)
+            if self.syntax == "toml":  # where most tables are there as long as there is something in them
+                _prune(found, path)
+                _prune(expected, path)
+        if found != expected:
+            raise self._harm()
+        return changed
+
+    def _harm(self) -> HostFileError:
+        return HostFileError("can't be changed without harm to the rest of it", self.file, hint="Edit it by hand.")
+
+    def _read(self, text: str) -> Tree:
+        if not text.removeprefix(BOM).strip():
+            return {}
+        tree = self._read_toml(text) if self.syntax == "toml" else self._read_json(text)
+        if not isinstance(tree, dict):
+            raise HostFileError("must hold an object", self.file, hint=_MEND)
+        return cast("Tree", tree)
+
+    def _read_json(self, text: str) -> object:
+        try:
+            # Most hosts write plain JSON, some of it megabytes of it, and this is a hundred times as fast.
+            return msgspec.json.decode(text.removeprefix(BOM).encode())
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            pass
+        try:
+            return plain(parse(Source(text, self.file), _LIMITS))
+        except ConfigError as error:
+            raise self._error(error) from None
+
+    def _read_toml(self, text: str) -> Tree:
+        try:
+            return tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            # The rest of the message may repeat a value.
+            place = re.search(r"at line (\d+), column (\d+)", str(error))
+            where = f": line {place[1]}, column {place[2]}" if place else ""
+            raise HostFileError(f"is not valid TOML{where}", self.file, hint=_MEND) from None
+
+    def _error(self, error: ConfigError) -> HostFileError:
+        where = f"line {error.line}, column {error.column}: {error.problem}" if error.line else error.problem
+        return HostFileError(f"is not valid JSON: {where}", self.file, hint=_MEND)
+
+
+def _grouped(paths: Iterable[Sequence[str]]) -> Iterable[tuple[tuple[str, ...], list[str]]]:
+    """The names in each object, by its path."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for path in paths:
+        groups.setdefault(tuple(path[:-1]), []).append(path[-1])
+    return groups.items()
+
+
+def _set(tree: Tree, path: Sequence[str], value: object) -> None:
+    """Put a value at `path`, or remove what is there."""
+    for name in path[:-1]:
+        tree = tree.setdefault(name, {})
+    if value is None:
+        tree.pop(path[-1], None)
+    else:
+        tree[path[-1]] = value
+
+
+def _prune(tree: Tree, path: Sequence[str]) -> None:
+    """Remove what is empty on the way to `path`."""
+    if len(path) > 1 and isinstance(tree.get(path[0]), dict):
+        _prune(tree[path[0]], path[1:])
+        if not tree[path[0]]:
+            del tree[path[0]]

@@ -1,0 +1,219 @@
+"""An entry of a host's file becomes an entry of `mcpServers` as we write it.
+
+Guarantees: what comes out has only keys that the configuration knows, and every key that was left out is named in a
+note. An entry that can't be used here at all raises `NotMovable`. No note repeats a value.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from pathlib import Path, PurePath
+from typing import Any, NamedTuple, cast
+from urllib.parse import unquote
+
+from mcp_workbench.checkup.packages import fetched_package
+from mcp_workbench.config.fields import Place
+from mcp_workbench.config.jsonc import parse
+from mcp_workbench.config.keys import HOST_KEYS, SERVER, TRANSPORT_KEYS, TRANSPORTS, URL_KEYS
+from mcp_workbench.config.servers import Reading, read_server
+from mcp_workbench.config.source import Source
+from mcp_workbench.errors import ConfigError
+from mcp_workbench.hosts.references import Scope, translated
+from mcp_workbench.limits import DEFAULTS
+from mcp_workbench.shown import shown
+
+Entry = dict[str, Any]
+
+_ORDER = tuple(key.name for key in SERVER)
+_SILENT = frozenset(
+    {"$schema", "alwaysAllow", "alwaysLoad", "autoApprove", "default_tools_approval_mode", "description", "dev"}
+    | {"experimental_environment", "gallery", "icon", "name", "remoteConfigured", "required", "source", "tools"}
+    | {"supports_parallel_tool_calls", "trust", "version", "watchPaths"}
+)
+"""Keys that are about the host alone: nobody misses them."""
+_RENAMED = {"http_headers": "headers", "startup_timeout_sec": "startupTimeout", "tool_timeout_sec": "callTimeout"}
+_OAUTH_RENAMED = {"client_id": "clientId", "client_secret": "clientSecret", "callback_port": "callbackPort"}
+_NOTHING: tuple[Any, ...] = ({}, [], None)
+_CHOSEN = ("enabled_tools", "enabledTools", "includeTools")
+_EXCLUDED = ("disabled_tools", "disabledTools", "excludeTools")
+_LOGIN = re.compile(r"(?i)(https?://)([^/?#@]*)@")
+_SSE = re.compile(r"/sse/?(?:[?#].*)?$")
+"""How an address ends by convention where a server speaks the older of the two ways over HTTP."""
+_OWN_WORDS = ("mcp-workbench", "mcp_workbench")
+
+
+class NotMovable(Exception):
+    """The entry can't be used here; the text says why."""
+
+
+class Moved(NamedTuple):
+    """An entry as we write it, and what was left out."""
+
+    entry: Entry
+    notes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"Moved({sorted(self.entry)})"
+
+
+def moved(raw: Any, scope: Scope) -> Moved:
+    """The entry of a host as we write it. Raises `NotMovable`."""
+    if not isinstance(raw, dict):
+        raise NotMovable("is no object")
+    entry = _flattened(dict(cast("Entry", raw)))
+    if "command" not in entry and not any(key in entry for key in URL_KEYS):
+        raise NotMovable("has neither a command nor an address: it belongs to an extension of the host")
+    taken = _Taking(entry, scope)
+    result = {key: taken.result[key] for key in _ORDER if key in taken.result}
+    _check(result)
+    return Moved(result, tuple(taken.notes))
+
+
+def is_workbench(raw: Any) -> bool:
+    """Whether an entry starts the workbench itself."""
+    if not isinstance(raw, dict):
+        return False
+    entry = _flattened(dict(cast("Entry", raw)))
+    args = cast("list[Any]", entry["args"]) if isinstance(entry.get("args"), list) else []
+    words = [word for part in (entry.get("command"), *args) if isinstance(part, str) for word in part.split()]
+    if not words:
+        return False
+    package = fetched_package(words[0], words[1:])
+    if _is_own(words[0]) or (package is not None and _is_own(package.spec)):
+        return True
+    # A path of that name may be one that another server works on.
+    return any(_is_own(word) and (words[at - 1] == "-m" or "serve" in words[at + 1 :]) for at, word in enumerate(words))
+
+
+def _is_own(word: str) -> bool:
+    return re.split(r"[@:\[=]", PurePath(word).name)[0].removesuffix(".exe") in _OWN_WORDS
+
+
+def _flattened(entry: Entry) -> Entry:
+    """An older form has the command in an object of its own."""
+    command = entry.get("command")
+    if not isinstance(command, dict):
+        return entry
+    inner = cast("Entry", command)
+    return {**entry, **{key: inner[key] for key in ("args", "env") if key in inner}, "command": inner.get("path")}
+
+
+def _check(entry: Entry) -> None:
+    """Raise unless the configuration would take it."""
+    source = Source(json.dumps(entry))
+    reading = Reading(folder="/", environ={}, strict=False, limits=DEFAULTS, bounds={}, warnings=[])
+    try:
+        read_server(Place(source, parse(source), "", 0), "toolbox", "server", reading)
+    except ConfigError as error:
+        raise NotMovable(": ".join(part for part in (error.path, error.problem) if part)) from None
+
+
+class _Taking:
+    """Takes the keys of an entry one after the other."""
+
+    def __init__(self, entry: Entry, scope: Scope) -> None:
+        self.result: Entry = {}
+        self.notes: list[str] = []
+        self._rest = entry
+        self._scope = scope
+        self._sent: dict[str, str] = {}
+        """Headers that are said in another way than as headers."""
+        self._target()
+        self._filters()
+        self._of_codex()
+        self._login()
+        self._known()
+        if scope.project is not None and "command" in self.result:
+            self._located(scope.project)
+        self.notes += [self._note(key) for key, one in self._rest.items() if key not in _SILENT and one not in _NOTHING]
+
+    def _text(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return translated(value, self._scope)
+        if isinstance(value, list):
+            return [self._text(one) for one in cast("list[Any]", value)]
+        if isinstance(value, dict):
+            return {key: self._text(one) for key, one in cast("Entry", value).items()}
+        return value
+
+    def _target(self) -> None:
+        kinds = [self._rest.pop(key) for key in TRANSPORT_KEYS if key in self._rest]
+        urls = [self._rest.pop(key) for key in ("httpUrl", "serverUrl", "url") if key in self._rest]
+        if "command" in self._rest:
+            return
+        url = self._text(urls[0])
+        self.result["url"] = self._without_login(url) if isinstance(url, str) else url
+        said = TRANSPORTS.get(kinds[0]) if kinds and isinstance(kinds[0], str) else None
+        if (said or ("sse" if _SSE.search(str(url)) else "http")) == "sse":
+            self.result["transport"] = "sse"
+
+    def _without_login(self, url: str) -> str:
+        """A name and a password in an address are sent as a header, which is what hosts do with them."""
+        login = _LOGIN.match(url)
+        if login is None or "${" in login[2]:
+            return url
+        self._sent["Authorization"] = f"Basic {b64encode(unquote(login[2]).encode()).decode()}"
+        return login[1] + url[login.end() :]
+
+    def _filters(self) -> None:
+        chosen = [name for key in _CHOSEN for name in self._names(key)]
+        excluded = [f"!{name}" for key in _EXCLUDED for name in self._names(key)]
+        if chosen or excluded:
+            self.result["toolFilters"] = [*chosen, *excluded]
+
+    def _names(self, key: str) -> list[str]:
+        value = self._rest.pop(key, None)
+        return [name for name in cast("list[Any]", value) if isinstance(name, str)] if isinstance(value, list) else []
+
+    def _of_codex(self) -> None:
+        milliseconds = self._rest.pop("startup_timeout_ms", None)
+        if isinstance(milliseconds, int) and "startup_timeout_sec" not in self._rest:
+            self._rest["startup_timeout_sec"] = milliseconds / 1000
+        for old, new in _RENAMED.items():
+            if old in self._rest:
+                self._rest[new] = self._rest.pop(old)
+        for name, variable in cast("Entry", self._rest.pop("env_http_headers", None) or {}).items():
+            self._sent[name] = f"${{{variable}}}"
+        bearer = self._rest.pop("bearer_token_env_var", None)
+        if isinstance(bearer, str):
+            self._sent["Authorization"] = f"Bearer ${{{bearer}}}"
+        names = [_variable(one) for one in self._rest.pop("env_vars", None) or ()]
+        if names:
+            self.result["inheritEnv"] = names
+
+    def _login(self) -> None:
+        """Some hosts write the keys of `oauth` in another way, or its scopes beside it."""
+        oauth = self._rest.get("oauth")
+        renamed = {_OAUTH_RENAMED.get(key, key): one for key, one in cast("Entry", oauth or {}).items()}
+        scopes = self._rest.pop("scopes", None)
+        if "url" in self.result and isinstance(oauth, dict | None):
+            self._rest["oauth"] = {**renamed, **({"scopes": scopes} if scopes else {})}
+
+    def _known(self) -> None:
+        if self._rest.pop("disabled", False) is True or self._rest.pop("enabled", True) is False:
+            self.result["disabled"] = True
+        for key in [key for key in self._rest if key in _ORDER]:
+            value = self._rest.pop(key)
+            if value not in _NOTHING:
+                self.result[key] = self._text(value)
+        if self._sent:
+            self.result["headers"] = {**self._sent, **(self.result.get("headers") or {})}
+
+    def _located(self, project: Path) -> None:
+        """Hosts run the servers of a project in its folder."""
+        command = self.result["command"]
+        if isinstance(command, str) and "/" in command and not command.startswith(("/", "~", "$")):
+            self.result["command"] = str(project / command)
+        cwd = self.result.get("cwd", "")
+        if isinstance(cwd, str) and not cwd.startswith(("/", "~", "$")):
+            self.result["cwd"] = str(project / cwd)
+
+    def _note(self, key: str) -> str:
+        return f"'{shown(key)}' {HOST_KEYS.get(key, 'has no meaning here')}"
+
+
+def _variable(one: Any) -> str:
+    """Codex names a variable, or has an object that does."""
+    return str(cast("Entry", one).get("name", "")) if isinstance(one, dict) else str(one)

@@ -1,0 +1,173 @@
+"""A file that another program owns is read, and replaced whole.
+
+Guarantees: a reader sees the old file or the new one and nothing between; a symbolic link stays one, and what it leads
+to is replaced; owner and permissions stay; a file that is read-only, or changed since it was read, is not replaced.
+What a process that was killed leaves behind is never the file itself, and goes with the next change.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+from mcp_workbench.command_errors import HostFileError
+from mcp_workbench.limits import DEFAULTS
+
+PRIVATE = stat.S_IRUSR | stat.S_IWUSR
+SHARED = PRIVATE | stat.S_IRGRP | stat.S_IROTH
+
+
+def read(path: Path) -> bytes | None:
+    """What is in the file; None where there is none. Raises `HostFileError`."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        if path.is_symlink():
+            raise HostFileError("is a link that leads nowhere", path) from None
+        return None
+    except (OSError, ValueError) as error:
+        raise unusable(path, error) from None
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise HostFileError("is no regular file", path)
+        data = _read(descriptor, DEFAULTS.host_file_bytes + 1)
+    except OSError as error:
+        raise unusable(path, error) from None
+    finally:
+        os.close(descriptor)
+    if len(data) > DEFAULTS.host_file_bytes:
+        raise HostFileError(f"is larger than {DEFAULTS.host_file_bytes} bytes", path)
+    return data
+
+
+def _read(descriptor: int, most: int) -> bytes:
+    chunks: list[bytes] = []
+    while most > 0 and (chunk := os.read(descriptor, most)):
+        chunks.append(chunk)
+        most -= len(chunk)
+    return b"".join(chunks)
+
+
+@contextlib.contextmanager
+def alone(path: Path) -> Generator[None]:
+    """No other workbench changes files of this folder meanwhile. It leaves no file behind."""
+    import fcntl  # noqa: PLC0415 -- few need it
+
+    folder = next(one for one in path.absolute().parents if one.is_dir())
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise unusable(folder, error) from None
+    try:
+        with contextlib.suppress(OSError):  # some file systems have no locks; what changed meanwhile is seen anyway
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def replace(path: Path, data: bytes, known: bytes | None, mode: int = PRIVATE) -> None:
+    """Write the file, in the place of one that holds `known`; its folders are made. Raises `HostFileError`."""
+    target = Path(os.path.realpath(path))
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unusable(target.parent, error) from None
+    new = target.with_name(f".{target.name}.{os.getpid()}.new")
+    try:
+        _sweep(target)
+        _write(new, data, mode, None if known is None else target)
+        _check_unchanged(path, known)
+        new.replace(target)
+    except OSError as error:
+        raise unusable(path, error) from None
+    finally:
+        with contextlib.suppress(OSError):
+            new.unlink()
+
+
+def remove(path: Path, known: bytes) -> None:
+    """Remove a file that holds `known`. Raises `HostFileError`."""
+    _check_unchanged(path, known)
+    discard(path)
+
+
+def discard(path: Path) -> None:
+    """Remove a file of our own, if it is there. Raises `HostFileError`."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise unusable(path, error) from None
+
+
+def missing_folders(path: Path) -> list[Path]:
+    """The folders that it takes to make a file, from the outermost."""
+    return [one for one in reversed(path.parents) if not one.exists()]
+
+
+def remove_folders(path: Path, number: int) -> None:
+    """Remove so many of the folders above a file that is gone, as long as they are empty."""
+    for folder in path.parents[:number]:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+def unusable(path: Path, error: OSError | ValueError) -> HostFileError:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else "this is no file name"
+    return HostFileError(f"can't be used: {reason[0].lower()}{reason[1:]}", path)
+
+
+def _check_unchanged(path: Path, known: bytes | None) -> None:
+    if read(path) != known:
+        raise HostFileError("changed while it was being edited", path, hint="Close the host, and try again.")
+
+
+def _sweep(target: Path) -> None:
+    """Remove what processes that were killed left here."""
+    for one in target.parent.iterdir():
+        named = re.fullmatch(rf"\.{re.escape(target.name)}\.([0-9]+)\.new", one.name)
+        if named and not _is_running(int(named[1])):
+            one.unlink(missing_ok=True)
+
+
+def _is_running(pid: int) -> bool:
+    if pid == os.getpid():
+        return False
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _write(path: Path, data: bytes, mode: int, like: Path | None) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE)
+    with open(descriptor, "wb") as file:  # noqa: PTH123 -- it is open already
+        file.write(data)
+        file.flush()
+        if like is None:
+            os.fchmod(descriptor, mode)
+        else:
+            _liken(descriptor, like)
+        os.fsync(descriptor)
+
+
+def _liken(descriptor: int, old: Path) -> None:
+    """Give a new file the owner, the attributes and the permissions of the one whose place it takes."""
+    was, now = old.stat(), os.fstat(descriptor)
+    if not was.st_mode & stat.S_IWUSR or not os.access(old, os.W_OK):
+        raise HostFileError("is read-only", old, hint="Make it writable, and try again.")
+    if (was.st_uid, was.st_gid) != (now.st_uid, now.st_gid):
+        os.fchown(descriptor, was.st_uid, was.st_gid)
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):  # some file systems have none
+            for name in os.listxattr(old):
+                os.setxattr(descriptor, name, os.getxattr(old, name))
+    os.fchmod(descriptor, stat.S_IMODE(was.st_mode))

@@ -1,0 +1,139 @@
+"""The servers that stand in the files of all hosts. It reads, and changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from mcp_workbench.command_errors import HostFileError
+from mcp_workbench.config.keys import URL_KEYS
+from mcp_workbench.hosts import files
+from mcp_workbench.hosts.documents import Document
+from mcp_workbench.hosts.entries import Moved, NotMovable, is_workbench, moved
+from mcp_workbench.hosts.known import HOSTS, File, Host, Syntax
+from mcp_workbench.hosts.places import Place, Surroundings, every_place
+from mcp_workbench.hosts.references import Scope
+
+PROJECTS = "projects"
+
+_ANY = Host("import", "Imported", (), "editor")
+"""The host of a file that was named, and whose host nothing tells."""
+_BARE = File("", servers=())
+
+
+class Server(NamedTuple):
+    """A server in the file of a host."""
+
+    name: str
+    path: tuple[str, ...]
+    """Where it stands in the file."""
+    moved: Moved | None
+    """None where it can't be used here."""
+    reason: str = ""
+    """Why not."""
+
+
+class Source(NamedTuple):
+    """A file, and the servers in it."""
+
+    place: Place
+    servers: tuple[Server, ...] = ()
+    error: HostFileError | None = None
+
+
+class Section(NamedTuple):
+    """An object that holds servers."""
+
+    path: tuple[str, ...]
+    project: Path | None
+
+
+def find_all(around: Surroundings) -> Iterator[Source]:
+    """Every file that exists and holds servers, or can't be read."""
+    for place in every_place(around):
+        source = _read(place, around)
+        if source is not None and (source.servers or source.error):
+            yield source
+
+
+def _read(place: Place, around: Surroundings) -> Source | None:
+    """None where there is nothing of interest."""
+    data: bytes | None = None
+    try:
+        data = files.read(place.path)
+        if data is None:
+            return None
+        document = Document.decoded(data, place.file.syntax, str(place.path))
+    except HostFileError as error:
+        # Nobody has to mend the settings of a host that has its servers elsewhere.
+        is_elsewhere = place.file.old and place.file.servers[-1].encode() not in (data or b"")
+        return None if is_elsewhere else Source(place, error=error)
+    return Source(place, tuple(servers_in(document, place, around)))
+
+
+def read_one(path: Path, around: Surroundings) -> Source:
+    """A file that was named; what kind it is its content tells. Raises `HostFileError`."""
+    data = files.read(path)
+    if data is None:
+        raise HostFileError("there is no such file", path)
+    syntax: Syntax = "toml" if path.suffix == ".toml" else "json"
+    document = Document.decoded(data, syntax, str(path))
+    place = _recognised(document, path, around)
+    return Source(place, tuple(servers_in(document, place, around)))
+
+
+def servers_in(document: Document, place: Place, around: Surroundings) -> Iterator[Server]:
+    """The servers of a file, without the workbench."""
+    for section in sections(document, place, around):
+        entries = document.at(section.path)
+        scope = Scope(place.host.references, around.home, section.project)
+        for name, raw in cast("dict[str, Any]", entries).items() if isinstance(entries, dict) else ():
+            if not is_workbench(raw):
+                yield _server(name, (*section.path, name), raw, scope)
+
+
+def sections(document: Document, place: Place, around: Surroundings) -> Iterator[Section]:
+    """Where servers stand in a file."""
+    yield Section(place.file.servers, around.project if place.file.level == "project" else None)
+    projects = document.at((PROJECTS,)) if place.file.in_projects else None
+    for folder in cast("dict[str, Any]", projects) if isinstance(projects, dict) else ():
+        yield Section((PROJECTS, folder, *place.file.servers), Path(folder))
+
+
+def _server(name: str, path: tuple[str, ...], raw: Any, scope: Scope) -> Server:
+    if scope.project is not None and not scope.project.is_dir():
+        return Server(name, path, None, "the folder of its project is gone")
+    try:
+        name.encode()
+        return Server(name, path, moved(raw, scope))
+    except UnicodeEncodeError:
+        return Server(name, path, None, "its name is no text")
+    except NotMovable as reason:
+        return Server(name, path, None, str(reason))
+
+
+def _recognised(document: Document, path: Path, around: Surroundings) -> Place:
+    """The host whose file it is by its path; else any that keeps servers where this file does."""
+    for place in every_place(around):
+        if place.path == path.absolute() and not _is_bare(document):
+            return place
+    kinds = [(host, file) for host in HOSTS for file in host.files if _holds(document, file)]
+    if not kinds and _is_bare(document):
+        return Place(_ANY, _BARE, path)
+    if not kinds:
+        raise HostFileError("holds no MCP servers", path, hint="A file of a host has mcpServers, servers or the like.")
+    host, file = next(((host, file) for host, file in kinds if file.level == "user"), kinds[0])
+    is_shared = len({host.key for host, _ in kinds}) > 1
+    return Place(_ANY if is_shared else host, file._replace(in_projects=PROJECTS in document.tree), path)
+
+
+def _is_bare(document: Document) -> bool:
+    """Whether it has nothing but servers, as plugins of Claude Code may write it."""
+    entries = list(document.tree.values())
+    keys = [set(cast("dict[str, Any]", one)) for one in entries if isinstance(one, dict)]
+    return bool(entries) and len(keys) == len(entries) and all({"command", *URL_KEYS} & one for one in keys)
+
+
+def _holds(document: Document, file: File) -> bool:
+    return file.syntax == document.syntax and isinstance(document.at(file.servers), dict)

@@ -1,0 +1,195 @@
+"""The workbench is put into the file of a host, and taken out again.
+
+Guarantees: what is taken out leaves the file as it was, to the byte, where nobody else changed it in between; else the
+other changes stay, the workbench goes, and the servers that were moved come back. A file that is broken, or changes
+meanwhile, is left alone. What is needed to undo is on disk before the file is changed, and stays there until it is
+undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from mcp_workbench.command_errors import HostFileError
+from mcp_workbench.hosts import files, record
+from mcp_workbench.hosts.documents import Document
+from mcp_workbench.hosts.entries import is_workbench
+from mcp_workbench.hosts.places import Place
+from mcp_workbench.hosts.record import Record
+from mcp_workbench.shown import shown
+
+
+class Change(NamedTuple):
+    """A file before and after."""
+
+    path: Path
+    before: bytes | None
+    after: bytes | None
+    """None where the file goes."""
+    exact: bool = True
+    """Whether it is as it was before the workbench came."""
+    left: tuple[str, ...] = ()
+    """Entries that are not as they were, since somebody wrote others of their names."""
+    back: tuple[tuple[str, ...], ...] = ()
+    """Where the servers stand that came back."""
+
+    @property
+    def is_one(self) -> bool:
+        return self.before != self.after
+
+
+class Installation(NamedTuple):
+    """What `install` is about to do."""
+
+    change: Change
+    base: bytes | None
+    """The file without the workbench, which is kept as a copy."""
+    record: Record
+    known: Record | None
+    """The record of an earlier installation."""
+    moved: tuple[str, ...]
+
+    def write(self, mode: int) -> None:
+        """Do it. Raises `HostFileError`."""
+        path, before, after = self.change.path, self.change.before, self.change.after
+        if after is None or not self.change.is_one:
+            return
+        copy = record.copy_of(path)
+        missing = len(files.missing_folders(path))
+        self.record.made_folders = missing or (self.known.made_folders if self.known else 0)
+        try:
+            record.save(path, self.record, self.base)
+            files.replace(path, after, before, mode)
+        except HostFileError:
+            self._take_back(copy)
+            raise
+
+    def _take_back(self, copy: bytes | None) -> None:
+        if self.known is not None:
+            record.save(self.change.path, self.known, copy)
+            return
+        record.forget(self.change.path)
+        files.remove_folders(self.change.path, self.record.made_folders)
+
+
+def prepare(place: Place, name: str, entry: Mapping[str, object], moved: Iterable[Sequence[str]]) -> Installation:
+    """What it takes to put the workbench into a file and the servers at the paths `moved` out of it.
+
+    Where it is there already, the file is first thought of without it: the copy is always of that.
+    """
+    path = place.path
+    current, known = files.read(path), record.load(path)
+    where, gone = (*place.file.servers, name), [tuple(one) for one in moved]
+    document = _decoded(place, current)
+    _check_free(document, place, name, known)
+    if document.at(where) == dict(entry) and not gone and (known is None or known.name == name):
+        made = known or Record(name=name, entry=dict(entry), digest="")
+        return Installation(Change(path, current, current), None, made, known, ())
+    before = _before(place, current, known)
+    base = _decoded(place, before.after)
+    out = [*before.back, *(one for one in gone if one not in before.back)]
+    changed = base.with_member(where, entry).without_members(out)
+    after = changed.text.encode()
+    absent = [where[:end] for end in range(1, len(where)) if base.at(where[:end]) is None]
+    made = Record(
+        name=name,
+        entry=dict(entry),
+        digest=record.digest(after),
+        made_file=before.after is None,
+        made_path=list(absent[0]) if absent else [],
+        moved=[list(one) for one in out],
+    )
+    return Installation(Change(path, current, after), before.after, made, known, tuple(one[-1] for one in gone))
+
+
+def _before(place: Place, current: bytes | None, known: Record | None) -> Change:
+    """The file as it would be without the workbench. Raises `HostFileError` where a copy would be lost."""
+    if known is not None:
+        return _undone(place, current, known)
+    copy = record.copy_of(place.path)
+    if copy not in (None, current):
+        hint = f"Move it away: it holds what an earlier installation took out of {place.path.name}."
+        raise HostFileError("there is a copy already", record.backup_of(place.path), hint=hint)
+    return Change(place.path, current, current)
+
+
+def _decoded(place: Place, data: bytes | None) -> Document:
+    return Document.decoded(data or b"", place.file.syntax, str(place.path))
+
+
+def _check_free(document: Document, place: Place, name: str, known: Record | None) -> None:
+    """Raise unless the workbench can stand there under this name."""
+    servers = document.at(place.file.servers)
+    if servers is not None and not isinstance(servers, dict):
+        raise HostFileError(f"'{'.'.join(place.file.servers)}' is no object", place.path)
+    entry = document.at((*place.file.servers, name))
+    if entry is not None and not _is_ours(entry, known):
+        hint = "Choose another name for the workbench with --name."
+        raise HostFileError(f"has another server that is called '{shown(name)}'", place.path, hint=hint)
+
+
+def _is_ours(entry: Any, known: Record | None) -> bool:
+    """Whether it starts the workbench, by its looks or because we wrote it."""
+    return is_workbench(entry) or (known is not None and entry == known.entry)
+
+
+def prepare_removal(place: Place) -> Change:
+    """What it takes to undo the installation. Raises `HostFileError` where there is none."""
+    current = files.read(place.path)
+    known = record.load(place.path)
+    return _without_record(place, current) if known is None else _undone(place, current, known)
+
+
+def _without_record(place: Place, current: bytes | None) -> Change:
+    document = _decoded(place, current)
+    servers: Any = document.at(place.file.servers)
+    entries = cast("dict[str, Any]", servers) if isinstance(servers, dict) else {}
+    names = [name for name, entry in entries.items() if is_workbench(entry)]
+    if not names:
+        raise HostFileError("the workbench is not installed there", place.path)
+    document = document.without_members([(*place.file.servers, name) for name in names])
+    return Change(place.path, current, document.text.encode(), exact=False)
+
+
+def _undone(place: Place, current: bytes | None, known: Record) -> Change:
+    """The file as it was, where nobody else changed it; else without what is ours, and with what was moved."""
+    copy = record.copy_of(place.path)
+    moved = tuple(tuple(path) for path in known.moved)
+    untouched = current is not None and record.digest(current) == known.digest
+    if untouched and (known.made_file or copy is not None):
+        return Change(place.path, current, None if known.made_file else copy, back=moved)
+    if current is None and not moved:
+        return Change(place.path, None, None, exact=False)
+    return _mended(place, current, known, _decoded(place, copy))
+
+
+def _mended(place: Place, current: bytes | None, known: Record, original: Document) -> Change:
+    document = _decoded(place, current)
+    where = (*place.file.servers, known.name)
+    left: list[str] = []
+    if _is_ours(document.at(where), known):
+        document = document.without_member(where)
+    elif document.at(where) is not None:
+        left.append(known.name)
+    moved = [tuple(path) for path in known.moved]
+    back = [path for path in moved if document.at(path) is None and original.at(path) is not None]
+    left += [path[-1] for path in moved if path not in back and document.at(path) != original.at(path)]
+    document = document.with_members_of(back, original)
+    if known.made_path and document.at(known.made_path) == {}:
+        document = document.without_member(known.made_path)
+    after = None if known.made_file and not document.tree else document.text.encode()
+    return Change(place.path, current, after, exact=False, left=tuple(left), back=tuple(back))
+
+
+def undo(change: Change) -> None:
+    """Take the workbench out. Raises `HostFileError`."""
+    known = record.load(change.path)
+    if change.after is not None:
+        files.replace(change.path, change.after, change.before)
+    elif change.before is not None:
+        files.remove(change.path, change.before)
+    record.forget(change.path)
+    if change.after is None and known is not None:
+        files.remove_folders(change.path, known.made_folders)

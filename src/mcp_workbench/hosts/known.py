@@ -1,0 +1,159 @@
+"""Every host, once, as data: its files, where servers stand in them, and how an entry is written.
+
+The rest of the package reads this table and knows no host by name. A host is added by adding to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+Syntax = Literal["json", "toml"]
+Level = Literal["user", "project"]
+References = Literal["none", "braces", "editor", "shell"]
+"""How a host writes the value of a variable: not at all, `${X}`, `${env:X}` and `${input:x}`, or `$X` and `${X}`."""
+
+NAME = "workbench"
+"""What the workbench is called in the file of a host."""
+
+
+class File(NamedTuple):
+    """A file in which a host keeps servers."""
+
+    linux: str
+    """Its path: `~` is the home folder, `{XDG_CONFIG_HOME}` and the like are variables or what they are by default."""
+    macos: str = ""
+    """Its path on macOS, where that is another one."""
+    level: Level = "user"
+    servers: tuple[str, ...] = ("mcpServers",)
+    """The path of the object that holds the servers."""
+    in_projects: bool = False
+    """Whether each object in `projects` holds servers too, by the folder of the project."""
+    syntax: Syntax = "json"
+    old: bool = False
+    """Read, and never written: the host itself has moved on."""
+
+
+class Host(NamedTuple):
+    """A program that starts MCP servers."""
+
+    key: str
+    title: str
+    files: tuple[File, ...]
+    references: References
+    entry: Mapping[str, object] = {}
+    """What an entry for the workbench has beside its command."""
+    variables_key: str = ""
+    """The key for the variables that a server is given, where the host keeps some or all from it."""
+    variable: str = ""
+    """How the value of one is written there, with `NAME` for its name; where it is empty, the key lists the names."""
+    restart: str = ""
+    """What a person does so that the host reads its file."""
+
+    def file(self, level: Level) -> File | None:
+        """The file that is written on a level."""
+        return next((file for file in self.files if file.level == level and not file.old), None)
+
+
+HOSTS: tuple[Host, ...] = (
+    Host(
+        "claude-code",
+        "Claude Code",
+        (
+            File("{CLAUDE_CONFIG_DIR}/.claude.json", in_projects=True),
+            File(".mcp.json", level="project"),
+        ),
+        "braces",
+        {"type": "stdio", "alwaysLoad": True},
+        restart="Start a new session of claude; /mcp shows the workbench.",
+    ),
+    Host(
+        "claude-desktop",
+        "Claude Desktop",
+        (
+            File(
+                "{XDG_CONFIG_HOME}/Claude/claude_desktop_config.json",
+                "~/Library/Application Support/Claude/claude_desktop_config.json",
+            ),
+        ),
+        "none",
+        restart="Quit Claude Desktop and start it again.",
+    ),
+    Host(
+        "cursor",
+        "Cursor",
+        (File("~/.cursor/mcp.json"), File(".cursor/mcp.json", level="project")),
+        "editor",
+        restart="Cursor starts it by itself; Settings, MCP shows it.",
+    ),
+    Host(
+        "vscode",
+        "VS Code",
+        (
+            File(
+                "{XDG_CONFIG_HOME}/Code/User/mcp.json",
+                "~/Library/Application Support/Code/User/mcp.json",
+                servers=("servers",),
+            ),
+            File(
+                "{XDG_CONFIG_HOME}/Code/User/settings.json",
+                "~/Library/Application Support/Code/User/settings.json",
+                servers=("mcp", "servers"),
+                old=True,
+            ),
+            File(".vscode/mcp.json", level="project", servers=("servers",)),
+        ),
+        "editor",
+        {"type": "stdio"},
+        restart="Run MCP: List Servers in VS Code and start the workbench.",
+    ),
+    Host(
+        "windsurf",
+        "Windsurf",
+        (File("~/.codeium/windsurf/mcp_config.json"), File("~/.codeium/mcp_config.json", old=True)),
+        "editor",
+        restart="Press the refresh button of the MCP panel in Windsurf.",
+    ),
+    Host(
+        "codex",
+        "Codex",
+        (
+            File("{CODEX_HOME}/config.toml", servers=("mcp_servers",), syntax="toml"),
+            File(".codex/config.toml", level="project", servers=("mcp_servers",), syntax="toml"),
+        ),
+        "none",
+        variables_key="env_vars",
+        restart="Start a new session of codex; /mcp shows the workbench.",
+    ),
+    Host(
+        "gemini",
+        "Gemini CLI",
+        (File("{GEMINI_CLI_HOME}/.gemini/settings.json"), File(".gemini/settings.json", level="project")),
+        "shell",
+        variables_key="env",
+        variable="$NAME",
+        restart="Start gemini again; /mcp shows the workbench.",
+    ),
+    Host(
+        "zed",
+        "Zed",
+        (
+            File("{XDG_CONFIG_HOME}/zed/settings.json", "~/.config/zed/settings.json", servers=("context_servers",)),
+            File(".zed/settings.json", level="project", servers=("context_servers",)),
+        ),
+        "none",
+        restart="Zed starts it by itself; the settings of the Agent Panel show it.",
+    ),
+)
+
+FOLDERS: Mapping[str, str] = {
+    "CLAUDE_CONFIG_DIR": "~",
+    "CODEX_HOME": "~/.codex",
+    "GEMINI_CLI_HOME": "~",
+    "XDG_CONFIG_HOME": "~/.config",
+}
+"""Variables that move the files of hosts, and where those are without."""
+
+
+def host_named(key: str) -> Host | None:
+    return next((host for host in HOSTS if host.key == key), None)

@@ -1,0 +1,96 @@
+"""How hosts write the value of a variable into their files, turned into the `${NAME}` of our own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from mcp_workbench.config.expand import MalformedReferenceError, expand
+from mcp_workbench.hosts.known import References
+
+_BRACES = re.compile(r"\$\{([^}]*)\}|\$\{")
+_SHELL = re.compile(r"\$\{([^}]*)\}|\$\{|\$([A-Za-z_]\w*)")
+_OURS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?::-.*)?", re.DOTALL)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PREFIXED = re.compile(r"(?:env|ENV):([A-Za-z_][A-Za-z0-9_]*)(?::(.*))?", re.DOTALL)
+
+
+class Scope(NamedTuple):
+    """What the references of one file lead to."""
+
+    style: References
+    home: Path
+    project: Path | None = None
+    """The folder that the file is about, where it is about one."""
+
+
+def translated(text: str, scope: Scope) -> str:
+    """`text` with the references of a host as our own; what is none there is none here either."""
+    if scope.style == "none":
+        return text.replace("${", "$${")
+    pattern = _SHELL if scope.style == "shell" else _BRACES
+    return pattern.sub(lambda match: _reference(match, scope), text)
+
+
+def variable_name(words: str) -> str:
+    """The name of a variable made of any words: `github-token` is `GITHUB_TOKEN`."""
+    name = re.sub(r"[^A-Za-z0-9]+", "_", words).strip("_").upper()
+    return name if name and not name[0].isdigit() else f"VALUE_{name}".rstrip("_")
+
+
+def variables_in(value: Any, *, with_defaults: bool = False) -> Iterator[str]:
+    """The variables that a value refers to, in all of its strings; those with a default only if asked for."""
+    if isinstance(value, str):
+        try:
+            expansion = expand(value, _EverythingSet() if with_defaults else {})
+        except MalformedReferenceError:
+            return
+        yield from (*expansion.missing, *expansion.used)
+    elif isinstance(value, Mapping):
+        for one in cast("Mapping[str, Any]", value).values():
+            yield from variables_in(one, with_defaults=with_defaults)
+    elif isinstance(value, list):
+        for one in cast("list[Any]", value):
+            yield from variables_in(one, with_defaults=with_defaults)
+
+
+def inherited_in(entry: Mapping[str, Any]) -> list[str]:
+    """The variables that a server is given by their names; patterns are left out."""
+    names = entry.get("inheritEnv")
+    return [str(name) for name in cast("list[Any]", names) if _NAME.fullmatch(str(name))] if names else []
+
+
+class _EverythingSet(dict[str, str]):
+    """An environment in which every variable is set."""
+
+    def get(self, key: str, default: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        del key, default
+        return ""
+
+
+def _reference(match: re.Match[str], scope: Scope) -> str:
+    if match.lastindex is None:
+        return "$${"
+    body = match[match.lastindex]
+    folder = _folder(body, scope)
+    if folder is not None:
+        return folder.replace("${", "$${")
+    prefixed = _PREFIXED.fullmatch(body)
+    if prefixed:
+        return f"${{{prefixed[1]}}}" if prefixed[2] is None else f"${{{prefixed[1]}:-{prefixed[2]}}}"
+    return f"${{{body}}}" if _OURS.fullmatch(body) else f"${{{variable_name(body.removeprefix('input:'))}}}"
+
+
+def _folder(body: str, scope: Scope) -> str | None:
+    """What an editor puts in the place of its own names."""
+    if scope.style != "editor":
+        return None
+    if body in ("/", "pathSeparator"):
+        return "/"
+    if body == "userHome":
+        return str(scope.home)
+    if scope.project is not None and body in ("workspaceFolder", "workspaceRoot"):
+        return str(scope.project)
+    return scope.project.name if scope.project is not None and body == "workspaceFolderBasename" else None

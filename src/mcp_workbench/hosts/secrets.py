@@ -1,0 +1,219 @@
+"""Secrets in an entry become references to variables.
+
+A value is taken for a secret for its name (`GITHUB_TOKEN`, `--api-key`, `Authorization`), or for its looks: the
+beginnings that known services give their tokens, a password in an address, a long word that nobody would write.
+The values stay in memory, to tell whether two are the same; nothing here prints or keeps one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from typing import Any, cast
+
+from mcp_workbench.checkup.looks import KNOWN, may_name_secret
+from mcp_workbench.checkup.secrets import secret_parts
+from mcp_workbench.hosts.entries import Entry
+from mcp_workbench.hosts.references import variable_name
+from mcp_workbench.limits import DEFAULTS
+
+_PLAIN = re.compile(r"(?i)true|false|on|off|yes|no|none|null|")
+_WORD = re.compile(rf"(?<![A-Za-z0-9:@$])[A-Za-z0-9_\-]{{{DEFAULTS.odd_word_length},}}")
+_USERINFO = re.compile(r"(?i)(?<=://)([^/?#\s@:]*)(?::([^/?#\s@]*))?@")
+_QUERY = re.compile(r"([?&;#])([A-Za-z0-9_.\-]+)=([^&#;\s]+)")
+_NAMED = re.compile(r"(?s)(-{0,2}[A-Za-z][A-Za-z0-9_.\-]*)(=|:\s*)(.+)")
+_MEMBER = re.compile(r'(\\*"([\w.\-]+)\\*"\s*:\s*\\*")((?:[^"\\]|\\[^"])+)')
+"""A name and a string in JSON, which may itself be a string in JSON."""
+_SHELL_FLAG = re.compile(r"-[a-z]*c")
+"""What a shell is told before a line that it shall run."""
+_QUOTED = r"""('[^']*'|"[^"]*"|[^\s;&|'"]+)"""
+_ASSIGNED = re.compile(rf"(?<![^\s;&|(])(-{{0,2}}[A-Za-z][\w.\-]*)(=){_QUOTED}")
+_FLAGGED = re.compile(rf"(?<![^\s;&|(])(--?[A-Za-z][\w.\-]*)(\s+)(?!-){_QUOTED}")
+_PRIVATE = "PRIVATE KEY-----"
+_SCHEME = re.compile(r"(?i)(bearer|basic|token|digest|apikey|api-key)\s+")
+_REFERENCE = re.compile(r"\$\{[^}]*\}")
+_DEFAULT = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*):-([^}]*)\}")
+
+
+class Variables:
+    """The variables that stand for secrets, each with one value."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        """`taken` are names that have a value already, which nobody here knows."""
+        self._values: dict[str, str | None] = dict.fromkeys(taken)
+
+    def __repr__(self) -> str:
+        return f"Variables({sorted(self._values)})"
+
+    @property
+    def secrets(self) -> set[str]:
+        """What the variables stand for, to be hidden."""
+        return {value for value in self._values.values() if value}
+
+    def reference(self, value: str, wanted: str, server: str) -> str:
+        """`${NAME}` for a value; a name that stands for another value already is made longer."""
+        name = variable_name(wanted)
+        if self._values.get(name, value) != value:
+            name = variable_name(f"{server} {wanted}")
+        number = 2
+        base = name
+        while self._values.get(name, value) != value:
+            name, number = f"{base}_{number}", number + 1
+        self._values[name] = value
+        return f"${{{name}}}"
+
+
+def without_secrets(entry: Entry, server: str, variables: Variables) -> Entry:
+    """The entry with `${NAME}` in the place of every secret."""
+    return _Hiding(server, variables).entry(entry)
+
+
+def holds_secret(text: str) -> bool:
+    """Whether there is something in a text of any kind that looks like a secret."""
+    variables = Variables()
+    without_secrets({"args": ["-c", text]}, "", variables)
+    return bool(variables.secrets)
+
+
+class _Hiding:
+    def __init__(self, server: str, variables: Variables) -> None:
+        self._server = server
+        self._variables = variables
+
+    def entry(self, entry: Entry) -> Entry:
+        result = dict(entry)
+        if isinstance(entry.get("command"), str):
+            result["command"] = self._line(entry["command"])
+        if isinstance(entry.get("args"), list):
+            result["args"] = self._args(cast("list[Any]", entry["args"]))
+        if isinstance(entry.get("env"), dict):
+            result["env"] = {name: self._named(name, one, name) for name, one in entry["env"].items()}
+        if isinstance(entry.get("headers"), dict):
+            headers = cast("Entry", entry["headers"])
+            result["headers"] = {name: self._named(name, one, self._of(name)) for name, one in headers.items()}
+        if isinstance(entry.get("url"), str):
+            result["url"] = self._loose(entry["url"], self._of("key"))
+        if isinstance(entry.get("oauth"), dict) and isinstance(entry["oauth"].get("clientSecret"), str):
+            secret = self._named("clientSecret", entry["oauth"]["clientSecret"], self._of("client secret"))
+            result["oauth"] = {**entry["oauth"], "clientSecret": secret}
+        return result
+
+    def _of(self, name: str) -> str:
+        """What a variable is called whose value is this server's alone."""
+        return f"{self._server} {name}"
+
+    def _args(self, args: list[Any]) -> list[Any]:
+        return [self._arg(arg, before) for before, arg in zip(["", *args], args, strict=False)]
+
+    def _arg(self, arg: Any, before: Any) -> Any:
+        if not isinstance(arg, str):
+            return arg
+        flag = before if isinstance(before, str) and before.startswith("-") and "=" not in before else ""
+        if _SHELL_FLAG.fullmatch(flag):
+            return self._line(arg)
+        if may_name_secret(flag) and not arg.startswith("-"):
+            return self._whole(arg, self._of(flag))
+        return self._assignment(arg)
+
+    def _line(self, line: str) -> str:
+        """Assignments and options in a line that a shell runs."""
+        for pattern in (_ASSIGNED, _FLAGGED):
+            line = pattern.sub(self._part, line)
+        return self._loose(line, self._of("key"))
+
+    def _part(self, found: re.Match[str]) -> str:
+        name, between, value = found.groups()
+        if not may_name_secret(name) or value.startswith("$"):
+            return found[0]
+        quote = value[0] if value[0] in "'\"" else ""
+        whole = self._whole(value.strip(quote) if quote else value, name if name.isupper() else self._of(name))
+        return f"{name}{between}{quote}{whole}{quote}"
+
+    def _assignment(self, arg: str) -> str:
+        """`--api-key=…`, `TOKEN=…` and `Authorization: …` in one argument."""
+        named = _NAMED.fullmatch(arg)
+        if named and may_name_secret(named[1]) and not named[3].startswith("//"):
+            wanted = named[1] if named[1].isupper() else self._of(named[1])
+            return named[1] + named[2] + self._whole(named[3], wanted)
+        if named and named[2] == "=":
+            return named[1] + named[2] + self._assignment(named[3])
+        return self._loose(arg, self._of("key"))
+
+    def _named(self, name: str, value: Any, wanted: str) -> Any:
+        if not isinstance(value, str):
+            return value
+        return self._whole(value, wanted) if may_name_secret(name) else self._loose(value, wanted)
+
+    def _whole(self, value: str, wanted: str) -> str:
+        """A value whose name says that it is a secret."""
+        value = _DEFAULT.sub(lambda found: found[0] if _PLAIN.fullmatch(found[2]) else f"${{{found[1]}}}", value)
+        if "://" in value and not re.search(KNOWN, value):
+            return self._loose(value, wanted)
+        scheme = _SCHEME.match(value)
+        start = scheme.end() if scheme else 0
+        rest = value[start:]
+        if _PLAIN.fullmatch(rest) or _is_path(rest) or not _REFERENCE.sub("", rest).strip():
+            return value
+        if rest.isdecimal() and "tokens" in wanted.lower():  # a number of tokens
+            return value
+        return value[:start] + self._variables.reference(rest, wanted, self._server)
+
+    def _loose(self, text: str, wanted: str) -> str:
+        """Whatever looks like a secret in a text."""
+        if _PRIVATE in text:
+            return self._variables.reference(text, wanted, self._server)
+        text = _MEMBER.sub(self._member, text)
+        text = _DEFAULT.sub(lambda found: found[0] if _is_open(found[2]) else f"${{{found[1]}}}", text)
+        text = _USERINFO.sub(lambda found: self._password(found, wanted), text)
+        text = _QUERY.sub(self._parameter, text)
+        pieces = re.split(r"(\$\{[^}]*\})", text)
+        return "".join(piece if piece.startswith("${") else self._words(piece, wanted) for piece in pieces)
+
+    def _member(self, found: re.Match[str]) -> str:
+        if not may_name_secret(found[2]):
+            return found[0]
+        return found[1] + self._whole(found[3], self._of(found[2]))
+
+    def _password(self, found: re.Match[str], wanted: str) -> str:
+        user, password = found[1], found[2]
+        if password is None:
+            return f"{self._whole(user, wanted)}@" if user and not user.isalpha() else found[0]
+        return f"{user}:{self._whole(password, f'{wanted} password')}@"
+
+    def _parameter(self, found: re.Match[str]) -> str:
+        if not may_name_secret(found[2]):
+            return found[0]
+        return f"{found[1]}{found[2]}={self._whole(found[3], self._of(found[2]))}"
+
+    def _words(self, piece: str, wanted: str) -> str:
+        for part in secret_parts("", piece):  # so that doctor finds none either
+            piece = piece.replace(part, self._variables.reference(part, wanted, self._server))
+        parts = re.split(r"(\$\{[^}]*\})", piece)
+        return "".join(part if part.startswith("${") else _WORD.sub(self._word(wanted), part) for part in parts)
+
+    def _word(self, wanted: str) -> Any:
+        def hidden(found: re.Match[str]) -> str:
+            word = found[0]
+            return self._variables.reference(word, wanted, self._server) if _is_random(word) else word
+
+        return hidden
+
+
+def _is_open(text: str) -> bool:
+    """Whether there is no secret in a text."""
+    return not (secret_parts("", text) or any(_is_random(word) for word in _WORD.findall(text)))
+
+
+def _is_random(word: str) -> bool:
+    """Whether nobody would write such a word: digits among letters of both cases, or a long number in hexadecimal."""
+    if re.fullmatch(r"[0-9a-fA-F]{32,}", word):
+        return True
+    parts = re.split(r"[_\-]", word)
+    longest = max(parts, key=len)
+    mixed = re.search(r"[a-z]", longest) and re.search(r"[A-Z]", longest) and len(re.findall(r"\d", longest)) > 1
+    return bool(mixed) and len(longest) >= DEFAULTS.odd_word_length
+
+
+def _is_path(value: str) -> bool:
+    return value.startswith(("~/", "./", "../")) or (value.startswith("/") and os.path.exists(value))  # noqa: PTH110

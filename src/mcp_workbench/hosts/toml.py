@@ -1,0 +1,170 @@
+"""Changes of one table in the text of TOML, with everything else kept, and every comment with the table it is about.
+
+Comment lines directly above a header belong to its table. Where a table is not written under a header of its own
+(inline, or by dotted keys), tomlkit changes it. Whether the values are those that were meant is checked by the caller.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+_HEADER = re.compile(r"[ \t]*\[[^\r\n]*\][ \t]*(?:#[^\r\n]*)?[\r\n]*")
+
+
+class _Block(NamedTuple):
+    """A header, the comments above it, and the lines under it."""
+
+    path: tuple[str, ...]
+    text: str
+    rest: str
+    """Comments behind its last value, and what follows them: nobody's, so they stay."""
+
+    @property
+    def whole(self) -> str:
+        return self.text + self.rest
+
+
+def with_table(text: str, path: Sequence[str], value: Mapping[str, object]) -> str:
+    """The text with a new table at `path`, behind everything else where that is possible."""
+    import tomlkit  # noqa: PLC0415 -- only one host has such a file
+
+    document = tomlkit.parse(text)
+    parent = _entered(document, path[:-1])
+    if parent is None or not _is_inline(parent):
+        lines = [f"[{'.'.join(tomlkit.key(name).as_string() for name in path)}]"]
+        lines += [f"{tomlkit.key(name).as_string()} = {tomlkit.item(one).as_string()}" for name, one in value.items()]
+        return _appended(text, _line_end(text).join(lines) + _line_end(text))
+    parent[path[-1]] = tomlkit.item(dict(value), _parent=parent)
+    return tomlkit.dumps(document)
+
+
+def without_table(text: str, path: Sequence[str]) -> str:
+    """The text without the table at `path`. Raises `KeyError` where there is none."""
+    import tomlkit  # noqa: PLC0415
+
+    head, blocks = _blocks(text)
+    if any(_is_under(block, path) for block in blocks):
+        rest = head + "".join(block.rest if _is_under(block, path) else block.whole for block in blocks)
+        is_end = _is_under(blocks[-1], path) and not blocks[-1].rest
+        return rest.removesuffix(_line_end(text)) if is_end and _ends_blank(rest) else rest
+    document = tomlkit.parse(text)
+    parent = _entered(document, path[:-1])
+    if parent is None:
+        raise KeyError(path[-1])
+    del parent[path[-1]]
+    return tomlkit.dumps(document)
+
+
+def with_table_of(text: str, path: Sequence[str], original: str) -> str:
+    """The text with the table at `path` as it stands in another text, behind the table that it follows there."""
+    import tomlkit  # noqa: PLC0415
+
+    _, blocks = _blocks(original)
+    own = [number for number, block in enumerate(blocks) if _is_under(block, path)]
+    if not own:
+        return with_table(text, path, _entered(tomlkit.parse(original), path).unwrap())
+    table = "".join(blocks[number].text for number in own)
+    head, present = _blocks(text)
+    earlier = [block.path for block in reversed(blocks[: own[0]])]
+    behind = next((at for name in earlier if (at := _last(present, name)) is not None), -1)
+    before = head + "".join(block.whole for block in present[: behind + 1])
+    after = "".join(block.whole for block in present[behind + 1 :])
+    if after:
+        before, table = _ended(before), _ended(table)
+        return before + table + ("" if _ends_blank(table) else _line_end(text)) + after
+    return _appended(before, table.rstrip() + _line_end(text))
+
+
+def _last(blocks: Sequence[_Block], path: tuple[str, ...]) -> int | None:
+    """The last of the tables at a path, or below it."""
+    return next((number for number, block in reversed(list(enumerate(blocks))) if _is_under(block, path)), None)
+
+
+def _blocks(text: str) -> tuple[str, list[_Block]]:
+    """What stands before the first table, and the tables."""
+    head: list[str] = []
+    found: list[tuple[tuple[str, ...], list[str]]] = []
+    for line in re.findall(r"[^\n]*\n|[^\n]+", text):
+        lines = found[-1][1] if found else head
+        path = _path(line, lines)
+        if path is None:
+            lines.append(line)
+        else:
+            above = len(lines)
+            while above and _is_comment(lines[above - 1]):
+                above -= 1
+            found.append((path, [*lines[above:], line]))
+            del lines[above:]
+    return "".join(head), [_block(path, lines) for path, lines in found]
+
+
+def _block(path: tuple[str, ...], lines: list[str]) -> _Block:
+    end = len(lines)
+    while lines[end - 1].strip() == "" or _is_comment(lines[end - 1]):  # the header is neither
+        end -= 1
+    first = next((number for number in range(end, len(lines)) if _is_comment(lines[number])), len(lines))
+    return _Block(path, "".join(lines[:first]), "".join(lines[first:]))
+
+
+def _is_comment(line: str) -> bool:
+    return line.lstrip(" \t").startswith("#")
+
+
+def _path(line: str, before: list[str]) -> tuple[str, ...] | None:
+    """The path of a header; None for another line, also where it looks like one in the middle of a value.
+
+    `before` are the lines since the last header: no value goes beyond one.
+    """
+    if not _HEADER.fullmatch(line):
+        return None
+    try:
+        tomllib.loads("".join(before))
+        tree: Any = tomllib.loads(line)
+    except tomllib.TOMLDecodeError:
+        return None
+    path: list[str] = []
+    while isinstance(tree, dict) and tree:
+        name, tree = next(iter(cast("dict[str, Any]", tree).items()))
+        path.append(name)
+    return tuple(path)
+
+
+def _is_under(block: _Block, path: Sequence[str]) -> bool:
+    return block.path[: len(path)] == tuple(path)
+
+
+def _entered(document: Any, path: Sequence[str]) -> Any:
+    """The table at `path`; None where there is none."""
+    for name in path:
+        if name not in document:
+            return None
+        document = document[name]
+    return document
+
+
+def _is_inline(table: Any) -> bool:
+    from tomlkit.items import InlineTable  # noqa: PLC0415
+
+    return isinstance(table, InlineTable)
+
+
+def _line_end(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def _ends_blank(text: str) -> bool:
+    return text.endswith(_line_end(text) * 2)
+
+
+def _ended(text: str) -> str:
+    """Text that another line may follow."""
+    return text if not text or text.endswith("\n") else text + _line_end(text)
+
+
+def _appended(text: str, table: str) -> str:
+    line_end = _line_end(text)
+    gap = "" if not text else line_end if text.endswith(line_end) else line_end * 2
+    return text + gap + table
