@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Raw
@@ -31,8 +32,10 @@ from mcp_workbench.errors import (
     ConnectFailed,
     Fault,
     ProtocolViolation,
+    RequestError,
     ServerNotFound,
     ServerRefused,
+    ShuttingDown,
     StillStarting,
     ToolboxFailed,
     ToolboxNotFound,
@@ -42,11 +45,14 @@ from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.nearest import nearest_or_known
 from mcp_workbench.provider import Kind, Provider
+from mcp_workbench.record.recorder import Recorder, Standing
 from mcp_workbench.shown import shown
+from mcp_workbench.staff import Staff
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.client import Seat
 from mcp_workbench.wire.exchange import Exchange
-from mcp_workbench.wire.jsonrpc import Params
+from mcp_workbench.wire.jsonrpc import NOTHING, Params
+from mcp_workbench.wire.tasks import heard
 
 if TYPE_CHECKING:
     from mcp_workbench.catalog.search.finder import Finder
@@ -69,18 +75,15 @@ class Place:
         memory: Memory,
         health: Callable[[ServerIdentifier], Health],
         siblings: Callable[[], Iterable[Place]],
+        recorder: Recorder | None = None,
     ) -> None:
         """`siblings` are the places of the same client that declares other capabilities there."""
-        self._seat = seat
+        self._recorder = recorder
         self._siblings = siblings
         self._config = config
         self._limits = limits
-        self._processes = processes
-        self._memory = memory
-        self._health = health
-        self._level: str | None = None
-        self._providers: dict[str, dict[str, Provider]] = {}
-        self.catalog = Catalog({name: tuple(toolbox.servers) for name, toolbox in config.toolboxes.items()})
+        self.catalog = Catalog(_shape(config))
+        self._staff = Staff(seat, self.catalog, limits, processes, memory=memory, health=health, host=self._host)
         self._finder: Finder | None = None
         self.links = links.Links(limits)
         """Resources that servers named in results."""
@@ -93,8 +96,9 @@ class Place:
         Answers within the open deadline with what is ready; what is still starting goes on. Raises
         `ToolboxNotFound`, or `ToolboxFailed` if every server failed.
         """
-        chosen = self.toolbox(toolbox)
-        outcomes = await self._meanwhile(exchange, chosen.servers.values(), self._list(chosen.servers.values()))
+        chosen, outcomes = await self._listed(toolbox, exchange)
+        if chosen is not self._config.toolboxes.get(toolbox) and any(map(_is_retired, outcomes.values())):
+            chosen, outcomes = await self._listed(toolbox, exchange)
         failed = tuple(
             ConnectFailed(toolbox, name, outcome) for name, outcome in outcomes.items() if isinstance(outcome, Fault)
         )
@@ -103,6 +107,14 @@ class Place:
             raise ToolboxFailed(toolbox, failed)
         listings = {name: outcome for name, outcome in outcomes.items() if not isinstance(outcome, Fault)}
         return self._opened(chosen, listings, failed)
+
+    async def _listed(
+        self, toolbox: str, exchange: Exchange | None
+    ) -> tuple[ToolboxConfig, dict[str, ServerTools | Fault]]:
+        """What each server of a toolbox lists, or why it lists nothing."""
+        chosen = self.toolbox(toolbox)
+        servers = chosen.servers.values()
+        return chosen, await self._meanwhile(exchange, servers, self._list(servers))
 
     async def search(self, query: str, toolbox: str | None = None) -> list[Found]:
         """The tools that fit a query, best first, of what is known; of one toolbox, or of all."""
@@ -116,8 +128,10 @@ class Place:
     async def search_all(self, query: str) -> Matches:
         """The tools of every toolbox that fit a query, as far as they are known. Nothing is started."""
         servers = self.servers_of(self._config.toolboxes)
-        self._all_of(self._config.servers())
-        unknown = [server for server in servers if await self.provider(server).known_tools() is None]
+        providers = self._staff.all_of(self._config.servers())
+        unknown = [
+            server for server, provider in zip(servers, providers, strict=True) if await provider.known_tools() is None
+        ]
         return Matches(found=tuple(await self.search(query)), never_listed=tuple(unknown))
 
     async def refresh(self, server: ServerIdentifier) -> ServerTools:
@@ -131,10 +145,10 @@ class Place:
         """What is known of a toolbox without asking a server; None where something is missing."""
         chosen = self.toolbox(toolbox)
         listings: dict[str, ServerTools] = {}
-        for server in chosen.servers.values():
-            if (listing := await self._provider(server).known_tools()) is None:
+        for server, provider in zip(chosen.servers, self._staff.all_of(chosen.servers.values()), strict=True):
+            if (listing := await provider.known_tools()) is None:
                 return None
-            listings[server.name] = listing
+            listings[server] = listing
         return self._opened(chosen, listings)
 
     async def list_tools(self, toolboxes: Iterable[str], exchange: Exchange | None = None) -> None:
@@ -145,8 +159,12 @@ class Place:
 
     async def relay(self, identifier: ToolIdentifier, arguments: Raw, exchange: Exchange | None) -> Raw:
         """Call a tool, on behalf of a client: what the server says meanwhile goes to `exchange`."""
+        work = partial(self._relay, identifier, arguments, exchange)
+        return await self._done(work, identifier, arguments)
+
+    async def _relay(self, identifier: ToolIdentifier, arguments: Raw, exchange: Exchange | None) -> Raw:
         config = self._find(identifier.toolbox, identifier.server)
-        provider = self._provider(config)
+        provider = self._staff.of(config)
         if self.catalog.tool(identifier) is None:
             await self._meanwhile(exchange, (config,), self._check_tool(identifier, provider))
         params: dict[str, Any] = {"name": identifier.tool, "arguments": arguments}
@@ -183,7 +201,8 @@ class Place:
     def _opened(
         self, toolbox: ToolboxConfig, listings: Mapping[str, ServerTools], failed: tuple[ConnectFailed, ...] = ()
     ) -> Opened:
-        live = tuple(name for name in listings if self._provider(toolbox.servers[name]).is_live)
+        found = {name: self._staff.find(toolbox.name, name) for name in listings}
+        live = tuple(name for name, provider in found.items() if provider is not None and provider.is_live)
         return Opened(
             toolbox=toolbox.name,
             description=toolbox.description,
@@ -198,10 +217,43 @@ class Place:
             withheld=tuple((server, tool) for server, listing in listings.items() for tool in listing.withheld),
         )
 
+    async def _done(
+        self, work: Callable[[], Coroutine[Any, Any, Raw]], call: ToolIdentifier | None = None, given: Raw = NOTHING
+    ) -> Raw:
+        """Do it, and have it recorded if it is a call."""
+        recorder = self._recorder
+        if recorder is None or call is None:
+            return await self._on_newest(work)
+        noted = recorder.began(call)
+        try:
+            result = await self._on_newest(work)
+        except BaseException as error:
+            recorder.failed(noted, given, error)
+            raise
+        recorder.ended(noted, given, result)
+        return result
+
+    async def _on_newest(self, work: Callable[[], Coroutine[Any, Any, Raw]]) -> Raw:
+        """Do it, and once more where another configuration came before anything was sent to the server."""
+        before = self._config
+        try:
+            return await work()
+        except (ConnectFailed, CallFailed, ShuttingDown) as error:
+            if before is self._config or not _is_retired(error if isinstance(error, Fault) else error.fault):
+                raise
+        return await work()
+
     # -- everything else
 
     async def forward(self, server: ServerIdentifier, method: str, params: Params, exchange: Exchange) -> Raw:
         """Any request of a client to one server. Raises `ConnectFailed`, or the `Fault` that it ended in."""
+        work = partial(self._forward, server, method, params, exchange)
+        if self._recorder is None or method != "tools/call":
+            return await self._done(work)
+        tool = ToolIdentifier(server.toolbox, server.server, jsonrpc.text_or_none(params.get("name")) or "?")
+        return await self._done(work, tool, params.get("arguments", jsonrpc.NOTHING))
+
+    async def _forward(self, server: ServerIdentifier, method: str, params: Params, exchange: Exchange) -> Raw:
         provider = self.provider(server)
         if exchange.meta:
             params = {**params, "_meta": exchange.meta}
@@ -251,10 +303,9 @@ class Place:
 
     def known_items(self, kind: Kind) -> Iterator[tuple[ServerIdentifier, Item]]:
         """What servers have listed so far."""
-        for toolbox, providers in self._providers.items():
-            for server, provider in providers.items():
-                for item in provider.known(kind):
-                    yield ServerIdentifier(toolbox, server), item
+        for server, provider in self._staff:
+            for item in provider.known(kind):
+                yield server, item
 
     def offering(self, capability: str) -> list[ServerIdentifier]:
         """The servers that run and declared a capability."""
@@ -265,36 +316,51 @@ class Place:
         return self._where(lambda provider: provider.offers(capability))
 
     def _where(self, is_meant: Callable[[Provider], bool]) -> list[ServerIdentifier]:
-        return [
-            ServerIdentifier(toolbox, server)
-            for toolbox, providers in self._providers.items()
-            for server, provider in providers.items()
-            if is_meant(provider)
-        ]
+        return [server for server, provider in self._staff if is_meant(provider)]
 
     def hosting(self, server: ServerIdentifier) -> Provider | None:
         """A modern server's provider: it takes what was declared with each request, so one connection is enough."""
-        provider = self._providers.get(server.toolbox, {}).get(server.server)
+        provider = self.existing(server)
         return provider if provider is not None and provider.supervisor.is_modern else None
+
+    def standing(self, server: ServerIdentifier) -> Standing | None:
+        """How the connection to a server is doing, and how many tools are known of it; None where nobody needs it."""
+        provider = self.existing(server)
+        if provider is None:
+            return None
+        listing = self.catalog.listing(server.toolbox, server.server)
+        return Standing(provider.supervisor.state, len(listing.tools) if listing is not None else None)
 
     def tell(self, method: str, params: Params) -> None:
         """A client's notification, to every server that runs."""
-        for provider in self._all():
+        for _, provider in self._staff:
             provider.tell(method, params)
 
     def set_level(self, level: str) -> None:
         """Which log messages the client wants of servers, also of those that start later."""
-        self._level = level
-        for provider in self._all():
-            provider.set_level(level)
+        self._staff.set_level(level)
 
     def provider(self, server: ServerIdentifier) -> Provider:
         """Raises `ToolboxNotFound` or `ServerNotFound`."""
-        return self._provider(self._find(server.toolbox, server.server))
+        return self._staff.of(self._find(server.toolbox, server.server))
+
+    def existing(self, server: ServerIdentifier) -> Provider | None:
+        """The provider of a server that somebody needed; there may be none, or no such server any more."""
+        return self._staff.find(server.toolbox, server.server)
+
+    def apply(self, config: Config, replaced: Collection[ServerIdentifier]) -> None:
+        """Go by another configuration from now on; `replaced` are servers that it has no more, or has otherwise."""
+        self._config = config
+        self._finder = None  # it knows the words of the toolboxes
+        self.catalog.follow(_shape(config), replaced)
+        there = set(self.servers_of(config.toolboxes))
+        for server in replaced:
+            if self._staff.replace(server, is_gone=server not in there):
+                asyncio.ensure_future(self.connect(server)).add_done_callback(heard)
 
     async def close(self) -> None:
         """End every server of this place."""
-        await asyncio.gather(*(provider.close() for provider in self._all()))
+        await self._staff.close()
 
     # -- finding
 
@@ -357,7 +423,7 @@ class Place:
         began = asyncio.get_running_loop().time()
         try:
             while not (await asyncio.wait((task,), timeout=self._limits.start_progress_seconds))[0]:
-                names = [shown(one.name) for one in chosen if self._provider(one).supervisor.state == "starting"]
+                names = [shown(one.name) for one in chosen if self._is_starting(one)]
                 seconds = asyncio.get_running_loop().time() - began
                 doing = f"starting {', '.join(names[: self._limits.names_shown])}" if names else "waiting"
                 exchange.say(f"{doing} ({seconds:.0f} s)")
@@ -365,39 +431,9 @@ class Place:
         finally:
             task.cancel()
 
-    def _all(self) -> list[Provider]:
-        return [provider for toolbox in self._providers.values() for provider in toolbox.values()]
-
-    def _provider(self, config: ServerConfig) -> Provider:
-        provider = self._providers.get(config.toolbox, {}).get(config.name)
-        return provider if provider is not None else self._make((config,))[0]
-
-    def _all_of(self, servers: Iterable[ServerConfig]) -> list[Provider]:
-        """The providers of servers; those that are not there yet are made together."""
-        chosen = tuple(servers)
-        self._make([one for one in chosen if one.name not in self._providers.get(one.toolbox, {})])
-        return [self._provider(one) for one in chosen]
-
-    def _make(self, servers: Sequence[ServerConfig]) -> list[Provider]:
-        made: list[Provider] = []
-        for config, record in zip(servers, self._memory.of(servers, self._seat.caller.capabilities), strict=True):
-            server = ServerIdentifier(config.toolbox, config.name)
-            provider = Provider(
-                config,
-                self._seat,
-                self._processes(),
-                self.catalog,
-                self._limits,
-                record=record,
-                turn=self._memory.turn,
-                health=self._health(server),
-                host=self._host(server),
-            )
-            self._providers.setdefault(config.toolbox, {})[config.name] = provider
-            if self._level is not None:
-                provider.set_level(self._level)
-            made.append(provider)
-        return made
+    def _is_starting(self, server: ServerConfig) -> bool:
+        provider = self._staff.find(server.toolbox, server.name)
+        return provider is not None and provider.supervisor.state == "starting"
 
     def _host(self, server: ServerIdentifier) -> Provider | None:
         return next((host for place in self._siblings() if (host := place.hosting(server))), None)
@@ -405,15 +441,15 @@ class Place:
     async def _items(self, kind: Kind, server: ServerIdentifier, seconds: float) -> tuple[Item, ...]:
         try:
             return await self.provider(server).items(kind, seconds)
-        except Fault as fault:
+        except (Fault, RequestError) as error:  # it failed, or the configuration lost it just now
             label = f"{server.toolbox}/{server.server}"
-            observe.debug("a server's list is missing", server=label, list=kind, code=fault.code)
+            observe.debug("a server's list is missing", server=label, list=kind, code=error.code)
             return ()
 
     async def _list(self, servers: Collection[ServerConfig]) -> dict[str, ServerTools | Fault]:
         """What each server offers, or why it offers nothing now, within the open deadline."""
         seconds = self._limits.open_timeout_seconds
-        providers = dict(zip((server.name for server in servers), self._all_of(servers), strict=True))
+        providers = dict(zip((server.name for server in servers), self._staff.all_of(servers), strict=True))
         listed: dict[str, ServerTools | Fault] = {
             name: tools for name, one in providers.items() if (tools := one.tools_at_hand()) is not None
         }
@@ -424,6 +460,15 @@ class Place:
                 raise outcome
             listed[name] = outcome
         return {name: listed[name] for name in providers}
+
+
+def _shape(config: Config) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(toolbox.servers) for name, toolbox in config.toolboxes.items()}
+
+
+def _is_retired(outcome: object) -> bool:
+    """Whether a server was closed before anything was sent to it."""
+    return isinstance(outcome, ShuttingDown) and not outcome.was_sent
 
 
 async def _all_done(work: Iterable[Coroutine[Any, Any, object]]) -> None:

@@ -19,12 +19,14 @@ from mcp_workbench.catalog.memory.store import Entry
 from mcp_workbench.catalog.memory.store import Kind as ListKind
 from mcp_workbench.catalog.snapshot import Catalog, ServerTools, take_listing
 from mcp_workbench.config.model import Endpoint, ServerConfig
+from mcp_workbench.connections.base import Channel
 from mcp_workbench.connections.connection import Connection
 from mcp_workbench.connections.health import Health
 from mcp_workbench.connections.listing import list_items
 from mcp_workbench.connections.negotiate import Agreement
 from mcp_workbench.connections.opening import open_channel
 from mcp_workbench.connections.processes import Processes
+from mcp_workbench.connections.starts import OpenChannel
 from mcp_workbench.connections.subscriptions import Subscriptions
 from mcp_workbench.connections.supervisor import Supervisor
 from mcp_workbench.dialogue import Dialogue
@@ -65,17 +67,19 @@ class Provider:
         turn: asyncio.Semaphore,
         health: Health | None = None,
         host: Provider | None = None,
+        predecessor: Provider | None = None,
     ) -> None:
         """`record` is what is remembered of it; `turn` is for those who start a server only to check that.
 
         `host` is the provider of the same modern server at another place of the client, whose connection it uses.
+        `predecessor` had its name, and may hold what it needs until it has ended; what was watched there is here.
         """
         limits = limits.bounded(config.bounds)
         self._config = config
         self._caller = seat.caller
         self._catalog = catalog
         self._limits = limits
-        self._changed = seat.changed
+        self._changed: Callable[[str, str], None] = seat.changed
         self._level: str | None = None
         self._waited_for: object = None
         self._record = record
@@ -88,8 +92,12 @@ class Provider:
         self._handshake_first = is_remote and seat.caller.transparent and not seat.caller.modern
         self._host = host
         self.subscriptions = host.subscriptions if host is not None else Subscriptions(limits)
+        self._end: asyncio.Task[None] | None = None
         label = f"{config.toolbox}/{config.name}"
         open_it = partial(open_channel, config, processes, limits)
+        if predecessor is not None:
+            open_it = partial(self._open_after, predecessor, open_it)
+            self.subscriptions.take_over(predecessor.subscriptions)
         if host is not None:
             self.supervisor = host.supervisor
             self.supervisor.join(self)
@@ -241,12 +249,28 @@ class Provider:
     def unwatch_task(self, task: str) -> None:
         self.subscriptions.unwatch_task(self.supervisor.current, task)
 
-    async def close(self) -> None:
-        """End the server; who waits for a listing is told by that."""
+    async def close(self, drain_seconds: float | None = None) -> None:
+        """End the server; who waits for a listing is told by that. Calls may end by themselves, for so long."""
         self.subscriptions.close()
         for listing in (self._tools, *self._items.values()):
             listing.close()
-        await self.supervisor.close()
+        await self.supervisor.close(drain_seconds)
+
+    def retire(self) -> asyncio.Task[None]:
+        """The configuration has it no more, or has another in its place: it ends when its calls have.
+
+        What it lists until then is not known to the client any more.
+        """
+        self._catalog = self._catalog.apart(self._config.toolbox, self._config.name)
+        self._changed = lambda _toolbox, _kind: None
+        self._end = asyncio.ensure_future(self.close(self._limits.call_hard_timeout_seconds))
+        return self._end
+
+    async def _open_after(self, predecessor: Provider, open_it: OpenChannel) -> Channel:
+        """Open it when the other has ended, if that does not take long: calls may go on there for minutes."""
+        if predecessor._end is not None:
+            await asyncio.wait((predecessor._end,), timeout=self._limits.predecessor_seconds)
+        return await open_it()
 
     # -- Events of its supervisor
 

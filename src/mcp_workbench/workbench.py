@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ import msgspec
 from msgspec import Raw
 
 from mcp_workbench import observe
+from mcp_workbench.config.changes import FIXED, Changes, changes
 from mcp_workbench.config.model import Config
 from mcp_workbench.errors import CallFailed, Overloaded, ProtocolViolation, ShuttingDown
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from mcp_workbench.connections.health import Health
     from mcp_workbench.connections.processes import Processes
     from mcp_workbench.place import Place
+    from mcp_workbench.record.recorder import Recorder, Standing
     from mcp_workbench.wire.client import Client
     from mcp_workbench.wire.exchange import Exchange
 
@@ -42,8 +45,11 @@ class Workbench:
     Nothing is started by constructing it. Closing it ends every process that it started.
     """
 
-    def __init__(self, config: Config, *, limits: Limits = DEFAULTS) -> None:
+    def __init__(self, config: Config, *, limits: Limits = DEFAULTS, transport: str = "") -> None:
+        """`transport`: what it does is recorded for people, as that of a process that serves in this way."""
         self.config = config
+        self._transport = transport
+        self._recorder: Recorder | None = None
         self.limits = limits.bounded(config.bounds)
         self._processes: Processes | None = None
         self._memory: Memory | None = None
@@ -134,6 +140,32 @@ class Workbench:
             if key[0] == audience:
                 del self._places[key]
 
+    def apply(self, config: Config) -> Changes:
+        """Go by another configuration from now on; what is otherwise in it.
+
+        Servers that it has as before keep running. Others end when the calls have ended that they work on, and clients
+        are told that lists changed. Settings of the whole file stay as they are until the next start.
+        """
+        if self._closing is not None or self._killed:
+            return Changes()
+        found = changes(self.config, config)
+        observe.log.redact.hide(config.secrets)
+        kept = {name: getattr(self.config, name) for name in FIXED}
+        self.config = msgspec.structs.replace(config, **kept)
+        for server in found.replaced:
+            self._health.pop(server, None)
+        for place in self._places.values():
+            place.apply(self.config, found.replaced)
+        if self._recorder is not None:
+            self._recorder.forget(found.removed)
+            for server in found.changed:
+                self._recorder.changed(server)
+        for client in tuple(self._clients.values()):
+            for toolbox in found.toolboxes:
+                for kind in ("tools", "prompts", "resources"):
+                    client.changed(toolbox, kind)
+        return found
+
     def places(self, audience: str) -> list[Place]:
         """Every place of one client."""
         return [place for key, place in self._places.items() if key[0] == audience]
@@ -155,6 +187,8 @@ class Workbench:
             await self._processes.close()
         if self._memory is not None:
             self._memory.close()
+        if self._recorder is not None:
+            await self._recorder.close()
 
     def kill(self) -> None:
         """End every server at once, without waiting: for a second signal."""
@@ -196,6 +230,7 @@ class Workbench:
             memory=memory,
             health=self._health_of,
             siblings=siblings,
+            recorder=self.recorder,
         )
 
     def _remembering(self) -> Memory:
@@ -211,7 +246,26 @@ class Workbench:
             from mcp_workbench.connections.health import Health  # noqa: PLC0415 -- as above
 
             health = self._health[server] = Health(self.limits)
+            if self.recorder is not None:
+                health.changed = partial(self.recorder.changed, server)
         return health
+
+    @property
+    def recorder(self) -> Recorder | None:
+        """Who keeps what it does for people, from the first use on; None where nobody does."""
+        if self._transport and self._closing is None:
+            from mcp_workbench.record.recorder import recorder_of  # noqa: PLC0415 -- as above
+
+            self._recorder = recorder_of(self.config, self._transport, self.limits)
+            self._transport = ""
+            if self._recorder is not None:
+                self._recorder.begin(self._standings)
+        return self._recorder
+
+    def _standings(self, server: ServerIdentifier) -> list[Standing]:
+        """How each client's connection to a server is doing."""
+        found = (place.standing(server) for place in self._places.values())
+        return [one for one in found if one is not None]
 
     def _all_processes(self) -> Processes:
         if self._processes is None:

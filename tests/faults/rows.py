@@ -87,15 +87,9 @@ ROWS: dict[str, Row] = {
     "C4": Row("A variable of the configuration is missing, nested, or written where it is no variable."),
     "C5": Row("A secret would stand in an error, a log, an answer or a traceback.", core=True),
     "C6": Row("A server would see the environment of another one, or of the workbench.", core=True),
-    "C7": Row(
-        "The configuration comes from a folder that is not trusted.",
-        reason="Trust in a project's file comes with the commands for people.",
-    ),
+    "C7": Row("The configuration comes from a folder that is not trusted."),
     "C8": Row("A command, its arguments or an address hold characters that a shell would read."),
-    "C9": Row(
-        "The configuration changes while calls are under way.",
-        reason="Reading the configuration anew comes with the commands for people.",
-    ),
+    "C9": Row("The configuration changes while calls are under way."),
     "C10": Row("A name in the configuration is a path out of a folder.", core=True),
     "D1": Row("A client goes away or cancels during a call.", core=True),
     "D2": Row("A hundred callers open one toolbox at once.", core=True),

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from mcp_workbench import Workbench
+from mcp_workbench import Workbench, load_config
 from mcp_workbench.limits import Limits
 from tests.nemesis.history import (
     EXPECTED_STATUS,
@@ -93,6 +93,12 @@ class Client:
         self.marker = self._scene.mark()
         config = self._scene.config(f"{self.name}-{self._visits}", self.marker)
         return await Recorder.start(config, era=self.era)
+
+    def reload(self, server: str) -> bool:
+        """Change a server's entry in the file that the workbench was started with; whether there is one."""
+        if self.wire is not None:
+            self._scene.change(f"{self.name}-{self._visits}", self.marker, server)
+        return self.wire is not None
 
     async def leave(self, how: Leaving, *, final: bool = False) -> asyncio.Task[None] | None:
         """Hang up. What is left of the client is watched by the task; None where it is not there."""
@@ -258,6 +264,10 @@ class Lodger(Client):
 
     async def _enter(self) -> Recorder:
         return Recorder(await Indoors.enter(self._workbench), self.era)  # type: ignore[arg-type]
+
+    def reload(self, server: str) -> bool:
+        self._workbench.apply(load_config(self._scene.change("indoors", self.marker, server)))
+        return True
 
     async def leave(self, how: Leaving, *, final: bool = False) -> asyncio.Task[None] | None:
         del how

@@ -37,6 +37,7 @@ class Driver:
             "garbage": self._garbage,
             "kill": self._strike,
             "stop": self._strike,
+            "reload": self._reload,
             "leave": self._leave,
         }
 
@@ -123,6 +124,11 @@ class Driver:
         client = self._clients[step.client]
         if await client.leave(step.how) is not None:
             await client.join()
+
+    async def _reload(self, step: Step) -> None:
+        """Change a server's entry in the configuration of a client's workbench, which serves meanwhile."""
+        if self._clients[step.client].reload(step.server):
+            self._scene.note(Struck(at=now(), fault="reload", server=step.server, client=step.client, pid=0))
 
     async def _strike(self, step: Step) -> None:
         """Kill or stop one of the processes of a server, if there is one; perhaps let it go on."""

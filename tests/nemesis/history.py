@@ -17,7 +17,7 @@ T = TypeVar("T")
 NONCE = re.compile(r"n_([a-z]+)_\d+_")
 """A nonce names the client that made it."""
 
-Fault: TypeAlias = Literal["kill", "stop", "go"]
+Fault: TypeAlias = Literal["kill", "stop", "go", "reload"]
 Leaving: TypeAlias = Literal["eof", "term", "kill"]
 
 EXPECTED_STATUS: dict[str, int] = {"eof": 0, "term": 143, "kill": -9}

@@ -12,7 +12,9 @@ from tests.nemesis.history import Leaving
 from tests.nemesis.scene import SERVERS, WITHHELD
 from tests.support.wire import Json, use_params
 
-Deed: TypeAlias = Literal["use", "cancel", "open", "list", "wrong", "garbage", "flood", "kill", "stop", "leave"]
+Deed: TypeAlias = Literal[
+    "use", "cancel", "open", "list", "wrong", "garbage", "flood", "kill", "stop", "reload", "leave"
+]
 
 STEPS_PER_SECOND = 20
 DEEDS: dict[Deed, float] = {
@@ -25,6 +27,7 @@ DEEDS: dict[Deed, float] = {
     "flood": 1.5,
     "kill": 6,
     "stop": 3,
+    "reload": 1.5,
     "leave": 0.8,
 }
 TOOLS: dict[str, float] = {

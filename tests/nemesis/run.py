@@ -41,7 +41,7 @@ FOLDER = Path(".cache") / "nemesis"
 
 async def run(seed: int, seconds: float, folder: Path, rate: float = STEPS_PER_SECOND) -> History:
     """One run and its history."""
-    scene = Scene(folder, seed, [], [])
+    scene = Scene(folder, seed, [], [], {})
     scene.begin(CLIENTS)
     await _warm_up()
     before = _count(scene, "before", descendants(os.getpid())[1:])

@@ -97,6 +97,8 @@ class Scene(NamedTuple):
     history: History
     markers: list[dict[str, str]]
     """Of all servers, ever."""
+    entries: dict[str, Counter[str]]
+    """How often each server's entry was changed in a configuration."""
 
     @property
     def log(self) -> Path:
@@ -135,13 +137,14 @@ class Scene(NamedTuple):
     def config(self, name: str, marker: dict[str, str]) -> Path:
         """The configuration for one workbench, whose servers carry the marker."""
         folder = self.folder / name
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
+        changed = self.entries.setdefault(name, Counter())
         toolboxes: Toolboxes = {
             toolbox: {
                 server: {
                     "command": sys.executable,
                     "args": ["-SE", str(SERVER), server, json.dumps(self._options(server) | options)],
-                    "env": marker,
+                    "env": marker | {"CHANGED": str(changed[server])},
                     **fields,
                 }
                 for server, (options, fields) in servers.items()
@@ -149,6 +152,11 @@ class Scene(NamedTuple):
             for toolbox, servers in TOOLBOXES.items()
         }
         return write_config(folder, toolboxes, **SETTINGS)
+
+    def change(self, name: str, marker: dict[str, str], server: str) -> Path:
+        """The same, with another entry for one server."""
+        self.entries.setdefault(name, Counter())[server] += 1
+        return self.config(name, marker)
 
     def _options(self, server: str) -> dict[str, Any]:
         starts = str(self.folder / f"{server}.starts")

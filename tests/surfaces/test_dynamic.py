@@ -172,11 +172,11 @@ async def test_a_client_that_left_hears_of_no_more_changes():
     place = workbench.at(HANDSHAKE)
     watching = Watching(workbench, surface)
     place.catalog.put("dev", "fs", ServerTools(tools={}))
-    place._seat.changed("dev", "tools")
+    place._staff._seat.changed("dev", "tools")
     assert watching.kinds == ["tools"]
     await workbench.leave(HANDSHAKE.audience)
     place.catalog.put("dev", "a_b", ServerTools(tools={}))
-    place._seat.changed("dev", "tools")
+    place._staff._seat.changed("dev", "tools")
     assert watching.kinds == ["tools"]
 
 
@@ -187,7 +187,7 @@ async def test_a_change_in_a_toolbox_that_is_not_open_is_not_told():
     before = await names(surface)
     place = surface._workbench.at(HANDSHAKE)
     place.catalog.put("ops", "fs", ServerTools(tools={}))
-    place._seat.changed("ops", "tools")
+    place._staff._seat.changed("ops", "tools")
     assert await names(surface) == before
     assert watching.kinds == []
 

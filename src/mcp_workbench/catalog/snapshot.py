@@ -74,8 +74,31 @@ class Catalog:
         }
         self._lost: set[tuple[str, str]] = set()
 
+    def follow(self, toolboxes: Mapping[str, Iterable[str]], without: Iterable[ServerIdentifier]) -> None:
+        """Have these servers from now on; what they listed stays known, but for those of `without`."""
+        before = self._listings
+        self._listings = {
+            toolbox: {server: before.get(toolbox, {}).get(server) for server in servers}
+            for toolbox, servers in toolboxes.items()
+        }
+        for one in without:
+            self._lost.discard((one.toolbox, one.server))
+            if self._has(one.toolbox, one.server):
+                self._listings[one.toolbox][one.server] = None
+
+    def apart(self, toolbox: str, server: str) -> Catalog:
+        """A catalog of one server alone, which knows what is known of it here."""
+        alone = Catalog({toolbox: (server,)})
+        alone._listings[toolbox][server] = self.listing(toolbox, server)
+        return alone
+
+    def _has(self, toolbox: str, server: str) -> bool:
+        return server in self._listings.get(toolbox, ())
+
     def put(self, toolbox: str, server: str, listing: ServerTools) -> bool:
-        """Replace a server's listing; whether that changed anything."""
+        """Replace a server's listing; whether that changed anything. One that is not there any more has none."""
+        if not self._has(toolbox, server):
+            return False
         is_new = self._listings[toolbox][server] != listing
         if is_new:  # one that is the same stays the same object, so whoever derives something from it need not again
             self._listings[toolbox][server] = listing
@@ -85,6 +108,8 @@ class Catalog:
 
     def lose(self, toolbox: str, server: str) -> bool:
         """The server can't be reached. Its tools stay known, for routing, but are not there until it lists again."""
+        if not self._has(toolbox, server):
+            return False
         lost = (toolbox, server) not in self._lost and self._listings[toolbox][server] is not None
         self._lost.add((toolbox, server))
         return lost
@@ -110,12 +135,15 @@ class Catalog:
         }
 
     def listing(self, toolbox: str, server: str) -> ServerTools | None:
-        """None where the server has not listed yet."""
-        return self._listings[toolbox][server]
+        """None where the server has not listed yet, or is not there any more."""
+        return self._listings.get(toolbox, {}).get(server)
 
     def tool(self, identifier: ToolIdentifier) -> Definition | None:
         """The walk by field that routes a call; None where the tool is not known or not offered."""
-        listing = self._listings[identifier.toolbox][identifier.server]
+        try:
+            listing = self._listings[identifier.toolbox][identifier.server]
+        except KeyError:  # the configuration changed meanwhile
+            return None
         return listing.tools.get(identifier.tool) if listing is not None else None
 
     def known(self) -> Iterator[ToolIdentifier]:

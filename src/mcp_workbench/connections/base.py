@@ -72,6 +72,11 @@ class Channel(Protocol):
         ...
 
     @property
+    def noise(self) -> str:
+        """How the first line begins that was no message; empty where there was none."""
+        ...
+
+    @property
     def heard(self) -> int:
         """How many messages the server has sent, of whatever kind."""
         ...

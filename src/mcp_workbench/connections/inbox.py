@@ -31,6 +31,8 @@ class Inbox:
         self._noise_bytes = 0
         self._is_noise = False
         self._noise_in_all = 0
+        self.noise = ""
+        """How the first line begins that was no message; empty where there was none."""
         self.inbound: Inbound | None = None
 
     def admit(self, load: int) -> RpcError | None:
@@ -61,8 +63,8 @@ class Inbox:
         self._noise_bytes += len(line)
         self._noise_in_all += 1
         if self._noise_in_all == 1:
-            sample = observe.foreign(line.decode("utf-8", "replace"), self._limits.noise_sample_bytes)
-            observe.warning("a server wrote something that is no message", server=self._label, sample=sample)
+            self.noise = observe.foreign(line.decode("utf-8", "replace"), self._limits.noise_sample_bytes)
+            observe.warning("a server wrote something that is no message", server=self._label, sample=self.noise)
         if self._noise_lines > self._limits.noise_lines or self._noise_bytes > self._limits.noise_bytes:
             self._end(ProtocolViolation("it writes something else than messages to its standard output"))
 

@@ -36,6 +36,10 @@ class PeeredChannel(ABC):
         return self._peer.is_held
 
     @property
+    def noise(self) -> str:
+        return self._inbox.noise
+
+    @property
     def heard(self) -> int:
         return self._peer.heard
 

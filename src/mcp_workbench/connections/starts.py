@@ -129,9 +129,10 @@ class Starts:
                     handshake_first=self._handshake_first,
                 )
         except TimeoutError:
+            noise = f", and writes log lines to stdout: '{channel.noise}'" if channel.noise else ""
             tail = channel.last_words()
             words = f"; its last words:\n{tail}" if tail else ""
-            raise StartupTimeout(f"it did not answer within {seconds:g} s{words}") from None
+            raise StartupTimeout(f"it did not answer within {seconds:g} s{noise}{words}") from None
 
     def close(self, channel: Channel) -> None:
         """Have a channel closed. The next start waits for that."""

@@ -115,7 +115,7 @@ class Supervisor:
         """The connection, started if there is none. Raises the `Fault` that prevented it."""
         while True:
             if self._is_closed:
-                raise ShuttingDown("the workbench is closing")
+                raise _closed()
             if self._ready is not None and _is_over(self._ready):
                 self._lost(self._ready.result())
             if self._ready is not None:
@@ -159,7 +159,7 @@ class Supervisor:
             await self._slots.wait()
             if self._is_closed:
                 self._slots.release()
-                raise ShuttingDown("the workbench is closing")
+                raise _closed()
         self._calls += 1
         try:
             try:
@@ -227,15 +227,16 @@ class Supervisor:
             observe.info("a server is stopped, since nobody uses it", server=self._label)
             self._lost(spare)
 
-    async def close(self) -> None:
+    async def close(self, drain_seconds: float | None = None) -> None:
         """End the connection and everything that it started; nothing starts after this.
 
-        Calls under way may end by themselves, for a moment.
+        Calls under way may end by themselves: for a moment, or as long as is said.
         """
         self._is_closed = True
         if self._calls and self.current is not None:
             self._drained = self._drained or asyncio.get_running_loop().create_future()
-            await asyncio.wait((self._drained,), timeout=self._limits.drain_seconds)
+            seconds = self._limits.drain_seconds if drain_seconds is None else drain_seconds
+            await asyncio.wait((self._drained,), timeout=seconds)
         self._closing.set()
         self._liveness.close()
         while tasks := self._owners | self._starts.closings:
@@ -248,6 +249,7 @@ class Supervisor:
         ready: asyncio.Future[Connection] = loop.create_future()
         ready.add_done_callback(heard)
         self._health.trying()
+        self._health.changed(None)
         owner = loop.create_task(self._own(ready), name=f"owner of {self._label}")
         self._owners.add(owner)
         owner.add_done_callback(self._owners.discard)
@@ -272,6 +274,7 @@ class Supervisor:
         for events in self._events:
             events.connected(connection, again=self._was_ready)
         self._was_ready = True
+        self._health.changed(None)
         observe.info("a server is ready", server=self._label, protocol=connection.agreement.version)
         with contextlib.suppress(ShuttingDown):
             await self._or_closing(self._until_over(connection))
@@ -280,6 +283,7 @@ class Supervisor:
     def _failed(self, ready: asyncio.Future[Connection], fault: Fault) -> None:
         self._ready = None
         self._needs_login = isinstance(fault, NeedsLogin)
+        self._health.changed(None if isinstance(fault, ShuttingDown) else fault)
         if isinstance(fault, ServerExited):
             fault.hint = "Start its command in a terminal to see why it ends."
         if not isinstance(fault, ShuttingDown):
@@ -302,6 +306,7 @@ class Supervisor:
         self._ready = self._live = None
         self._starts.close(connection.channel)
         ended = connection.channel.ended
+        self._health.changed(ended.result() if ended.done() and not self._is_closed else None)
         if ended.done() and not self._is_closed:
             fault = ended.result()
             observe.warning("a server ended", server=self._label, code=fault.code, reason=str(fault))
@@ -336,9 +341,16 @@ class Supervisor:
                 return task.result()
             task.cancel()
             await asyncio.wait((task,))
-            raise ShuttingDown("the workbench is closing")
+            raise _closed()
         finally:
             closing.cancel()
+
+
+def _closed() -> ShuttingDown:
+    """For whoever comes too late: nothing was sent."""
+    fault = ShuttingDown("it is being closed")
+    fault.was_sent = False
+    return fault
 
 
 def _is_over(ready: asyncio.Future[Connection]) -> bool:

@@ -16,10 +16,12 @@ from functools import partial
 
 from mcp_workbench import observe
 from mcp_workbench.config.model import Config
+from mcp_workbench.config.origin import Origin
 from mcp_workbench.errors import Fault, ShuttingDown
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.serve.front import PeerFront
 from mcp_workbench.serve.greeting import Greeting
+from mcp_workbench.serve.reloading import Following
 from mcp_workbench.serve.signals import SIGNALS, ignore_signals, on_signal, report, report_threads
 from mcp_workbench.surfaces.hello import EVERYTHING, View
 from mcp_workbench.wire import jsonrpc
@@ -36,31 +38,38 @@ def serve(
     limits: Limits = DEFAULTS,
     *,
     view: View = EVERYTHING,
+    origin: Origin | None = None,
 ) -> int:
-    """Serve one client on two file descriptors until it is gone; the exit status."""
+    """Serve one client on two file descriptors until it is gone; the exit status.
+
+    Where `origin` says where the configuration comes from, what changes there is followed.
+    """
     # What was imported stays: collections of garbage need not look at it again and again.
     gc.freeze()
     report_threads()
     terminals = [os.dup(descriptor) for descriptor in (source, sink) if os.isatty(descriptor)]
     try:
-        return asyncio.run(_serve((source, sink), config, view, greeting, limits))
+        return asyncio.run(_serve((source, sink), config, view, greeting, limits=limits, origin=origin))
     finally:
         ignore_signals()
         for terminal in terminals:  # the shell shares it, and does not expect what asyncio made of it
             os.set_blocking(terminal, True)
 
 
-async def _serve(streams: tuple[int, int], config: Config, view: View, greeting: Greeting, limits: Limits) -> int:
+async def _serve(
+    streams: tuple[int, int], config: Config, view: View, greeting: Greeting, *, limits: Limits, origin: Origin | None
+) -> int:
     source, sink = streams
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(report)
-    async with Workbench(config, limits=limits) as workbench:
+    async with Workbench(config, limits=limits, transport="stdio") as workbench:
         front = StdioFront(workbench, greeting, view, drain=stat.S_ISREG(os.fstat(source).st_mode))
         for number in SIGNALS:
             on_signal(number, front.signalled)
         loop.run_in_executor(None, _load_the_rest).add_done_callback(partial(_prepare, workbench))
         try:
-            return await front.run(source, sink)
+            with Following(workbench, origin, limits):
+                return await front.run(source, sink)
         finally:
             await asyncio.gather(front.close(), workbench.close())
 
@@ -69,14 +78,23 @@ def _load_the_rest() -> None:
     """Load what the first call will need, while the client reads its first answer and its model thinks."""
     from importlib import import_module  # noqa: PLC0415
 
-    for name in ("place", "catalog.memory.records", "catalog.memory.tables", "connections.health", "surfaces.answers"):
+    for name in (
+        "place",
+        "catalog.memory.records",
+        "catalog.memory.tables",
+        "record.tables",
+        "connections.health",
+        "surfaces.answers",
+    ):
         with contextlib.suppress(ImportError):  # a Python without SQLite; who needs the module is told
             import_module(f"mcp_workbench.{name}")
 
 
 def _prepare(workbench: Workbench, _loaded: asyncio.Future[None]) -> None:
+    """All that is needed for long is loaded: it is looked at no more, and what happens from now on is recorded."""
     workbench.prepare()
     gc.freeze()
+    _ = workbench.recorder
 
 
 class StdioFront(PeerFront):

@@ -30,7 +30,7 @@ class Surface(Protocol):
 
     @property
     def tools_change(self) -> bool:
-        """Whether the list of tools can change while the client is connected."""
+        """Whether the list of tools changes by itself, and not only when the configuration does."""
         ...
 
     @property

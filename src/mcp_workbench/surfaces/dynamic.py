@@ -40,7 +40,7 @@ class DynamicSurface(ProxySurface):
     def __init__(self, workbench: Workbench) -> None:
         super().__init__(workbench)
         self._names = NameTable[ToolIdentifier]()
-        self._complete: set[Key] = set()
+        self._complete: dict[Key, Config] = {}
         self._methods["tools/call"] = self._call_tool
 
     async def _list_tools(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
@@ -56,7 +56,8 @@ class DynamicSurface(ProxySurface):
         caller = exchange.caller
         if self.resolve(name) is None:
             self._register(caller)
-        if self.resolve(name) is None and caller.modern and caller.key not in self._complete:
+        is_complete = self._complete.get(caller.key) is self._workbench.config
+        if self.resolve(name) is None and caller.modern and not is_complete:
             await self._open_all(exchange)  # A modern client may call what it knows from an earlier connection.
         return await self._call_native(exchange, name, arguments)
 
@@ -65,8 +66,8 @@ class DynamicSurface(ProxySurface):
         return self._names.resolve(name)
 
     def changed(self, toolbox: str, kind: str) -> bool:
-        del kind
-        return self._scope.has_shown(toolbox)
+        is_renewed = kind == "tools" and self._metatools.renew()
+        return is_renewed or self._scope.has_shown(toolbox)
 
     # -- what is listed
 
@@ -86,9 +87,9 @@ class DynamicSurface(ProxySurface):
 
     async def _open_all(self, exchange: Exchange) -> None:
         """Open every toolbox, within the open deadline; what fails is absent until it heals."""
-        caller = exchange.caller
-        await self._workbench.at(caller).list_tools(self._workbench.config.toolboxes, exchange)
-        self._complete.add(caller.key)
+        caller, config = exchange.caller, self._workbench.config
+        await self._workbench.at(caller).list_tools(config.toolboxes, exchange)
+        self._complete[caller.key] = config
         self._register(caller)
 
     def _register(self, caller: Caller) -> None:

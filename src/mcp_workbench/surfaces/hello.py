@@ -37,9 +37,8 @@ class Hello(NamedTuple):
 
 def static_hello(config: Config, view: View, *, modern: bool) -> Hello:
     """The greeting of a surface whose servers need not be asked."""
-    changing = bool(view.toolbox) or config.tool_mode == "dynamic"
     capabilities: dict[str, Any] = {
-        "tools": {"listChanged": True} if changing else {},
+        "tools": {"listChanged": True},
         "prompts": {"listChanged": True},
         "resources": {"subscribe": True, "listChanged": True},
         "completions": {},
@@ -51,4 +50,5 @@ def static_hello(config: Config, view: View, *, modern: bool) -> Hello:
         capabilities["extensions"] = {eras.TASKS: {}}
     else:
         capabilities["tasks"] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
-    return Hello(capabilities, toolbox_instructions(config.toolboxes[view.toolbox]))
+    toolbox = config.toolboxes.get(view.toolbox)  # none where another configuration lost it
+    return Hello(capabilities, toolbox_instructions(toolbox) if toolbox is not None else "")

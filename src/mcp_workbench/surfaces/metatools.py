@@ -42,6 +42,12 @@ class MetaTools:
         self._workbench = workbench
         self._on_opened: Callable[[Caller, str], None] = on_opened or (lambda _caller, _toolbox: None)
         self.definitions = definitions(workbench.config)
+        """The two tools, which name the toolboxes."""
+
+    def renew(self) -> bool:
+        """Describe them by what the configuration says now; whether that is otherwise than before."""
+        before, self.definitions = self.definitions, definitions(self._workbench.config)
+        return [bytes(one) for one in before] != [bytes(one) for one in self.definitions]
 
     async def call_tool(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         """`tools/call` where there are only these two."""
@@ -95,7 +101,11 @@ class MetaTools:
         answer = partial(answers.opened, opened, found, request, self._workbench.limits)
         # What must not be cut may take long to write, and other calls do not wait for it.
         is_long = request.detail != "auto" and len(found) > self._workbench.limits.shown_inline_tools
-        return await asyncio.to_thread(answer) if is_long else answer()
+        answered = await asyncio.to_thread(answer) if is_long else answer()
+        if (recorder := self._workbench.recorder) is not None and self._workbench.config.tool_mode == "proxy":
+            definitions = (len(tool.raw) for _, tool in opened.found)
+            recorder.opened(exchange.caller.audience, opened.toolbox, definitions, len(answered))
+        return answered
 
     def migration_help(self, exchange: Exchange, name: str, arguments: Raw = jsonrpc.NOTHING) -> str:
         """That names changed, and the call to send for every known tool that once had this name."""

@@ -1,4 +1,4 @@
-"""The default surface: two tools, whatever is behind them. Their list never changes."""
+"""The default surface: two tools, whatever is behind them. Only another configuration changes what they say."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ class ProxySurface:
 
     def __init__(self, workbench: Workbench) -> None:
         self._workbench = workbench
-        self._scope = Scope(workbench.config.toolboxes)
+        self._scope = Scope(lambda: workbench.config.toolboxes)
         self._shelf = Shelf(workbench, self._scope)
         self._metatools = MetaTools(workbench, on_opened=self._opened)
-        self._tools = Raw(jsonrpc.encode({"tools": self._metatools.definitions}))
         self._changed: Callable[[str], None] = lambda _kind: None
         self._methods: dict[str, Method] = {
             "tools/call": self._metatools.call_tool,
@@ -49,7 +48,7 @@ class ProxySurface:
         return self._methods.get(name)
 
     def changed(self, toolbox: str, kind: str) -> bool:
-        return kind != "tools" and self._scope.has_shown(toolbox)
+        return self._metatools.renew() if kind == "tools" else self._scope.has_shown(toolbox)
 
     def watch(self, changed: Callable[[str], None]) -> None:
         self._changed = changed
@@ -68,7 +67,7 @@ class ProxySurface:
     async def _list_tools(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         del exchange
         one_page(params)
-        return self._tools
+        return Raw(jsonrpc.encode({"tools": self._metatools.definitions}))
 
     def _opened(self, caller: Caller, toolbox: str) -> None:
         """Its prompts and resources appear for a client whose lists may grow."""

@@ -83,8 +83,9 @@ class Resources:
                 self._watched[found] = +names
                 if not self._watched[found]:
                     del self._watched[found]
-                if (place := self._workbench.find(caller)) is not None:
-                    place.provider(found.server).unsubscribe(found.uri)
+                place = self._workbench.find(caller)
+                if place is not None and (provider := place.existing(found.server)) is not None:
+                    provider.unsubscribe(found.uri)
                 return
 
     def names_of(self, server: ServerIdentifier, uri: str) -> Iterable[str]:

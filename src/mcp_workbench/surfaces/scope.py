@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection
 
 from mcp_workbench.wire.caller import Caller
 
@@ -10,19 +10,20 @@ from mcp_workbench.wire.caller import Caller
 class Scope:
     """A handshake client sees what it opened. A modern client's lists must not change by a call: it sees all."""
 
-    def __init__(self, toolboxes: Iterable[str], *, all_open: bool = False) -> None:
-        self._toolboxes = tuple(toolboxes)
-        self._opened = dict.fromkeys(self._toolboxes if all_open else ())
+    def __init__(self, toolboxes: Callable[[], Collection[str]], *, all_open: bool = False) -> None:
+        """`toolboxes` are those that there are now."""
+        self._toolboxes = toolboxes
+        self._opened = dict.fromkeys(toolboxes() if all_open else ())
         self._all_seen = False
 
     def of(self, caller: Caller) -> tuple[str, ...]:
         """What this caller sees, in the order of the configuration."""
         self._all_seen = self._all_seen or caller.modern
-        return tuple(name for name in self._toolboxes if caller.modern or name in self._opened)
+        return tuple(name for name in self._toolboxes() if caller.modern or name in self._opened)
 
     def allows(self, toolbox: str) -> bool:
         """Whether it is there for this client at all, open or not."""
-        return toolbox in self._toolboxes
+        return toolbox in self._toolboxes()
 
     def open(self, toolbox: str) -> bool:
         """Add a toolbox; whether it is new."""

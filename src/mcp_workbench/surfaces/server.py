@@ -14,6 +14,7 @@ from msgspec import Raw
 from mcp_workbench.connections.negotiate import Agreement
 from mcp_workbench.errors import CallFailed, Fault, ServerRefused, ToolNotFound, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
+from mcp_workbench.provider import Provider
 from mcp_workbench.shown import shown
 from mcp_workbench.surfaces import results
 from mcp_workbench.surfaces.arguments import read_tool_arguments
@@ -38,7 +39,6 @@ class ServerSurface:
     def __init__(self, workbench: Workbench, server: ServerIdentifier) -> None:
         self._workbench = workbench
         self._server = server
-        self._filtered = bool(workbench.config.toolboxes[server.toolbox].servers[server.server].tool_filters)
         self._is_handshake = False
         self._subscribed: set[str] = set()
         """What a handshake client watches: a set, whoever says it twice."""
@@ -48,8 +48,6 @@ class ServerSurface:
             "resources/unsubscribe": self._unsubscribe,
             "logging/setLevel": self._set_level,
         }
-        if self._filtered:
-            self._methods["tools/list"] = self._list_filtered
 
     async def hello(self, caller: Caller) -> Hello:
         """What the server itself said, as the client's era has it."""
@@ -59,7 +57,15 @@ class ServerSurface:
         info = said.get("serverInfo") or jsonrpc.members(said.get("_meta")).get(eras.SERVER_INFO)
         return Hello(_bridged(agreement, modern=caller.modern), said.get("instructions", ""), info or eras.SELF)
 
+    @property
+    def _is_filtered(self) -> bool:
+        toolbox = self._workbench.config.toolboxes.get(self._server.toolbox)
+        server = toolbox.servers.get(self._server.server) if toolbox is not None else None
+        return server is not None and bool(server.tool_filters)
+
     def method(self, name: str) -> Method | None:
+        if name == "tools/list" and self._is_filtered:
+            return self._list_filtered
         return self._methods.get(name) or partial(self._pass, name)
 
     def translate(self, source: ServerIdentifier, method: str, params: dict[str, Raw]) -> Iterable[dict[str, Any]]:
@@ -86,7 +92,8 @@ class ServerSurface:
 
     def notice(self, caller: Caller, method: str, params: dict[str, Raw]) -> None:
         for place in self._workbench.places(caller.audience):
-            place.provider(self._server).tell(method, params)
+            if (provider := place.existing(self._server)) is not None:
+                provider.tell(method, params)
 
     async def subscribe(self, caller: Caller, uri: str) -> bool:
         try:
@@ -96,8 +103,8 @@ class ServerSurface:
         return True
 
     def unsubscribe(self, caller: Caller, uri: str) -> None:
-        if (place := self._workbench.find(caller)) is not None:
-            place.provider(self._server).unsubscribe(uri)
+        if (provider := self._existing(caller)) is not None:
+            provider.unsubscribe(uri)
 
     async def watch_task(self, caller: Caller, task: str) -> bool:
         try:
@@ -106,8 +113,12 @@ class ServerSurface:
             return False
 
     def unwatch_task(self, caller: Caller, task: str) -> None:
-        if (place := self._workbench.find(caller)) is not None:
-            place.provider(self._server).unwatch_task(task)
+        if (provider := self._existing(caller)) is not None:
+            provider.unwatch_task(task)
+
+    def _existing(self, caller: Caller) -> Provider | None:
+        place = self._workbench.find(caller)
+        return place.existing(self._server) if place is not None else None
 
     # -- methods
 
@@ -125,7 +136,7 @@ class ServerSurface:
         tool = ToolIdentifier(self._server.toolbox, self._server.server, name or "?")
         place = self._workbench.at(exchange.caller)
         try:
-            if self._filtered:
+            if self._is_filtered:
                 return await place.relay(tool, read_tool_arguments(arguments), exchange)
             return await place.forward(self._server, "tools/call", params, exchange)
         except ToolNotFound as error:

@@ -5,6 +5,7 @@ An id is made of the server's name and its own id and needs no table, so it outl
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -55,7 +56,8 @@ class Tasks:
         """The server, and its own id. Raises `RpcError`."""
         server, mark, own = shown_id.partition(_MARK)
         identifier = ServerIdentifier(self._toolbox, unquote(server))
-        if not mark or identifier.server not in self._workbench.config.toolboxes[self._toolbox].servers:
+        toolbox = self._workbench.config.toolboxes.get(self._toolbox)
+        if not mark or toolbox is None or identifier.server not in toolbox.servers:
             raise RpcError(jsonrpc.INVALID_PARAMS, "Task not found")
         return identifier, own
 
@@ -67,9 +69,11 @@ class Tasks:
             return False
 
     def unwatch(self, caller: Caller, task: str) -> None:
-        server, own = self.find(task)
-        if (place := self._workbench.find(caller)) is not None:
-            place.provider(server).unwatch_task(own)
+        with suppress(RpcError):  # the configuration may have lost its server
+            server, own = self.find(task)
+            place = self._workbench.find(caller)
+            if place is not None and (provider := place.existing(server)) is not None:
+                provider.unwatch_task(own)
 
     def _by_id(self, method: str) -> Method:
         async def handle(exchange: Exchange, params: dict[str, Raw]) -> Raw:

@@ -41,7 +41,7 @@ class ToolboxSurface:
     def __init__(self, workbench: Workbench, toolbox: str) -> None:
         self._workbench = workbench
         self._toolbox = toolbox
-        self._shelf = Shelf(workbench, Scope((toolbox,), all_open=True), native_prompts=True)
+        self._shelf = Shelf(workbench, Scope(lambda: (toolbox,), all_open=True), native_prompts=True)
         self._tasks = Tasks(workbench, toolbox)
         self._names: dict[str, ToolIdentifier] = {}
         self._has_listed = False

@@ -11,7 +11,6 @@ told in `shapes.py`, that of comments in `notes.py`.
 from __future__ import annotations
 
 import json
-import re
 
 from msgspec import Raw
 
@@ -19,6 +18,7 @@ from mcp_workbench.catalog.definition import Definition
 from mcp_workbench.catalog.rendering import notes, schemas
 from mcp_workbench.catalog.rendering.notes import SEE_SCHEMA, Schema
 from mcp_workbench.catalog.rendering.references import Names, References
+from mcp_workbench.catalog.rendering.sentence import first_sentence
 from mcp_workbench.catalog.rendering.shapes import Shapes, TooLong
 from mcp_workbench.identity import ToolIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
@@ -26,7 +26,6 @@ from mcp_workbench.wire import jsonrpc
 
 _SAID = ("title", "description")
 _NOTHING: Schema = {}
-_END = re.compile("(?<=[.!?])(?<!e\\.g\\.)(?<!i\\.e\\.)\\s++(?![a-z(])|(?<=[\u3002\uff01\uff1f])|\n\\s*\n")
 
 
 def signature(schema: object, limits: Limits = DEFAULTS) -> str:
@@ -60,10 +59,7 @@ def entry(identifier: ToolIdentifier, definition: Definition, limits: Limits = D
 
 def brief(identifier: ToolIdentifier, definition: Definition, limits: Limits = DEFAULTS) -> Raw:
     """The shortest entry: which tool, and the first sentence of its description."""
-    said = jsonrpc.text_or_none(jsonrpc.fields(definition.raw).get("description")) or ""
-    first = " ".join(_END.split(said.strip(), maxsplit=1)[0].split())
-    if len(first) > limits.brief_length:
-        first = first[: limits.brief_length].rsplit(" ", 1)[0] + "…"
+    first = first_sentence(definition, limits)
     return Raw(jsonrpc.encode({**_place(identifier), **({"description": first} if first else {})}))
 
 

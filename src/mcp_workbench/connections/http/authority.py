@@ -13,10 +13,11 @@ from urllib.parse import quote
 import httpx2
 
 from mcp_workbench import observe
+from mcp_workbench.command_errors import LoginFailed
 from mcp_workbench.config.model import Endpoint, OAuthClient
 from mcp_workbench.connections.http.client import KEEPING_METHOD, Transport, is_same_origin, is_within
 from mcp_workbench.connections.http.dial import Dial, Resolve, is_loopback, resolve
-from mcp_workbench.errors import Fault, LoginFailed
+from mcp_workbench.errors import Fault
 from mcp_workbench.limits import Limits
 
 _LEFT_OUT: Final = ("content-encoding", "content-length", "transfer-encoding")

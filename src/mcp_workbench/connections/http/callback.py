@@ -15,7 +15,7 @@ from typing import Final, cast
 from urllib.parse import parse_qs, urlsplit
 
 from mcp_workbench import observe
-from mcp_workbench.errors import LoginFailed
+from mcp_workbench.command_errors import LoginFailed
 from mcp_workbench.limits import Limits
 
 HOST: Final = "127.0.0.1"

@@ -18,12 +18,13 @@ from typing import Final, NoReturn
 import httpx2
 
 from mcp_workbench import observe
+from mcp_workbench.command_errors import LoginFailed
 from mcp_workbench.config.model import Endpoint, ServerConfig
 from mcp_workbench.connections.http.authority import Authority, filed_as, server_url
 from mcp_workbench.connections.http.client import Auth, is_same_origin
 from mcp_workbench.connections.http.credentials import Busy, Credentials, Login, Unusable, open_credentials
 from mcp_workbench.connections.http.dial import is_loopback
-from mcp_workbench.errors import DownstreamUnavailable, LoginFailed, NeedsLogin, login_command
+from mcp_workbench.errors import DownstreamUnavailable, NeedsLogin, login_command
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire.tasks import heard
 

@@ -40,10 +40,10 @@ from mcp.shared.auth_utils import check_resource_allowed, resource_url_from_serv
 from pydantic import AnyHttpUrl, AnyUrl
 
 from mcp_workbench import observe
+from mcp_workbench.command_errors import LoginFailed
 from mcp_workbench.config.model import OAuthClient
 from mcp_workbench.connections.http.authority import Authority, check_address, filed_as, shown_origin
 from mcp_workbench.connections.http.stores import Login
-from mcp_workbench.errors import LoginFailed
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire import eras
 from mcp_workbench.wire.eras import HANDSHAKE_VERSIONS, MODERN_VERSIONS

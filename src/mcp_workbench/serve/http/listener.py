@@ -19,14 +19,16 @@ from uvicorn.config import Config as ServerConfig
 from uvicorn.server import ServerState
 
 from mcp_workbench import observe
+from mcp_workbench.command_errors import ListenFailed
 from mcp_workbench.config.model import Config
-from mcp_workbench.errors import ListenFailed
+from mcp_workbench.config.origin import Origin
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.serve.http.address import Address
 from mcp_workbench.serve.http.app import App
 from mcp_workbench.serve.http.guard import Guard
 from mcp_workbench.serve.http.protocol import Connection, Crowd
 from mcp_workbench.serve.http.tokens import Tokens
+from mcp_workbench.serve.reloading import Following
 from mcp_workbench.serve.signals import SIGNALS, ignore_signals, on_signal, report, report_threads
 from mcp_workbench.workbench import Workbench
 
@@ -60,6 +62,7 @@ def serve(
     *,
     limits: Limits = DEFAULTS,
     ready: Callable[[], None] = lambda: None,
+    origin: Origin | None = None,
 ) -> int:
     """Serve clients until a signal comes; the exit status."""
     observe.log.redact.hide(tokens.by_name.values())
@@ -67,21 +70,32 @@ def serve(
     gc.freeze()
     report_threads()
     try:
-        return asyncio.run(_serve(config, opened, Guard(address, tokens.by_name), limits, ready))
+        guard = Guard(address, tokens.by_name)
+        return asyncio.run(_serve(config, opened, guard, limits=limits, ready=ready, origin=origin))
     finally:
         ignore_signals()
 
 
-async def _serve(config: Config, opened: socket.socket, guard: Guard, limits: Limits, ready: Callable[[], None]) -> int:
+async def _serve(
+    config: Config,
+    opened: socket.socket,
+    guard: Guard,
+    *,
+    limits: Limits,
+    ready: Callable[[], None],
+    origin: Origin | None,
+) -> int:
     asyncio.get_running_loop().set_exception_handler(report)
-    async with Workbench(config, limits=limits) as workbench:
+    async with Workbench(config, limits=limits, transport="http") as workbench:
+        _ = workbench.recorder
         listener = Listener(workbench, guard)
         for number in SIGNALS:
             on_signal(number, listener.signalled)
         await listener.start(opened)
         ready()
         try:
-            return await listener.over
+            with Following(workbench, origin, limits):
+                return await listener.over
         finally:
             await listener.close()
 

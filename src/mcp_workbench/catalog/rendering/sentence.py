@@ -1,0 +1,20 @@
+"""What a tool is for, in one sentence: the first of its description."""
+
+from __future__ import annotations
+
+import re
+
+from mcp_workbench.catalog.definition import Definition
+from mcp_workbench.limits import DEFAULTS, Limits
+from mcp_workbench.wire import jsonrpc
+
+_END = re.compile("(?<=[.!?])(?<!e\\.g\\.)(?<!i\\.e\\.)\\s++(?![a-z(])|(?<=[\u3002\uff01\uff1f])|\n\\s*\n")
+
+
+def first_sentence(definition: Definition, limits: Limits = DEFAULTS) -> str:
+    """On one line, cut between two words where it is long; empty where there is none."""
+    said = jsonrpc.text_or_none(jsonrpc.fields(definition.raw).get("description")) or ""
+    first = " ".join(_END.split(said.strip(), maxsplit=1)[0].split())
+    if len(first) > limits.brief_length:
+        first = first[: limits.brief_length].rsplit(" ", 1)[0] + "…"
+    return first

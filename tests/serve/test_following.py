@@ -1,0 +1,172 @@
+"""A configuration file that changes while it is served: what is picked up, what is refused, and what is said."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_workbench import Workbench, load_config, observe
+from mcp_workbench.config.model import Config
+from mcp_workbench.config.origin import origin_of
+from mcp_workbench.limits import Limits
+from mcp_workbench.serve.reloading import Following
+from tests.support.procs import wait_until
+
+FAST = Limits(reload_poll_seconds=0.01, reload_settle_seconds=0.01)
+
+
+class Scene:
+    """A file, a workbench that follows it, and what is said about it."""
+
+    def __init__(self, file: Path, workbench: Workbench) -> None:
+        self.file = file
+        self.workbench = workbench
+        self.said: list[str] = []
+        self.reads = 0
+
+    def read(self) -> Config:
+        self.reads += 1
+        return load_config(self.file)
+
+    @property
+    def toolboxes(self) -> list[str]:
+        return list(self.workbench.config.toolboxes)
+
+    async def hears(self, *words: str) -> None:
+        await wait_until(lambda: any(all(word in line for word in words) for line in self.said), what=f"{words}")
+
+
+def text(*toolboxes: str, **fields: Any) -> str:
+    servers = {"s": {"command": "true", **fields}}
+    return json.dumps({"toolboxes": {name: {"description": name, "mcpServers": servers} for name in toolboxes}})
+
+
+@contextlib.asynccontextmanager
+async def following(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: Limits = FAST) -> AsyncIterator[Scene]:
+    file = tmp_path / "workbench-config.json"
+    file.write_text(text("a"))
+    monkeypatch.setattr(observe, "log", observe.Log(os.open(os.devnull, os.O_WRONLY), level="debug"))
+    async with Workbench(load_config(file)) as workbench:
+        scene = Scene(file, workbench)
+        observe.log.tell(lambda event: scene.said.append(event.line))
+        with Following(workbench, origin_of((str(file),), scene.read), limits):
+            yield scene
+
+
+@pytest.mark.row("C9")
+async def test_c9_a_file_that_changed_is_in_force_and_the_log_says_what_is_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    async with following(tmp_path, monkeypatch) as scene:
+        scene.file.write_text(text("a", "b", args=["x"]))
+        await scene.hears("in force", "added=b/s", "changed=a/s")
+        assert scene.toolboxes == ["a", "b"]
+        replacement = tmp_path / "new.json"
+        replacement.write_text(text("b", args=["x"]))
+        replacement.replace(scene.file)
+        await scene.hears("in force", "removed=a/s")
+        assert scene.toolboxes == ["b"]
+
+
+@pytest.mark.row("C9")
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("{", "workbench-config.json:1:"),
+        ("", "workbench-config.json"),
+        ('{"toolboxes": {"a": {}}}', "toolboxes.a"),
+        (None, "no such file"),
+    ],
+)
+async def test_c9_a_file_that_cannot_be_used_changes_nothing_and_the_log_says_why(
+    content: str | None, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    async with following(tmp_path, monkeypatch) as scene:
+        before = scene.workbench.config
+        if content is None:
+            scene.file.unlink()
+        else:
+            scene.file.write_text(content)
+        await scene.hears("error", "stays in force", words)
+        assert scene.workbench.config is before
+        scene.file.write_text(text("good"))
+        await scene.hears("in force", "added=good/s")
+        assert scene.toolboxes == ["good"]
+
+
+@pytest.mark.row("C9")
+async def test_c9_a_file_that_is_touched_and_says_the_same_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    async with following(tmp_path, monkeypatch) as scene:
+        scene.file.write_text(text("a"))
+        await wait_until(lambda: scene.reads == 1, what="that it is read")
+        scene.file.write_text(text("a", "b"))
+        await scene.hears("in force")
+        assert sum("in force" in line for line in scene.said) == 1
+
+
+@pytest.mark.row("C9")
+async def test_c9_a_file_that_is_still_being_written_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    limits = Limits(reload_poll_seconds=0.01, reload_settle_seconds=0.3)
+    async with following(tmp_path, monkeypatch, limits) as scene:
+        with scene.file.open("w") as file:
+            for part in text("a", "b"):
+                file.write(part)
+                file.flush()
+                await asyncio.sleep(0.002)  # as slowly as it takes to be looked at meanwhile
+        await scene.hears("in force", "added=b/s")
+        assert scene.reads == 1
+
+
+@pytest.mark.row("C9")
+async def test_c9_what_changed_before_anybody_looked_is_picked_up_too(tmp_path: Path):
+    file = tmp_path / "workbench-config.json"
+    file.write_text(text("a"))
+    origin = origin_of((str(file),), lambda: load_config(file))
+    async with Workbench(origin.read()) as workbench:
+        file.write_text(text("a", "b"))
+        with Following(workbench, origin, FAST):
+            await wait_until(lambda: list(workbench.config.toolboxes) == ["a", "b"], what="the new toolbox")
+
+
+@pytest.mark.row("C9")
+async def test_c9_any_of_its_files_has_it_read_again(tmp_path: Path):
+    """As the record of trust, which may change where the configuration does not."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    reads: list[int] = []
+
+    def read() -> Config:
+        reads.append(1)
+        return Config(file=str(first), toolboxes={})
+
+    async with Workbench(read()) as workbench:
+        with Following(workbench, origin_of((str(first), str(second)), read), FAST):
+            second.write_text("x")
+            await wait_until(lambda: len(reads) > 1, what="that it is read again")
+
+
+async def test_settings_that_wait_for_the_next_start_and_missing_variables_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    async with following(tmp_path, monkeypatch) as scene:
+        config = json.loads(text("a", env={"TOKEN": "${NO_SUCH_VARIABLE_AT_ALL}"}))
+        scene.file.write_text(json.dumps({**config, "toolMode": "dynamic"}))
+        await scene.hears("next start", "settings=toolMode")
+        await scene.hears("a variable is not set", "NO_SUCH_VARIABLE_AT_ALL")
+
+
+async def test_nothing_is_looked_at_after_the_end(tmp_path: Path):
+    async with Workbench(Config(file="", toolboxes={})) as workbench:
+        with Following(workbench, origin_of((str(tmp_path),), lambda: workbench.config), FAST):
+            (thread,) = (thread for thread in threading.enumerate() if thread.name == "following")
+        thread.join(5)
+        assert not thread.is_alive()
