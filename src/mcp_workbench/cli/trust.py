@@ -1,0 +1,168 @@
+"""`mcp-workbench trust`: let `serve` use the configuration of a project, as it is now."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from shlex import join, quote
+from typing import NamedTuple
+
+from mcp_workbench import observe
+from mcp_workbench.checkup.secrets import HIDDEN, hidden, secret_parts, written_secrets
+from mcp_workbench.cli.answering import answered, print_json
+from mcp_workbench.cli.display import Block, Column, Table, Tone, Words, is_terminal, write
+from mcp_workbench.cli.terminal import FAILURE
+from mcp_workbench.command_errors import TrustFailed
+from mcp_workbench.config.load import config_of
+from mcp_workbench.config.locate import FILE_NAME
+from mcp_workbench.config.source import Source, read_source
+from mcp_workbench.config.written import Text, WrittenServer, written_servers
+from mcp_workbench.errors import ConfigError
+from mcp_workbench.limits import DEFAULTS
+from mcp_workbench.shown import shown
+from mcp_workbench.trusted import Standing, Trust, TrustedFile, digest, place_of, standing
+
+HELP = """Let 'mcp-workbench serve' use the workbench-config.json of a project: of this folder, or the one named.
+
+You are shown which programs it starts and which addresses it reaches, and asked. Trust is bound to the
+file's content and to its folder: when one byte of it changes, it is not used until you trust it anew.
+The programs themselves are not looked at, and may change."""
+
+_TONES: dict[Standing, Tone] = {"trusted": "good", "changed": "doubtful", "gone": "quiet"}
+_PLAIN = r"[^\s,']*"
+
+
+def run(options: Mapping[str, str]) -> int:
+    """The exit status."""
+    observe.log.set_level("error")
+    return answered(options, lambda: _run(options))
+
+
+def _run(options: Mapping[str, str]) -> int:
+    if "list" in options and ("remove" in options or "file" in options):
+        raise ConfigError("--list takes no file, and no --remove", hint="It lists everything that is trusted.")
+    trust = Trust(os.environ)
+    if "list" in options:
+        return _list(trust, options)
+    place = _place(options.get("file", FILE_NAME))
+    return _remove(trust, place, options) if "remove" in options else _add(trust, place, options)
+
+
+def _place(file: str) -> str:
+    """Where the file that is meant lies; a folder stands for the file in it. Raises `ConfigError`."""
+    named = os.path.expanduser(file)  # noqa: PTH111 -- a path of the command line, whatever it holds
+    is_gone = not os.path.lexists(named) and not named.endswith(".json")
+    if is_gone or os.path.isdir(named):  # noqa: PTH112 -- same
+        named = os.path.join(named, FILE_NAME)  # noqa: PTH118 -- same
+    if os.path.basename(named) != FILE_NAME:  # noqa: PTH119 -- same
+        hint = "Pass another file to serve with --config FILE: then it is used without trust."
+        raise ConfigError(f"serve uses no file by itself but {FILE_NAME}", hint=hint)
+    try:
+        return place_of(named)
+    except OSError as error:
+        raise ConfigError(f"this folder can't be used: {error.strerror}", file=file) from None
+
+
+# -- what there is
+
+
+class _Listed(NamedTuple):
+    file: TrustedFile
+    state: Standing
+
+    def as_json(self) -> dict[str, str]:
+        file = self.file
+        return {"path": file.path, "state": self.state, "sha256": file.sha256, "since": file.since}
+
+
+def _list(trust: Trust, options: Mapping[str, str]) -> int:
+    files = [_Listed(file, standing(file)) for file in trust.files()]
+    if "json" in options:
+        print_json({"ok": True, "files": [listed.as_json() for listed in files]})
+    elif files:
+        rows = [(Words(listed.state, _TONES[listed.state]), listed.file.since, listed.file.path) for listed in files]
+        write(Table((Column(is_whole=True), Column(tone="quiet", is_whole=True), Column()), rows))
+    else:
+        write("Nothing is trusted.")
+    return 0
+
+
+def _remove(trust: Trust, place: str, options: Mapping[str, str]) -> int:
+    was = trust.remove(place)
+    if "json" in options:
+        print_json({"ok": True, "path": place, "removed": was})
+    else:
+        write(f"{place} {'is trusted no more' if was else 'was not trusted'}.")
+    return 0
+
+
+# -- a new one
+
+
+def _add(trust: Trust, place: str, options: Mapping[str, str]) -> int:
+    if not os.path.lexists(place):
+        hint = "Run it in the folder of a project that has one, or name that folder."
+        raise ConfigError("cannot be read: no such file or directory", file=place, hint=hint)
+    source = read_source(place, DEFAULTS)
+    config_of(source, strict=False)  # a file that can't be used is told with its place, and not trusted
+    sha256 = digest(source)
+    known = trust.find(place)
+    if known is None or known.sha256 != sha256:
+        if "yes" not in options and not _is_agreed(place, source, is_changed=known is not None):
+            write("It is not trusted.")
+            return FAILURE
+        trust.add(place, sha256)
+    if "json" in options:
+        print_json({"ok": True, "path": place, "sha256": sha256})
+    else:
+        write(f"{place} is trusted as it is now. 'mcp-workbench serve' uses it when it is started in that folder.")
+    return 0
+
+
+def _is_agreed(place: str, source: Source, *, is_changed: bool) -> bool:
+    """Whether a person who has seen what it starts says yes. Raises `TrustFailed` where there is none."""
+    if not is_terminal(sys.stdin) or not is_terminal(sys.stdout):
+        hint = "Look at the file, and run it at a terminal, or with --yes."
+        raise TrustFailed("nobody is there to be asked", hint=hint)
+    write(f"{place}{' has changed since you trusted it. It' if is_changed else ''} would have serve start and reach:")
+    servers = [server for server in written_servers(source) if not server.is_disabled]
+    for server in servers:
+        write("", *described(server))
+    write("")
+    if any(True for server in servers for _ in written_secrets(server)):
+        write(f"What is shown as {HIDDEN} looks like a secret; the file has it.")
+    write(Words("These programs run as you, with what you may do.", "doubtful"))
+    sys.stdout.write("Trust the file as it is now? [y/N] ")
+    sys.stdout.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def described(server: WrittenServer) -> Iterator[Block]:
+    """What an entry starts or reaches, as it is written, without its secrets."""
+    rows = [(key, shown(value, len(value))) for key, value in _lines(server) if value]
+    yield Words(f"{shown(server.toolbox)}/{shown(server.name)}", "strong")
+    yield Table((Column(tone="quiet", is_whole=True), Column()), rows, indent=2)
+
+
+def _lines(server: WrittenServer) -> Iterator[tuple[str, str]]:
+    secret = {text.path: parts for text, parts in written_secrets(server)}
+    arguments = [hidden(text.written, secret.get(text.path, ())) for text in server.texts("args")]
+    yield "starts", _command_line(server.text("command"), arguments)
+    yield "in", server.text("cwd")
+    yield "sets", ", ".join(_setting(text, secret.get(text.path, ())) for text in server.texts("env"))
+    yield "reaches", hidden(server.url, secret_parts("", server.url, is_address=True))
+    yield "sends", ", ".join(server.map("headers"))
+    yield "is given", ", ".join([*server.variables(), *(text.written for text in server.texts("inheritEnv"))])
+
+
+def _command_line(command: str, arguments: list[str]) -> str:
+    """As a shell would take it, so that it is plain where each argument ends."""
+    return join([command, *arguments]) if command else ""
+
+
+def _setting(text: Text, secret: tuple[str, ...]) -> str:
+    """A variable and what it is set to, so that it is plain where that ends."""
+    value = hidden(text.written, secret)
+    return f"{text.name}={value if re.fullmatch(_PLAIN, value) else quote(value)}"
