@@ -1,0 +1,75 @@
+"""What is found, as values: what is odd about a server or a file, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+from mcp_workbench.identity import ServerIdentifier
+
+Severity = Literal["error", "warning", "note"]
+"""An error: it can't be used. A warning: something to put right. A note: nothing is wrong, but it is good to know."""
+State = Literal["ok", "failed", "needs_login"]
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that is odd, without any secret."""
+
+    code: str
+    """Stable: docs/commands/doctor.md has all."""
+    message: str
+    advice: str
+    """What to do, in a sentence."""
+    severity: Severity = "warning"
+    path: str = ""
+    """Where in the file it stands, if it is there."""
+    line: int = 0
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server said when it was asked."""
+
+    protocol: str
+    is_modern: bool
+    start_seconds: float
+    """Until it could be talked to."""
+    list_seconds: float
+    """Until it had listed its tools, after that."""
+    tools: tuple[str, ...]
+    """What is offered of them."""
+    tokens: int
+    """What an agent would read of them, by estimate."""
+    noise: str = ""
+    """How the first line begins that it wrote to stdout and is no message."""
+
+
+class Examined(msgspec.Struct, frozen=True, kw_only=True):
+    """One server."""
+
+    server: ServerIdentifier
+    transport: Literal["stdio", "http", "sse"]
+    program: str = ""
+    """Where its command was found."""
+    state: State = "ok"
+    answer: Answer | None = None
+    findings: tuple[Finding, ...] = ()
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole configuration."""
+
+    file: str
+    servers: tuple[Examined, ...]
+    findings: tuple[Finding, ...] = ()
+    """What is about no server alone."""
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a server can't be used."""
+        return any(server.state == "failed" for server in self.servers)
+
+    def count(self, severity: Severity) -> int:
+        every: Iterable[Finding] = (*self.findings, *(one for server in self.servers for one in server.findings))
+        return sum(finding.severity == severity for finding in every)

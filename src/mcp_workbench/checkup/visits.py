@@ -1,0 +1,138 @@
+"""One server, started and asked: whether it can be used, how long that takes and what it offers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mcp_workbench import observe
+from mcp_workbench.catalog.rendering.budget import estimate
+from mcp_workbench.catalog.snapshot import ServerTools
+from mcp_workbench.checkup.findings import Answer, Finding, State
+from mcp_workbench.config.model import Endpoint, ServerConfig
+from mcp_workbench.errors import Fault, NeedsLogin, StartupTimeout
+from mcp_workbench.identity import ServerIdentifier
+from mcp_workbench.limits import Limits
+from mcp_workbench.provider import Provider
+from mcp_workbench.shown import shown
+from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire.caller import LIBRARY
+from mcp_workbench.workbench import Workbench
+
+_LOOK = "Start its command in a terminal to see what is wrong with it."
+_LOOK_THERE = "Check its url and the network, or set a longer startupTimeout for it."
+
+
+class Visit(NamedTuple):
+    """How that went."""
+
+    state: State
+    answer: Answer | None = None
+    findings: tuple[Finding, ...] = ()
+
+
+async def visit(workbench: Workbench, server: ServerConfig, *, advice: str = "") -> Visit:
+    """Start a server, ask it, and end it; `advice` is for where its program can't be run."""
+    provider = workbench.at(LIBRARY).provider(ServerIdentifier(server.toolbox, server.name))
+    limits = workbench.limits.bounded(server.bounds)
+    try:
+        with provider.supervisor.used():
+            answer, listing = await _asked(provider, limits)
+    except NeedsLogin as fault:
+        return Visit("needs_login", findings=(_needs_login(fault),))
+    except Fault as fault:
+        return Visit("failed", findings=(_failure(server, fault, advice),))
+    finally:
+        provider.supervisor.let_go()
+    await provider.supervisor.cleared()
+    return Visit("ok", answer, tuple(_of_answer(server, answer, listing, limits)))
+
+
+async def _asked(provider: Provider, limits: Limits) -> tuple[Answer, ServerTools]:
+    """Raises the `Fault` that prevented it."""
+    began = time.monotonic()
+    seconds = limits.startup_timeout_seconds
+    try:
+        async with asyncio.timeout(seconds + limits.examined_grace_seconds):
+            connection = await provider.reach()
+    except TimeoutError:
+        raise StartupTimeout(f"it did not answer within {seconds:g} s") from None
+    ready = time.monotonic()
+    listing = await provider.tools_now()
+    answer = Answer(
+        protocol=connection.agreement.version,
+        is_modern=connection.agreement.modern,
+        start_seconds=ready - began,
+        list_seconds=time.monotonic() - ready,
+        tools=tuple(listing.tools),
+        tokens=estimate(jsonrpc.encode([tool.raw for tool in listing.tools.values()])) if listing.tools else 0,
+        noise=connection.channel.noise,
+    )
+    return answer, listing
+
+
+def _failure(server: ServerConfig, fault: Fault, advice: str) -> Finding:
+    look, hint = _LOOK, fault.hint
+    if isinstance(server.target, Endpoint):
+        look, hint = _LOOK_THERE, "" if isinstance(fault, StartupTimeout) else hint  # that is about a command
+    return Finding(
+        code=fault.code,
+        severity="error",
+        message=observe.redacted(str(fault)),
+        advice=observe.redacted(advice or hint or look),
+    )
+
+
+def _needs_login(fault: NeedsLogin) -> Finding:
+    return Finding(code=fault.code, message=observe.redacted(str(fault)), advice=fault.hint)
+
+
+# -- what is odd about an answer
+
+
+def _of_answer(server: ServerConfig, answer: Answer, listing: ServerTools, limits: Limits) -> Iterator[Finding]:
+    for pattern in listing.unmatched_filters:
+        yield Finding(
+            code="filter_matches_nothing",
+            message=f"the tool filter '{shown(pattern)}' matches no tool of the server",
+            advice="Correct or remove it in toolFilters; without filters every tool is offered.",
+        )
+    if not answer.tools:
+        filtered = bool(server.tool_filters)
+        yield Finding(
+            code="no_tools",
+            message="none of its tools passes its toolFilters" if filtered else "it lists no tools",
+            advice="Correct its toolFilters." if filtered else "Look at its documentation: it may need an argument.",
+        )
+    for tool in listing.withheld:
+        yield Finding(
+            code="tool_withheld",
+            message=f"its tool '{shown(observe.redacted(tool.name))}' is not offered: {tool.reason}",
+            advice="Only the server can put that right: report it to who makes it.",
+        )
+    if answer.noise:
+        yield Finding(
+            code="noise_on_stdout",
+            message=f"it writes log lines to stdout, where messages belong: '{answer.noise}'",
+            advice="Have it log to stderr, or switch that output off: many of such lines end the connection.",
+        )
+    yield from _of_costs(answer, limits)
+
+
+def _of_costs(answer: Answer, limits: Limits) -> Iterator[Finding]:
+    if answer.start_seconds + answer.list_seconds > limits.open_timeout_seconds:
+        yield Finding(
+            code="slow_start",
+            message=f"it needs longer than the {limits.open_timeout_seconds:g} s that opening a toolbox waits",
+            advice="Its tools are remembered now, so opening waits no longer; else set a longer openTimeout.",
+        )
+    if answer.tokens > limits.open_budget_tokens:
+        yield Finding(
+            code="many_tokens",
+            severity="note",
+            message=f"its tools alone are more than the {limits.open_budget_tokens:,} tokens of an open, "
+            "so agents see them shortened",
+            advice="Choose the tools that you need with toolFilters.",
+        )

@@ -1,0 +1,72 @@
+"""`mcp-workbench doctor`: start every server once, and say what is wrong and what to do about it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from math import isfinite
+
+from mcp_workbench import observe
+from mcp_workbench.checkup.examination import entries_of, examine
+from mcp_workbench.checkup.findings import Report
+from mcp_workbench.cli.answering import answered, print_json
+from mcp_workbench.cli.chosen import log_level
+from mcp_workbench.cli.diagnosis import Course, as_json, summary
+from mcp_workbench.cli.display import Live, write
+from mcp_workbench.cli.named import find_toolbox
+from mcp_workbench.cli.terminal import FAILURE
+from mcp_workbench.config.locate import find_config
+from mcp_workbench.errors import ConfigError
+from mcp_workbench.identity import ServerIdentifier
+from mcp_workbench.limits import DEFAULTS
+
+HELP = """Examine a configuration and every server in it: say what is wrong, and what to do about it.
+
+Each server of the toolbox (or of all) is started, asked for its tools and ended, several at once. Calls
+no tool. What the file itself says is looked at too: packages without a version, secrets that are written
+into it, servers that stand there twice.
+
+The exit status is 1 if a server can't be used, 2 if the file can't, and 0 otherwise; with --strict also 1
+if there is any warning."""
+
+
+def run(options: Mapping[str, str]) -> int:
+    """The exit status."""
+    return answered(options, lambda: _run(options))
+
+
+def _run(options: Mapping[str, str]) -> int:
+    observe.log.set_level(log_level(options, otherwise="error"))
+    seconds = _seconds(options)
+    entries = entries_of(find_config(options.get("config"), os.environ, terminal=True))
+    named = options.get("toolbox", "")
+    toolboxes = (find_toolbox(entries.config, named).name,) if named else tuple(entries.config.toolboxes)
+    servers = [server for server in entries.config.servers() if server.toolbox in toolboxes]
+    order = [ServerIdentifier(server.toolbox, server.name) for server in servers]
+    with Live() as live:
+        course = Course(order, live, is_quiet="json" in options)
+        report = asyncio.run(course.watched(examine(entries, toolboxes, course, seconds=seconds)))
+    is_ok = not report.has_failed and not ("strict" in options and report.count("warning"))
+    _tell(report, options, is_ok=is_ok)
+    return 0 if is_ok else FAILURE
+
+
+def _tell(report: Report, options: Mapping[str, str], *, is_ok: bool) -> None:
+    if "json" in options:
+        print_json(as_json(report, is_ok=is_ok))
+    else:
+        write(*summary(report))
+
+
+def _seconds(options: Mapping[str, str]) -> float | None:
+    """How long each server may take. Raises `ConfigError`."""
+    if "timeout" not in options:
+        return None
+    try:
+        seconds = float(options["timeout"])
+    except ValueError:
+        seconds = 0.0
+    if not isfinite(seconds) or not 0 < seconds <= DEFAULTS.timeout_most_seconds:
+        raise ConfigError("--timeout must be a number of seconds", hint="Write, for example, --timeout 10")
+    return seconds
