@@ -74,6 +74,12 @@ def workbench(place: Place) -> Program:
     return _workbench(place, "workbench.json", config, "bench", "raw")
 
 
+def recording(place: Place, record: str) -> Program:
+    """The same, with what is kept of calls: nothing (`off`), or that they were made (`calls`)."""
+    config = {"record": record, "toolboxes": {"bench": toolbox(raw=place.downstream())}}
+    return _workbench(place, f"recording-{record}.json", config, "bench", "raw")
+
+
 def slowest_alone(place: Place) -> Program:
     """A toolbox that holds one server, which takes its time to start."""
     config = {"toolboxes": {"one": toolbox(slow=place.downstream(SLOW_START_MS))}}

@@ -1,26 +1,45 @@
-"""The command `mcp-workbench`. It routes `serve`, which hosts start, past the command line toolkit."""
+"""The command `mcp-workbench`. It routes what needs no explanation past the command line toolkit.
+
+`serve` is started by hosts again and again, and the others by people and shells that wait.
+"""
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
 
 def main() -> None:
     """Run the command line; exits."""
-    arguments = sys.argv[1:]
-    if (serving := _serve_arguments(arguments)) is not None:
-        from mcp_workbench.cli import options, serve  # noqa: PLC0415 -- each way pays only for itself
+    gc.disable()  # until the command is imported: looking for garbage meanwhile finds none, and takes long
+    try:
+        sys.exit(_run(sys.argv[1:]))
+    except KeyboardInterrupt:  # before anything else is there to be told about it
+        sys.exit(130)
+    finally:
+        gc.freeze()  # to look for circles in what goes now anyway would take longer than many a command
 
-        try:
-            given = options.read_plain(serving, options.SERVE)
-        except options.NotPlain:
-            arguments = ["serve", *serving]
-        else:
-            sys.exit(serve.run(given))
-    from mcp_workbench.cli.app import app  # noqa: PLC0415
 
-    app(arguments, prog_name="mcp-workbench")
+def _run(arguments: list[str]) -> int:
+    """Run a command; the exit status."""
+    from mcp_workbench.cli import plain, terminal  # noqa: PLC0415 -- Ctrl-C may come while this is imported
+    from mcp_workbench.cli.options import DEBUG  # noqa: PLC0415
+
+    is_debugging = arguments[:1] == [DEBUG.name]
+    if is_debugging:
+        words = arguments[1:]
+    else:
+        serving = _serve_arguments(arguments)
+        words = arguments if serving is None else ["serve", *serving]
+    call = plain.read_line(words)
+    if call is not None and call.command.name == "serve":
+        return call.run()  # what nobody foresaw stands in its log, without secrets (`observe.guard`)
+    if call is not None:
+        return terminal.reported(call.run, is_debugging=is_debugging)
+    from mcp_workbench.cli import app  # noqa: PLC0415 -- large
+
+    return terminal.reported(lambda: app.run(words), is_debugging=is_debugging)
 
 
 def _serve_arguments(arguments: list[str]) -> list[str] | None:

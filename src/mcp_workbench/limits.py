@@ -344,6 +344,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     # -- processes
     drain_seconds: float = 0.5
     """Shutdown: calls under way may end by themselves for this long; most take less."""
+    reload_poll_seconds: float = 1.0
+    """How often the configuration file is looked at: a person who saves it waits no longer, and a look costs
+    microseconds."""
+    reload_settle_seconds: float = 0.25
+    """A file that changed is read when it has been as it is for this long: editors write in several steps."""
+    predecessor_seconds: float = 4.0
+    """A server whose entry was changed is started when the one before it has ended, or after this long: that is
+    what an end takes at most, and one that still works on a call may need minutes."""
     stdin_eof_seconds: float = 1.0
     """First step: stdin is closed, a good server ends by itself."""
     terminate_seconds: float = 2.0
@@ -378,6 +386,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Nesting of the file; its own shape is six deep."""
     config_values: int = 50_000
     """Values in the file; it has thousands at most, and Python reads as many as this in a second."""
+    host_file_bytes: int = 32 * 1024 * 1024
+    """A configuration of a host: some keep the history of every project in it."""
+    host_file_values: int = 500_000
+    """Values in it, for the same reason; reading so many takes ten seconds."""
+    odd_word_length: int = 20
+    """A word of letters and digits of this length that no person would write is taken for a secret by `import`."""
     open_timeout_most_seconds: float = 600.0
     """The largest `openTimeout`: no host waits longer for an answer."""
     timeout_most_seconds: float = 86_400.0
@@ -547,6 +561,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     in a hundred of those that some tool answers."""
     search_tail_share: float = 0.35
     """A tool that matches less than this part of what the best one does is not shown."""
+    search_alike: int = 3
+    """Tools with the same definition, of several servers, that a search finds: more would leave no room for others."""
     search_words: int = 128
     """Words of a query that are looked at."""
     search_word_length: int = 200
@@ -570,6 +586,97 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     search_remembered_words: int = 16_384
     """Words whose stem is remembered: the words of a catalog repeat."""
 
+    # -- what `mcp-workbench doctor` looks at, and what `trust` keeps
+    examined_at_once: int = 8
+    """Servers that `mcp-workbench doctor` starts at once: each is a program that loads."""
+    examined_grace_seconds: float = 2.0
+    """How much longer than its startup limit a server is examined: it may be on its second try, or say last words."""
+    shown_every_seconds: float = 0.5
+    """How often it is shown anew at a terminal how long a server has been waited for: people look at whole seconds."""
+    column_least: int = 10
+    """How narrow a column of a table becomes before columns that should stay whole give way: less can't be read."""
+    terminal_columns: int = 80
+    """The width of a terminal that does not tell its own: that of the first ones, which all others have."""
+    sentence_columns: int = 24
+    """The room that a sentence needs beside names: in less there are a word or two to a line, and it stands below."""
+    written_secret_length: int = 8
+    """Characters of a value that is taken for a secret because of its name; shorter ones are words and numbers."""
+    random_secret_length: int = 32
+    """Characters of a value that is taken for a secret because it looks like chance: 128 bits as hex digits."""
+    random_secret_bits: float = 3.4
+    """What each of its characters tells at least, on average: chance in hex has 3.7 or more, words and paths less."""
+    collisions_shown: int = 10
+    """Tools whose name several servers of a toolbox share that are named to a person; beyond it, how many there are."""
+    trust_store_bytes: int = 1024 * 1024
+    """The file of what is trusted: a few hundred bytes for each project."""
+    trusted_files: int = 1000
+    """Projects that are trusted at once; those that were trusted longest ago go first."""
+    trust_lock_seconds: float = 5.0
+    """How long one `mcp-workbench trust` waits for another: each writes a small file."""
+
+    # -- the record of what a workbench does
+    log_early_lines: int = 100
+    """Lines of the log from before anybody listens: a warning for each variable that is not set."""
+    record_flush_seconds: float = 1.0
+    """How long after the first event they are written: people look at seconds, and a write costs a thread a moment."""
+    record_end_seconds: float = 1.0
+    """How long the end of a process waits for its last events to be written: a fifth of what it may take in all."""
+    record_batch_calls: int = 200
+    """Calls that have a row each, of one write; those beyond are counted. Agents make a few a second."""
+    record_rows_at_once: int = 100
+    """Rows of one statement; of older versions of SQLite one has at most 999 values."""
+    record_pending: int = 5000
+    """Lines and openings that wait to be written; of those beyond it is told how many there were."""
+    record_calls: int = 20_000
+    """Calls that are kept, of all workbenches: weeks of an agent's work, and enough for a 95th percentile."""
+    record_calls_bytes: int = 16 * 1024 * 1024
+    """Their size, which matters where arguments and results are kept."""
+    record_lines: int = 5000
+    """Lines of logs that are kept."""
+    record_lines_bytes: int = 2 * 1024 * 1024
+    """Their size: most have a hundred bytes."""
+    record_age_seconds: float = 14 * 86_400.0
+    """How long all of it is kept; what went wrong before that is not looked for any more."""
+    record_runs: int = 50
+    """Workbenches that ended and are still known."""
+    record_tools: int = 2000
+    """Tools whose calls are counted, of one workbench; those that are called least are forgotten."""
+    record_flights: int = 1000
+    """Calls under way that are shown."""
+    record_audiences: int = 10_000
+    """Clients and toolboxes of which it is remembered that they met, so that a list is counted once."""
+    record_prune_every: int = 60
+    """Writes after which what is beyond all this is removed; a minute of steady work."""
+    record_tries: int = 3
+    """How often a damaged file is made anew by one process, and how often the last events are tried to be written."""
+    record_waiting: int = 10
+    """Writes that are put off since another process has the file: it needs milliseconds, unless it is stuck."""
+    record_rest_seconds: float = 60.0
+    """How long nothing is recorded after the system refused: a full disk stays full for a while."""
+    record_name_length: int = 200
+    """Characters of a tool's name: an agent may call anything."""
+    record_short_bytes: int = 4096
+    """A result that is shorter is kept for a moment, and looked at together with others: nearly all are."""
+    record_results_together: int = 128
+    """Results that are looked at together: half a megabyte at most, and a tenth of a millisecond."""
+    record_looked_bytes: int = 65_536
+    """Bytes at either end of a result in which it is looked for `isError`: it stands there, and a look at megabytes
+    would take as long as passing them on."""
+    record_arguments_length: int = 4000
+    """Characters of a call's arguments, where they are recorded."""
+    record_result_length: int = 16_000
+    """Characters of its result."""
+    record_ps_seconds: float = 2.0
+    """How long `ps` may take to tell when a process was started, where the system has no /proc."""
+    record_token_bytes: float = 4.0
+    """Bytes of a token, in the estimate of what was saved: of definitions in JSON it is 3.6 to 4.4."""
+    record_read_tries: int = 8
+    """How often a reader waits for a process that writes just now."""
+    status_errors: int = 10
+    """Calls that failed, of each workbench, that `mcp-workbench status` shows: the last ones."""
+    logs_lines: int = 50
+    """Lines that `mcp-workbench logs` shows: two screens."""
+
     # -- logging in to remote servers
     login_wait_seconds: float = 300.0
     """How long a person has to log in, in the browser: a password, a second factor and a consent."""
@@ -587,6 +694,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How long a process waits while another one renews the same login: a request and a write."""
     login_poll_seconds: float = 0.05
     """How often it looks whether that is done."""
+    typed_line_bytes: int = 4096
+    """A line that a person types in answer to a server: a terminal hands over no longer ones."""
     login_store_bytes: int = 4 * 1024 * 1024
     """The file of logins: thousands of them."""
     login_scopes_length: int = 1000

@@ -22,13 +22,13 @@ from click.testing import CliRunner
 
 from mcp_workbench.cli import browser, login
 from mcp_workbench.cli.app import app
+from mcp_workbench.command_errors import LoginFailed
 from mcp_workbench.config.model import Endpoint
 from mcp_workbench.connections.http.callback import Answer, listening
 from mcp_workbench.connections.http.credentials import Credentials
 from mcp_workbench.connections.http.stores import FileStore
-from mcp_workbench.errors import LoginFailed
 from mcp_workbench.limits import DEFAULTS, Limits
-from tests.support import canary
+from tests.support import canary, programs
 from tests.support.configs import rogue, write_config
 from tests.support.oauth import SECONDS, OAuthPeer, Person, aged, come_back, person, remote
 from tests.support.procs import wait_until
@@ -218,21 +218,15 @@ def place_of(peer: OAuthPeer, folder: Path, limits: Limits) -> login.Place:
 
 @contextlib.contextmanager
 def started(
-    somebody: Person, *arguments: str, stdin: int = subprocess.DEVNULL, env: dict[str, str] | None = None
-) -> Iterator[subprocess.Popen[str]]:
+    somebody: Person, *arguments: str, stdin: int | None = None, env: dict[str, str] | None = None
+) -> Iterator[programs.Running]:
     command = somebody.command("dev", "remote", *arguments)
-    with subprocess.Popen(
-        command, env=somebody.env | (env or {}), stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+    with programs.running(command, env=somebody.env | (env or {}), stdin=stdin) as process:
+        yield process
 
 
-def printed_address(process: subprocess.Popen[str]) -> str:
+def printed_address(process: programs.Running) -> str:
     """The address on a line of its own."""
-    assert process.stdout is not None
     for line in process.stdout:
         if line.startswith("http"):
             return line.strip()

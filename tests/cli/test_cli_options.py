@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import click
 import pytest
 from click.testing import CliRunner
@@ -10,7 +13,8 @@ from hypothesis import strategies as st
 
 from mcp_workbench.cli import options
 from mcp_workbench.cli.app import app
-from mcp_workbench.cli.options import CHECK, SERVE, NotPlain, Option, read_plain
+from mcp_workbench.cli.commands import COMMANDS
+from mcp_workbench.cli.options import AT_TERMINAL, SERVE, NotPlain, Option, read_plain
 
 
 @pytest.mark.parametrize(
@@ -94,14 +98,16 @@ def test_whatever_is_read_plainly_means_the_same_to_the_toolkit(arguments: list[
         plain = read_plain(arguments, SERVE)
     except NotPlain:
         return
-    parameters = {parameter.name: parameter for parameter in app.commands["serve"].params}
-    context = app.commands["serve"].make_context("serve", list(arguments))
+    serve = app.get_command(click.Context(app), "serve")
+    assert serve is not None
+    parameters = {parameter.name: parameter for parameter in serve.params}
+    context = serve.make_context("serve", list(arguments))
     chosen = {key: "true" if value is True else value for key, value in context.params.items() if value}
     assert set(parameters) == {option.key for option in SERVE}
     assert chosen == plain
 
 
-@pytest.mark.parametrize(("name", "declared"), [("serve", SERVE), ("check", CHECK)])
+@pytest.mark.parametrize(("name", "declared"), [("serve", SERVE), ("check", AT_TERMINAL)])
 def test_every_declared_option_is_in_the_help_with_its_text(name: str, declared: tuple[Option, ...]):
     result = CliRunner().invoke(app, [name, "--help"])
     assert result.exit_code == 0
@@ -117,6 +123,15 @@ def test_an_option_that_is_not_there_is_a_usage_error():
     assert "--config" in result.output
 
 
+def test_the_synopsis_names_every_option_of_every_command():
+    document = (Path(__file__).parents[2] / "docs" / "command.md").read_text(encoding="utf-8")
+    lines = document.partition("```text\n")[2].partition("```")[0].splitlines()
+    for command in COMMANDS:
+        shown = " ".join(line for line in lines if line.startswith(f"mcp-workbench {command.name}"))
+        assert set(re.findall(r"--[a-z-]+", shown)) == {option.name for option in command.options}, command.name
+        assert all(argument.metavar.strip("[]") in shown for argument in command.arguments), command.name
+
+
 def test_keys_are_python_names():
     assert [option.key for option in SERVE] == [
         "config",
@@ -127,6 +142,6 @@ def test_keys_are_python_names():
         "log_level",
         "strict",
     ]
-    assert all(option.key.isidentifier() for option in (*SERVE, *CHECK))
+    assert all(option.key.isidentifier() for option in (*SERVE, *AT_TERMINAL))
     assert isinstance(app, click.Group)
     assert options.LOG_LEVEL.choices

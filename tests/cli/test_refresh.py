@@ -9,7 +9,6 @@ import os
 import pty
 import re
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,8 +20,10 @@ from click.testing import CliRunner, Result
 from mcp_workbench import Workbench, load_config, observe
 from mcp_workbench.cli.app import app
 from mcp_workbench.wire.caller import LIBRARY
+from tests.support import programs
 from tests.support.configs import read_log, received, rogue, starts, write_config
 from tests.support.procs import wait_until
+from tests.support.screens import started
 from tests.support.wire import environment, serving
 
 ASKED = {"elicitation": {}}
@@ -154,10 +155,7 @@ def test_an_unknown_log_level_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_person_is_told_that_nothing_can_be_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("WORKBENCH_CATALOG", "/proc/no/such/folder/catalog.sqlite")
     config = write_config(tmp_path, {"dev": {"one": rogue()}})
-    done = subprocess.run(
-        [sys.executable, "-m", "mcp_workbench", "refresh", "--config", str(config)],
-        capture_output=True, text=True, check=False, timeout=30, env=dict(os.environ),
-    )  # fmt: skip
+    done = programs.run([*programs.PROGRAM, "refresh", "--config", str(config)])
     assert "/proc/no/such/folder/catalog.sqlite" in done.stderr
 
 
@@ -227,22 +225,17 @@ def screen(text: str) -> list[str]:
 def test_at_a_terminal_what_is_waited_for_is_shown_and_gone_at_the_end(tmp_path: Path):
     config = write_config(tmp_path, {"dev": {"slow": rogue("slow_start", 0.3), "one": rogue()}})
     with terminal() as (person, device):
-        done = subprocess.run(
-            [sys.executable, "-m", "mcp_workbench", "refresh", "--config", str(config)],
-            stdin=device, stdout=device, stderr=device, check=False, timeout=30, env=os.environ | {"COLUMNS": "40"},
-        )  # fmt: skip
+        env = os.environ | {"COLUMNS": "40"}
+        status = started([*programs.PROGRAM, "refresh", "--config", str(config)], env, None, device).wait(30)
         text = read_all(person)
-    assert done.returncode == 0, text
+    assert status == 0, text
     assert "waiting for slow, one" in text
     assert sorted(SECONDS.sub("", line) for line in screen(text)) == ["dev/one: 2 tools", "dev/slow: 2 tools"]
 
 
 def test_in_a_pipe_there_is_a_line_for_each_and_no_control_sequence(tmp_path: Path):
     config = write_config(tmp_path, {"dev": {"one": rogue()}})
-    done = subprocess.run(
-        [sys.executable, "-m", "mcp_workbench", "refresh", "--config", str(config)],
-        capture_output=True, text=True, check=False, timeout=30, env=dict(os.environ),
-    )  # fmt: skip
+    done = programs.run([*programs.PROGRAM, "refresh", "--config", str(config)])
     assert (done.returncode, done.stderr) == (0, "")
     assert lines(done.stdout) == ["dev/one: 2 tools"]
     assert "\x1b" not in done.stdout

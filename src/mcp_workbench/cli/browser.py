@@ -7,7 +7,7 @@ import re
 import threading
 import webbrowser
 
-from mcp_workbench.errors import LoginFailed
+from mcp_workbench.command_errors import LoginFailed
 
 _ADDRESS = r"https?://[A-Za-z0-9\-._~:/?\[\]@!$&()*+,;=%]+"
 """What RFC 3986 allows, without quotes and fragments: nothing in it means anything to a program that is given it."""

@@ -7,10 +7,8 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import click
-
 from mcp_workbench.cli.chosen import refuse
-from mcp_workbench.cli.terminal import USAGE
+from mcp_workbench.cli.terminal import USAGE, say
 from mcp_workbench.config.load import load_config
 from mcp_workbench.config.locate import find_config
 from mcp_workbench.config.model import Config, Endpoint, ServerConfig
@@ -33,10 +31,10 @@ def run(options: Mapping[str, str]) -> int:
         return refuse(error, options)
     missing = any(server.missing for server in config.servers())
     if "json" in options:
-        click.echo(json.dumps(_as_json(config), ensure_ascii=False))
+        say(json.dumps(_as_json(config), ensure_ascii=False))
     else:
         for line in _as_text(config):
-            click.echo(line)
+            say(line)
     return USAGE if missing else 0
 
 

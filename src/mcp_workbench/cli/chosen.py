@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 
-import msgspec
-
 from mcp_workbench import observe
+from mcp_workbench.cli.answering import print_json
 from mcp_workbench.cli.terminal import USAGE, report
 from mcp_workbench.config.load import load_config
 from mcp_workbench.config.locate import find_config
@@ -23,6 +21,7 @@ def chosen(options: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
     observe.log.set_level(log_level(options, otherwise="error"))
     config = load_config(find_config(options.get("config"), os.environ, terminal=True))
     observe.guard(lambda: config.secrets)
+    observe.log.redact.hide(config.secrets)
     toolbox = options.get("toolbox", "")
     if toolbox and toolbox not in config.toolboxes:
         problem = f"Toolbox '{shown(toolbox)}' not found"
@@ -34,7 +33,7 @@ def log_level(options: Mapping[str, str], *, otherwise: str) -> str:
     """How much is logged. Raises `ConfigError`."""
     level = options.get("log_level") or os.environ.get("WORKBENCH_LOG") or otherwise
     if level not in observe.LEVELS:
-        raise ConfigError(f"WORKBENCH_LOG must be one of {', '.join(observe.LEVELS)}")
+        raise ConfigError(f"WORKBENCH_LOG is '{shown(level)}'", hint=f"Set it to one of {', '.join(observe.LEVELS)}.")
     return level
 
 
@@ -42,5 +41,5 @@ def refuse(error: ConfigError, options: Mapping[str, str]) -> int:
     """Tell that a command can't be done, to a person or to a program; the exit status."""
     if "json" not in options:
         return report(error)
-    sys.stdout.write(msgspec.json.encode({"ok": False, "error": str(error), "hint": error.hint}).decode() + "\n")
+    print_json({"ok": False, "error": str(error), "code": error.code, "hint": error.hint})
     return USAGE

@@ -12,19 +12,19 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import urlencode, urlsplit
 
-import click
 import httpx2
 
 from mcp_workbench import observe
 from mcp_workbench.cli import browser
 from mcp_workbench.cli.chosen import chosen, log_level, refuse
-from mcp_workbench.cli.terminal import report
+from mcp_workbench.cli.terminal import report, say
+from mcp_workbench.command_errors import LoginFailed
 from mcp_workbench.config.model import Endpoint, ServerConfig
 from mcp_workbench.connections.http import login as logins
 from mcp_workbench.connections.http.authority import Authority, filed_as, server_url, shown_origin
 from mcp_workbench.connections.http.callback import Answer, Callback, listening
 from mcp_workbench.connections.http.credentials import Credentials, Login, Unusable, open_credentials
-from mcp_workbench.errors import ConfigError, LoginFailed
+from mcp_workbench.errors import ConfigError
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.nearest import nearest_or_known
 from mcp_workbench.shown import shown
@@ -111,7 +111,7 @@ async def log_in(place: Place, *, opens: bool) -> None:
 
         login = await oauth.log_in(authority, client, callback.uri, ask, limits, before=await _before(place))
     if login is None:
-        click.echo(f"{place.name} wants no login: it answers without.")
+        say(f"{place.name} wants no login: it answers without.")
         return
     try:
         await place.credentials.replace(login)
@@ -119,7 +119,7 @@ async def log_in(place: Place, *, opens: bool) -> None:
         hint = "Put that right, or name another file in $WORKBENCH_CREDENTIALS, and log in again."
         raise LoginFailed(f"the login can't be kept in {place.credentials.name}: {error}", hint=hint) from None
     scope = f" ({observe.foreign(login.scope)})" if login.scope else ""
-    click.echo(f"{place.name}: logged in{scope}. The login is kept in {place.credentials.name}.")
+    say(f"{place.name}: logged in{scope}. The login is kept in {place.credentials.name}.")
 
 
 async def _before(place: Place) -> Login | None:
@@ -132,7 +132,7 @@ async def _before(place: Place) -> Login | None:
 
 async def _asked(place: Place, address: str, state: str, callback: Callback, *, opens: bool) -> Answer:
     """What a person's browser brings back from an address."""
-    click.echo(f"{place.name} wants a login at {shown_origin(httpx2.URL(address))}.")
+    say(f"{place.name} wants a login at {shown_origin(httpx2.URL(address))}.")
     showing = asyncio.ensure_future(_show(address, opens=opens))
     seconds = place.limits.login_wait_seconds
     try:
@@ -149,11 +149,11 @@ async def _asked(place: Place, address: str, state: str, callback: Callback, *, 
 async def _show(address: str, *, opens: bool) -> None:
     """Have a browser show it, or the person."""
     if opens:
-        click.echo("It is opened in your browser.")
+        say("It is opened in your browser.")
     if not opens or not await browser.opened(address):
-        click.echo(f"Open this address in a browser:\n\n{address}\n")
+        say(f"Open this address in a browser:\n\n{address}\n")
     if _is_terminal():
-        click.echo("If the browser can't come back by itself, paste the address that it ends at:")
+        say("If the browser can't come back by itself, paste the address that it ends at:")
 
 
 async def _first(callback: Callback, state: str) -> Answer:
@@ -180,7 +180,7 @@ async def _pasted(state: str) -> Answer:
         answer = Answer(urlsplit(line).query or line)
         if answer.belongs(state):
             return answer
-        click.echo("That does not belong to this login. Paste the address that the browser ended at:")
+        say("That does not belong to this login. Paste the address that the browser ended at:")
 
 
 async def _line() -> str:
@@ -212,9 +212,9 @@ async def log_out(place: Place) -> None:
     except Unusable as error:
         raise LoginFailed(f"the login can't be removed from {place.credentials.name}: {error}") from None
     if login is None:
-        click.echo(f"{place.name}: no login is kept in {place.credentials.name}.")
+        say(f"{place.name}: no login is kept in {place.credentials.name}.")
         return
-    click.echo(f"{place.name}: logged out. {await _revoked(place, login)}")
+    say(f"{place.name}: logged out. {await _revoked(place, login)}")
 
 
 async def _revoked(place: Place, login: Login) -> str:

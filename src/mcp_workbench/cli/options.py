@@ -1,13 +1,13 @@
 """The options of every command, declared once, as data.
 
-`serve` is started by programs, thousands of times, and must not pay for a command line toolkit: it
-reads its options with `read_plain`. The other commands, and every help text, are built from the same
-data by the toolkit (`cli/app.py`).
+Most command lines, and those of `serve` above all, which programs start thousands of times, are read from it without a
+command line toolkit (`read_plain`, `cli/plain.py`). The others, and every help text, are built from the same data by
+the toolkit (`cli/app.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from mcp_workbench.observe import LEVELS
@@ -19,6 +19,8 @@ class Argument(NamedTuple):
     key: str
     metavar: str
     required: bool = False
+    known: str = ""
+    """What a shell completes it with: the name of a completer in `cli/completion.py`."""
 
 
 class Option(NamedTuple):
@@ -30,6 +32,10 @@ class Option(NamedTuple):
     choices: tuple[str, ...] = ()
     otherwise: str = ""
     """What it means without a value, where that may be left out."""
+    repeated: bool = False
+    """Whether it may be given several times: `Given.all` has the values."""
+    known: str = ""
+    """What a shell completes it with, as for an `Argument`."""
 
     @property
     def key(self) -> str:
@@ -37,6 +43,28 @@ class Option(NamedTuple):
         return self.name.lstrip("-").replace("-", "_")
 
 
+class Given(dict[str, str]):
+    """What a command was given: options and arguments by key. A flag that was given has the value `true`."""
+
+    def __init__(
+        self,
+        single: Mapping[str, str] | None = None,
+        *,
+        words: Sequence[str] = (),
+        repeated: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        super().__init__(single or {})
+        self.words = tuple(words)
+        """The rest of the command line, where a command takes it."""
+        self._repeated = {key: tuple(values) for key, values in (repeated or {}).items()}
+
+    def all(self, key: str) -> tuple[str, ...]:
+        """Every value of an option that may be given several times, in order."""
+        return self._repeated.get(key, ())
+
+
+DEBUG = Option("--debug", "Show where in the program an error came from.")
+"""It stands before the command."""
 CONFIG = Option(
     "--config",
     "The configuration file. Default: $WORKBENCH_CONFIG, else workbench-config.json in the user's "
@@ -64,17 +92,80 @@ TOKEN_FILE = Option(
 )
 JSON = Option("--json", "Print JSON, for programs.")
 
-TOOLBOX_NAME = Argument("toolbox", "[TOOLBOX]")
-REMOTE_SERVER = (Argument("toolbox", "TOOLBOX", required=True), Argument("server", "SERVER", required=True))
+TOOLBOX_NAME = Argument("toolbox", "[TOOLBOX]", known="toolbox")
+A_TOOLBOX = Argument("toolbox", "TOOLBOX", required=True, known="toolbox")
+A_SERVER = Argument("server", "SERVER", required=True, known="server")
+A_TOOL = Argument("tool", "TOOL", required=True, known="tool")
+SERVER_NAME = Argument("server", "[SERVER]", known="server")
+A_SHELL = Argument("shell", "bash|zsh|fish", required=True, known="shell")
 
 NO_BROWSER = Option("--no-browser", "Print the address to log in at, instead of opening it.")
 LOGOUT = Option("--logout", "Forget the login, and have it revoked where that is possible.")
 
 SERVE = (CONFIG, TOOLBOX, SERVER, HTTP, TOKEN_FILE, LOG_LEVEL, STRICT)
-CHECK = (CONFIG_AT_TERMINAL, JSON)
-REFRESH = (CONFIG_AT_TERMINAL, JSON)
-TOKENS = (CONFIG_AT_TERMINAL, JSON)
-AUTH = (CONFIG_AT_TERMINAL, NO_BROWSER, LOGOUT)
+AT_TERMINAL = (CONFIG_AT_TERMINAL, JSON)
+SEARCH = (*AT_TERMINAL, Option("--toolbox", "Search in this toolbox alone.", "NAME", known="toolbox"))
+CALL = (CONFIG_AT_TERMINAL, JSON._replace(help="Print the result as the server sent it, in JSON."))
+
+DOCTOR = (
+    *AT_TERMINAL,
+    Option("--timeout", "How long each server may take to start. Default: its startupTimeout.", "SECONDS"),
+    Option("--strict", "Exit with 1 also if there is only a warning."),
+)
+A_FILE = Argument("file", "[FILE]")
+TRUST = (
+    Option("--yes", "Do not ask: for programs."),
+    Option("--list", "List what is trusted, and whether it is still as it was."),
+    Option("--remove", "Trust the file no more."),
+    JSON,
+)
+
+A_HOST = Argument("host", "HOST", required=True, known="host")
+A_NEW_SERVER = Argument("server", "SERVER", required=True)
+IN_PROJECT = Option("--project", "The host's file in this folder, instead of your own.")
+IMPORT = (
+    Option("--from", "Take the servers of this file alone.", "FILE"),
+    Option("--toolbox", "Put all of them into this toolbox. Default: one for each host.", "NAME", known="toolbox"),
+    CONFIG._replace(
+        help="The configuration to write. Default: $WORKBENCH_CONFIG, else the one in your configuration folder."
+    ),
+    Option("--force", "Add to a configuration that exists, without asking."),
+    Option("--dry-run", "Show what would change, without secrets, and write nothing."),
+    JSON,
+)
+INSTALL = (
+    IN_PROJECT,
+    Option("--remove-imported", "Take out the servers that the workbench has, as import brought them there."),
+    CONFIG._replace(
+        help="The configuration that the host's workbench uses. Default: $WORKBENCH_CONFIG, else it finds yours."
+    ),
+    Option("--command", "What the host starts. Default: the absolute path of this mcp-workbench.", "PROGRAM"),
+    Option("--name", "What the workbench is called there. Default: workbench.", "NAME"),
+    JSON,
+)
+UNINSTALL = (IN_PROJECT, JSON)
+ADD = (
+    CONFIG_AT_TERMINAL,
+    Option("--url", "A remote server, instead of a command.", "URL"),
+    Option("--header", "A header for it. May be repeated.", "NAME=VALUE", repeated=True),
+    Option("--transport", "How it is reached. Default: http.", "http|sse", ("http", "sse")),
+    Option("--env", "An environment variable of the command. May be repeated.", "NAME=VALUE", repeated=True),
+    Option("--cwd", "Where the command runs.", "FOLDER"),
+    Option("--description", "What a new toolbox is for: agents choose by it.", "TEXT"),
+    Option("--replace", "Change a server that is there already."),
+    JSON,
+)
+
+EVERY_RUN = Option("--all", "Also of workbenches that ended.")
+STATUS = (Option("--watch", "Show it again and again, until you press q."), EVERY_RUN, JSON)
+LOGS = (
+    Option("--follow", "Go on with what is logged from now on, until Ctrl-C."),
+    Option("--lines", "How many of the last lines. Default: 50.", "NUMBER"),
+    Option("--server", "Only lines about this server, or about any of a toolbox.", "TOOLBOX[/SERVER]"),
+    Option("--level", "Only lines of this level and above.", "LEVEL", LEVELS[:-1]),
+    EVERY_RUN,
+    JSON._replace(help="Print JSON, for programs: a document for each line."),
+)
 
 
 class NotPlain(Exception):

@@ -10,10 +10,8 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-import click
-
 from mcp_workbench.cli.chosen import chosen, refuse
-from mcp_workbench.cli.terminal import FAILURE
+from mcp_workbench.cli.terminal import FAILURE, say
 from mcp_workbench.config.model import Config
 from mcp_workbench.errors import ConfigError, ConnectFailed
 from mcp_workbench.identity import ServerIdentifier
@@ -64,7 +62,7 @@ def run(options: Mapping[str, str]) -> int:
     failed = any(outcome.error for outcome in outcomes)
     if "json" in options:
         told = {"ok": not failed, "servers": [outcome.as_json() for outcome in outcomes]}
-        click.echo(json.dumps(told, ensure_ascii=False))
+        say(json.dumps(told, ensure_ascii=False))
     return FAILURE if failed else 0
 
 
@@ -84,7 +82,7 @@ class Progress:
         self._waiting.pop(outcome.server, None)
         self._clear()
         if not self._quiet:
-            click.echo(outcome.line())
+            say(outcome.line())
         self._show()
 
     def _show(self) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-import click
-
+from mcp_workbench.cli.terminal import say
 from mcp_workbench.config.schema import json_schema
 
 HELP = """Print the JSON Schema of the configuration file.
@@ -18,5 +17,5 @@ Editors that know it complete and check the file while it is written: put its pl
 def run(options: Mapping[str, str]) -> int:
     """The exit status."""
     del options
-    click.echo(json.dumps(json_schema(), indent=2))
+    say(json.dumps(json_schema(), indent=2))
     return 0

@@ -10,9 +10,10 @@ from importlib import import_module
 from mcp_workbench import observe
 from mcp_workbench.cli.chosen import log_level
 from mcp_workbench.cli.terminal import report
-from mcp_workbench.config.load import load_config
-from mcp_workbench.config.locate import find_config
+from mcp_workbench.config.load import config_of, load_config
+from mcp_workbench.config.locate import FILE_NAME, find_config, has_project_file
 from mcp_workbench.config.model import Config
+from mcp_workbench.config.origin import Origin, origin_of
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.nearest import nearest_or_known
 from mcp_workbench.shown import shown
@@ -29,20 +30,19 @@ def run(options: Mapping[str, str]) -> int:
     """The exit status."""
     try:
         observe.log.set_level(log_level(options, otherwise="info"))
-        path = find_config(options.get("config"), os.environ, terminal=False)
-        config = load_config(path, strict=True if "strict" in options else None)
-        chosen = _chosen(config, options.get("toolbox", ""), options.get("server", ""))
+        config, origin = _load(options)
+        chosen = _chosen(config, options)
         _check_http(options)
     except ConfigError as error:
         return report(error)
-    observe.guard(lambda: config.secrets)
+    observe.guard(lambda: config.secrets)  # those of a later configuration are known to the log by then
     for server in config.servers():
         for missing in server.missing:
             observe.warning("a variable is not set", variable=missing.variable, path=missing.path)
     if "http" in options:
         from mcp_workbench.cli.serve_http import run_http  # noqa: PLC0415 -- large
 
-        return run_http(config, options)
+        return run_http(config, origin, options)
     from mcp_workbench.serve.greeting import greet  # noqa: PLC0415 -- a wrong configuration is told without it
     from mcp_workbench.serve.streams import claim_standard_streams  # noqa: PLC0415
     from mcp_workbench.surfaces.hello import View  # noqa: PLC0415
@@ -53,7 +53,33 @@ def run(options: Mapping[str, str]) -> int:
     _load_event_loop()
     from mcp_workbench.serve.stdio import serve  # noqa: PLC0415 -- large, so after the first answer
 
-    return serve(config, source, sink, greeting, view=view)
+    return serve(config, source, sink, greeting, view=view, origin=_following(origin, options))
+
+
+def _load(options: Mapping[str, str]) -> tuple[Config, Origin]:
+    """The configuration that was named, else that of this folder if it is trusted as it is, else the user's own."""
+    flag, strict = options.get("config"), True if "strict" in options else None
+    if has_project_file(flag, os.environ):
+        from mcp_workbench import trusted  # noqa: PLC0415 -- most starts are in no such folder
+
+        files = (os.path.abspath(FILE_NAME), trusted.store_path(os.environ))  # noqa: PTH100 -- pathlib is not loaded
+        origin = origin_of(files, lambda: config_of(trusted.trusted_again(os.environ), strict=strict))
+        if (source := trusted.trusted_source(os.environ)) is not None:
+            return config_of(source, strict=strict), origin
+    file = find_config(flag, os.environ, terminal=False)
+    origin = origin_of((os.path.abspath(file),), lambda: load_config(file, strict=strict))  # noqa: PTH100
+    return origin.read(), origin
+
+
+def _following(origin: Origin, options: Mapping[str, str]) -> Origin:
+    """The same, for a configuration that has what is served."""
+
+    def read() -> Config:
+        config = origin.read()
+        _chosen(config, options)
+        return config
+
+    return origin._replace(read=read)
 
 
 def _load_event_loop() -> None:
@@ -82,8 +108,9 @@ def _check_http(options: Mapping[str, str]) -> None:
         raise ConfigError("--toolbox and --server are for stdin and stdout", hint=hint)
 
 
-def _chosen(config: Config, toolbox: str, server: str) -> tuple[str, str]:
+def _chosen(config: Config, options: Mapping[str, str]) -> tuple[str, str]:
     """The toolbox and server to be served, if they exist. Raises `ConfigError`."""
+    toolbox, server = options.get("toolbox", ""), options.get("server", "")
     if server and not toolbox:
         raise ConfigError("--server needs --toolbox", hint="Say in which toolbox the server is: --toolbox NAME")
     if not toolbox:

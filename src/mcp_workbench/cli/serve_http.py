@@ -12,8 +12,10 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from mcp_workbench.cli.terminal import FAILURE, report
+from mcp_workbench.command_errors import ListenFailed
 from mcp_workbench.config.model import Config
-from mcp_workbench.errors import ConfigError, ListenFailed
+from mcp_workbench.config.origin import Origin
+from mcp_workbench.errors import ConfigError
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.serve.http.address import Address, read_address
 from mcp_workbench.serve.http.tokens import VARIABLE, Tokens, find_tokens
@@ -23,7 +25,7 @@ class Untold(Exception):
     """A token was made up, and nobody can be told: there is no use in serving."""
 
 
-def run_http(config: Config, options: Mapping[str, str]) -> int:
+def run_http(config: Config, origin: Origin, options: Mapping[str, str]) -> int:
     """The exit status."""
     _open_standard_streams()
     try:
@@ -35,7 +37,9 @@ def run_http(config: Config, options: Mapping[str, str]) -> int:
 
     try:
         opened, address = listen(address)
-        return serve(config, opened, address, tokens, limits=_limits(), ready=lambda: _tell(address, tokens))
+        return serve(
+            config, opened, address, tokens, limits=_limits(), ready=lambda: _tell(address, tokens), origin=origin
+        )
     except ListenFailed as error:
         return report(error)
     except Untold:

@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple, TypeAlias
 
-import click
-
 from mcp_workbench.catalog.opened import Opened
 from mcp_workbench.catalog.rendering import signature
 from mcp_workbench.catalog.rendering.budget import estimate
 from mcp_workbench.cli.chosen import chosen, refuse
+from mcp_workbench.cli.terminal import say
 from mcp_workbench.config.model import Config
 from mcp_workbench.errors import ConfigError, ToolboxFailed
 from mcp_workbench.limits import DEFAULTS, Limits
@@ -70,10 +69,10 @@ def run(options: Mapping[str, str]) -> int:
     name, count = tokenizer()
     bill = asyncio.run(_bill(config, toolboxes, name, count))
     if "json" in options:
-        click.echo(json.dumps(_as_json(bill), ensure_ascii=False))
+        say(json.dumps(_as_json(bill), ensure_ascii=False))
     else:
         for line in _as_text(bill):
-            click.echo(line)
+            say(line)
     return 0
 
 

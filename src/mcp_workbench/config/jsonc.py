@@ -60,9 +60,9 @@ class Object(msgspec.Struct, frozen=True):
 Node = Scalar | Array | Object
 
 
-def parse(source: Source, limits: Limits = DEFAULTS) -> Node:
-    """The tree of the whole text."""
-    return _Parser(source, limits).document()
+def parse(source: Source, limits: Limits = DEFAULTS, *, with_halves: bool = False) -> Node:
+    """The tree of the whole text; `with_halves` takes lone surrogates, too, which programs write that cut texts."""
+    return _Parser(source, limits, with_halves=with_halves).document()
 
 
 def plain(node: Node) -> object:
@@ -90,9 +90,10 @@ def kind_of(node: Node) -> str:
 class _Parser:
     """One pass over the significant tokens, one token ahead."""
 
-    def __init__(self, source: Source, limits: Limits) -> None:
+    def __init__(self, source: Source, limits: Limits, *, with_halves: bool) -> None:
         self._source = source
         self._limits = limits
+        self._with_halves = with_halves
         self._steps: list[str | int] = []
         self._open: list[int] = []
         self._values = 0
@@ -163,6 +164,10 @@ class _Parser:
             value = msgspec.json.decode(token.text.encode(), type=str)
             value.encode()
         except (msgspec.DecodeError, UnicodeError):
+            if self._with_halves:
+                import json  # noqa: PLC0415 -- hardly a text has such
+
+                return json.loads(token.text)
             raise self._error(
                 "half of a surrogate pair in a string", "Write the character itself, or both \\u escapes."
             ) from None

@@ -166,6 +166,13 @@ ROOT: tuple[Key, ...] = (
         limit="open_budget_tokens",
     ),
     Key("catalog", "section", "How the tools of servers are remembered, so that they need not run.", inside=CATALOG),
+    Key(
+        "record",
+        "text",
+        "What is kept for mcp-workbench status and logs: 'off', 'calls' (which tools were called, not with what) or "
+        "'full' (also arguments and results, without the secrets of this file).",
+        choices=("off", "calls", "full"),
+    ),
     *BOUNDS,
     Key("inputs", "any", "Prompts of a host for secrets; accepted and not used, set environment variables instead."),
 )
@@ -175,7 +182,7 @@ TOOLBOX: tuple[Key, ...] = (
     MCP_SERVERS._replace(required=True, filled="Add a server."),
 )
 
-ROOT_ONLY = ("openTimeout", "openBudget", "catalog", "toolMode", "strict")
+ROOT_ONLY = ("openTimeout", "openBudget", "catalog", "record", "toolMode", "strict")
 """Keys that people look for in a server, where they are not."""
 
 OAUTH: tuple[Key, ...] = (

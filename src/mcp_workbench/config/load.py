@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from mcp_workbench.config.model import Refresh, ToolMode
+    from mcp_workbench.config.model import Recording, Refresh, ToolMode
 
 DEFAULT_TOOLBOX = "default"
 DEFAULT_DESCRIPTION = "All configured servers"
@@ -56,11 +56,16 @@ def load_config(
 
     `strict` decides whether a missing variable is an error; None leaves it to the file.
     """
-    file = os.fspath(path)
-    source = read_source(file, limits)
+    return config_of(read_source(os.fspath(path), limits), environ=environ, strict=strict, limits=limits)
+
+
+def config_of(
+    source: Source, *, environ: Mapping[str, str] | None = None, strict: bool | None = None, limits: Limits = DEFAULTS
+) -> Config:
+    """The configuration in a file that was read: what was looked at before is what is used."""
     root = Place(source, parse(source, limits), "", 0)
     members = _read_root(root)
-    absolute = os.path.abspath(file)  # noqa: PTH100 -- and links are not followed: to another folder they would lead
+    absolute = os.path.abspath(source.file or "")  # noqa: PTH100 -- and links are not followed: to another folder they would lead
     reading = Reading(
         folder=os.path.dirname(absolute),  # noqa: PTH120
         environ=os.environ if environ is None else environ,
@@ -78,6 +83,7 @@ def load_config(
         strict=reading.strict,
         bounds=_own_bounds(members),
         catalog=_read_catalog(members, reading),
+        record=cast("Recording", read_string(members["record"]) if "record" in members else "calls"),
         warnings=tuple(reading.warnings),
     )
 
@@ -150,8 +156,9 @@ def _bare(members: Mapping[str, Place], reading: Reading) -> dict[str, ToolboxCo
             reading.warnings.append(member.warning(f"'{shown(name)}' has no effect here"))
     if not members["mcpServers"].members():
         return {}
-    servers = _read_servers(members["mcpServers"], DEFAULT_TOOLBOX, reading)
-    return {DEFAULT_TOOLBOX: ToolboxConfig(name=DEFAULT_TOOLBOX, description=DEFAULT_DESCRIPTION, servers=servers)}
+    servers, disabled = _read_servers(members["mcpServers"], DEFAULT_TOOLBOX, reading)
+    toolbox = ToolboxConfig(name=DEFAULT_TOOLBOX, description=DEFAULT_DESCRIPTION, servers=servers, disabled=disabled)
+    return {DEFAULT_TOOLBOX: toolbox}
 
 
 def _read_toolboxes(place: Place, reading: Reading) -> dict[str, ToolboxConfig]:
@@ -165,21 +172,20 @@ def _read_toolboxes(place: Place, reading: Reading) -> dict[str, ToolboxConfig]:
 
 def _read_toolbox(place: Place, name: str, reading: Reading) -> ToolboxConfig:
     members = read_members(place, TOOLBOX)
-    return ToolboxConfig(
-        name=name,
-        description=read_string(members["description"]),
-        servers=_read_servers(members["mcpServers"], name, reading),
-    )
+    servers, disabled = _read_servers(members["mcpServers"], name, reading)
+    description = read_string(members["description"])
+    return ToolboxConfig(name=name, description=description, servers=servers, disabled=disabled)
 
 
-def _read_servers(place: Place, toolbox: str, reading: Reading) -> dict[str, ServerConfig]:
+def _read_servers(place: Place, toolbox: str, reading: Reading) -> tuple[dict[str, ServerConfig], tuple[str, ...]]:
+    """Those that can be used, and the names of those that are switched off."""
     entries = read_objects(place)
     _check_names(entries, "server", reading)
     servers = {name: read_server(entry, toolbox, name, reading) for name, entry in entries.items()}
     enabled = {name: server for name, server in servers.items() if server is not None}
     if not enabled:
         reading.warnings.append(place.warning("every server of this toolbox is disabled"))
-    return enabled
+    return enabled, tuple(name for name, server in servers.items() if server is None)
 
 
 def _check_names(entries: Mapping[str, Place], what: str, reading: Reading) -> None:

@@ -1,8 +1,9 @@
 """Where the configuration is: `--config`, `$WORKBENCH_CONFIG`, or a file in a known place.
 
 Guarantees: a server that a host starts (`terminal=False`) never uses a file for the only reason that
-it lies in the current folder, since a cloned repository must not be able to start programs. A file
-that was named is returned whether it exists or not; reading it tells what is wrong.
+it lies in the current folder, since a cloned repository must not be able to start programs; one that
+its user trusts is found by `trusted.py`. A file that was named is returned whether it exists or not;
+reading it tells what is wrong.
 
 Paths are strings here and in the reader: `serve` goes through both, and importing pathlib is a
 noticeable part of its start.
@@ -40,10 +41,15 @@ def find_config(flag: str | None, environ: Mapping[str, str], *, terminal: bool)
     if os.path.lexists(local):
         raise ConfigError(
             "no configuration: the file in this folder is not used by itself, since it decides which programs start",
-            hint=f"If you trust it, pass --config ./{FILE_NAME}",
+            hint=f"If you trust it, run 'mcp-workbench trust' in this folder, or pass --config ./{FILE_NAME}",
         )
     looked = ", ".join([f"${VARIABLE} (not set)", *(_display(place) for place in places)])
     raise ConfigError(f"no configuration found; looked at {looked}", hint=_START_HINT)
+
+
+def has_project_file(flag: str | None, environ: Mapping[str, str]) -> bool:
+    """Whether a file of the current folder is what a server uses, if its user trusts it."""
+    return not flag and not environ.get(VARIABLE) and os.path.lexists(FILE_NAME)
 
 
 def user_config(environ: Mapping[str, str]) -> str:

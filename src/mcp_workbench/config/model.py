@@ -1,7 +1,7 @@
 """The configuration as frozen values: what the rest of the program reads.
 
 A `Config` is complete and checked: paths are absolute, variables are expanded, disabled
-servers are gone. It knows nothing of files, tokens or positions. Structs that may hold a
+servers are names. It knows nothing of files, tokens or positions. Structs that may hold a
 secret show only their names in `repr`.
 """
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 ToolMode = Literal["proxy", "dynamic"]
 Refresh = Literal["background", "always", "never"]
+Recording = Literal["off", "calls", "full"]
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
@@ -94,6 +95,8 @@ class ToolboxConfig(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     description: str
     servers: Mapping[str, ServerConfig]
+    disabled: tuple[str, ...] = ()
+    """The names of those that are switched off: they are shown to people, and nothing else is known of them."""
 
 
 class ConfigWarning(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,6 +132,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     bounds: Mapping[str, float] = {}
     """Limits that are not a server's, by their names in `limits.py`."""
     catalog: CatalogConfig = CatalogConfig()
+    record: Recording = "calls"
     warnings: tuple[ConfigWarning, ...] = ()
 
     @property

@@ -56,7 +56,7 @@ _SCOPE = r"[!#-\[\]-~]+"
 _LAUNCH_KEYS = ("args", "env", "cwd", "inheritEnv")
 _ENDPOINT_KEYS = ("headers", "allowInsecure", "oauth")
 _USERINFO = r"(?i)https?://[^/?#]*@"
-_OPEN_WIRE = r"(?i)http://(?!(?:[^/?#:]*\.)?localhost\.?(?:[:/?#]|$)|127\.[\d.]+(?:[:/?#]|$)|\[::1\])"
+OPEN_WIRE = r"(?i)http://(?!(?:[^/?#:]*\.)?localhost\.?(?:[:/?#]|$)|127\.[\d.]+(?:[:/?#]|$)|\[::1\])"
 """An address on another machine without encryption, as far as its name tells; a connection looks more closely."""
 _OWN_HEADERS = frozenset(
     {"accept", "accept-encoding", "connection", "content-length", "content-type", "host", "last-event-id"}
@@ -206,7 +206,7 @@ def _endpoint(members: Mapping[str, Place], url: Place, transport: Literal["http
             raise member.key_error("this header is set by the workbench itself", "Remove it.")
     allow_insecure = "allowInsecure" in members and read_boolean(members["allowInsecure"])
     address = values.url(url)
-    if headers and headers.members() and not allow_insecure and re.match(_OPEN_WIRE, address):
+    if headers and headers.members() and not allow_insecure and re.match(OPEN_WIRE, address):
         values.warn(headers, "these would be sent over http, so the server is refused: use https, or set allowInsecure")
     return Endpoint(
         url=address,

@@ -31,10 +31,18 @@ _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 class Source:
     """A file's text with line and column for every offset (both from 1, columns in characters)."""
 
-    def __init__(self, text: str, file: Path | str | None = None, *, writable_by_others: bool = False) -> None:
+    def __init__(
+        self,
+        text: str,
+        file: Path | str | None = None,
+        *,
+        writable_by_others: bool = False,
+        readable_by_others: bool = False,
+    ) -> None:
         self.text = text
         self.file = file
         self.writable_by_others = writable_by_others
+        self.readable_by_others = readable_by_others
         self._first = len(BOM) if text.startswith(BOM) else 0
         self._last = (self._first, 1, self._first)
 
@@ -82,7 +90,12 @@ def read_source(path: str, limits: Limits) -> Source:
         os.close(descriptor)
     if len(data) > limits.config_bytes:
         raise _too_large(path, limits)
-    return Source(_decode(data, path), path, writable_by_others=bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)))
+    return Source(
+        _decode(data, path),
+        path,
+        writable_by_others=bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)),
+        readable_by_others=bool(status.st_mode & (stat.S_IRGRP | stat.S_IROTH)),
+    )
 
 
 def _reason(error: OSError | ValueError) -> str:

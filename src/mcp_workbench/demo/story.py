@@ -78,7 +78,12 @@ def _workbench(folder: Path) -> StdioServerParameters:
     return StdioServerParameters(
         command=sys.executable,
         args=["-m", "mcp_workbench", "serve", "--config", str(file)],
-        env={**python_environment(), **kept, "WORKBENCH_CATALOG": str(folder / "catalog.sqlite")},
+        env={
+            **python_environment(),
+            **kept,
+            "WORKBENCH_CATALOG": str(folder / "catalog.sqlite"),
+            "WORKBENCH_RECORD": "none",
+        },
     )
 
 

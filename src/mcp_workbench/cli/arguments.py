@@ -1,0 +1,118 @@
+"""The arguments of a tool as a person types them, checked against its schema before anything is sent.
+
+`key=value` is read as the type that the schema gives to the key; `key:=JSON` is JSON whatever the schema says. One
+word that begins with `{`, or `-` for stdin, is all of them as JSON.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+from msgspec import Raw
+
+from mcp_workbench.cli.parameters import Parameters, json_of
+from mcp_workbench.errors import InvalidParameters
+from mcp_workbench.shown import shown
+from mcp_workbench.wire import jsonrpc
+
+STDIN: Final = "-"
+_HOW_BYTES: Final = "Convert it to UTF-8: MCP carries nothing else."
+_WORD = re.compile(r"(?s)(.+?)(:?=)(.*)")
+
+
+class Typed(NamedTuple):
+    """What a person typed, before the tool is known that it is for."""
+
+    words: Sequence[str]
+    whole: str | None = None
+    """All arguments as one JSON text."""
+
+    @classmethod
+    def read(cls, words: Sequence[str]) -> Typed:
+        """With what stands on stdin, if that is meant. Raises `InvalidParameters`."""
+        for word in words:
+            if not _is_text(word):
+                raise InvalidParameters(f"'{shown(word)}' is no text in UTF-8", hint=_HOW_BYTES)
+        whole = [word for word in words if word == STDIN or word.lstrip().startswith("{")]
+        if not whole:
+            return cls(words)
+        if len(words) > 1:
+            problem = "arguments are given as key=value, or as JSON, not both"
+            raise InvalidParameters(problem, hint="Put all of them into the JSON.")
+        return cls((), (_stdin() if whole[0] == STDIN else whole[0]).strip())
+
+
+def _stdin() -> str:
+    if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison] -- as it is where a shell closed it
+        raise InvalidParameters("stdin is closed", hint="Give the arguments as key=value, or as JSON.")
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError:
+        raise InvalidParameters("stdin is no text in UTF-8", hint=_HOW_BYTES) from None
+
+
+def read_arguments(typed: Typed, parameters: Parameters) -> Raw:
+    """What a person gave, as one JSON object. Raises `InvalidParameters`."""
+    if typed.whole is not None:
+        return _read_whole(typed.whole, parameters)
+    given: dict[str, Raw] = {}
+    words = [_split(word, parameters) for word in typed.words]
+    times = Counter(name for name, _, _ in words)
+    for name, sign, text in words:
+        is_element = times[name] > 1
+        raw = parameters.typed(name, text, is_element=is_element) if sign == "=" else _json(name, text)
+        given[name] = _joined(name, given.get(name), raw, parameters)
+    parameters.check(given, is_typed=True)
+    return Raw(jsonrpc.encode(given))
+
+
+def _read_whole(text: str, parameters: Parameters) -> Raw:
+    raw = json_of(text, "{")
+    if raw is None:
+        raise InvalidParameters("the arguments are no JSON object", hint=f"Its parameters: {parameters.signature}")
+    parameters.check(jsonrpc.members(raw), is_typed=False)
+    return raw
+
+
+def _split(word: str, parameters: Parameters) -> tuple[str, str, str]:
+    """A word as a name that is known, `=` or `:=`, and a value."""
+    match = _WORD.fullmatch(word)
+    if match is None:
+        hint = f"Write key=value, or all as JSON. Its parameters: {parameters.signature}"
+        raise InvalidParameters(f"'{shown(word)}' is no key=value", hint=hint)
+    name, sign, text = match.groups()
+    if name not in parameters.names:
+        parameters.check([name, *parameters.required], is_typed=True)  # a wrong name is the first thing to tell
+    return name, sign, text
+
+
+def _json(name: str, text: str) -> Raw:
+    try:
+        return Raw(msgspec.json.format(text.encode(), indent=-1))
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        raise InvalidParameters(f"'{shown(name)}' is no JSON: '{shown(text)}'", hint="Quotes may be missing.") from None
+
+
+def _joined(name: str, before: Raw | None, raw: Raw, parameters: Parameters) -> Raw:
+    """One more element where a list is given element by element."""
+    if before is None:
+        return raw
+    one, other = bytes(before), bytes(raw)
+    if not parameters.is_list(name) or not (one.startswith(b"[") and other.startswith(b"[")):
+        raise InvalidParameters(f"'{shown(name)}' is given twice", hint="It takes one value: leave the others out.")
+    inside = [part for part in (one[1:-1], other[1:-1]) if part.strip()]
+    return Raw(b"[" + b",".join(inside) + b"]")
+
+
+def _is_text(word: str) -> bool:
+    """Whether it is more than bytes: a command line may hold any."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

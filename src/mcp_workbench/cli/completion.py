@@ -1,0 +1,167 @@
+"""What a shell offers when a person presses the tab key: commands, options, and names that are configured or listed.
+
+Nothing is started, and whatever can't be read is as if it was empty: nobody wants an error while typing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, TypeAlias
+
+from mcp_workbench import observe
+from mcp_workbench.catalog.definition import Definition
+from mcp_workbench.cli.commands import COMMANDS, Command
+from mcp_workbench.cli.options import DEBUG, Given, NotPlain, Option, read_plain
+from mcp_workbench.cli.plain import END_OF_OPTIONS, Split, find, split_words
+from mcp_workbench.config.load import load_config
+from mcp_workbench.config.locate import find_config
+from mcp_workbench.config.model import Config
+from mcp_workbench.errors import ConfigError
+from mcp_workbench.identity import ServerIdentifier
+
+SHELLS: Final = ("bash", "zsh", "fish")
+_HELP: Final = Option("--help", "Show what a command does, and how.")
+_GENERAL: Final = (_HELP, Option("--version", "Show the version."), DEBUG)
+
+Offer: TypeAlias = tuple[str, str]
+"""What may come next, and what that is."""
+FILES: Final[Offer] = ("", "")
+"""In the place of offers: the names of files, which a shell knows better."""
+_FILES_META: Final = frozenset(("FILE", "FOLDER", "PROGRAM"))
+
+
+def complete(words: list[str], incomplete: str) -> list[Offer]:
+    """What may stand in the place of a word of which only the beginning is there."""
+    while words and words[0] == "--debug":
+        words = words[1:]
+    command = find(words[0]) if words else None
+    offers = _of_command(command, words[1:], incomplete) if command is not None else _commands(words, incomplete)
+    chosen = [
+        offer for offer in offers if offer == FILES or (offer[0].startswith(incomplete) and offer[0].isprintable())
+    ]
+    return [FILES] if FILES in chosen else chosen
+
+
+def _commands(words: list[str], incomplete: str) -> list[Offer]:
+    if words:
+        return []
+    if incomplete.startswith("-"):
+        return [(option.name, option.help) for option in _GENERAL]
+    return [(command.name, command.summary) for command in COMMANDS]
+
+
+def _of_command(command: Command, words: list[str], incomplete: str) -> Iterable[Offer]:
+    split = split_words(words, command.options)
+    given = _given(command, split)
+    if split.awaited is not None:
+        return _values(split.awaited, given, incomplete)
+    if incomplete.startswith("-") and END_OF_OPTIONS not in words:
+        name, equals, value = incomplete.partition("=")
+        option = next((one for one in command.options if one.name == name and one.metavar), None)
+        if equals and option is not None:
+            found = _values(option, given, value)
+            return [offer if offer == FILES else (f"{name}={offer[0]}", offer[1]) for offer in found]
+        return [(one.name, one.help) for one in (*command.options, _HELP) if one.repeated or one.key not in given]
+    if len(split.others) < len(command.arguments):
+        argument = command.arguments[len(split.others)]
+        return _named(argument.known, given, incomplete) or _files(argument.metavar)
+    return _named(command.known, given, incomplete)
+
+
+def _given(command: Command, split: Split) -> Given:
+    """What stands on the line already; an option that is wrong is none."""
+    count = len(command.arguments)
+    named = {argument.key: value for argument, value in zip(command.arguments, split.others, strict=False)}
+    words = split.options if split.awaited is None else split.options[:-1]
+    try:
+        options = read_plain(words, command.options)
+    except NotPlain:
+        options = {}
+    return Given(options | named, words=split.others[count:])
+
+
+def _values(option: Option, given: Given, incomplete: str) -> Iterable[Offer]:
+    if option.choices:
+        return [(choice, "") for choice in option.choices]
+    return _named(option.known, given, incomplete) or _files(option.metavar)
+
+
+def _files(metavar: str) -> list[Offer]:
+    return [FILES] if metavar.strip("[]") in _FILES_META else []
+
+
+def _named(known: str, given: Given, incomplete: str) -> list[Offer]:
+    """Names of one kind, from the configuration and the catalog."""
+    if known == "shell":
+        return [(name, "") for name in SHELLS]
+    if known == "host":
+        from mcp_workbench.hosts.known import HOSTS  # noqa: PLC0415 -- few commands have use for it
+
+        return [(host.key, host.title) for host in HOSTS]
+    if not known:
+        return []
+    observe.log.set_level("off")
+    try:
+        config = load_config(find_config(given.get("config"), os.environ, terminal=True), strict=False)
+    except ConfigError:
+        return []
+    return list(_KINDS[known](config, given, incomplete))
+
+
+def _toolboxes(config: Config, _given: Given, _incomplete: str) -> Iterator[Offer]:
+    for toolbox in config.toolboxes.values():
+        yield toolbox.name, " ".join(toolbox.description.split())
+
+
+def _servers(config: Config, given: Given, _incomplete: str) -> Iterator[Offer]:
+    toolbox = config.toolboxes.get(given.get("toolbox", ""))
+    yield from ((name, "") for name in (toolbox.servers if toolbox is not None else ()))
+
+
+def _tools(config: Config, given: Given, _incomplete: str) -> Iterator[Offer]:
+    from mcp_workbench.catalog.rendering.sentence import first_sentence  # noqa: PLC0415 -- only tools have one
+
+    for name, definition in _definitions(config, given).items():
+        yield name, first_sentence(definition)
+
+
+def _arguments(config: Config, given: Given, incomplete: str) -> Iterator[Offer]:
+    """`key=` of parameters that are not given yet, and after it the values that one may have."""
+    definition = _definitions(config, given).get(given.get("tool", ""))
+    if definition is None:
+        return
+    from mcp_workbench.cli.parameters import Parameters  # noqa: PLC0415 -- who completes a name has no use for it
+
+    parameters = Parameters.of(definition)
+    name, equals, _ = incomplete.partition("=")
+    if equals:
+        choices = parameters.choices(name)
+        yield from ((f"{name}={value}", "") for value in choices)
+        if not choices and parameters.is_text(name):
+            yield FILES
+        return
+    there = {word.partition("=")[0].removesuffix(":") for word in given.words}
+    for one in parameters.names:
+        if one not in there or parameters.is_list(one):
+            yield f"{one}=", parameters.about(one)
+
+
+def _definitions(config: Config, given: Given) -> Mapping[str, Definition]:
+    """The tools of the server that was named, as they are remembered."""
+    toolbox = config.toolboxes.get(given.get("toolbox", ""))
+    server = toolbox.servers.get(given.get("server", "")) if toolbox is not None else None
+    if server is None:
+        return {}
+    from mcp_workbench.cli.remembered import known_tools  # noqa: PLC0415 -- as above
+
+    known = known_tools(config, [server]).get(ServerIdentifier(server.toolbox, server.name))
+    return known.listing.tools if known is not None else {}
+
+
+_KINDS: Final[Mapping[str, Callable[[Config, Given, str], Iterator[Offer]]]] = {
+    "toolbox": _toolboxes,
+    "server": _servers,
+    "tool": _tools,
+    "argument": _arguments,
+}

@@ -1,0 +1,214 @@
+"""What a person sees: tables, paragraphs and a live display at a terminal; aligned text everywhere else.
+
+The one room that knows `rich`, which takes as long to load as a list takes in all: only what moves is left to it.
+Every text that is given here is shown with everything invisible escaped, so no server can colour or move what stands on
+a terminal. Nothing is wider than the terminal. With `NO_COLOR`, and at a dumb terminal, nothing is coloured.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TextIO, TypeAlias
+
+from mcp_workbench.cli.fitting import cells, cut, folded, shared
+from mcp_workbench.limits import DEFAULTS
+from mcp_workbench.shown import shown
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Tone: TypeAlias = Literal["", "strong", "quiet", "good", "doubtful", "bad"]
+"""What a text is, as far as its look is concerned."""
+
+_STYLES: Final[Mapping[Tone, str]] = {
+    "": "",
+    "strong": "1",
+    "quiet": "2",
+    "good": "32",
+    "doubtful": "33",
+    "bad": "31",
+}
+"""What a terminal is told for it."""
+_GAP: Final = "  "
+
+
+class Words(NamedTuple):
+    """A text in one tone: a cell, or a paragraph with its own line ends."""
+
+    text: str
+    tone: Tone = ""
+    indent: int = 0
+
+
+Cell: TypeAlias = str | Words
+
+
+class Column(NamedTuple):
+    """A column of a table."""
+
+    title: str = ""
+    is_number: bool = False
+    tone: Tone = ""
+    is_whole: bool = False
+    """Whether it is never broken in two: the others make room."""
+
+
+class Table(NamedTuple):
+    """Rows of cells. It has a head where a column has a title."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Cell]]
+    indent: int = 0
+
+
+Block: TypeAlias = str | Words | Table
+
+
+def is_terminal(stream: TextIO) -> bool:
+    """Whether a person looks at it."""
+    try:
+        return stream.isatty()
+    except ValueError:  # it is closed
+        return False
+
+
+def write(*blocks: Block, to: TextIO | None = None) -> None:
+    """Show these, one below the other, on stdout or on another stream."""
+    stream = to if to is not None else sys.stdout
+    look = _look_of(stream)
+    for block in blocks:
+        for line in _lines(block, look):
+            stream.write(f"{line}\n")
+
+
+def lines_of(text: str) -> Iterator[str]:
+    """A text line by line, with everything invisible in it escaped."""
+    for line in text.expandtabs().splitlines():
+        yield shown(line, len(line))
+
+
+class Live:
+    """What is under way: shown at a terminal, written over again and again, and gone at the end; elsewhere nothing."""
+
+    def __init__(self, *, to: TextIO | None = None) -> None:
+        self._stream = to if to is not None else sys.stderr
+        self._is_seen = is_terminal(self._stream)
+        self._display: Any = None
+
+    def __enter__(self) -> Live:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.clear()
+
+    def show(self, *blocks: Block) -> None:
+        """Show these instead of what stands there."""
+        if not self._is_seen:
+            return
+        from rich.live import Live as Display  # noqa: PLC0415 -- large, and only for what moves
+        from rich.text import Text  # noqa: PLC0415
+
+        if self._display is None:
+            self._display = Display(console=_console(self._stream), auto_refresh=False, transient=True)
+            self._display.start()
+        look = _look_of(self._stream)._replace(is_cut=True)
+        lines = [line for block in blocks for line in _lines(block, look)]
+        self._display.update(Text.from_ansi("\n".join(lines), no_wrap=True, overflow="ellipsis"), refresh=True)
+
+    def clear(self) -> None:
+        """Take away what stands there; the next `show` begins anew."""
+        if self._display is not None:
+            self._display.stop()
+            self._display = None
+
+
+# -- blocks as lines
+
+
+class _Look(NamedTuple):
+    """How a stream is written to."""
+
+    width: int
+    is_coloured: bool = False
+    is_cut: bool = False
+    """Whether a line that does not fit is cut, and not broken."""
+
+
+def _look_of(stream: TextIO) -> _Look:
+    if not is_terminal(stream):
+        return _Look(sys.maxsize)
+    return _Look(_columns(stream), is_coloured=not (os.environ.get("NO_COLOR") or is_dumb()))
+
+
+def is_dumb() -> bool:
+    """Whether the terminal knows nothing but lines."""
+    return os.environ.get("TERM", "dumb") in {"dumb", "unknown"}
+
+
+def _columns(stream: TextIO) -> int:
+    named = os.environ.get("COLUMNS", "")
+    try:
+        columns = int(named) if named.isdecimal() else os.get_terminal_size(stream.fileno()).columns
+    except OSError:
+        columns = 0
+    return columns or DEFAULTS.terminal_columns
+
+
+def _lines(block: Block, look: _Look) -> Iterator[str]:
+    if isinstance(block, Table):
+        return _table_lines(block, look)
+    return _paragraph_lines(block if isinstance(block, Words) else Words(block), look)
+
+
+def _paragraph_lines(words: Words, look: _Look) -> Iterator[str]:
+    room = look.width - words.indent
+    for line in lines_of(words.text) if words.text else ("",):
+        for piece in [cut(line.rstrip(), room)] if look.is_cut else folded(line, room):
+            yield f"{' ' * words.indent}{_painted(piece, words.tone, look)}".rstrip()
+
+
+def _table_lines(table: Table, look: _Look) -> Iterator[str]:
+    rows = [[_cell(*one) for one in zip(row, table.columns, strict=True)] for row in table.rows]
+    if any(column.title for column in table.columns):
+        rows.insert(0, [Words(column.title, "strong") for column in table.columns])
+    if not rows:
+        return
+    wanted = [max(cells(cell.text) for cell in cells_below) for cells_below in zip(*rows, strict=True)]
+    room = look.width - table.indent - len(_GAP) * (len(table.columns) - 1)
+    widths = shared(wanted, room, [column.is_whole for column in table.columns])
+    for row in rows:
+        pieces = [
+            [cut(cell.text, width)] if column.is_whole or look.is_cut else list(folded(cell.text, width))
+            for cell, width, column in zip(row, widths, table.columns, strict=False)
+        ]
+        for line in zip_longest(*pieces, fillvalue=""):
+            places = zip(line, row, widths, table.columns, strict=True)
+            yield f"{' ' * table.indent}{_GAP.join(_placed(*place, look) for place in places)}".rstrip()
+
+
+def _cell(cell: Cell, column: Column) -> Words:
+    words = cell if isinstance(cell, Words) else Words(cell)
+    return Words(" ".join(lines_of(words.text)), words.tone or column.tone)
+
+
+def _placed(piece: str, cell: Words, width: int, column: Column, look: _Look) -> str:
+    blank = " " * (width - cells(piece))
+    text = _painted(piece, cell.tone, look)
+    return f"{blank}{text}" if column.is_number else f"{text}{blank}"
+
+
+def _painted(text: str, tone: Tone, look: _Look) -> str:
+    return f"\x1b[{_STYLES[tone]}m{text}\x1b[0m" if look.is_coloured and tone and text else text
+
+
+def _console(stream: TextIO) -> Console:
+    from rich.console import Console  # noqa: PLC0415 -- as above
+
+    color_system = "auto" if _look_of(stream).is_coloured else None
+    return Console(file=stream, color_system=color_system, markup=False, highlight=False, emoji=False)

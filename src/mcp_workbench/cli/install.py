@@ -1,0 +1,180 @@
+"""`mcp-workbench install`: the workbench is put into the configuration of a host."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mcp_workbench import __version__
+from mcp_workbench.cli.answering import answered, print_json
+from mcp_workbench.cli.display import Words, write
+from mcp_workbench.cli.target import Target, opened
+from mcp_workbench.config.locate import VARIABLE, user_config
+from mcp_workbench.errors import ConfigError
+from mcp_workbench.hosts import files
+from mcp_workbench.hosts.documents import Document
+from mcp_workbench.hosts.found import servers_in
+from mcp_workbench.hosts.installing import Installation, prepare
+from mcp_workbench.hosts.known import HOSTS, NAME, Host, host_named
+from mcp_workbench.hosts.places import Place, Surroundings, here, place_of
+from mcp_workbench.hosts.plan import Matches
+from mcp_workbench.hosts.record import backup_of
+from mcp_workbench.hosts.references import inherited_in, variables_in
+from mcp_workbench.nearest import nearest_or_known
+from mcp_workbench.shown import shown
+
+HELP = """Put the workbench into the configuration of a host, so that the host starts it.
+
+HOST is claude-code, claude-desktop, cursor, vscode, windsurf, codex, gemini or zed. With
+--remove-imported, servers that the workbench has now are taken out of the host. A copy of the file as it
+was lies beside it, and 'mcp-workbench uninstall HOST' puts everything back. Comments and layout of the file
+stay as they are."""
+
+_PROGRAM = "mcp-workbench"
+_FLEETING = (
+    ("/archive-v", "uv", ("tool", "run")),
+    ("/pipx/.cache/", "pipx", ("run",)),
+    ("/.cache/pipx/", "pipx", ("run",)),
+)
+"""What is in the path of an environment that lasts for one command; what made it, and how it is asked for another."""
+
+
+def run(options: Mapping[str, str]) -> int:
+    """The exit status."""
+    return answered(options, lambda: _run(options))
+
+
+def _run(options: Mapping[str, str]) -> int:
+    around = here(os.environ)
+    place = chosen_place(options, around)
+    config, name = _config(options), options.get("name", NAME)
+    if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
+        raise ConfigError(
+            f"'{shown(name)}' is no name that every host takes", hint="Use letters, digits, - and _ only."
+        )
+    entry = {**place.host.entry, **_command(options, config), **_passed(place.host, config)}
+    with files.alone(place.path):
+        moved = _imported(place, around, config) if "remove_imported" in options else []
+        planned = prepare(place, name, entry, moved)
+        planned.write(files.SHARED if place.file.level == "project" else files.PRIVATE)
+    _tell(options, place, planned, around)
+    if "json" not in options and not (config or Path(user_config(os.environ))).exists():
+        write(Words("There is no configuration yet: mcp-workbench import makes one of your hosts'.", "doubtful"))
+    return 0
+
+
+def chosen_place(options: Mapping[str, str], around: Surroundings) -> Place:
+    """The file of the host that was named. Raises `ConfigError`."""
+    host = _host(options["host"])
+    place = place_of(host, "project" if "project" in options else "user", around)
+    if place is None:
+        raise ConfigError(f"{host.title} keeps no servers by project", hint="Leave out --project.")
+    return place
+
+
+def _host(name: str) -> Host:
+    host = host_named(name)
+    if host is None:
+        hint = nearest_or_known(name, [one.key for one in HOSTS], "hosts")
+        raise ConfigError(f"there is no host '{shown(name)}'", hint=hint)
+    return host
+
+
+def _config(options: Mapping[str, str]) -> Path | None:
+    """The configuration that the host's workbench is given; None where it finds it by itself."""
+    named = options.get("config") or os.environ.get(VARIABLE)
+    return Path(named).expanduser().absolute() if named else None
+
+
+def _command(options: Mapping[str, str], config: Path | None) -> dict[str, Any]:
+    command, *args = [options["command"]] if "command" in options else running()
+    args += ["serve", *(["--config", str(config)] if config else [])]
+    for one in (command, *args):
+        if any("\ud800" <= character <= "\udfff" for character in one):
+            raise ConfigError(
+                f"this path is no UTF-8: {shown(one)}", hint="Files of hosts can't hold it: choose another."
+            )
+    return {"command": command, "args": args}
+
+
+def _passed(host: Host, config: Path | None) -> dict[str, Any]:
+    """The variables that the configuration refers to, for a host that passes on only those that it is told."""
+    if not host.variables_key:
+        return {}
+    entries = [entry for servers in _own(config).servers().values() for entry in servers.values()]
+    # Of a variable with a default, a host that writes values would make one that is set, and empty.
+    referred = variables_in(entries, with_defaults=True)
+    needed = set(variables_in(entries))
+    chosen = [name for name in referred if not host.variable or name in needed or name in os.environ]
+    names = list(dict.fromkeys([*chosen, *(name for entry in entries for name in inherited_in(entry))]))
+    if not names:
+        return {}
+    return {
+        host.variables_key: {name: host.variable.replace("NAME", name) for name in names} if host.variable else names
+    }
+
+
+def _own(config: Path | None) -> Target:
+    """The configuration that the host's workbench uses. Raises `ConfigError`."""
+    return opened(config or Path(user_config(os.environ)))
+
+
+def running() -> list[str]:
+    """The absolute path of this program; hosts have another PATH than terminals.
+
+    One that `uvx` or `pipx run` made for this moment is gone soon: then it is what makes it again.
+    """
+    for folder, runner, words in _FLEETING:
+        program = os.environ.get("UV") if runner == "uv" else shutil.which(runner)
+        if program and folder in Path(sys.prefix).as_posix():
+            return [program, *words, f"{_PROGRAM}=={__version__}"]
+    for found in (sys.argv[0], str(Path(sys.executable).with_name(_PROGRAM)), shutil.which(_PROGRAM) or ""):
+        path = Path(found)
+        if path.name == _PROGRAM and path.is_file() and os.access(path, os.X_OK):
+            return [str(path.absolute())]
+    return [sys.executable, "-m", "mcp_workbench"]
+
+
+def _imported(place: Place, around: Surroundings, config: Path | None) -> list[Sequence[str]]:
+    """Where the servers stand in the host's file that the workbench has too."""
+    target = _own(config)
+    if target.known is None:
+        raise ConfigError("there is no configuration yet", file=target.path, hint="Run mcp-workbench import first.")
+    document = Document.decoded(files.read(place.path) or b"", place.file.syntax, str(place.path))
+    servers = [(one.name, one.moved.entry, one.path) for one in servers_in(document, place, around) if one.moved]
+    places = Matches(target.servers(), os.environ).find([(name, entry) for name, entry, _ in servers])
+    return [path for (_, _, path), there in zip(servers, places, strict=True) if there]
+
+
+def _tell(options: Mapping[str, str], place: Place, planned: Installation, around: Surroundings) -> None:
+    backup = backup_of(place.path)
+    copy = str(backup) if backup.exists() else None
+    if "json" in options:
+        print_json(
+            {
+                "ok": True,
+                "host": place.host.key,
+                "file": str(place.path),
+                "changed": planned.change.is_one,
+                "moved": list(planned.moved),
+                "backup": copy,
+            }
+        )
+        return
+    file = around.shown(place.path)
+    if not planned.change.is_one:
+        write(f"{place.host.title} has the workbench already: {file}")
+        return
+    write(Words(f"{place.host.title} starts the workbench now: {file}", "good"))
+    if place.file.level == "user" and planned.record.made_folders:
+        write(Words(f"  its folder was not there: is {place.host.title} installed?", "doubtful"))
+    for name in planned.moved:
+        write(f"  moved behind it: {shown(name)}")
+    if copy:
+        write(f"  as it was: {around.shown(backup)}")
+    write(f"next: {place.host.restart}")

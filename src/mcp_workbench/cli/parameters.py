@@ -1,0 +1,223 @@
+"""The parameters of a tool: their names, and what of a typed text is a value of each.
+
+Numbers keep their digits. What a schema says beyond names, types, values and alternatives is for the server to check.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from mcp_workbench.catalog.definition import Definition
+from mcp_workbench.catalog.rendering import schemas
+from mcp_workbench.catalog.rendering.notes import Schema
+from mcp_workbench.cli.loose import decoded
+from mcp_workbench.cli.resolution import NOTHING, UNKNOWN, Resolution
+from mcp_workbench.errors import InvalidParameters
+from mcp_workbench.nearest import known_names, nearest
+from mcp_workbench.shown import shown
+from mcp_workbench.wire import jsonrpc
+
+_INTEGER: Final = r"-?(?:0|[1-9][0-9]*)"
+_NUMBER: Final = rf"{_INTEGER}(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
+_MORE_NAMES: Final = frozenset(
+    (UNKNOWN, *schemas.UNIONS, "patternProperties", "if", "dependentSchemas", "dependencies")
+)
+_ARTICLES: Final = {"integer": "an integer", "array": "an array", "object": "an object", "null": "null"}
+
+
+class Parameters:
+    """The parameters of one tool."""
+
+    def __init__(self, schema: object) -> None:
+        root = schema if schemas.is_object(schema) else NOTHING
+        self._resolution = Resolution(root)
+        self._root = self._resolution.resolved(root)
+        self._properties = schemas.children(self._root, "properties")
+        self._is_whole = _MORE_NAMES.isdisjoint(self._root)
+        """Whether nothing else of the schema brings in other names."""
+        self._schema = schema
+
+    @classmethod
+    def of(cls, definition: Definition) -> Parameters:
+        """Those of a tool; one whose schema can't be read may have any."""
+        return cls(decoded(jsonrpc.fields(definition.raw).get("inputSchema", jsonrpc.EMPTY_OBJECT)))
+
+    @property
+    def signature(self) -> str:
+        """All of them in one line: how the tool is called."""
+        from mcp_workbench.catalog.rendering.signature import signature  # noqa: PLC0415 -- only errors have use for it
+
+        return signature(self._schema)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._properties)
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        return tuple(schemas.required(self._root))
+
+    def schema(self, name: str) -> Schema:
+        """That of one parameter, or of those without a name; an empty one where there is none."""
+        return self._resolution.resolved(self._properties.get(name, self._root.get("additionalProperties")))
+
+    def about(self, name: str) -> str:
+        """What a parameter is for, as far as its schema says."""
+        said = self.schema(name).get("description")
+        return said if isinstance(said, str) else ""
+
+    def choices(self, name: str) -> list[str]:
+        """The values that a parameter, or each element of it, may have, as they are typed; empty: any."""
+        branches = list(self._branches(name))
+        return list(
+            dict.fromkeys(_typed_form(value) for one in [*branches, *self._inner(branches)] for value in _values(one))
+        )
+
+    def typed(self, name: str, text: str, *, is_element: bool = False) -> Raw:
+        """What a person typed for a parameter, as JSON; `is_element`: of an array, one of several words.
+
+        Raises `InvalidParameters`.
+        """
+        branches = list(self._branches(name))
+        arrays = [one for one in branches if "array" in schemas.types(one)] if is_element else []
+        if (raw := self._chosen(text, arrays or branches)) is not None:
+            return raw
+        wanted = [kind for one in branches for kind in _described(one)]
+        raise InvalidParameters(
+            f"'{shown(name)}' must be {' or '.join(dict.fromkeys(wanted))}, not '{shown(text)}'",
+            hint=self._hint(name, text, branches),
+        )
+
+    def is_list(self, name: str) -> bool:
+        """Whether it may be given several times, one for each element."""
+        return any("array" in schemas.types(one) for one in self._branches(name))
+
+    def is_text(self, name: str) -> bool:
+        """Whether it, or each element of it, may be any text."""
+        branches = list(self._branches(name))
+        return any("string" in schemas.types(one) for one in [*branches, *self._inner(branches)])
+
+    def check(self, given: Iterable[str], *, is_typed: bool) -> None:
+        """Whether names are known and none is missing; `is_typed`: by hand, so that what is unknown is a mistake.
+
+        Raises `InvalidParameters`.
+        """
+        names = list(given)
+        extra = self._root.get("additionalProperties")
+        is_closed = extra is False or (extra is None and is_typed and bool(self._properties))
+        unknown = [name for name in names if name not in self._properties] if is_closed and self._is_whole else []
+        if unknown:
+            near = nearest(unknown[0], self.names)
+            hint = f"Did you mean '{shown(near)}'?" if near else known_names(self.names, "parameters")
+            raise InvalidParameters(f"there is no parameter '{shown(unknown[0])}'", hint=hint)
+        if missing := [name for name in self.required if name not in names]:
+            listed = ", ".join(f"'{shown(name)}'" for name in missing)
+            verb = "is" if len(missing) == 1 else "are"
+            raise InvalidParameters(f"{listed} {verb} missing", hint=f"Its parameters: {self.signature}")
+
+    def _hint(self, name: str, text: str, branches: Sequence[Schema]) -> str:
+        if (choices := self.choices(name)) and (near := nearest(text, choices)):
+            return f"Did you mean '{shown(near)}'?"
+        kinds = {kind for one in branches for kind in schemas.types(one)}
+        if "array" in kinds:
+            return f"Write {shown(name)}=... {shown(name)}=..., or as JSON: {shown(name)}='[...]'"
+        if "object" in kinds:
+            return f"""Write it as JSON: {shown(name)}='{{"key": ...}}'"""
+        return f"Its parameters: {self.signature}"
+
+    # -- one value
+
+    def _chosen(self, text: str, branches: Sequence[Schema]) -> Raw | None:
+        """The first reading that some branch allows; text is what is left when nothing else fits."""
+        for one in branches:
+            if (listed := schemas.values(one)) is not None:
+                found = [value for value in listed if _typed_form(value) == text]
+                if found:
+                    return as_json(found[0])
+        open_ones = [one for one in branches if schemas.values(one) is None]
+        kinds = dict.fromkeys(kind for one in open_ones for kind in schemas.types(one))
+        for kind, read in _READERS.items():
+            if kind in kinds and (raw := read(text)) is not None:
+                return raw
+        is_text = "string" in kinds or any(not schemas.types(one) for one in open_ones)
+        arrays = [one for one in open_ones if "array" in schemas.types(one)]
+        return self._array(text, arrays, is_whole=is_text) or (as_json(text) if is_text else None)
+
+    def _array(self, text: str, arrays: Sequence[Schema], *, is_whole: bool) -> Raw | None:
+        """An array, or else, unless it must be whole, one of what is typed as an element."""
+        inner = [list(self._elements(one)) for one in arrays]
+        raw = json_of(text, "[") if arrays else None
+        of_arrays = all(schemas.types(one) == ["array"] for branches in inner for one in branches)
+        if raw is not None and (is_whole or not of_arrays or bytes(raw).startswith((b"[[", b"[]"))):
+            return raw
+        found = (self._chosen(text, branches) for branches in inner if not is_whole)
+        return next((Raw(b"[" + bytes(element) + b"]") for element in found if element is not None), None)
+
+    # -- schemas
+
+    def _branches(self, name: str) -> Iterator[Schema]:
+        return self._resolution.branches(self.schema(name))
+
+    def _inner(self, branches: Sequence[Schema]) -> Iterator[Schema]:
+        return (inner for one in branches for inner in self._elements(one))
+
+    def _elements(self, array: Schema) -> Iterator[Schema]:
+        """What an array may hold; nothing where it is none."""
+        if "array" in schemas.types(array):
+            yield from self._resolution.branches(self._resolution.resolved(schemas.elements(array)[1]))
+
+
+def as_json(value: object) -> Raw:
+    """A value that was read from JSON, or a text: also a number that is too large for most, and half a character."""
+    return Raw(json.dumps(value).encode())
+
+
+def json_of(text: str, bracket: str) -> Raw | None:
+    """The JSON in a text, if it is some that begins so."""
+    if not text.startswith(bracket):
+        return None
+    try:
+        return Raw(msgspec.json.format(text.encode(), indent=-1))
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return None
+
+
+def _values(schema: Schema) -> list[Any]:
+    listed = schemas.values(schema)
+    if listed is None:
+        return [True, False] if schemas.types(schema) == ["boolean"] else []
+    return listed
+
+
+def _described(schema: Schema) -> Iterator[str]:
+    if (listed := schemas.values(schema)) is not None:
+        yield from (f"'{shown(_typed_form(value))}'" for value in listed)
+        return
+    for kind in schemas.types(schema):
+        yield _ARTICLES.get(kind, f"a {kind}")
+
+
+def _typed_form(value: object) -> str:
+    """How a person types a value: text as it is, everything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _matching(pattern: str) -> Callable[[str], Raw | None]:
+    """Reads what is JSON as it stands there, if it has this form."""
+    return lambda text: Raw(text.encode()) if re.fullmatch(pattern, text) else None
+
+
+_READERS: Final[Mapping[str, Callable[[str], Raw | None]]] = {
+    "null": _matching("null"),
+    "boolean": _matching("true|false"),
+    "integer": _matching(_INTEGER),
+    "number": _matching(_NUMBER),
+    "object": lambda text: json_of(text, "{"),
+}
+"""What is read before text is, in this order."""

@@ -1,0 +1,210 @@
+"""The person at the terminal, as the client of a call: hears of progress, and is asked what a server wants to know.
+
+Where there is no terminal, progress is not shown and every question is declined. What servers say is escaped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from typing import Any, Final
+
+from msgspec import Raw
+
+from mcp_workbench.cli import display
+from mcp_workbench.cli.display import Words
+from mcp_workbench.cli.loose import decoded, number, word
+from mcp_workbench.cli.parameters import Parameters, as_json
+from mcp_workbench.errors import InvalidParameters, ServerRefused
+from mcp_workbench.identity import ServerIdentifier
+from mcp_workbench.limits import DEFAULTS
+from mcp_workbench.shown import shown
+from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire.caller import Caller
+from mcp_workbench.wire.eras import HANDSHAKE_VERSIONS
+from mcp_workbench.wire.exchange import PROGRESS, Exchange, OnProgress
+from mcp_workbench.wire.jsonrpc import Id, Params
+
+AUDIENCE: Final = "terminal"
+_ASKED: Final = "elicitation/create"
+_DECLARED: Final = b'{"elicitation":{}}'
+CALLER: Final = Caller(
+    version=HANDSHAKE_VERSIONS[-1],
+    modern=False,
+    capabilities=Raw(_DECLARED),
+    audience=AUDIENCE,
+    answers=frozenset({_ASKED}),
+    key=(AUDIENCE, False, _DECLARED),
+)
+"""A person can be asked; what is declared is the same where nobody looks, so that servers list the same tools."""
+_STDIN: Final = 0
+
+
+class Person:
+    """Who hears of a call and answers what its server asks; as a `Client`, also outside of the call."""
+
+    def __init__(self) -> None:
+        self._live = display.Live()
+        self._is_there = display.is_terminal(sys.stdin) and display.is_terminal(sys.stderr)
+        self._began = time.monotonic()
+        self._turn = asyncio.Lock()
+        self._has_heard = False
+
+    def exchange(self) -> Exchange:
+        """A call on behalf of the person, who wants to hear of progress."""
+        return Exchange(CALLER, CallLine(self), progress_token=Raw(b"1"))
+
+    async def watch(self, server: str) -> None:
+        """Show how long a server has been waited for, until it says itself how far it is."""
+        while not self._has_heard:
+            await asyncio.sleep(DEFAULTS.shown_every_seconds)
+            if not self._has_heard:
+                self._show(f"waiting for '{shown(server)}' ({self._seconds:.0f} s)")
+
+    def done(self) -> None:
+        """The call is over, and what was said of its progress goes away."""
+        self._live.clear()
+
+    @property
+    def _seconds(self) -> float:
+        return time.monotonic() - self._began
+
+    def _show(self, text: str) -> None:
+        if not self._turn.locked():  # else a question stands there, and what was typed so far
+            self._live.show(Words(text, "quiet"))
+
+    # -- what a server says
+
+    def progressed(self, params: Params) -> None:
+        self._has_heard = True
+        self._show(_progress(params, self._seconds))
+
+    def tell(self, source: ServerIdentifier, method: str, params: dict[str, Raw]) -> None:
+        """Log messages and announcements are for hosts."""
+
+    def changed(self, toolbox: str, kind: str) -> None:
+        """The person asked for one call, and not for a list."""
+
+    # -- what a server asks
+
+    async def ask(
+        self,
+        source: ServerIdentifier,
+        method: str,
+        params: Params,
+        on_progress: OnProgress | None,
+        exchange: Exchange | None,
+    ) -> Raw:
+        del source, on_progress, exchange  # there is one server, one call, and a person takes no steps
+        return await self.answer(method, params)
+
+    async def answer(self, method: str, params: Params) -> Raw:
+        """What the person says, one question after the other. Raises `ServerRefused`."""
+        if method != _ASKED:
+            raise ServerRefused(f"nobody answers {shown(method)} at a terminal", rpc_code=jsonrpc.METHOD_NOT_FOUND)
+        async with self._turn:
+            self._live.clear()
+            return Raw(jsonrpc.encode(await self._answer(params)))
+
+    async def _answer(self, params: Params) -> dict[str, Any]:
+        message = word(params.get("message"))
+        if not self._is_there:
+            display.write(f"declined, since this is no terminal; the server asks: {message}", to=sys.stderr)
+            return {"action": "decline"}
+        if word(params.get("mode")) == "url":  # it was not declared, and nobody can tell what is done there
+            display.write(f"declined, since it leads elsewhere; the server asks: {message}", to=sys.stderr)
+            return {"action": "decline"}
+        display.write(Words(f"The server asks: {message}", "strong"), to=sys.stderr)
+        try:
+            content = await self._filled(Parameters(decoded(params.get("requestedSchema"))))
+            agreed = (await self._line("Send this answer? [Y/n] ")).strip().lower() in ("", "y", "yes")
+        except EOFError:
+            display.write("", to=sys.stderr)
+            return {"action": "cancel"}
+        return {"action": "accept", "content": content} if agreed else {"action": "decline"}
+
+    async def _filled(self, form: Parameters) -> dict[str, Raw]:
+        """Everything that is asked for. Raises `EOFError` where the person has enough of it."""
+        if form.names:
+            display.write(Words("An empty line leaves a field out; Ctrl-D answers nothing.", "quiet"), to=sys.stderr)
+        content: dict[str, Raw] = {}
+        for name in form.names:
+            if (value := await self._field(form, name)) is not None:
+                content[name] = value
+        return content
+
+    async def _field(self, form: Parameters, name: str) -> Raw | None:
+        schema = form.schema(name)
+        while True:
+            text = (await self._line(_prompt(form, name))).strip()
+            if not text and "default" in schema:
+                return as_json(schema["default"])
+            if not text and name not in form.required:
+                return None
+            try:
+                return form.typed(name, text)
+            except InvalidParameters as error:
+                display.write(Words(str(error), "bad"), to=sys.stderr)
+
+    async def _line(self, prompt: str) -> str:
+        """One line that the person types; meanwhile everything else goes on. Raises `EOFError`."""
+        sys.stderr.write(prompt)
+        sys.stderr.flush()
+        loop = asyncio.get_running_loop()
+        typed: asyncio.Future[bytes] = loop.create_future()
+        loop.add_reader(_STDIN, lambda: typed.done() or typed.set_result(os.read(_STDIN, DEFAULTS.typed_line_bytes)))
+        try:
+            line = await typed
+        finally:
+            loop.remove_reader(_STDIN)
+        if not line:
+            raise EOFError
+        return line.decode("utf-8", "replace")
+
+
+class CallLine:
+    """What of a call reaches the person: the `Line` of its exchange."""
+
+    def __init__(self, person: Person) -> None:
+        self._person = person
+
+    @property
+    def request_id(self) -> Id | None:
+        return None
+
+    def notify(self, method: str, params: Params) -> None:
+        if method == PROGRESS:
+            self._person.progressed(params)
+
+    def adjourn(self) -> None:
+        """There is nowhere to come back from."""
+
+    async def ask(self, method: str, params: Params, on_progress: OnProgress | None = None) -> Raw:
+        del on_progress
+        return await self._person.answer(method, params)
+
+
+def _prompt(form: Parameters, name: str) -> str:
+    schema = form.schema(name)
+    notes = [" or ".join(form.choices(name)) or _kind(schema), "" if name in form.required else "optional"]
+    if form.is_list(name):
+        notes.append('several as ["...", "..."]')
+    if "default" in schema:
+        notes.append(f"default {bytes(as_json(schema['default'])).decode()}")
+    about = ", ".join(shown(note) for note in notes if note)
+    said = schema.get("description") or schema.get("title") or ""
+    return f"  {shown(name)} ({about}){f' {shown(said)}' if isinstance(said, str) and said else ''}: "
+
+
+def _kind(schema: Any) -> str:
+    kind = schema.get("type")
+    return kind if isinstance(kind, str) else ""
+
+
+def _progress(params: Params, seconds: float) -> str:
+    done, total = number(params.get("progress")), number(params.get("total"))
+    message = word(params.get("message"))
+    share = f"{done / total:.0%}" if done is not None and total else ""
+    return " ".join(filter(None, (share, shown(message)))) or f"working ({seconds:.0f} s)"

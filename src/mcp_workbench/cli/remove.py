@@ -1,0 +1,56 @@
+"""`mcp-workbench remove`: a server or a toolbox is taken out of the configuration. It ends nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mcp_workbench.cli.answering import answered, print_json
+from mcp_workbench.cli.display import write
+from mcp_workbench.cli.target import Target, to_change, unknown
+from mcp_workbench.config.load import DEFAULT_TOOLBOX
+from mcp_workbench.errors import ConfigError
+from mcp_workbench.shown import shown
+
+HELP = """Take a server out of a toolbox, or a whole toolbox out of the configuration.
+
+Its own comments go with it; everything else in the file stays as it is."""
+
+
+def run(options: Mapping[str, str]) -> int:
+    """The exit status."""
+    return answered(options, lambda: _run(options))
+
+
+def _run(options: Mapping[str, str]) -> int:
+    toolbox, server = options["toolbox"], options.get("server", "")
+    target = to_change(options)
+    if target.known is None:
+        raise ConfigError("there is no configuration yet", file=target.path, hint="Add a server first.")
+    servers = target.servers()
+    if toolbox not in servers:
+        raise unknown("toolbox", toolbox, list(servers), target)
+    changed = _without_server(target, toolbox, server) if server else _without_toolbox(target, toolbox)
+    changed.write()
+    what = f"{shown(toolbox)}/{shown(server)}" if server else f"toolbox {shown(toolbox)}"
+    if "json" in options:
+        print_json({"ok": True, "file": str(target.path), "toolbox": toolbox, "server": server or None})
+    else:
+        write(f"removed {what} from {target.path}")
+    return 0
+
+
+def _without_server(target: Target, toolbox: str, server: str) -> Target:
+    servers = target.servers()[toolbox]
+    if server not in servers:
+        raise unknown("server", server, list(servers), target)
+    if len(servers) == 1 and not target.is_bare:
+        problem = f"'{shown(server)}' is the only server of toolbox '{shown(toolbox)}'"
+        raise ConfigError(problem, file=target.path, hint=f"Remove both: mcp-workbench remove {shown(toolbox)}")
+    return target.without_member(target.place(toolbox, server))
+
+
+def _without_toolbox(target: Target, toolbox: str) -> Target:
+    if target.is_bare:
+        hint = f"The file has mcpServers alone, which is the toolbox '{DEFAULT_TOOLBOX}': remove its servers."
+        raise ConfigError("the only toolbox can't be removed", file=target.path, hint=hint)
+    return target.without_member(("toolboxes", toolbox))

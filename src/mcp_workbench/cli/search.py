@@ -1,0 +1,106 @@
+"""`mcp-workbench search`: the tools that fit a query, as an agent finds them."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from mcp_workbench.catalog.definition import Definition
+from mcp_workbench.catalog.rendering.sentence import first_sentence
+from mcp_workbench.catalog.search.finder import Finder
+from mcp_workbench.catalog.snapshot import Catalog
+from mcp_workbench.cli import display
+from mcp_workbench.cli.answering import answered, print_json
+from mcp_workbench.cli.display import Block, Column, Table, Words
+from mcp_workbench.cli.named import find_toolbox, read_config
+from mcp_workbench.cli.options import Given
+from mcp_workbench.cli.remembered import Found, known_tools
+from mcp_workbench.config.model import Config, ServerConfig
+from mcp_workbench.errors import InvalidParameters
+from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
+from mcp_workbench.limits import DEFAULTS
+from mcp_workbench.shown import shown
+
+HELP = """Find tools by what they do, in every toolbox or in one: the best first, as an agent gets them that opens a
+toolbox with a query.
+
+Nothing is started. Servers that never listed their tools can't be searched, and are told."""
+
+_COLUMNS = (
+    Column("toolbox", is_whole=True),
+    Column("server", is_whole=True),
+    Column("tool", tone="strong", is_whole=True),
+    Column(),
+)
+
+_GAP = 2
+
+
+def run(options: Given) -> int:
+    """The exit status."""
+    return answered(options, lambda: _search(options))
+
+
+def _search(options: Given) -> int:
+    query = " ".join(options.words).strip()
+    if not query:
+        raise InvalidParameters("there is nothing to search for", hint="mcp-workbench search read a file")
+    config = read_config(options)
+    toolbox = options.get("toolbox")
+    boxes = [find_toolbox(config, toolbox)] if toolbox else config.toolboxes.values()
+    known = known_tools(config, config.servers())  # how rare a word is, all of them tell
+    hits = _found(config, known, query, toolbox)
+    servers = [server for box in boxes for server in box.servers.values()]
+    unknown = [one for one in servers if ServerIdentifier(one.toolbox, one.name) not in known]
+    if "json" in options:
+        print_json(_as_json(query, hits, unknown))
+        return 0
+    display.write(*_as_text(hits))
+    if unknown:
+        names = ", ".join(f"{shown(one.toolbox)}/{shown(one.name)}" for one in unknown)
+        note = f"not searched, since they never listed their tools: {names} (mcp-workbench refresh)"
+        display.write(Words(note, "quiet"), to=sys.stderr)
+    return 0
+
+
+def _found(config: Config, known: Found, query: str, toolbox: str | None) -> list[tuple[ToolIdentifier, Definition]]:
+    catalog = Catalog({name: tuple(box.servers) for name, box in config.toolboxes.items()})
+    for server, one in known.items():
+        catalog.put(server.toolbox, server.server, one.listing)
+    finder = Finder(config, catalog, DEFAULTS.bounded(config.bounds))
+    hits = asyncio.run(finder.search(query, toolbox))
+    return [(hit, tool) for hit in hits if (tool := catalog.tool(hit)) is not None]
+
+
+def _as_text(hits: Sequence[tuple[ToolIdentifier, Definition]]) -> Iterator[Block]:
+    rows = [(*hit.parts(), first_sentence(definition)) for hit, definition in hits]
+    if not rows:
+        yield "No tool fits."
+    elif _has_room(rows):
+        yield Table(_COLUMNS, rows)
+    else:
+        for *names, sentence in rows:
+            yield Words(" ".join(names), "strong")
+            yield Words(sentence, indent=2)
+
+
+def _has_room(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether sentences have room beside the names, as they always have where nobody looks."""
+    if not display.is_terminal(sys.stdout):
+        return True
+    names = sum(max(len(row[column]) for row in rows) + _GAP for column in range(3))
+    return shutil.get_terminal_size((DEFAULTS.terminal_columns, 0)).columns >= names + DEFAULTS.sentence_columns
+
+
+def _as_json(
+    query: str, hits: Sequence[tuple[ToolIdentifier, Definition]], unknown: Sequence[ServerConfig]
+) -> dict[str, Any]:
+    return {
+        "ok": True,
+        "query": query,
+        "tools": [{**hit.params(), "description": first_sentence(definition)} for hit, definition in hits],
+        "neverListed": [{"toolbox": server.toolbox, "server": server.name} for server in unknown],
+    }

@@ -1,0 +1,102 @@
+"""`mcp-workbench show`: all that is known of one tool."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from mcp_workbench.catalog.definition import Definition
+from mcp_workbench.catalog.snapshot import ServerTools
+from mcp_workbench.cli import display
+from mcp_workbench.cli.answering import answered, print_raw
+from mcp_workbench.cli.display import Block, Words
+from mcp_workbench.cli.loose import decoded, word
+from mcp_workbench.cli.named import find_server, read_config
+from mcp_workbench.cli.remembered import checked_tool, known_tools
+from mcp_workbench.config.model import Config, ServerConfig
+from mcp_workbench.errors import ConnectFailed, Fault
+from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
+from mcp_workbench.wire import jsonrpc
+
+HELP = """Show one tool: how it is called, what it does, what its server says of its effects, and its whole schema.
+
+It is shown as its server listed it last. A server that never listed is started, and ended again. With --json it is
+the definition as the server sent it."""
+
+_HINTS: Final = {
+    "readOnlyHint": ("read-only", "not read-only"),
+    "destructiveHint": ("destructive", "not destructive"),
+    "idempotentHint": ("idempotent", "not idempotent"),
+    "openWorldHint": ("open world", "closed world"),
+}
+
+
+def run(options: Mapping[str, str]) -> int:
+    """The exit status."""
+    return answered(options, lambda: _show(options))
+
+
+def _show(options: Mapping[str, str]) -> int:
+    config = read_config(options)
+    identifier = ToolIdentifier(options["toolbox"], options["server"], options["tool"])
+    listing = listing_of(config, find_server(config, identifier.toolbox, identifier.server))
+    checked_tool(listing, identifier)
+    definition = listing.tools[identifier.tool]
+    if "json" in options:
+        print_raw(definition.raw)
+    else:
+        display.write(*_as_text(identifier, definition))
+    return 0
+
+
+def listing_of(config: Config, server: ServerConfig) -> ServerTools:
+    """What a server lists, from the disk where it did before. Raises `ConnectFailed`."""
+    known = known_tools(config, [server]).get(ServerIdentifier(server.toolbox, server.name))
+    if known is not None:
+        return known.listing
+    display.write(f"'{server.name}' never listed its tools, so it is started now", to=sys.stderr)
+    import asyncio  # noqa: PLC0415 -- what is remembered is shown without it
+
+    return asyncio.run(_asked(config, server))
+
+
+async def _asked(config: Config, server: ServerConfig) -> ServerTools:
+    from mcp_workbench.wire.caller import LIBRARY  # noqa: PLC0415 -- as above
+    from mcp_workbench.workbench import Workbench  # noqa: PLC0415
+
+    async with Workbench(config) as workbench:
+        place = workbench.at(LIBRARY)
+        try:
+            return await place.provider(ServerIdentifier(server.toolbox, server.name)).tools()
+        except Fault as fault:
+            raise ConnectFailed(server.toolbox, server.name, fault) from None
+
+
+def _as_text(identifier: ToolIdentifier, definition: Definition) -> Iterator[Block]:
+    from mcp_workbench.catalog.rendering.signature import signature  # noqa: PLC0415 -- programs do without it
+    from mcp_workbench.cli.results import readable  # noqa: PLC0415 -- as above
+
+    fields = jsonrpc.fields(definition.raw)
+    schema = decoded(fields.get("inputSchema", jsonrpc.EMPTY_OBJECT))
+    yield Words(f"{identifier.tool}{signature(schema)}", "strong")
+    yield Words(f"of server '{identifier.server}' in toolbox '{identifier.toolbox}'", "quiet")
+    for text in (word(fields.get("title")).strip(), word(fields.get("description")).strip()):
+        if text:
+            yield ""
+            yield text
+    if effects := ", ".join(_effects(definition)):
+        yield ""
+        yield f"Its server says: {effects}"
+    for title, member in (("Input schema", "inputSchema"), ("Output schema", "outputSchema")):
+        if member in fields:
+            yield ""
+            yield Words(f"{title}:", "strong")
+            yield readable(fields[member])
+
+
+def _effects(definition: Definition) -> Iterator[str]:
+    said = definition.annotations()
+    for name, (yes, no) in _HINTS.items():
+        if name in said:
+            yield yes if said[name] else no

@@ -1,0 +1,83 @@
+"""How a configured server is doing, as far as that can be told without starting it."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from mcp_workbench.cli.display import Tone, Words
+from mcp_workbench.cli.remembered import Known
+from mcp_workbench.config.model import Endpoint, ServerConfig
+from mcp_workbench.limits import DEFAULTS
+
+Kind: TypeAlias = Literal["remembered", "never_listed", "needs_login", "variable_missing", "disabled"]
+
+_TONES: Final[dict[Kind, Tone]] = {
+    "remembered": "good",
+    "never_listed": "quiet",
+    "needs_login": "doubtful",
+    "variable_missing": "bad",
+    "disabled": "quiet",
+}
+_UNITS: Final = (("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1))
+
+
+class State(NamedTuple):
+    """What is the matter with a server, in one word for programs and some for people."""
+
+    kind: Kind
+    text: str
+
+    @property
+    def words(self) -> Words:
+        return Words(self.text, _TONES[self.kind])
+
+
+DISABLED: Final = State("disabled", "disabled")
+
+
+def state_of(server: ServerConfig, known: Known | None) -> State:
+    """What is known of it: what keeps it from being used comes first."""
+    if server.missing:
+        names = dict.fromkeys(f"${{{missing.variable}}}" for missing in server.missing)
+        return State("variable_missing", f"{' and '.join(names)} not set")
+    if _needs_login(server):
+        return State("needs_login", "needs a login: mcp-workbench auth")
+    if known is None:
+        return State("never_listed", "never listed")
+    withheld = f" ({len(known.listing.withheld)} withheld)" if known.listing.withheld else ""
+    tools = count(len(known.listing.tools), "tool")
+    return State("remembered", f"{tools}{withheld}, listed {known_since(known)}")
+
+
+def count(number: int, one: str) -> str:
+    """`1 tool`, `2 tools`."""
+    return f"{number:,} {one}{'' if number == 1 else 's'}"
+
+
+def known_since(known: Known) -> str:
+    """How long ago a server listed what is remembered of it."""
+    seconds = time.time() - known.listed_at
+    for unit, size in _UNITS:
+        if seconds >= size:
+            return f"{count(int(seconds // size), unit)} ago"
+    return "just now"
+
+
+def _needs_login(server: ServerConfig) -> bool:
+    """Whether the configuration says that people log in there, and nobody did on this machine."""
+    endpoint = server.target
+    if not isinstance(endpoint, Endpoint) or not (endpoint.oauth.client_id or endpoint.oauth.scopes):
+        return False
+    # What knows addresses and logins is large, and few servers are such.
+    from mcp_workbench.connections.http.authority import server_url  # noqa: PLC0415
+    from mcp_workbench.connections.http.credentials import KEYRING, VARIABLE, credentials_path  # noqa: PLC0415
+    from mcp_workbench.connections.http.stores import FileStore, Unusable  # noqa: PLC0415
+
+    if os.environ.get(VARIABLE) == KEYRING:
+        return False  # asking it may open a window
+    try:
+        return FileStore(credentials_path(os.environ), DEFAULTS).load(str(server_url(endpoint))) is None
+    except Unusable:
+        return True

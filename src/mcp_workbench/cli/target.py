@@ -1,0 +1,111 @@
+"""The configuration that a command changes: found, changed as text, checked, and replaced whole.
+
+Guarantees: a text that `check` would refuse is never written, and a file that changed meanwhile is not overwritten.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from mcp_workbench.config.edit import remove_member, set_member
+from mcp_workbench.config.jsonc import parse, plain
+from mcp_workbench.config.load import DEFAULT_TOOLBOX, config_of
+from mcp_workbench.config.locate import FILE_NAME, VARIABLE, user_config
+from mcp_workbench.config.model import Config
+from mcp_workbench.config.source import BOM, Source, read_source
+from mcp_workbench.errors import ConfigError
+from mcp_workbench.hosts import files
+from mcp_workbench.limits import DEFAULTS
+from mcp_workbench.nearest import nearest_or_known
+from mcp_workbench.shown import shown
+
+_EMPTY = '{\n  "toolboxes": {}\n}\n'
+
+
+class Target(NamedTuple):
+    """A configuration file, with the text that it has or shall have."""
+
+    path: Path
+    text: str
+    known: bytes | None
+    """What the file holds; None where there is none."""
+
+    @property
+    def tree(self) -> dict[str, Any]:
+        tree = plain(parse(Source(self.text, str(self.path))))
+        return cast("dict[str, Any]", tree) if isinstance(tree, dict) else {}
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether it has the servers of one toolbox, as hosts write them."""
+        return "mcpServers" in self.tree and "toolboxes" not in self.tree
+
+    def servers(self) -> dict[str, dict[str, Any]]:
+        """The entries as they are written, by toolbox and name."""
+        if self.is_bare:
+            return {DEFAULT_TOOLBOX: self.tree["mcpServers"]}
+        return {name: toolbox["mcpServers"] for name, toolbox in self.tree["toolboxes"].items()}
+
+    def place(self, toolbox: str, server: str) -> tuple[str, ...]:
+        """Where a server stands."""
+        return ("mcpServers", server) if self.is_bare else ("toolboxes", toolbox, "mcpServers", server)
+
+    def with_member(self, path: Sequence[str], value: object) -> Target:
+        return self._replace(text=set_member(self.text, path, value, str(self.path)))
+
+    def without_member(self, path: Sequence[str]) -> Target:
+        return self._replace(text=remove_member(self.text, path, str(self.path)))
+
+    def with_server(self, toolbox: str, server: str, entry: Mapping[str, Any], description: str) -> Target:
+        """The same with a server; its toolbox is made, with `description`, where there is none."""
+        if self.is_bare or toolbox in self.tree["toolboxes"]:
+            return self.with_member(self.place(toolbox, server), entry)
+        return self.with_member(("toolboxes", toolbox), {"description": description, "mcpServers": {server: entry}})
+
+    def checked(self) -> Config:
+        """The configuration. Raises `ConfigError`."""
+        return config_of(Source(self.text, str(self.path)), strict=False)
+
+    def write(self) -> None:
+        """Put the text into the file. Raises `ConfigError`, or `HostFileError`."""
+        self.checked()
+        with files.alone(self.path):
+            files.replace(self.path, self.text.encode(), self.known)
+
+
+def to_change(options: Mapping[str, str]) -> Target:
+    """The configuration that commands at a terminal use; one in the user's folder is made where there is none."""
+    named = options.get("config") or os.environ.get(VARIABLE)
+    local = Path(FILE_NAME)
+    return opened(Path(named).expanduser() if named else local if os.path.lexists(local) else _own())
+
+
+def to_import(options: Mapping[str, str]) -> Target:
+    """The configuration that `serve` uses."""
+    named = options.get("config") or os.environ.get(VARIABLE)
+    return opened(Path(named).expanduser() if named else _own())
+
+
+def opened(path: Path) -> Target:
+    """The file, or what it begins with. Raises `ConfigError`."""
+    path = path.absolute()
+    if not os.path.lexists(path):
+        return Target(path, _EMPTY, None)
+    source = read_source(str(path), DEFAULTS)
+    if not source.text.removeprefix(BOM).strip():
+        return Target(path, _EMPTY, source.text.encode())
+    config_of(source, strict=False)
+    return Target(path, source.text, source.text.encode())
+
+
+def unknown(kind: str, name: str, known: Sequence[str], target: Target) -> ConfigError:
+    problem = f"{kind.capitalize()} '{shown(name)}' not found"
+    hint = nearest_or_known(name, known, "toolboxes" if kind == "toolbox" else "servers")
+    return ConfigError(problem, file=target.path, hint=hint)
+
+
+def _own() -> Path:
+    return Path(user_config(os.environ))

@@ -1,0 +1,317 @@
+"""`mcp-workbench import`: what hosts have becomes toolboxes."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from mcp_workbench.config.load import load_config
+from tests.hosts import samples
+from tests.hosts.samples import SAMPLES, SECRETS, Sample
+from tests.support.users import Done, User, made_user
+
+
+@pytest.fixture
+def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> User:
+    return made_user(tmp_path, monkeypatch, capsys)
+
+
+def written(user: User) -> dict[str, dict[str, object]]:
+    toolboxes = json.loads(user.config.read_text())["toolboxes"]
+    return {name: toolbox["mcpServers"] for name, toolbox in toolboxes.items()}
+
+
+def assert_no_secret(done: Done, user: User) -> None:
+    kept = user.config.read_text() if user.config.exists() else ""
+    for secret in SECRETS:
+        assert secret not in done.out + done.err + kept
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.path)
+def test_the_servers_of_each_host_become_a_toolbox(user: User, sample: Sample):
+    user.has(sample)
+    before = user.files()
+    done = user.run("import_")
+    assert done.status == 0, done.err
+    if sample.servers:
+        assert written(user) == {sample.host: {name: written(user)[sample.host][name] for name in sample.servers}}
+        load_config(user.config, strict=False)
+    else:
+        assert not user.config.exists()
+    assert user.files() == before
+    assert_no_secret(done, user)
+
+
+def test_all_hosts_are_found_at_once_and_a_server_of_two_is_taken_once(user: User):
+    user.has(*SAMPLES)
+    done = user.run("import_")
+    assert done.status == 0, done.err
+    assert list(written(user)) == list(dict.fromkeys(sample.host for sample in SAMPLES))
+    assert "github (in Claude Code, Cursor)" in done.out
+    assert "github" not in written(user)["cursor"]
+    assert sum(map(len, written(user).values())) == len([name for one in SAMPLES for name in one.servers]) - 1
+    assert_no_secret(done, user)
+
+
+def test_the_variables_are_named_with_those_who_need_them(user: User):
+    user.has(samples.CLAUDE_CODE, samples.ZED)
+    done = user.run("import_", json="true")
+    assert done.document["variables"] == {
+        "GITHUB_PERSONAL_ACCESS_TOKEN": ["claude-code/github"],
+        "SENTRY_TOKEN": ["claude-code/sentry"],
+        "SENTRY_X_API_KEY": ["claude-code/sentry"],
+        "MINE_TOKEN": ["zed/mine"],
+        "DATABASE_URL_PASSWORD": ["zed/older"],
+        "REMOTE_AUTHORIZATION": ["zed/remote"],
+        "REMOTE_CLIENT_SECRET": ["zed/remote"],
+    }
+    assert_no_secret(done, user)
+
+
+def test_one_toolbox_can_hold_them_all(user: User):
+    user.has(samples.CURSOR, samples.CODEX, samples.CLAUDE_CODE_PROJECT)
+    assert user.run("import_", toolbox="mine").status == 0
+    assert list(written(user)) == ["mine"]
+    assert list(written(user)["mine"]) == ["files", "github", "linear", "files-2", "figma"]
+
+
+def test_two_accounts_at_one_server_are_two_servers_with_two_variables(user: User):
+    entry = {"command": "npx", "args": ["server-github"]}
+    servers = {name: entry | {"env": {"GITHUB_TOKEN": f"ghp_{name * 20}"}} for name in ("home", "work")}
+    user.has(samples.CURSOR._replace(text=json.dumps({"mcpServers": servers})))
+    user.run("import_")
+    tokens = [one["env"]["GITHUB_TOKEN"] for one in written(user)["cursor"].values()]  # pyright: ignore[reportIndexIssue]
+    assert tokens == ["${GITHUB_TOKEN}", "${WORK_GITHUB_TOKEN}"]
+    assert user.run("import_", force="true", json="true").document["written"] is False
+
+
+def test_a_second_account_is_taken_where_the_first_is_known(user: User):
+    entry = {"command": "npx", "args": ["server-github"]}
+    home, work = (entry | {"env": {"GITHUB_TOKEN": f"ghp_{name * 20}"}} for name in ("home", "work"))
+    user.has(samples.CURSOR._replace(text=json.dumps({"mcpServers": {"home": home}})))
+    user.run("import_")
+    user.has(samples.CURSOR._replace(text=json.dumps({"mcpServers": {"work": work, "home": home}})))
+    assert user.run("import_", force="true").status == 0
+    accounts = {name: one["env"]["GITHUB_TOKEN"] for name, one in written(user)["cursor"].items()}  # pyright: ignore[reportIndexIssue]
+    assert accounts == {"home": "${GITHUB_TOKEN}", "work": "${WORK_GITHUB_TOKEN}"}
+
+
+def test_another_account_under_another_name_is_not_taken_for_the_one_that_is_known(
+    user: User, monkeypatch: pytest.MonkeyPatch
+):
+    entry = {"command": "npx", "args": ["server-github"]}
+    home, work = (entry | {"env": {"GITHUB_TOKEN": f"ghp_{name * 20}"}} for name in ("home", "work"))
+    user.has(samples.CURSOR._replace(text=json.dumps({"mcpServers": {"home": home}})))
+    user.run("import_")
+    monkeypatch.setenv("GITHUB_TOKEN", f"ghp_{'home' * 20}")
+    user.has(samples.CURSOR._replace(text=json.dumps({"mcpServers": {"work": work, "same": home}})))
+    moved = user.run("install", host="cursor", remove_imported="true", json="true").document["moved"]
+    assert moved == ["same"]
+    new = user.run("import_", force="true", json="true").document["toolboxes"]
+    assert list(new["cursor"]) == ["work"]
+
+
+def test_servers_of_a_project_run_in_its_folder_and_those_of_one_that_is_gone_are_not_taken(user: User):
+    local = {"type": "stdio", "command": "./bin/db", "args": [], "env": {}}
+    projects = {str(user.project): {"mcpServers": {"db": local}}, "/gone/größe": {"mcpServers": {"old": local}}}
+    user.has(samples.CLAUDE_CODE._replace(text=json.dumps({"projects": projects})))
+    done = user.run("import_")
+    assert written(user)["claude-code"] == {"db": {"command": str(user.project / "bin/db"), "cwd": str(user.project)}}
+    assert "old: not taken: the folder of its project is gone" in done.out
+    moved = user.run("install", host="claude-code", remove_imported="true", json="true").document["moved"]
+    assert moved == ["db"]
+
+
+def test_the_workbench_itself_is_not_taken(user: User):
+    text = json.dumps({"mcpServers": {"workbench": {"command": "/x/mcp-workbench", "args": ["serve"]}}})
+    user.has(samples.CURSOR._replace(text=text))
+    done = user.run("import_")
+    assert done.out == "No host has MCP servers here.\n\nnothing to import\n"
+    assert not user.config.exists()
+
+
+EXISTING = """{
+  // mine
+  "toolboxes": {
+    "cursor": {
+      "description": "what I chose", // kept
+      "mcpServers": {
+        "linear": {"command": "other"}, // another one of that name
+      },
+    },
+  },
+}
+"""
+
+
+def test_an_existing_file_is_not_changed_unasked(user: User):
+    user.has(samples.CURSOR)
+    user.config.parent.mkdir(parents=True)
+    user.config.write_text(EXISTING)
+    done = user.run("import_")
+    assert done.status == 2
+    assert done.err.startswith(f"error: {user.config}: the file exists already\nhint: Pass --force")
+    assert user.config.read_text() == EXISTING
+
+
+def test_an_existing_file_is_added_to_and_keeps_its_comments_and_order(user: User):
+    user.has(samples.CURSOR)
+    user.config.parent.mkdir(parents=True)
+    user.config.write_text(EXISTING)
+    assert user.run("import_", force="true").status == 0
+    text = user.config.read_text()
+    for line in EXISTING.splitlines():
+        assert line in text.splitlines()
+    assert list(load_config(user.config, strict=False).toolboxes["cursor"].servers) == ["linear", "github", "linear-2"]
+
+
+def test_importing_again_changes_nothing(user: User):
+    user.has(*SAMPLES)
+    user.run("import_")
+    before = user.config.read_bytes()
+    done = user.run("import_")
+    assert done.status == 0
+    assert done.out.endswith(f"nothing to import: {user.config} has all of them\n")
+    assert user.config.read_bytes() == before
+
+
+def test_a_server_whose_variables_were_renamed_is_still_known(user: User):
+    user.has(samples.CURSOR)
+    user.run("import_")
+    renamed = user.config.read_text().replace("${GITHUB_PERSONAL_ACCESS_TOKEN}", "${MINE}")
+    user.config.write_text(renamed)
+    assert len(user.run("import_", force="true", json="true").document["known"]) == 2
+    assert user.config.read_text() == renamed
+    done = user.run("install", host="cursor", remove_imported="true", json="true")
+    assert done.document["moved"] == ["github", "linear"]
+
+
+def test_a_server_that_stands_there_with_its_secret_is_known_too(user: User):
+    user.has(samples.CURSOR)
+    user.run("import_")
+    inline = user.config.read_text().replace("${GITHUB_PERSONAL_ACCESS_TOKEN}", samples.CANARY)
+    user.config.write_text(inline)
+    done = user.run("import_", force="true", json="true")
+    assert len(done.document["known"]) == 2
+    assert samples.CANARY not in done.out
+    assert user.config.read_text() == inline
+
+
+def test_a_file_as_hosts_write_it_is_added_to_as_it_is(user: User):
+    user.has(samples.GEMINI)
+    user.config.parent.mkdir(parents=True)
+    user.config.write_text('{"mcpServers": {"a": {"command": "x"}}}')
+    assert user.run("import_", force="true").status == 0
+    assert list(json.loads(user.config.read_text())["mcpServers"]) == ["a", "git", "maps", "events"]
+
+
+def test_a_dry_run_shows_the_difference_without_secrets_and_writes_nothing(user: User):
+    user.has(samples.CLAUDE_CODE)
+    user.config.parent.mkdir(parents=True)
+    existing = {"dev": {"description": "d", "mcpServers": {"s": {"command": "x", "env": {"A_TOKEN": samples.HEADER}}}}}
+    user.config.write_text(json.dumps({"toolboxes": existing}, indent=2))
+    before = user.config.read_text()
+    done = user.run("import_", dry_run="true", toolbox="dev")
+    assert done.status == 0
+    assert '+        "github": {' in done.out
+    assert '"A_TOKEN": "***"' in done.out
+    assert "nothing was written: this would add 2" in done.out
+    assert user.config.read_text() == before
+    for secret in SECRETS:
+        assert secret not in done.out + done.err
+
+
+def test_a_dry_run_shows_no_secret_of_a_comment_or_with_an_unusual_name(user: User):
+    user.has(samples.CURSOR)
+    user.config.parent.mkdir(parents=True)
+    servers = '"s": {"command": "x", "args": ["--pin", "4711-hunter"], "env": {"SESSION": "hunter2hunter2"}}'
+    comment = "// was ghp_OldOldOldOldOldOldOldOldOld01"
+    user.config.write_text(
+        f'{{\n"toolboxes": {{"cursor": {{"description": "d", "mcpServers": {{ {comment}\n{servers}\n}}}}}}\n}}'
+    )
+    done = user.run("import_", dry_run="true")
+    assert '+"github": {' in done.out.replace(" ", "").replace(":{", ": {")
+    assert "hunter" not in done.out
+    assert "OldOld" not in done.out
+
+
+def test_a_broken_file_is_told_and_the_others_are_taken(user: User):
+    user.has(samples.CODEX, samples.CURSOR._replace(text='{"mcpServers": {"a": hunter2'))
+    done = user.run("import_", json="true")
+    assert done.status == 0
+    broken, good = done.document["sources"]
+    assert broken["error"].endswith(
+        ".cursor/mcp.json: is not valid JSON: line 1, column 22: expected a value, found a bare word"
+    )
+    assert [server["name"] for server in good["servers"]] == ["files", "figma"]
+    assert "hunter2" not in done.out
+
+
+def test_settings_that_are_broken_and_hold_no_servers_are_nobodys_concern(user: User):
+    user.has(samples.VSCODE_OLD._replace(text='{"a": '))
+    assert user.run("import_").out == "No host has MCP servers here.\n\nnothing to import\n"
+    user.has(samples.VSCODE_OLD._replace(text='{"mcp": {"servers": {}}, "a": '))
+    assert "settings.json: is not valid JSON" in user.run("import_").out
+
+
+def test_what_can_not_be_taken_is_told_with_its_reason(user: User):
+    user.has(samples.ZED, samples.VSCODE)
+    done = user.run("import_")
+    assert "postgres-context-server: not taken: has neither a command nor an address" in done.out
+    assert "'somethingNew' has no meaning here" in done.out
+
+
+@pytest.mark.parametrize(
+    ("name", "sample"),
+    [("x.json", samples.VSCODE), ("y.toml", samples.CODEX), ("z.json", samples.ZED), ("w.json", samples.CURSOR)],
+)
+def test_one_file_is_taken_whatever_its_kind(user: User, name: str, sample: Sample):
+    user.has(samples.GEMINI)
+    (user.project / name).write_bytes(sample.data)
+    done = user.run("import_", from_=name, toolbox="t")
+    assert done.status == 0, done.err
+    assert list(written(user)) == ["t"]
+    assert list(written(user)["t"]) == list(sample.servers)
+
+
+def test_the_file_of_a_plugin_may_have_its_servers_alone(user: User):
+    plugin = {"files": {"command": "${CLAUDE_PLUGIN_ROOT}/run"}, "remote": {"type": "http", "url": "https://a/mcp"}}
+    (user.project / ".mcp.json").write_text(json.dumps(plugin))
+    assert user.run("import_", from_=".mcp.json", toolbox="t").status == 0
+    assert written(user)["t"] == {"files": {"command": "${CLAUDE_PLUGIN_ROOT}/run"}, "remote": {"url": "https://a/mcp"}}
+
+
+@pytest.mark.parametrize(("text", "problem"), [("{}", "holds no MCP servers"), ("{", "is not valid JSON")])
+def test_a_file_that_is_no_hosts_is_refused(user: User, text: str, problem: str):
+    (user.project / "x.json").write_text(text)
+    done = user.run("import_", from_="x.json")
+    assert done.status == 1
+    assert problem in done.err
+    assert not user.config.exists()
+
+
+def test_a_file_that_is_not_there_is_told_to_programs_too(user: User):
+    done = user.run("import_", from_="x.json", json="true")
+    assert done.status == 1
+    assert done.document["code"] == "host_file"
+
+
+def test_another_configuration_can_be_named(user: User):
+    user.has(samples.CURSOR)
+    assert user.run("import_", config="sub/mine.json").status == 0
+    assert (user.project / "sub" / "mine.json").exists()
+    assert not user.config.exists()
+
+
+def test_at_a_terminal_a_yes_is_enough(user: User, monkeypatch: pytest.MonkeyPatch):
+    user.has(samples.CURSOR)
+    user.config.parent.mkdir(parents=True)
+    for answer, changed in (("n\n", False), ("\n", False), ("y\n", True)):
+        user.config.write_text(EXISTING)
+        monkeypatch.setattr("sys.stdin", io.StringIO(answer))
+        monkeypatch.setattr("mcp_workbench.cli.import_.is_terminal", lambda _stream: True)
+        assert user.run("import_").status == 0
+        assert (user.config.read_text() != EXISTING) is changed

@@ -1,0 +1,349 @@
+"""`mcp-workbench install` and `uninstall`: the workbench comes into a host's file, and goes without a trace."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_workbench import __version__
+from mcp_workbench.cli.install import running
+from mcp_workbench.config.jsonc import parse, plain
+from mcp_workbench.config.source import Source
+from mcp_workbench.hosts import files
+from mcp_workbench.hosts.known import HOSTS
+from tests.hosts import samples
+from tests.hosts.samples import SECRETS, WRITTEN, Sample, name_of
+from tests.support.users import Done, User, made_user
+
+ENTRIES = {
+    "claude-code": ("mcpServers", {"type": "stdio", "alwaysLoad": True}),
+    "claude-desktop": ("mcpServers", {}),
+    "cursor": ("mcpServers", {}),
+    "vscode": ("servers", {"type": "stdio"}),
+    "windsurf": ("mcpServers", {}),
+    "codex": ("mcp_servers", {}),
+    "gemini": ("mcpServers", {}),
+    "zed": ("context_servers", {}),
+}
+
+
+@pytest.fixture
+def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> User:
+    return made_user(tmp_path, monkeypatch, capsys)
+
+
+def run(user: User, command: str, sample: Sample, /, **options: str) -> Done:
+    options |= {"project": "true"} if sample.project else {}
+    return user.run(command, host=sample.host, **options)
+
+
+def tree(path: Path) -> Any:
+    if path.suffix == ".toml":
+        return tomllib.loads(path.read_text())
+    return plain(parse(Source(path.read_bytes().decode())))
+
+
+def servers(user: User, sample: Sample) -> Any:
+    return tree(user.path(sample))[ENTRIES[sample.host][0]]
+
+
+# -- there and back
+
+
+@pytest.mark.parametrize("sample", WRITTEN, ids=name_of)
+def test_the_workbench_comes_and_everything_else_stays(user: User, sample: Sample):
+    user.has(sample)
+    before = tree(user.path(sample))
+    done = run(user, "install", sample, command="/opt/öl/mcp-workbench")
+    assert done.status == 0, done.err
+    key, more = ENTRIES[sample.host]
+    entry = {**more, "command": "/opt/öl/mcp-workbench", "args": ["serve"]}
+    assert servers(user, sample)["workbench"] == entry
+    assert tree(user.path(sample)) == {**before, key: {**before.get(key, {}), "workbench": entry}}
+
+
+@pytest.mark.parametrize("sample", WRITTEN, ids=name_of)
+def test_import_install_and_uninstall_leave_every_byte_as_it_was(user: User, sample: Sample):
+    user.has(sample)
+    before = user.files()
+    imported = user.run("import_")
+    installed = run(user, "install", sample, remove_imported="true") if sample.servers else run(user, "install", sample)
+    assert installed.status == 0, installed.err
+    left = {name for name in servers(user, sample) if name != "workbench"}
+    assert not left & set(sample.servers)
+    done = run(user, "uninstall", sample)
+    assert done.status == 0, done.err
+    assert user.files() == before
+    for secret in SECRETS:
+        assert secret not in imported.out + installed.out + done.out + imported.err + installed.err + done.err
+
+
+@pytest.mark.parametrize("host", [host.key for host in HOSTS])
+def test_a_file_that_is_not_there_is_made_and_removed_again(user: User, host: str):
+    before = set(user.home.rglob("*"))
+    assert user.run("install", host=host).status == 0
+    [made] = [path for path in set(user.home.rglob("*")) - before if path.is_file() and ".workbench" not in path.name]
+    assert stat.S_IMODE(made.stat().st_mode) == 0o600
+    assert "workbench" in tree(made)[ENTRIES[host][0]]
+    done = user.run("uninstall", host=host)
+    assert done.status == 0, done.err
+    assert set(user.home.rglob("*")) == before
+
+
+def test_a_host_that_seems_not_to_be_there_is_asked_about(user: User):
+    assert "is Cursor installed?" in user.run("install", host="cursor").out
+    user.has(samples.GEMINI)
+    assert "installed?" not in user.run("install", host="gemini").out
+
+
+@pytest.mark.parametrize("sample", WRITTEN, ids=name_of)
+def test_changes_of_others_stay_when_the_workbench_goes(user: User, sample: Sample):
+    user.has(sample)
+    user.run("import_")
+    before = tree(user.path(sample))
+    options = {"remove_imported": "true"} if sample.servers else {}
+    run(user, "install", sample, **options)
+    path = user.path(sample)
+    if path.suffix == ".toml":
+        path.write_text(path.read_text().replace("model", "other = 1\nmodel", 1))
+    else:
+        text = path.read_bytes().decode()
+        at = text.index("{") + 1
+        comma = "," if parse(Source(text)).members else ""  # pyright: ignore[reportAttributeAccessIssue]
+        path.write_bytes(f'{text[:at]}"other": 1{comma}{text[at:]}'.encode())
+    done = run(user, "uninstall", sample, json="true")
+    assert done.document["exact"] is False
+    assert sorted(done.document["back"]) == sorted(set(sample.servers) if options else ())
+    assert tree(path) == {**before, "other": 1}
+    assert not [name for name in user.files() if "workbench" in name]
+
+
+# -- what is kept of the file
+
+
+def test_comments_and_layout_stay(user: User):
+    user.has(samples.CURSOR)
+    run(user, "install", samples.CURSOR, command="/x")
+    new = '        "workbench": {\n            "command": "/x",\n            "args": ["serve"]\n        },\n'
+    text = user.path(samples.CURSOR).read_text()
+    assert new in text
+    assert text.replace(new, "") == samples.CURSOR.text
+
+
+def test_a_link_stays_a_link_and_permissions_stay(user: User):
+    real = user.home / "dotfiles" / "cursor.json"
+    real.parent.mkdir()
+    real.write_bytes(samples.CURSOR.data)
+    real.chmod(0o640)
+    link = user.path(samples.CURSOR)
+    link.parent.mkdir()
+    link.symlink_to(real)
+    run(user, "install", samples.CURSOR)
+    assert link.is_symlink()
+    assert "workbench" in servers(user, samples.CURSOR)
+    assert stat.S_IMODE(real.stat().st_mode) == 0o640
+    assert [path.name for path in real.parent.iterdir()] == ["cursor.json"]
+    run(user, "uninstall", samples.CURSOR)
+    assert link.is_symlink()
+    assert real.read_bytes() == samples.CURSOR.data
+    assert stat.S_IMODE(real.stat().st_mode) == 0o640
+
+
+def test_the_copy_beside_the_file_is_the_file_as_it_was_and_for_its_owner_alone(user: User):
+    user.has(samples.CURSOR)
+    done = run(user, "install", samples.CURSOR, json="true")
+    copy = Path(done.document["backup"])
+    assert copy.parent == user.path(samples.CURSOR).parent
+    assert copy.read_bytes() == samples.CURSOR.data
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("text", ['{"mcpServers": ', '{"mcpServers": []}', "[]"])
+def test_a_broken_file_is_told_and_left_alone(user: User, text: str):
+    user.has(samples.CURSOR._replace(text=text))
+    before = user.files()
+    done = run(user, "install", samples.CURSOR)
+    assert done.status == 1
+    assert done.err.startswith(f"error: {user.path(samples.CURSOR)}: ")
+    assert user.files() == before
+
+
+def test_a_file_that_the_host_writes_meanwhile_is_left_alone(user: User, monkeypatch: pytest.MonkeyPatch):
+    user.has(samples.CURSOR)
+    path = user.path(samples.CURSOR)
+    write = files._write
+
+    def interrupted(new: Path, data: bytes, mode: int, like: Path | None) -> None:
+        write(new, data, mode, like)
+        if new.name.startswith(".mcp.json.") and "before" not in new.name and ".workbench" not in new.name:
+            path.write_text('{"mcpServers": {}}')
+
+    monkeypatch.setattr(files, "_write", interrupted)
+    done = run(user, "install", samples.CURSOR)
+    assert done.status == 1
+    assert "changed while it was being edited" in done.err
+    assert user.files() == {".cursor/mcp.json": b'{"mcpServers": {}}'}
+
+
+def test_a_file_where_a_folder_should_be_is_told(user: User):
+    user.path(samples.CURSOR).parent.write_text("no folder")
+    done = run(user, "install", samples.CURSOR)
+    assert done.status == 1
+    assert "can't be used: not a directory" in done.err
+    assert user.files() == {".cursor": b"no folder"}
+
+
+# -- twice, and otherwise
+
+
+def test_a_second_installation_changes_nothing(user: User):
+    user.has(samples.CODEX)
+    run(user, "install", samples.CODEX)
+    before = user.files()
+    done = run(user, "install", samples.CODEX)
+    assert "has the workbench already" in done.out
+    assert user.files() == before
+
+
+def test_servers_can_be_moved_later_and_the_first_file_still_comes_back(user: User):
+    user.has(samples.CODEX)
+    run(user, "install", samples.CODEX)
+    user.run("import_")
+    run(user, "install", samples.CODEX, remove_imported="true", command="/other/mcp-workbench")
+    assert list(servers(user, samples.CODEX)) == ["workbench"]
+    assert run(user, "uninstall", samples.CODEX, json="true").document["exact"] is True
+    assert user.path(samples.CODEX).read_bytes() == samples.CODEX.data
+
+
+def test_a_change_between_two_installations_is_not_lost(user: User):
+    user.has(samples.GEMINI)
+    run(user, "install", samples.GEMINI)
+    path = user.path(samples.GEMINI)
+    path.write_text(path.read_text().replace("Dracula", "GitHub"))
+    run(user, "install", samples.GEMINI, command="/other/mcp-workbench")
+    run(user, "uninstall", samples.GEMINI)
+    assert path.read_text() == samples.GEMINI.text.replace("Dracula", "GitHub")
+
+
+def test_only_servers_that_the_workbench_has_are_moved(user: User):
+    user.has(samples.GEMINI)
+    user.run("import_")
+    config = json.loads(user.config.read_text())
+    del config["toolboxes"]["gemini"]["mcpServers"]["maps"]
+    user.config.write_text(json.dumps(config))
+    done = run(user, "install", samples.GEMINI, remove_imported="true", json="true")
+    assert done.document["moved"] == ["git", "events"]
+    assert list(servers(user, samples.GEMINI)) == ["maps", "workbench"]
+
+
+def test_a_server_that_came_back_by_itself_is_not_overwritten(user: User):
+    user.has(samples.GEMINI)
+    user.run("import_")
+    run(user, "install", samples.GEMINI, remove_imported="true")
+    path = user.path(samples.GEMINI)
+    held = json.loads(path.read_text())
+    held["mcpServers"]["git"] = {"command": "mine"}
+    path.write_text(json.dumps(held))
+    done = run(user, "uninstall", samples.GEMINI)
+    assert "left as it is, since it was added meanwhile: git" in done.out
+    assert servers(user, samples.GEMINI)["git"] == {"command": "mine"}
+
+
+def test_without_a_configuration_nothing_can_be_moved(user: User):
+    user.has(samples.GEMINI)
+    done = run(user, "install", samples.GEMINI, remove_imported="true")
+    assert done.status == 2
+    assert "hint: Run mcp-workbench import first." in done.err
+    assert user.path(samples.GEMINI).read_bytes() == samples.GEMINI.data
+
+
+def test_another_server_of_the_same_name_is_not_overwritten(user: User):
+    user.has(samples.CURSOR._replace(text='{"mcpServers": {"workbench": {"command": "other"}}}'))
+    done = run(user, "install", samples.CURSOR)
+    assert done.status == 1
+    assert "hint: Choose another name for the workbench with --name." in done.err
+    assert run(user, "install", samples.CURSOR, name="mcp-workbench").status == 0
+    assert set(servers(user, samples.CURSOR)) == {"workbench", "mcp-workbench"}
+
+
+def test_the_configuration_that_was_named_is_given_to_the_workbench(user: User, monkeypatch: pytest.MonkeyPatch):
+    run(user, "install", samples.CURSOR, config="mine.json", command="/x")
+    assert servers(user, samples.CURSOR)["workbench"]["args"] == ["serve", "--config", str(user.project / "mine.json")]
+    monkeypatch.setenv("WORKBENCH_CONFIG", "/etc/w.json")
+    run(user, "install", samples.GEMINI)
+    assert servers(user, samples.GEMINI)["workbench"]["args"][-2:] == ["--config", "/etc/w.json"]
+
+
+def test_a_host_that_passes_on_no_variables_is_told_which_the_workbench_needs(user: User):
+    inheriting = samples.CODEX.text.replace("startup_timeout_sec = 20", 'env_vars = ["SSH_AUTH_SOCK"]')
+    user.has(samples.CODEX._replace(text=inheriting), samples.CURSOR)
+    user.run("import_")
+    needed = user.run("import_", json="true", config="other.json").document["variables"]
+    run(user, "install", samples.CODEX)
+    assert servers(user, samples.CODEX)["workbench"]["env_vars"] == [*needed, "SSH_AUTH_SOCK"]
+    user.run("add", "x", "${A:-1}", toolbox="codex", server="more")
+    run(user, "install", samples.CODEX)
+    assert servers(user, samples.CODEX)["workbench"]["env_vars"] == [*needed, "A", "SSH_AUTH_SOCK"]
+    run(user, "install", samples.CURSOR)
+    assert "env_vars" not in servers(user, samples.CURSOR)["workbench"]
+
+
+def test_a_host_that_keeps_secrets_from_servers_is_told_to_pass_them_on(user: User, monkeypatch: pytest.MonkeyPatch):
+    user.has(samples.CLAUDE_CODE, samples.GEMINI)
+    user.run("import_")
+    user.run("add", "x", "${SET:-1} ${UNSET:-2}", toolbox="gemini", server="more")
+    monkeypatch.setenv("SET", "1")
+    monkeypatch.delenv("UNSET", raising=False)
+    run(user, "install", samples.GEMINI)
+    passed = servers(user, samples.GEMINI)["workbench"]["env"]
+    needed = {"GITHUB_PERSONAL_ACCESS_TOKEN", "GIT_TOKEN", "SET"}
+    assert {name: passed.get(name) for name in needed} == {name: f"${name}" for name in needed}
+    assert "UNSET" not in passed
+
+
+def test_the_command_is_an_absolute_path_that_exists(user: User, monkeypatch: pytest.MonkeyPatch):
+    command = running()
+    assert Path(command[0]).is_absolute()
+    assert os.access(command[0], os.X_OK)
+    program = user.home / "bin" / "mcp-workbench"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "argv", [str(program)])
+    assert running() == [str(program)]
+
+
+@pytest.mark.parametrize("command", ["install", "uninstall"])
+def test_an_unknown_host_is_told_with_the_nearest(user: User, command: str):
+    done = user.run(command, host="curser")
+    assert done.status == 2
+    assert done.err == "error: there is no host 'curser'\nhint: Did you mean 'cursor'?\n"
+
+
+def test_a_host_without_projects_is_told(user: User):
+    done = user.run("install", host="claude-desktop", project="true")
+    assert (done.status, done.err.splitlines()[0]) == (2, "error: Claude Desktop keeps no servers by project")
+
+
+@pytest.mark.parametrize(
+    ("prefix", "command"),
+    [
+        ("/home/me/.cache/uv/archive-v0/x1", ["/bin/uv", "tool", "run", f"mcp-workbench=={__version__}"]),
+        ("/home/me/.local/pipx/.cache/x1", ["/opt/pipx", "run", f"mcp-workbench=={__version__}"]),
+    ],
+)
+def test_a_program_that_was_made_for_one_command_is_made_again_by_the_host(
+    prefix: str, command: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(sys, "prefix", prefix)
+    monkeypatch.setenv("UV", "/bin/uv")
+    monkeypatch.setattr(shutil, "which", lambda name: f"/opt/{name}")
+    assert running() == command

@@ -1,0 +1,74 @@
+"""From three hosts to the workbench and back, as people do it: at a terminal, and in a pipe."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.hosts import samples
+from tests.hosts.samples import SECRETS
+from tests.support.screens import COLOUR, PROGRAM, at_terminal
+from tests.support.users import User, made_user
+
+NAMES = {"import", "install", "uninstall", "add", "remove"}
+
+
+@pytest.fixture
+def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> User:
+    user = made_user(tmp_path, monkeypatch, capsys)
+    user.has(samples.CLAUDE_CODE, samples.CURSOR, samples.CODEX)
+    return user
+
+
+def environment(user: User) -> dict[str, str]:
+    ours = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+    return {**ours, "HOME": str(user.home), "LANG": "C.UTF-8"}
+
+
+def piped(user: User, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*PROGRAM, *arguments], capture_output=True, text=True, check=False, timeout=60, env=environment(user),
+        cwd=user.project, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def test_in_a_pipe_everything_is_plain_and_goes_there_and_back(user: User):
+    before = user.files()
+    steps = [
+        ("import", "--dry-run"),
+        ("import",),
+        ("install", "codex", "--remove-imported"),
+        ("install", "claude-code", "--remove-imported"),
+        ("add", "codex", "more", "--env", "A=1", "--", "npx", "-y", "server", "--flag"),
+        ("remove", "codex", "more"),
+        ("uninstall", "codex"),
+        ("uninstall", "claude-code"),
+    ]
+    for step in steps:
+        done = piped(user, *step)
+        assert (done.returncode, done.stderr) == (0, ""), step
+        assert "\x1b" not in done.stdout
+        assert not any(secret in done.stdout for secret in SECRETS)
+    assert user.files() == before
+
+
+def test_at_a_terminal_a_person_is_asked_before_a_file_is_changed(user: User):
+    user.config.parent.mkdir(parents=True)
+    user.config.write_text('{"toolboxes": {}}')
+    for answer, is_changed in (("n", False), ("y", True)):
+        with at_terminal("import", env=environment(user), cwd=user.project) as screen:
+            screen.wait_for("[y/N]")
+            screen.type(f"{answer}\n")
+            assert screen.finish() == 0
+        assert COLOUR.search(screen.text)
+        assert not any(secret in screen.text for secret in SECRETS)
+        assert ("claude-code" in user.config.read_text()) is is_changed
+
+
+def test_what_goes_wrong_is_two_lines(user: User):
+    done = piped(user, "install", "curser")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error: there is no host 'curser'\nhint: Did you mean 'cursor'?\n"
