@@ -36,6 +36,7 @@ gc.disable()
 
 # Nothing is remembered from one test to another; a program that a test starts has a store of its own (`environment`).
 os.environ["WORKBENCH_CATALOG"] = "none"
+os.environ["WORKBENCH_RECORD"] = "none"
 
 # A shell that runs us in the background has us ignore interrupts, and so would every program that a test interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -56,9 +57,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Twice as many as there are processors: tests also wait."""
+    """Three times as many as there are processors: tests also wait."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores, 8) * 2
+    return min(cores, 8) * 3
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:

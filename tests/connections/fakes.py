@@ -67,6 +67,10 @@ class FakeChannel:
         del owner
         yield
 
+    @property
+    def noise(self) -> str:
+        return ""
+
     def last_words(self) -> str:
         return ""
 

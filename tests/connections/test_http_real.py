@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import itertools
 import json
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,8 @@ from tests.connections.remote import Heard, agreed, call, remote
 from tests.support.configs import write_config
 from tests.support.procs import poll_until
 from tests.support.reference import everything
-from tests.support.remote import SDK, everything_over_http, sdk_over_http
+from tests.support.remote import everything_over_http, sdk_over_http
+from tests.support.warm import warm_server
 from tests.support.wire import Era, Wire, lasting, serving, text_of, use_params
 
 ABLE: dict[str, Any] = {"elicitation": {"form": {}}, "sampling": {}}
@@ -67,7 +67,7 @@ def config(
         lasting(shared_loop, everything_over_http("sse")) as sse,
     ):
         servers: dict[str, Any] = {
-            "near-sdk": {"command": sys.executable, "args": [str(SDK), "stdio"]},
+            "near-sdk": warm_server("sdk_remote_server", "stdio"),
             "far-http": {"url": sdk},
             "far-json": {"url": json_url},
             "changing": {"url": changing},

@@ -21,6 +21,7 @@ import httpx2
 import pytest
 
 from mcp_workbench import observe
+from mcp_workbench.command_errors import LoginFailed
 from mcp_workbench.config.model import Endpoint, Launch, OAuthClient, ServerConfig
 from mcp_workbench.connections.health import Health
 from mcp_workbench.connections.http import oauth
@@ -29,7 +30,7 @@ from mcp_workbench.connections.http.credentials import Credentials, Login
 from mcp_workbench.connections.http.login import StoredLogin, auth_for, is_asked_to_log_in
 from mcp_workbench.connections.http.stores import FileStore
 from mcp_workbench.connections.supervisor import Supervisor
-from mcp_workbench.errors import DownstreamUnavailable, LoginFailed, NeedsLogin
+from mcp_workbench.errors import DownstreamUnavailable, NeedsLogin
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire.caller import LIBRARY
 from tests.connections.real import Recorded

@@ -14,6 +14,7 @@ import httpx2
 import msgspec
 import pytest
 
+from mcp_workbench.command_errors import LoginFailed
 from mcp_workbench.config.model import Endpoint
 from mcp_workbench.connections.http import oauth
 from mcp_workbench.connections.http.authority import Authority
@@ -21,7 +22,7 @@ from mcp_workbench.connections.http.client import Client
 from mcp_workbench.connections.http.credentials import Credentials, Login
 from mcp_workbench.connections.http.login import StoredLogin
 from mcp_workbench.connections.http.stores import FileStore
-from mcp_workbench.errors import DownstreamUnavailable, LoginFailed, NeedsLogin
+from mcp_workbench.errors import DownstreamUnavailable, NeedsLogin
 from mcp_workbench.limits import Limits
 from tests.peers.rogue_authority import Answer, Asked, RogueAuthority, rogue_authority
 from tests.support.oauth import aged, log_in, remote

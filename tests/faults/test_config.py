@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 import os
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from hypothesis import strategies as st
 
 from mcp_workbench import load_config
 from tests.faults.watched_log import hidden
+from tests.support import programs
 from tests.support.configs import read_log, rogue, starts, write_config
 from tests.support.wire import SRC, environment, error_of, heard, serving
 
@@ -28,13 +30,13 @@ MIB = 1024 * 1024
 
 
 class Ended(NamedTuple):
-    """How the program ended, and what it took."""
+    """How the program ended, and what it took, where that was measured."""
 
     status: int
     stdout: str
     stderr: str
-    cpu_seconds: float
-    memory_bytes: int
+    cpu_seconds: float = math.nan
+    memory_bytes: float = math.nan
 
     @property
     def errors(self) -> list[str]:
@@ -53,13 +55,19 @@ print(json.dumps([done.returncode, done.stdout, done.stderr, used.ru_utime + use
 
 def run(config: Path, *arguments: str, command: str = "serve", env: dict[str, str] | None = None) -> Ended:
     """`mcp-workbench serve` without a client, or another command."""
-    line = [sys.executable, "-m", "mcp_workbench", command, "--config", str(config), *arguments]
+    line = [*programs.PROGRAM, command, "--config", str(config), *arguments]
+    done = programs.run(line, env=environment(config.parent / "home") | (env or {}), timeout=20)
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def measured(config: Path) -> Ended:
+    """`mcp-workbench serve` without a client, with what it took."""
     done = subprocess.run(
-        [sys.executable, "-S", "-E", "-c", MEASURE, *line],
+        [sys.executable, "-S", "-E", "-c", MEASURE, *programs.PROGRAM, "serve", "--config", str(config)],
         capture_output=True,
         text=True,
         check=True,
-        env=environment(config.parent / "home") | (env or {}),
+        env=environment(config.parent / "home"),
     )
     return Ended(*json.loads(done.stdout))
 
@@ -172,7 +180,7 @@ NO_CONFIGURATION: dict[str, Callable[[Path], Path]] = {
 @pytest.mark.row("C3")
 @pytest.mark.parametrize("kind", NO_CONFIGURATION)
 def test_c3_what_is_no_configuration_is_one_line_at_once_and_in_little_memory(tmp_path: Path, kind: str):
-    ended = run(NO_CONFIGURATION[kind](tmp_path))
+    ended = measured(NO_CONFIGURATION[kind](tmp_path))
     check_refused(ended)
     assert ended.cpu_seconds < 1
     assert ended.memory_bytes < 64 * MIB
@@ -284,7 +292,8 @@ SHELL_CALLS = {"os.system", "os.popen", "subprocess.getoutput", "asyncio.create_
 def test_c8_the_program_has_no_call_of_a_shell_and_starts_processes_in_one_place():
     """What is started there is an argument vector of the configuration, or a script of our own.
 
-    A browser is another matter: `mcp-workbench auth` has the system show an address, which is checked before.
+    A browser is another matter: `mcp-workbench auth` has the system show an address, which is checked before. Where
+    there is no /proc, `/bin/ps` tells when a process was started.
     """
     places = []
     for path in (SRC / "mcp_workbench").rglob("*.py"):
@@ -295,7 +304,7 @@ def test_c8_the_program_has_no_call_of_a_shell_and_starts_processes_in_one_place
                 assert "shell" not in [keyword.arg for keyword in node.keywords], path
                 if name.startswith(("subprocess.", "os.exec", "os.spawn", "os.posix_spawn", "webbrowser.")):
                     places.append(path.relative_to(SRC / "mcp_workbench").as_posix())
-    assert set(places) == {"connections/processes.py", "cli/browser.py"}
+    assert set(places) == {"connections/processes.py", "cli/browser.py", "record/processes.py"}
 
 
 # -- C10: names as paths
@@ -305,7 +314,7 @@ PATHS = ["../../escaped", "/tmp/escaped-4711", "..", "a/b", "~/x", "link"]  # no
 
 @pytest.mark.row("C10")
 async def test_c10_no_name_is_ever_used_as_a_file_name(tmp_path: Path):
-    """A run writes nothing but the catalog, whatever toolboxes, servers and tools are called."""
+    """A run writes nothing but the catalog and the record, whatever toolboxes, servers and tools are called."""
     (tmp_path / "names.json").write_text(json.dumps(PATHS), encoding="utf-8")
     work = tmp_path / "deep" / "er"
     (work / "home").mkdir(parents=True)
@@ -320,6 +329,8 @@ async def test_c10_no_name_is_ever_used_as_a_file_name(tmp_path: Path):
         assert await wire.hang_up() == 0
     cache = work / "home" / "XDG_CACHE_HOME"
     kept = [cache, *(cache / "mcp-workbench" / name for name in ("", "catalog.key", "catalog.sqlite"))]
+    state = work / "home" / "XDG_STATE_HOME"
+    kept += [state, state / "mcp-workbench", state / "mcp-workbench" / "record.sqlite"]
     after = tree(tmp_path)
     assert set(after) - set(before) == set(map(str, kept))
     assert {path: seen for path, seen in after.items() if path in before} == before

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.surfaces.hello import View
 from tests.faults.outcomes import code_of, told
 from tests.fuzz.clock import run
@@ -190,7 +191,7 @@ async def test_a_server_is_not_stopped_while_a_client_watches_something_of_it(tm
         uri = "test://s/a"
         assert "result" in await wire.request("resources/subscribe", {"uri": uri})
         [place] = wb._places.values()
-        supervisor = place._providers["dev"]["s"].supervisor
+        supervisor = place.provider(ServerIdentifier("dev", "s")).supervisor
         watched = supervisor.current
         assert watched is not None
         since = time.monotonic()

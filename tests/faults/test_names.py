@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from mcp_workbench.errors import ToolNotFound
 from mcp_workbench.identity import NameTable
 from tests.faults.watched_log import hidden, watched
 from tests.peers.rogue_stdio import WEIRD_NAMES
+from tests.support import programs
 from tests.support.configs import read_log, received, rogue, starts, write_config
 from tests.support.library import text_of, tool, workbench
 from tests.support.wire import Wire, environment, error_of, heard, serving
@@ -117,14 +117,8 @@ def run(command: str, folder: Path, text: str) -> subprocess.CompletedProcess[st
     path = folder / "c.json"
     path.write_text(text, encoding="utf-8")
     path.chmod(0o600)
-    return subprocess.run(
-        [sys.executable, "-m", "mcp_workbench", command, "--config", str(path)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-        env=environment(folder / "home"),
-        timeout=20,
+    return programs.run(
+        [*programs.PROGRAM, command, "--config", str(path)], env=environment(folder / "home"), timeout=20
     )
 
 

@@ -13,7 +13,6 @@ import json
 import os
 import re
 import string
-import subprocess
 import sys
 import tempfile
 import traceback
@@ -32,7 +31,7 @@ from mcp_workbench.connections.stderr import Stderr
 from mcp_workbench.errors import ConfigError, WorkbenchError
 from mcp_workbench.limits import Limits
 from tests.peers.rogue_stdio import ANSWERS
-from tests.support import canary
+from tests.support import canary, programs
 from tests.support.canary import Canaries
 from tests.support.configs import Server, rogue, write_config
 from tests.support.library import tool, workbench
@@ -328,10 +327,10 @@ def test_c5_no_secret_is_in_what_a_command_says_of_a_configuration(tmp_path: Pat
     servers["all"], variables = canary.planted(canaries, "all", rogue())
     config = write_config(tmp_path, {"dev": servers})
     env = environment(tmp_path) | environ | variables | canary.ambient(canaries) | homes(tmp_path)
-    command = [sys.executable, "-m", "mcp_workbench", *COMMANDS[arguments][0], "--config", str(config)]
-    done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=30)
+    command = [*programs.PROGRAM, *COMMANDS[arguments][0], "--config", str(config)]
+    done = programs.run(command, env=env)
     assert done.returncode == COMMANDS[arguments][1]
-    assert b"NEVER_SET" in done.stdout + done.stderr
+    assert "NEVER_SET" in done.stdout + done.stderr
     written = canary.files_below(tmp_path / "home", tmp_path / "tmp")
     assert not canaries.found_in({"stdout": done.stdout, "stderr": done.stderr, **written})
 

@@ -14,10 +14,17 @@ from typing import Any
 import pytest
 
 from tests.support.configs import read_log, received, rogue, starts, write_config
+from tests.support.nursery import SWITCH
 from tests.support.procs import census, needs_proc, new_marker, wait_until
 from tests.support.wire import environment, serving
 
 INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}}
+
+
+@pytest.fixture(autouse=True)
+def _started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program as hosts start it, and never a forked one."""
+    monkeypatch.setenv(SWITCH, "no")
 
 
 def line(number: object, method: str, params: Any = None) -> bytes:

@@ -87,7 +87,9 @@ class ListeningClient:
 
 def provider_of(running: Workbench, toolbox: str, server: str, caller: Caller = LIBRARY) -> Provider:
     """A server as Python code, or a client, sees it."""
-    return running.at(caller)._providers[toolbox][server]
+    provider = running.at(caller).existing(ServerIdentifier(toolbox, server))
+    assert provider is not None
+    return provider
 
 
 async def use_with_progress(running: Workbench, identifier: ToolIdentifier, arguments: dict[str, Any]) -> Raw:

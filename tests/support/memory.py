@@ -136,6 +136,10 @@ class MemoryChannel:
         finally:
             self.holds.remove(owner)
 
+    @property
+    def noise(self) -> str:
+        return ""
+
     def last_words(self) -> str:
         return ""
 

@@ -32,6 +32,7 @@ from mcp_workbench.connections.http.credentials import Login
 from mcp_workbench.connections.http.stores import FileStore
 from mcp_workbench.limits import DEFAULTS, Limits
 from tests.peers import browser
+from tests.support import programs
 from tests.support.canary import Canaries
 from tests.support.configs import write_config
 from tests.support.procs import POLL_SECONDS
@@ -86,16 +87,10 @@ class OAuthPeer:
 
 @contextlib.contextmanager
 def oauth_peer() -> Iterator[OAuthPeer]:
-    process = subprocess.Popen([sys.executable, str(PEERS / "oauth_server.py")], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    try:
+    with programs.running([sys.executable, str(PEERS / "oauth_server.py")], env=os.environ) as process:
         address = process.stdout.readline().strip()
         assert address, "the authorization server did not start"
         yield OAuthPeer(address)
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
 
 
 class Person(NamedTuple):
@@ -125,15 +120,12 @@ class Person(NamedTuple):
         return FileStore(str(self.credentials), DEFAULTS).load(url)
 
     def command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "mcp_workbench", "auth", "--config", str(self.config), *arguments]
+        return [*programs.PROGRAM, "auth", "--config", str(self.config), *arguments]
 
     def auth(self, *arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         """Run `mcp-workbench auth dev remote` as a program."""
         command = self.command("dev", "remote", *arguments)
-        return subprocess.run(
-            command, env=self.env | (env or {}), stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            timeout=SECONDS, check=False,
-        )  # fmt: skip
+        return programs.run(command, env=self.env | (env or {}), timeout=SECONDS)
 
     def runs(self, *arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         """The same in this process, with a browser that is a thread of it."""

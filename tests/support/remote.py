@@ -10,6 +10,7 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+from tests.support import programs
 from tests.support.reference import npm_server
 
 SDK = Path(__file__).parents[1] / "peers" / "sdk_remote_server.py"
@@ -34,10 +35,11 @@ async def _running(process: asyncio.subprocess.Process) -> AsyncIterator[None]:
 @contextlib.asynccontextmanager
 async def sdk_over_http(how: str = "http") -> AsyncIterator[str]:
     """The address of the SDK's server."""
-    process = await asyncio.create_subprocess_exec(sys.executable, str(SDK), how, stdout=asyncio.subprocess.PIPE)
+    process = await programs.start([sys.executable, str(SDK), how])
     async with _running(process):
         assert process.stdout is not None
         yield (await asyncio.wait_for(process.stdout.readline(), START_SECONDS)).decode().strip()
+    process._transport.close()  # type: ignore[attr-defined]
 
 
 @contextlib.asynccontextmanager

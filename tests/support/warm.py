@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import os
 import subprocess
 import sys
 import tempfile
@@ -14,6 +16,18 @@ from tests.support.configs import Server
 WARM = Path(__file__).parents[1] / "peers" / "warm.py"
 
 Warm = Callable[..., Server]
+
+_lasting: dict[int, Warm] = {}
+"""By process: one that was forked has none of its own."""
+
+
+def warm_server(module: str, *arguments: str) -> Server:
+    """The entry of a server; what it is forked from runs as long as this process."""
+    if os.getpid() not in _lasting:
+        opened = contextlib.ExitStack()
+        _lasting[os.getpid()] = opened.enter_context(warm_servers())
+        atexit.register(opened.close)
+    return _lasting[os.getpid()](module, *arguments)
 
 
 @contextlib.contextmanager

@@ -10,12 +10,13 @@ import contextlib
 import json
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
 import pytest
+
+from tests.support import programs
 
 Era = Literal["handshake", "modern"]
 Json = dict[str, Any]
@@ -61,7 +62,7 @@ class Wire:
         """Start the program. Its user folders are beside the configuration, so nothing is left of an earlier test."""
         chosen = ["--config", str(config)] if config else []
         home = (config.parent if config else cwd or Path.cwd()) / "home"
-        command = [sys.executable, "-m", "mcp_workbench", "serve", *chosen, *arguments]
+        command = [*programs.PROGRAM, "serve", *chosen, *arguments]
         return await cls.spawn(command, era=era, env=environment(home) | (env or {}), cwd=cwd)
 
     @classmethod
@@ -69,11 +70,7 @@ class Wire:
         cls, command: list[str], *, era: Era = "handshake", env: dict[str, str] | None = None, cwd: Path | None = None
     ) -> Self:
         """Start any program that speaks MCP on stdio."""
-        pipe = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(
-            *command, stdin=pipe, stdout=pipe, stderr=pipe, env=env, cwd=cwd, limit=LINE_BYTES
-        )
-        return cls(process, era)
+        return cls(await programs.start(command, env=env, cwd=cwd, limit=LINE_BYTES), era)
 
     # -- sending
 
@@ -313,9 +310,8 @@ async def direct(entry: Json, *, era: Era = "handshake") -> AsyncIterator[Wire]:
 
 def environment(home: Path) -> dict[str, str]:
     """Ours, without what would change the program under test."""
-    kept = {
-        name: value for name, value in os.environ.items() if name not in {"WORKBENCH_CONFIG", "WORKBENCH_CATALOG", "CI"}
-    }
+    ours = {"WORKBENCH_CONFIG", "WORKBENCH_CATALOG", "WORKBENCH_RECORD", "CI"}
+    kept = {name: value for name, value in os.environ.items() if name not in ours}
     folders = {
         name: str(home / name) for name in ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME")
     }

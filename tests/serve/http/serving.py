@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
 import ssl
-import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,7 @@ from mcp_workbench import Limits, Workbench, load_config
 from mcp_workbench.serve.http.address import Address
 from mcp_workbench.serve.http.guard import Guard
 from mcp_workbench.serve.http.listener import Listener, listen
+from tests.support import programs
 from tests.support.wire import HANDSHAKE_VERSION, MODERN_VERSION, Json, environment
 
 ALICE = "alice-has-a-token-of-her-own"
@@ -62,10 +63,12 @@ class Served:
 
 @contextlib.asynccontextmanager
 async def served(
-    config: Path, tokens: Mapping[str, str] = TOKENS, limits: Limits | None = None
+    config: Path, tokens: Mapping[str, str] = TOKENS, limits: Limits | None = None, *, send_buffer: int = 0
 ) -> AsyncIterator[Served]:
-    """In this process."""
+    """In this process; with so many bytes that the system takes for a client that does not read."""
     opened, address = listen(Address(port=0))
+    if send_buffer:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
     async with Workbench(load_config(config), limits=limits or Limits()) as workbench:
         listener = Listener(workbench, Guard(address, tokens))
         await listener.start(opened)
@@ -78,13 +81,10 @@ async def served(
 @contextlib.asynccontextmanager
 async def program(config: Path, *arguments: str, env: Mapping[str, str] | None = None) -> AsyncIterator[Served]:
     """As a program of its own."""
-    command = [sys.executable, "-m", "mcp_workbench", "serve", "--config", str(config), "--http", "127.0.0.1:0"]
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        *arguments,
+    process = await programs.start(
+        [*programs.PROGRAM, "serve", "--config", str(config), "--http", "127.0.0.1:0", *arguments],
         env=environment(config.parent / "home") | {"WORKBENCH_TOKEN": ALICE} | dict(env or {}),
         stdin=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
     )
     running = Served(0, process=process)
     reader = None
@@ -98,6 +98,7 @@ async def program(config: Path, *arguments: str, env: Mapping[str, str] | None =
         await process.wait()
         if reader is not None:
             await reader
+        process._transport.close()  # type: ignore[attr-defined]
 
 
 async def _port(running: Served) -> int:

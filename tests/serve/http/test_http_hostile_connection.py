@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mcp_workbench import Limits, observe
-from mcp_workbench.errors import ListenFailed
+from mcp_workbench.command_errors import ListenFailed
 from mcp_workbench.serve.http import listener, sdk
 from mcp_workbench.serve.http.address import Address
 from mcp_workbench.serve.http.protocol import Connection, Crowd

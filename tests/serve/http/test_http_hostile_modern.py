@@ -89,7 +89,7 @@ async def test_what_waits_for_a_modern_client_that_reads_nothing_is_bounded(
     monkeypatch.setattr(StreamLine, "notify", noted)
     limits = Limits(http_notice_bytes=50_000)
     config = write_config(tmp_path, {"dev": {"fs": rogue("progress", 10_000_000)}})
-    async with served(config, limits=limits) as running, running.client() as http:
+    async with served(config, limits=limits, send_buffer=4096) as running, running.client() as http:
         params = {"name": "echo", "arguments": {"gap": 0}, "_meta": {"progressToken": "t"}}
         writer = await send(running, modern("tools/call", params), "/mcp/dev/fs")
 

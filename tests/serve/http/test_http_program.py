@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -30,6 +29,7 @@ from tests.serve.http.serving import (
     served,
     use,
 )
+from tests.support import programs
 from tests.support.configs import received, rogue, starts, write_config
 from tests.support.procs import census, needs_proc, new_marker, wait_until
 from tests.support.wire import environment
@@ -42,16 +42,8 @@ def config(tmp_path: Path) -> Path:
 
 def refused(config: Path, *arguments: str) -> str:
     """What the program says that does not start."""
-    command = [sys.executable, "-m", "mcp_workbench", "serve", "--config", str(config), *arguments]
-    done = subprocess.run(
-        command,
-        env=environment(config.parent / "home"),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=20,
-        check=False,
-    )
+    command = [*programs.PROGRAM, "serve", "--config", str(config), *arguments]
+    done = programs.run(command, env=environment(config.parent / "home"), timeout=20)
     assert done.returncode in (1, 2)
     assert done.stdout == ""
     return done.stderr
