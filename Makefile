@@ -5,13 +5,14 @@
 # make fuzz    any bytes and shapes, for long: make fuzz EXAMPLES=20000
 # make nemesis a random run of faults: make nemesis SECONDS=600 SEED=7
 # make conformance  the official suite, directly and through the workbench
+# make pictures  the pictures of the terminal in docs/gallery.md, anew
 
 PYTHON ?= python3
 BIN := .venv/bin
 WORKERS ?= auto
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check format bench fuzz nemesis conformance schema clean help
+.PHONY: demo test check format bench fuzz nemesis conformance pictures schema clean help
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -38,12 +39,17 @@ bench: .venv/run
 	$(BIN)/python benchmarks/over_http.py
 	$(BIN)/python benchmarks/routing.py
 	$(BIN)/python benchmarks/catalog.py
+	$(BIN)/python benchmarks/recording.py
+	$(BIN)/python benchmarks/startup.py
 
 nemesis: .venv/dev
 	$(BIN)/python -m tests.nemesis.run --seconds $(or $(SECONDS),60) $(if $(SEED),--seed $(SEED))
 
 conformance: .venv/dev
 	$(BIN)/python -m tests.conformance.run $(ARGS)
+
+pictures: .venv/dev
+	$(BIN)/python -m docs.pictures.make $(ARGS)
 
 fuzz: .venv/dev
 	FUZZ_EXAMPLES=$(or $(EXAMPLES),5000) $(BIN)/python -m pytest tests/fuzz --timeout 0 $(ARGS)

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 
 from mcp_workbench import load_config
 from mcp_workbench.cli.app import app
+from mcp_workbench.cli.commands import COMMANDS
 from mcp_workbench.surfaces import metatools
 from tests.docs.markdown import EVERY, GUIDES, ROOT, blocks, plain, prose, sections
 from tests.support.documents import objects_in
@@ -41,8 +42,9 @@ def schemas(tmp_path: Path) -> dict[str, Any]:
 
 
 def help_texts() -> dict[str, str]:
-    commands = [[], *([name] for name in app.commands)]
-    return {f"{' '.join(command)} --help": CliRunner().invoke(app, [*command, "--help"]).output for command in commands}
+    """What every command says of itself, by its command line."""
+    lines = ["--help", *(f"{command.name} --help" for command in COMMANDS)]
+    return {line: CliRunner().invoke(app, line.split()).output for line in lines}
 
 
 def texts() -> dict[str, str]:
@@ -67,6 +69,8 @@ def calls_in(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
     elif isinstance(value, dict) and key != ERROR:
         if value.get("name") in {"use_tool", "open_toolbox"}:
             yield value["name"], value.get("arguments")
+        elif set(value) > PARTS and "arguments" not in value:
+            return  # it tells about a tool, as `status --json` does
         elif "tool" in value:
             yield "tool" if set(value) == PARTS else "use_tool", value
         else:
@@ -80,6 +84,16 @@ def problems(text: str, schemas: dict[str, Any]) -> list[str]:
     for name, call in (call for value in json_in(text) for call in calls_in(value)):
         found += [error.message for error in jsonschema.Draft202012Validator(known[name]).iter_errors(call)]
     return found
+
+
+def test_the_help_of_every_command_is_read():
+    texts = help_texts()
+    for command in COMMANDS:
+        text = " ".join(texts[f"{command.name} --help"].split())
+        assert f"Usage: mcp-workbench {command.name} " in text
+        assert " ".join(command.load().HELP.replace("\b\n", "").split())[:60] in text
+        assert all(option.name in text for option in command.options)
+        assert command.summary[:30] in " ".join(texts["--help"].split())
 
 
 @pytest.mark.requirement("007-FR-009")
@@ -103,6 +117,7 @@ def test_the_documents_that_teach_calls_show_one(name: str):
         '```json\n{"name": "use_tool", "arguments": {"tool_name": "x"}}\n```',
         '```json\n{"name": "open_toolbox", "arguments": {"toolbox_name": "dev"}}\n```',
         '`{"toolbox": "dev", "server": "", "tool": "x"}`',
+        '`{"toolbox": "dev", "server": "fs", "tool": "x", "arguments": {}}`',
         '```text\nSend: use_tool {"tool":{"toolbox":"dev","server":"fs","tool":"x"},"argument":{}}\n```',
     ],
 )

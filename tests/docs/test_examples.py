@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click import UsageError
 
+from docs.pictures import home as people
 from mcp_workbench import load_config
 from mcp_workbench.cli import options
+from mcp_workbench.cli.app import app
+from mcp_workbench.cli.plain import Call
 from tests.docs.markdown import GUIDES, ROOT, Block, blocks, plain
+from tests.support.users import made_user
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 LIBRARY = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
 ENVIRONMENT = {"HOME": "/home/me"}
+SHELLS = {"sh", "console"}
+CALLED = re.compile(r"^(?:\$ )?mcp-workbench ([^<>|\n]+?)(?: [<>|].*)?$(?!\nerror: )", re.MULTILINE)
+ANSWERS = {"ok", "tokenizer"}
+"""What only the answer of a command has, which may tell of toolboxes too."""
 
 
 def configurations() -> list[tuple[str, Block]]:
@@ -29,7 +40,8 @@ def configurations() -> list[tuple[str, Block]]:
 def is_configuration(block: Block) -> bool:
     if block.language not in {"json", "jsonc"}:
         return False
-    return not json.loads(plain(block.text)).keys().isdisjoint({"toolboxes", "mcpServers"})
+    members = json.loads(plain(block.text)).keys()
+    return not members.isdisjoint({"toolboxes", "mcpServers"}) and members.isdisjoint(ANSWERS)
 
 
 @pytest.mark.parametrize(("name", "block"), configurations(), ids=lambda value: value if isinstance(value, str) else "")
@@ -53,19 +65,52 @@ def host_entries() -> list[dict[str, Any]]:
     return [entry for value in found for key in ("mcpServers", "servers") for entry in value.get(key, {}).values()]
 
 
-def test_the_entries_for_hosts_start_serve_with_a_full_path():
-    assert len(host_entries()) == 2
-    for entry in host_entries():
-        command, *arguments = entry["args"]
-        assert (entry["command"], command) == ("mcp-workbench", "serve")
-        assert Path(options.read_plain(arguments, options.SERVE)["config"]).is_absolute()
+def test_the_entry_for_other_hosts_starts_serve_with_full_paths():
+    [entry] = host_entries()
+    command, *arguments = entry["args"]
+    assert (Path(entry["command"]).name, command) == ("mcp-workbench", "serve")
+    for path in (entry["command"], options.read_plain(arguments, options.SERVE)["config"]):
+        assert Path(path).is_absolute()
 
 
-def test_the_line_for_claude_code_starts_serve():
-    [line] = [line for block in blocks(README) for line in block.text.splitlines() if line.startswith("claude mcp add")]
-    command = line.partition(" -- ")[2].split()
-    assert command[:2] == ["mcp-workbench", "serve"]
-    assert options.read_plain(command[2:], options.SERVE)["config"]
+def sessions() -> list[tuple[str, str]]:
+    """Each command of the README's terminals, with what it says that the command prints."""
+    found = [block.text for block in blocks(README) if block.language == "console"]
+    return [(command, printed) for text in found for command, _, printed in [text[2:].partition("\n")]]
+
+
+def test_the_readme_shows_what_the_commands_print(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    user = made_user(tmp_path, monkeypatch, capsys)
+    for path, text in ((".claude.json", people.CLAUDE_CODE), (".cursor/mcp.json", people.CURSOR)):
+        (user.home / path).parent.mkdir(exist_ok=True)
+        (user.home / path).write_text(text, encoding="utf-8")
+    done = [user.run("import_"), user.run("install", host="cursor", remove_imported="true")]
+    names = ["mcp-workbench import", "mcp-workbench install cursor --remove-imported"]
+    printed = [one.out.replace(str(user.home), "/home/me") for one in done]
+    assert sessions() == list(zip(names, printed, strict=True))
+    assert user.run("uninstall", host="cursor").status == 0
+    assert (user.home / ".cursor/mcp.json").read_text(encoding="utf-8") == people.CURSOR
+
+
+def command_lines() -> list[tuple[str, str]]:
+    """Every line that calls the workbench, at a terminal or in a script, but for those that show an error."""
+    texts = [(path, block) for path in GUIDES for block in blocks(path.read_text(encoding="utf-8"))]
+    shells = [(path.name, block.text) for path, block in texts if block.language in SHELLS]
+    return [(name, match[1]) for name, text in shells for match in CALLED.finditer(text) if "<TAB>" not in match[0]]
+
+
+@pytest.mark.parametrize(("name", "line"), command_lines())
+def test_a_command_line_in_the_documents_is_one_that_can_be_read(name: str, line: str):
+    del name
+    assert isinstance(app.read(shlex.split(line, comments=True)), Call)
+
+
+@pytest.mark.parametrize("line", ["lst", "list --jsn", "show dev files", "serve --log-level much"])
+def test_a_wrong_command_line_in_the_documents_would_be_found(line: str):
+    with pytest.raises(UsageError):
+        app.read(shlex.split(line))
 
 
 def ready(folder: Path) -> dict[str, str]:
@@ -83,7 +128,8 @@ def ready(folder: Path) -> dict[str, str]:
         f"#!/bin/sh\nPYTHONPATH='{paths}' exec '{sys.executable}' -m mcp_workbench \"$@\"\n", encoding="utf-8"
     )
     script.chmod(0o755)
-    return {**os.environ, "PYTHONPATH": paths, "PATH": os.pathsep.join([str(folder), os.environ["PATH"]])}
+    home, path = str(folder / "home"), os.pathsep.join([str(folder), os.environ["PATH"]])
+    return {**os.environ, "HOME": home, "PYTHONPATH": paths, "PATH": path}
 
 
 def examples() -> list[tuple[str, str]]:
@@ -107,6 +153,8 @@ def test_an_example_of_the_library_prints_what_the_text_says(program: str, print
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, printed), done.stderr
+    # A client of the SDK passes little on but the home: what `serve` keeps must not be in that of whoever runs tests.
+    assert any((tmp_path / "home").rglob("record.sqlite")) == ("stdio_client" in program)
 
 
 def test_the_example_of_the_readme_is_python_with_names_that_exist():
