@@ -267,6 +267,23 @@ async def test_c9_the_end_of_the_workbench_does_not_wait_for_a_server_that_drain
         call.cancel()
 
 
+@pytest.mark.row("C9", "D6")
+@pytest.mark.parametrize("is_used", [True, False])
+async def test_c9_no_chain_is_kept_of_what_was_replaced(*, is_used: bool):
+    """Also where all that is done with a server is to look for its tools."""
+    async with bench(one("old"), MemoryServer("old"), MemoryServer("new")) as at:
+        place = at.workbench.at(LIBRARY)
+        for command in ("new", "old", "new", "old"):
+            at.apply(one(command))
+            await (at.use() if is_used else place.search_all("t"))
+        newest = place.existing(ServerIdentifier("dev", "s"))
+        chain = [newest]
+        while chain[-1] is not None:
+            chain.append(chain[-1]._predecessor)
+        assert len(chain) - 1 == (1 if is_used else 2)
+        await wait_until(lambda: not place._staff._ending, what="the end of all that was replaced")
+
+
 # -- what clients see
 
 

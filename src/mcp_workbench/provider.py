@@ -92,11 +92,12 @@ class Provider:
         self._handshake_first = is_remote and seat.caller.transparent and not seat.caller.modern
         self._host = host
         self.subscriptions = host.subscriptions if host is not None else Subscriptions(limits)
-        self._end: asyncio.Task[None] | None = None
+        self.retiring: asyncio.Task[None] | None = None
+        self._predecessor = predecessor
         label = f"{config.toolbox}/{config.name}"
         open_it = partial(open_channel, config, processes, limits)
         if predecessor is not None:
-            open_it = partial(self._open_after, predecessor, open_it)
+            open_it = partial(self._open_after_it, open_it)
             self.subscriptions.take_over(predecessor.subscriptions)
         if host is not None:
             self.supervisor = host.supervisor
@@ -261,15 +262,17 @@ class Provider:
 
         What it lists until then is not known to the client any more.
         """
+        self._predecessor = None
         self._catalog = self._catalog.apart(self._config.toolbox, self._config.name)
         self._changed = lambda _toolbox, _kind: None
-        self._end = asyncio.ensure_future(self.close(self._limits.call_hard_timeout_seconds))
-        return self._end
+        self.retiring = asyncio.ensure_future(self.close(self._limits.call_hard_timeout_seconds))
+        return self.retiring
 
-    async def _open_after(self, predecessor: Provider, open_it: OpenChannel) -> Channel:
-        """Open it when the other has ended, if that does not take long: calls may go on there for minutes."""
-        if predecessor._end is not None:
-            await asyncio.wait((predecessor._end,), timeout=self._limits.predecessor_seconds)
+    async def _open_after_it(self, open_it: OpenChannel) -> Channel:
+        """Open it when its predecessor has ended, if that does not take long: calls may go on there for minutes."""
+        predecessor, self._predecessor = self._predecessor, None
+        if predecessor is not None and predecessor.retiring is not None:
+            await asyncio.wait((predecessor.retiring,), timeout=self._limits.predecessor_seconds)
         return await open_it()
 
     # -- Events of its supervisor
