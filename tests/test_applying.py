@@ -267,6 +267,75 @@ async def test_c9_the_end_of_the_workbench_does_not_wait_for_a_server_that_drain
         call.cancel()
 
 
+def stuck(server: MemoryServer, method: str) -> asyncio.Event:
+    """From now on a method is not answered; somebody has asked for it when the event is set."""
+    asked = asyncio.Event()
+
+    async def wait(_: Any) -> None:
+        asked.set()
+        await asyncio.get_running_loop().create_future()
+
+    server.methods[method] = wait
+    return asked
+
+
+@pytest.mark.row("C9")
+@pytest.mark.parametrize("stage", ["server/discover", "tools/list"])
+async def test_c9_who_waits_while_several_changes_come_gets_what_the_last_one_says(stage: str):
+    servers = [MemoryServer(name) for name in ("old", "new", "last")]
+    async with bench(one("old"), *servers) as at:
+        began = [stuck(server, stage) for server in servers[:2]]
+        call, opening = at.begin(), asyncio.ensure_future(at.workbench.open("dev"))
+        await began[0].wait()
+        at.apply(one("new"))
+        await began[1].wait()
+        at.apply(one("last"))
+        assert await asyncio.wait_for(call, 10) == "last:t"
+        assert [tool.tool for tool, _ in (await asyncio.wait_for(opening, 10)).found] == ["t"]
+
+
+@pytest.mark.row("C9")
+@pytest.mark.parametrize("is_gone", [False, True])
+async def test_c9_a_server_that_drains_takes_no_new_call(*, is_gone: bool):
+    old, new = MemoryServer("old"), MemoryServer("new")
+    async with bench(one("old"), old, new, predecessor_seconds=0.05) as at:
+        place, server = at.workbench.at(LIBRARY), ServerIdentifier("dev", "s")
+        await place.connect(server)
+        gate, lists = Gate(old), old.methods["tools/list"]
+        draining = asyncio.ensure_future(place.provider(server).forward("tools/call", {"name": "t"}, None))
+        await wait_until(lambda: gate.waiting == 1, what="a call that drains")
+        go, began = asyncio.Event(), asyncio.Event()
+
+        async def late(_: Any) -> Any:
+            began.set()
+            await go.wait()
+            return lists
+
+        old.methods["tools/list"] = late
+        call = at.begin()
+        await began.wait()
+        at.apply({"dev": ("About", {})} if is_gone else one("new"))
+        go.set()
+        [outcome] = await asyncio.wait_for(asyncio.gather(call, return_exceptions=True), 10)
+        assert isinstance(outcome, ServerNotFound) if is_gone else outcome == "new:t"
+        assert gate.waiting == 1
+        gate.open()
+        await draining
+
+
+@pytest.mark.row("C9", "D3")
+async def test_c9_nothing_is_started_for_who_waited_when_it_closes_after_a_change():
+    old, new = MemoryServer("old"), MemoryServer("new")
+    async with bench(one("old"), old, new) as at:
+        began = stuck(old, "server/discover")
+        call = at.begin()
+        await began.wait()
+        at.apply(one("new"))
+        await at.workbench.close()
+        assert (await raised(call)).wire_code == "shutting_down"
+        assert new.starts == 0
+
+
 @pytest.mark.row("C9", "D6")
 @pytest.mark.parametrize("is_used", [True, False])
 async def test_c9_no_chain_is_kept_of_what_was_replaced(*, is_used: bool):
@@ -367,6 +436,55 @@ async def test_c9_a_watched_resource_is_watched_at_the_new_server_too(era: Era):
             lambda: any(one["method"] == "notifications/resources/updated" for one in wire.notifications),
             what="the news",
         )
+
+
+@pytest.mark.row("C9")
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("stage", ["server/discover", "tools/list"])
+async def test_c9_a_first_list_during_a_change_is_that_of_the_new_server(era: Era, stage: str):
+    old, new = MemoryServer("old", tools=("a",)), MemoryServer("new", tools=("b",))
+    async with bench(one("old"), old, new) as at, near(at.workbench, View("dev"), era, {}) as wire:
+        began = stuck(old, stage)
+        listing = asyncio.ensure_future(tools(wire))
+        await began.wait()
+        at.apply(one("new"))
+        assert names(await asyncio.wait_for(listing, 10)) == ["b"]
+
+
+@pytest.mark.row("C9")
+async def test_c9_a_name_leads_to_the_server_that_has_it_now():
+    old, new = MemoryServer("old"), MemoryServer("new")
+    async with bench(one("old"), old, new) as at, near(at.workbench, View("dev"), "modern", {}) as wire:
+        assert text_of(await wire.call("t")) == "old:t"
+        at.apply(one("new", server="renamed"))
+        assert text_of(await wire.call("t")) == "new:t"
+
+
+@pytest.mark.row("C9")
+async def test_c9_a_client_of_one_server_is_told_that_another_one_is_in_its_place():
+    old, new = MemoryServer("old", tools=("a",)), MemoryServer("new", tools=("b",))
+    async with bench(one("old"), old, new) as at, near(at.workbench, View("dev", "s"), "handshake", {}) as wire:
+        assert names(await tools(wire)) == ["a"]
+        at.apply(one("old", about="Another"))
+        assert names(await tools(wire)) == ["a"]
+        assert told_lists(wire) == []
+        at.apply(one("new"))
+        assert names(await tools(wire)) == ["b"]
+        assert told_lists(wire).count("notifications/tools/list_changed") == 1
+
+
+@pytest.mark.row("C9")
+@pytest.mark.parametrize("view", [View("dev"), View("dev", "s")])
+async def test_c9_a_server_that_is_there_again_can_be_watched_again(view: View):
+    old = MemoryServer("old", resources=("x:1",))
+    old.methods["resources/subscribe"] = {}
+    async with bench(one("old"), old) as at, near(at.workbench, view, "handshake", {}) as wire:
+        for times in (1, 2):
+            await tools(wire)
+            result_of(await wire.request("resources/subscribe", {"uri": "x:1"}))
+            assert len(old.asked("resources/subscribe")) == times
+            at.apply({"dev": ("About", {})})
+            at.apply(one("old"))
 
 
 @pytest.mark.row("C9")

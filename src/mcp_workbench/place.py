@@ -97,7 +97,7 @@ class Place:
         `ToolboxNotFound`, or `ToolboxFailed` if every server failed.
         """
         chosen, outcomes = await self._listed(toolbox, exchange)
-        if chosen is not self._config.toolboxes.get(toolbox) and any(map(_is_retired, outcomes.values())):
+        while chosen is not self._config.toolboxes.get(toolbox):  # another configuration came meanwhile
             chosen, outcomes = await self._listed(toolbox, exchange)
         failed = tuple(
             ConnectFailed(toolbox, name, outcome) for name, outcome in outcomes.items() if isinstance(outcome, Fault)
@@ -153,9 +153,15 @@ class Place:
 
     async def list_tools(self, toolboxes: Iterable[str], exchange: Exchange | None = None) -> None:
         """Have every server of these toolboxes list, as far as the open deadline allows."""
-        boxes = [self.toolbox(name).servers.values() for name in toolboxes]
-        servers = [server for box in boxes for server in box]
-        await self._meanwhile(exchange, servers, _all_done(self._list(box) for box in boxes))
+        boxes = [self.toolbox(name) for name in toolboxes]
+        while True:
+            before = self._config
+            servers = [server for box in boxes for server in box.servers.values()]
+            await self._meanwhile(exchange, servers, _all_done(self._list(box.servers.values()) for box in boxes))
+            if before is self._config:
+                return
+            found = (self._config.toolboxes.get(box.name) for box in boxes)
+            boxes = [box for box in found if box is not None]
 
     async def relay(self, identifier: ToolIdentifier, arguments: Raw, exchange: Exchange | None) -> Raw:
         """Call a tool, on behalf of a client: what the server says meanwhile goes to `exchange`."""
@@ -234,14 +240,14 @@ class Place:
         return result
 
     async def _on_newest(self, work: Callable[[], Coroutine[Any, Any, Raw]]) -> Raw:
-        """Do it, and once more where another configuration came before anything was sent to the server."""
-        before = self._config
-        try:
-            return await work()
-        except (ConnectFailed, CallFailed, ShuttingDown) as error:
-            if before is self._config or not _is_retired(error if isinstance(error, Fault) else error.fault):
-                raise
-        return await work()
+        """Do it, and again where another configuration came before it was sent to the server."""
+        while True:
+            before = self._config
+            try:
+                return await work()
+            except (ConnectFailed, CallFailed, ShuttingDown) as error:
+                if before is self._config or not _is_unsent(error):
+                    raise
 
     # -- everything else
 
@@ -466,9 +472,10 @@ def _shape(config: Config) -> dict[str, tuple[str, ...]]:
     return {name: tuple(toolbox.servers) for name, toolbox in config.toolboxes.items()}
 
 
-def _is_retired(outcome: object) -> bool:
-    """Whether a server was closed before anything was sent to it."""
-    return isinstance(outcome, ShuttingDown) and not outcome.was_sent
+def _is_unsent(error: ConnectFailed | CallFailed | ShuttingDown) -> bool:
+    """Whether a server was closed before a request was sent to it."""
+    fault = error if isinstance(error, Fault) else error.fault
+    return isinstance(fault, ShuttingDown) and (isinstance(error, ConnectFailed) or not fault.was_sent)
 
 
 async def _all_done(work: Iterable[Coroutine[Any, Any, object]]) -> None:

@@ -14,6 +14,7 @@ from mcp_workbench.catalog.snapshot import Catalog
 from mcp_workbench.config.model import ServerConfig
 from mcp_workbench.connections.health import Health
 from mcp_workbench.connections.processes import Processes
+from mcp_workbench.errors import ShuttingDown
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.provider import Provider
@@ -47,6 +48,7 @@ class Staff:
         self._replaced: dict[ServerIdentifier, Provider] = {}
         """Those in whose place there will be another one, when somebody needs it."""
         self._ending: dict[asyncio.Task[None], Provider] = {}
+        self._is_closed = False
 
     def of(self, config: ServerConfig) -> Provider:
         """The provider of a server that is configured now."""
@@ -87,11 +89,14 @@ class Staff:
         return not is_gone and provider.subscriptions.is_used
 
     async def close(self) -> None:
-        """End every server."""
+        """End every server. None is there after this."""
+        self._is_closed = True
         providers = (*(provider for _, provider in self), *self._ending.values())
         await asyncio.gather(*(provider.close() for provider in providers))
 
     def _make(self, servers: Sequence[ServerConfig]) -> list[Provider]:
+        if self._is_closed and servers:
+            raise ShuttingDown("the workbench is closing")
         made: list[Provider] = []
         for config, record in zip(servers, self._memory.of(servers, self._seat.caller.capabilities), strict=True):
             server = ServerIdentifier(config.toolbox, config.name)

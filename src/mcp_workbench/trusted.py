@@ -192,7 +192,10 @@ def trusted_again(environ: Mapping[str, str], limits: Limits = DEFAULTS) -> Sour
 
     Raises `ConfigError` or `TrustFailed`.
     """
-    place = place_of(FILE_NAME)
+    try:
+        place = place_of(FILE_NAME)
+    except OSError as error:
+        raise ConfigError(f"its folder can't be found: {private.reason(error)}", hint="Start it anew.") from None
     known = Trust(environ, limits).find(place)
     source = read_source(place, limits)
     if known is None or digest(source) != known.sha256:

@@ -157,7 +157,7 @@ class Workbench:
         for place in self._places.values():
             place.apply(self.config, found.replaced)
         if self._recorder is not None:
-            self._recorder.forget(found.removed)
+            self._recorder.configured(added=found.added, removed=found.removed)
             for server in found.changed:
                 self._recorder.changed(server)
         for client in tuple(self._clients.values()):

@@ -273,8 +273,16 @@ async def test_a_server_that_is_not_configured_any_more_is_not_told_of(tmp_path:
     recorder.changed(ServerIdentifier("dev", "other"))
     await wait_until(lambda: path.exists() and sorted(known()) == ["fs", "other"], what="both servers")
     recorder.changed(SERVER)
-    recorder.forget([SERVER])
+    recorder.configured(added=[], removed=[SERVER])
     await wait_until(lambda: known() == ["other"], what="one server")
+    recorder.changed(SERVER)  # it drains
+    recorder.changed(ServerIdentifier("dev", "third"))
+    await wait_until(lambda: sorted(known()) == ["other", "third"], what="another one")
+    recorder.configured(added=[], removed=[ServerIdentifier("dev", "third")])
+    recorder.configured(added=[SERVER, ServerIdentifier("dev", "third")], removed=[])
+    recorder.changed(SERVER)
+    recorder.changed(ServerIdentifier("dev", "third"))
+    await wait_until(lambda: sorted(known()) == ["fs", "other", "third"], what="all that are there again")
     await recorder.close()
 
 

@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +31,11 @@ class Scene:
         self.workbench = workbench
         self.said: list[str] = []
         self.reads = 0
+        self.read_it: Callable[[], Any] = lambda: load_config(self.file)
 
     def read(self) -> Config:
         self.reads += 1
-        return load_config(self.file)
+        return self.read_it()
 
     @property
     def toolboxes(self) -> list[str]:
@@ -152,6 +153,19 @@ async def test_c9_any_of_its_files_has_it_read_again(tmp_path: Path):
         with Following(workbench, origin_of((str(first), str(second)), read), FAST):
             second.write_text("x")
             await wait_until(lambda: len(reads) > 1, what="that it is read again")
+
+
+@pytest.mark.row("C9")
+async def test_c9_what_nobody_foresaw_is_said_and_the_next_change_is_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    async with following(tmp_path, monkeypatch) as scene:
+        real, scene.read_it = scene.read_it, lambda: 1 / 0
+        scene.file.write_text(text("a", "b"))
+        await scene.hears("stays in force", "ZeroDivisionError")
+        scene.read_it = real
+        scene.file.write_text(text("a", "b", "c"))
+        await scene.hears("in force", 'added="b/s c/s"')
 
 
 async def test_settings_that_wait_for_the_next_start_and_missing_variables_are_named(

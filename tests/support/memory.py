@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import inspect
 import json
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping
 from typing import Any
 from unittest import mock
 
@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from mcp_workbench.config.model import ServerConfig
 from mcp_workbench.connections.base import Inbound
-from mcp_workbench.errors import Fault, ServerExited, ServerRefused
+from mcp_workbench.errors import Fault, ServerExited, ServerRefused, ShuttingDown
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.exchange import OnProgress
@@ -113,7 +113,7 @@ class MemoryChannel:
             if callable(answer):
                 answer = answer(given)
             if inspect.isawaitable(answer):
-                answer = await answer
+                answer = await self._while_it_lasts(answer)
         except asyncio.CancelledError:
             self._server.events.append(f"cancelled {method}")
             raise
@@ -152,7 +152,16 @@ class MemoryChannel:
             self.ended.set_result(fault)
 
     async def close(self) -> None:
-        return
+        """Whoever waits for an answer is told, as on a real wire."""
+        self.give_up(ShuttingDown("the connection was closed"))
+
+    async def _while_it_lasts(self, answer: Awaitable[Any]) -> Any:
+        task = asyncio.ensure_future(answer)
+        try:
+            await asyncio.wait((task, self.ended), return_when=asyncio.FIRST_COMPLETED)
+            return task.result() if task.done() else self.ended.result()
+        finally:
+            task.cancel()
 
 
 async def never(params: Any) -> Any:

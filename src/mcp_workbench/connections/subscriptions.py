@@ -94,6 +94,10 @@ class Subscriptions:
         if _less(self._tasks, task) and connection is not None:
             self._listen(connection)
 
+    def watches(self, uri: str) -> bool:
+        """Whether a client watches this resource."""
+        return uri in self._uris
+
     def take_over(self, other: Subscriptions) -> None:
         """Watch the resources that were watched there; tasks ended with their server."""
         self._uris |= other._uris

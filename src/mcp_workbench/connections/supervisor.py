@@ -157,9 +157,9 @@ class Supervisor:
         """
         if not self._slots.take():
             await self._slots.wait()
-            if self._is_closed:
-                self._slots.release()
-                raise _closed()
+        if self._is_closed:
+            self._slots.release()
+            raise _closed()
         self._calls += 1
         try:
             try:

@@ -104,6 +104,7 @@ class Recorder:
         self._changed: dict[ServerIdentifier, float] = {}
         self._servers: dict[ServerIdentifier, ServerState] = {}
         self._gone: set[ServerIdentifier] = set()
+        self._strangers: set[ServerIdentifier] = set()
 
     def begin(self, look: Look) -> None:
         """Note from now on; `look` tells how a server is doing."""
@@ -194,12 +195,13 @@ class Recorder:
             self._servers[server] = self._known(server)._replace(code=fault.code, error=text, error_at=now)
         self._schedule()
 
-    def forget(self, servers: Iterable[ServerIdentifier]) -> None:
-        """These are not configured any more."""
-        for server in servers:
-            self._changed.pop(server, None)
+    def configured(self, *, added: Iterable[ServerIdentifier], removed: Iterable[ServerIdentifier]) -> None:
+        """Another configuration is in force. What servers do that it has not is not told of, though they may drain."""
+        self._strangers.difference_update(added)
+        for server in removed:
             self._servers.pop(server, None)
             self._gone.add(server)
+            self._strangers.add(server)
         self._schedule()
 
     def _note_line(self, event: observe.Event) -> None:
@@ -277,7 +279,7 @@ class Recorder:
         gone, self._gone = self._gone, set()
         used = {(tool.toolbox, tool.server) for tool in (*(call[0] for call in calls), *counts)}
         changed, self._changed = {ServerIdentifier(*one): 0.0 for one in used} | self._changed, {}
-        changed = {server: moment for server, moment in changed.items() if server not in gone}
+        changed = {server: moment for server, moment in changed.items() if server not in self._strangers}
         now = time.time()
         epoch = now - _clock()
         servers = [self._look_at(server, moment) for server, moment in changed.items()]

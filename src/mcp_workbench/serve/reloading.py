@@ -58,7 +58,9 @@ class Following:
         try:
             config = origin.read()
         except WorkbenchError as error:
-            self._tell(self._refused, error)
+            self._tell(self._refused, str(error), error.hint)
+        except Exception as error:  # noqa: BLE001 -- the end of a thread: what is served must go on, and be followed
+            self._tell(self._refused, observe.foreign(repr(error)), "")
         else:
             self._tell(self._apply, config)
 
@@ -68,12 +70,9 @@ class Following:
 
     # -- in the event loop
 
-    def _refused(self, error: WorkbenchError) -> None:
-        observe.error(
-            "the configuration changed and is not used; the one before it stays in force",
-            reason=str(error),
-            hint=error.hint or None,
-        )
+    def _refused(self, reason: str, hint: str) -> None:
+        what = "the configuration changed and is not used; the one before it stays in force"
+        observe.error(what, reason=reason, hint=hint or None)
 
     def _apply(self, config: Config) -> None:
         if self._over.is_set():

@@ -60,7 +60,9 @@ class Resources:
             raise RpcError(jsonrpc.INVALID_PARAMS, "uri is too long")
         place = self._workbench.at(caller)
         found = await self.resolve(place, caller, uri)
-        if not caller.modern and uri in self._watched.get(found, ()):
+        provider = place.existing(found.server)
+        is_watched = provider is not None and provider.subscriptions.watches(found.uri)
+        if not caller.modern and is_watched and uri in self._watched.get(found, ()):
             return  # In the handshake era it is a set, whoever says it twice.
         if len(self._watched) >= self._workbench.limits.subscriptions:
             raise RpcError(jsonrpc.INVALID_PARAMS, f"At most {len(self._watched)} resources at once")

@@ -5,12 +5,13 @@ What stands between are only the eras, the server's `toolFilters`, and what a re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Any, cast
 
 from msgspec import Raw
 
+from mcp_workbench.config.model import ServerConfig
 from mcp_workbench.connections.negotiate import Agreement
 from mcp_workbench.errors import CallFailed, Fault, ServerRefused, ToolNotFound, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
@@ -40,6 +41,10 @@ class ServerSurface:
         self._workbench = workbench
         self._server = server
         self._is_handshake = False
+        self._first = self._entry()
+        self._entries: dict[str, ServerConfig | None] = {}
+        """How it was configured when the client was told last that lists of a kind changed."""
+        self._offers: Collection[str] = ()
         self._subscribed: set[str] = set()
         """What a handshake client watches: a set, whoever says it twice."""
         self._methods: dict[str, Method] = {
@@ -53,15 +58,20 @@ class ServerSurface:
         """What the server itself said, as the client's era has it."""
         self._is_handshake = not caller.modern
         agreement = await self._agreement(caller)
+        self._offers = agreement.offers
         said = jsonrpc.members(agreement.hello)
         info = said.get("serverInfo") or jsonrpc.members(said.get("_meta")).get(eras.SERVER_INFO)
         return Hello(_bridged(agreement, modern=caller.modern), said.get("instructions", ""), info or eras.SELF)
 
+    def _entry(self) -> ServerConfig | None:
+        """How the server is configured now."""
+        toolbox = self._workbench.config.toolboxes.get(self._server.toolbox)
+        return toolbox.servers.get(self._server.server) if toolbox is not None else None
+
     @property
     def _is_filtered(self) -> bool:
-        toolbox = self._workbench.config.toolboxes.get(self._server.toolbox)
-        server = toolbox.servers.get(self._server.server) if toolbox is not None else None
-        return server is not None and bool(server.tool_filters)
+        entry = self._entry()
+        return entry is not None and bool(entry.tool_filters)
 
     def method(self, name: str) -> Method | None:
         if name == "tools/list" and self._is_filtered:
@@ -83,9 +93,11 @@ class ServerSurface:
         return params
 
     def changed(self, toolbox: str, kind: str) -> bool:
-        """The server says it by itself, and that is passed on."""
-        del toolbox, kind
-        return False
+        """The server says it by itself, and that is passed on; unless there is another one in its place."""
+        entry = self._entry()
+        is_other = toolbox == self._server.toolbox and entry != self._entries.get(kind, self._first)
+        self._entries[kind] = entry
+        return is_other and kind in self._offers
 
     def watch(self, changed: Callable[[str], None]) -> None:
         """A call changes no list."""
@@ -162,7 +174,8 @@ class ServerSurface:
 
     async def _subscribe(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         uri = read_text(params, "uri")
-        if uri in self._subscribed:
+        provider = self._existing(exchange.caller)
+        if uri in self._subscribed and provider is not None and provider.subscriptions.watches(uri):
             return jsonrpc.EMPTY_OBJECT
         limits = self._workbench.limits
         if len(uri) > limits.uri_length or len(self._subscribed) >= limits.subscriptions:

@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Raw
 
 from mcp_workbench.catalog.rendering import render
+from mcp_workbench.config.model import Config
 from mcp_workbench.errors import CallFailed, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier, native_names
 from mcp_workbench.nearest import nearest_or_known
@@ -44,6 +45,7 @@ class ToolboxSurface:
         self._shelf = Shelf(workbench, Scope(lambda: (toolbox,), all_open=True), native_prompts=True)
         self._tasks = Tasks(workbench, toolbox)
         self._names: dict[str, ToolIdentifier] = {}
+        self._learnt_from: Config | None = None
         self._has_listed = False
         self._methods: dict[str, Method] = {
             "tools/call": self._call_tool,
@@ -78,6 +80,7 @@ class ToolboxSurface:
         """A call changes no list."""
 
     async def _list_tools(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
+        self._has_listed = True  # at once: what changes meanwhile is told
         await self._learn(exchange.caller)
         catalog = self._workbench.at(exchange.caller).catalog
         present = dict(catalog.present())
@@ -86,12 +89,11 @@ class ToolboxSurface:
             present[tool].raw if name == tool.tool else render.native(tool, present[tool])
             for name, tool in named.items()
         ]
-        self._has_listed = True
         return page("tools", tools, params, self._workbench.limits)
 
     async def _call_tool(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         name, arguments = called(params)
-        if name not in self._names:
+        if name not in self._names or self._learnt_from is not self._workbench.config:
             await self._learn(exchange.caller)
         if (tool := self._names.get(name)) is None:
             raise RpcError(jsonrpc.INVALID_PARAMS, self._unknown(name))
@@ -116,4 +118,5 @@ class ToolboxSurface:
         """Have every server list, within the open deadline: which names are shared depends on all of them."""
         place = self._workbench.at(caller)
         await place.list_tools((self._toolbox,))
+        self._learnt_from = self._workbench.config
         self._names = native_names(tool for tool in place.known() if tool.toolbox == self._toolbox)
