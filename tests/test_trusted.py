@@ -189,7 +189,7 @@ def test_what_is_trusted_is_kept_from_others(project: Path, environ: dict[str, s
 
 
 def test_macos_has_its_own_folder(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(trusted.sys, "platform", "darwin")
+    monkeypatch.setattr(sys, "platform", "darwin")
     assert trusted.store_path({"HOME": "/h"}) == "/h/Library/Application Support/mcp-workbench/trusted.json"
 
 

@@ -13,6 +13,8 @@ import contextlib
 import os
 import re
 import stat
+import time
+from collections.abc import Generator
 from typing import TypeAlias
 
 from mcp_workbench import observe
@@ -171,6 +173,20 @@ def lock(path: str) -> int | None:
         os.close(descriptor)
         raise
     return descriptor
+
+
+@contextlib.contextmanager
+def alone(path: str, seconds: float, poll_seconds: float) -> Generator[None]:
+    """No other process that asks for it changes the file meanwhile. Raises `Unusable` where that takes too long."""
+    deadline = time.monotonic() + seconds
+    while (descriptor := lock(f"{path}.lock")) is None:
+        if time.monotonic() > deadline:
+            raise Unusable("another process holds it")
+        time.sleep(poll_seconds)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def read(path: str, most: int) -> bytes:

@@ -94,25 +94,11 @@ class Provider:
         self.subscriptions = host.subscriptions if host is not None else Subscriptions(limits)
         self.retiring: asyncio.Task[None] | None = None
         self._predecessor = predecessor
-        label = f"{config.toolbox}/{config.name}"
-        open_it = partial(open_channel, config, processes, limits)
         if predecessor is not None:
-            open_it = partial(self._open_after_it, open_it)
             self.subscriptions.take_over(predecessor.subscriptions)
-        if host is not None:
-            self.supervisor = host.supervisor
-            self.supervisor.join(self)
-        else:
-            self.supervisor = Supervisor(
-                label,
-                open_it,
-                seat.caller,
-                limits,
-                self,
-                health=health,
-                modern=self._hearsay(),
-                handshake_first=self._handshake_first,
-            )
+        label = f"{config.toolbox}/{config.name}"
+        open_it = partial(self._open, partial(open_channel, config, processes, limits))
+        self.supervisor = self._supervised(host, label, open_it, health)
         made: Callable[..., Listing[Any]] = partial(
             Listing, label, self.supervisor, self.reach, limits=limits, turn=turn
         )
@@ -120,6 +106,21 @@ class Provider:
         self._items: dict[Kind, Listing[tuple[Item, ...]]] = {
             kind: made(partial(self._list, kind), recall=partial(self._recall, kind)) for kind in _LISTS
         }
+
+    def _supervised(self, host: Provider | None, label: str, open_it: OpenChannel, health: Health | None) -> Supervisor:
+        if host is not None:
+            host.supervisor.join(self)
+            return host.supervisor
+        return Supervisor(
+            label,
+            open_it,
+            self._caller,
+            self._limits,
+            self,
+            health=health,
+            modern=self._hearsay(),
+            handshake_first=self._handshake_first,
+        )
 
     # -- what it offers
 
@@ -268,8 +269,8 @@ class Provider:
         self.retiring = asyncio.ensure_future(self.close(self._limits.call_hard_timeout_seconds))
         return self.retiring
 
-    async def _open_after_it(self, open_it: OpenChannel) -> Channel:
-        """Open it when its predecessor has ended, if that does not take long: calls may go on there for minutes."""
+    async def _open(self, open_it: OpenChannel) -> Channel:
+        """Open it when a predecessor has ended, if that does not take long: calls may go on there for minutes."""
         predecessor, self._predecessor = self._predecessor, None
         if predecessor is not None and predecessor.retiring is not None:
             await asyncio.wait((predecessor.retiring,), timeout=self._limits.predecessor_seconds)

@@ -8,12 +8,11 @@ A file is known by the real path of its folder and its own name, and not by wher
 in it are relative to the folder, so a link in another folder to a trusted file would start other programs.
 """
 
-# ruff: noqa: PTH109, PTH111, PTH118 -- on the way of a start, where importing pathlib is noticeable
+# ruff: noqa: PTH109, PTH118 -- on the way of a start, where importing pathlib is noticeable
 
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
@@ -23,7 +22,7 @@ import msgspec
 
 from mcp_workbench import observe, private
 from mcp_workbench.command_errors import TrustFailed
-from mcp_workbench.config.locate import FILE_NAME, FOLDER_NAME
+from mcp_workbench.config.locate import FILE_NAME, own_file
 from mcp_workbench.config.source import Source, read_source
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.limits import DEFAULTS, Limits
@@ -56,13 +55,7 @@ class _Version(msgspec.Struct, frozen=True):
 
 def store_path(environ: Mapping[str, str]) -> str:
     """Where the record of trust is: in the user's state folder."""
-    home = environ.get("HOME") or os.path.expanduser("~")
-    if sys.platform == "darwin":
-        return os.path.join(home, "Library", "Application Support", FOLDER_NAME, STORE_NAME)
-    xdg = environ.get("XDG_STATE_HOME", "")
-    # The XDG specification: a relative path is invalid and to be ignored.
-    folder = xdg if xdg.startswith("/") else os.path.join(home, ".local", "state")
-    return os.path.join(folder, FOLDER_NAME, STORE_NAME)
+    return own_file(environ, "state", STORE_NAME)
 
 
 def place_of(file: str) -> str:
@@ -116,7 +109,7 @@ class Trust:
     def _change(self, change: Callable[[list[TrustedFile]], list[TrustedFile]]) -> None:
         with self._explained("written"):
             private.make_folder(self.path)
-            with self._alone():
+            with private.alone(self.path, self._limits.trust_lock_seconds, self._limits.login_poll_seconds):
                 newest = change(self._read())[-self._limits.trusted_files :]
                 private.replace(self.path, msgspec.json.format(msgspec.json.encode(_File(VERSION, newest)), indent=2))
 
@@ -135,19 +128,6 @@ class Trust:
             return msgspec.json.decode(content, type=_File).files
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise Unusable("it is damaged") from None
-
-    @contextmanager
-    def _alone(self) -> Any:
-        """No other process writes meanwhile."""
-        deadline = time.monotonic() + self._limits.trust_lock_seconds
-        while (descriptor := private.lock(f"{self.path}.lock")) is None:
-            if time.monotonic() > deadline:
-                raise Unusable("another process holds it")
-            time.sleep(self._limits.login_poll_seconds)
-        try:
-            yield
-        finally:
-            os.close(descriptor)
 
     @contextmanager
     def _explained(self, doing: str) -> Any:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from mcp_workbench.errors import ConfigError
 
@@ -23,6 +23,15 @@ if TYPE_CHECKING:
 VARIABLE = "WORKBENCH_CONFIG"
 FILE_NAME = "workbench-config.json"
 FOLDER_NAME = "mcp-workbench"
+
+Kind = Literal["config", "data", "state", "cache"]
+_FOLDERS: dict[Kind, tuple[str, str, str]] = {
+    "config": ("XDG_CONFIG_HOME", ".config", "Application Support"),
+    "data": ("XDG_DATA_HOME", ".local/share", "Application Support"),
+    "state": ("XDG_STATE_HOME", ".local/state", "Application Support"),
+    "cache": ("XDG_CACHE_HOME", ".cache", "Caches"),
+}
+"""The folders of a user: the variable that names one, where it is otherwise, and where macOS has it."""
 
 _START_HINT = "Create one of them, or pass a file with --config FILE; an MCP host's file with mcpServers works too."
 
@@ -54,13 +63,19 @@ def has_project_file(flag: str | None, environ: Mapping[str, str]) -> bool:
 
 def user_config(environ: Mapping[str, str]) -> str:
     """The file in the user's configuration folder."""
+    return own_file(environ, "config", FILE_NAME)
+
+
+def own_file(environ: Mapping[str, str], kind: Kind, name: str) -> str:
+    """Where a file of ours is in one of the user's folders, as the platform has them."""
     home = environ.get("HOME") or os.path.expanduser("~")
+    variable, usual, on_macos = _FOLDERS[kind]
     if sys.platform == "darwin":
-        return os.path.join(home, "Library", "Application Support", FOLDER_NAME, FILE_NAME)
-    xdg = environ.get("XDG_CONFIG_HOME", "")
+        return os.path.join(home, "Library", on_macos, FOLDER_NAME, name)
+    xdg = environ.get(variable, "")
     # The XDG specification: a relative path is invalid and to be ignored.
-    folder = xdg if xdg.startswith("/") else os.path.join(home, ".config")
-    return os.path.join(folder, FOLDER_NAME, FILE_NAME)
+    folder = xdg if xdg.startswith("/") else os.path.join(home, usual)
+    return os.path.join(folder, FOLDER_NAME, name)
 
 
 def _with_home(name: str) -> str:

@@ -10,12 +10,11 @@ Every call is a few system calls on a local file: about a millisecond, at worst 
 waited for. A store belongs to the thread that opened it. It does not look into what it keeps.
 """
 
-# ruff: noqa: PTH111, PTH118 -- on the way to a first open, and importing pathlib takes longer than all of this
+# ruff: noqa: PTH111 -- on the way to a first open, and importing pathlib takes longer than all of this
 
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -25,7 +24,7 @@ from msgspec import Raw
 from mcp_workbench import private
 from mcp_workbench.catalog.memory.entry import Entry, Kind, fingerprint
 from mcp_workbench.catalog.memory.stamp import declared_digest
-from mcp_workbench.config.locate import FOLDER_NAME
+from mcp_workbench.config.locate import own_file
 from mcp_workbench.kept_file import KeptFile
 from mcp_workbench.kept_file import Kind as FileKind
 from mcp_workbench.limits import DEFAULTS, Limits
@@ -47,13 +46,7 @@ def store_path(environ: Mapping[str, str]) -> str:
     """Where the store is: `$WORKBENCH_CATALOG`, or a file in the user's cache folder."""
     if named := environ.get(VARIABLE):
         return os.path.expanduser(named)
-    home = environ.get("HOME") or os.path.expanduser("~")
-    if sys.platform == "darwin":
-        return os.path.join(home, "Library", "Caches", FOLDER_NAME, FILE_NAME)
-    xdg = environ.get("XDG_CACHE_HOME", "")
-    # The XDG specification: a relative path is invalid and to be ignored.
-    folder = xdg if xdg.startswith("/") else os.path.join(home, ".cache")
-    return os.path.join(folder, FOLDER_NAME, FILE_NAME)
+    return own_file(environ, "cache", FILE_NAME)
 
 
 class Store:

@@ -4,14 +4,13 @@ A store that can't be used is told once, in the log, and is as if it was empty: 
 names another file, or is `keyring`.
 """
 
-# ruff: noqa: PTH111, PTH118 -- on the way to a first call, and importing pathlib takes longer than all of this
+# ruff: noqa: PTH111 -- on the way to a first call, and importing pathlib takes longer than all of this
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import os
-import sys
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping
 from hashlib import sha256
@@ -20,7 +19,7 @@ from typing import Final
 import msgspec
 
 from mcp_workbench import observe, private
-from mcp_workbench.config.locate import FOLDER_NAME
+from mcp_workbench.config.locate import own_file
 from mcp_workbench.connections.http.stores import FileStore, KeyringStore, Login, Store
 from mcp_workbench.limits import Limits
 from mcp_workbench.private import Busy, Unusable
@@ -37,13 +36,7 @@ def credentials_path(environ: Mapping[str, str]) -> str:
     named = environ.get(VARIABLE, "")
     if named and named != KEYRING:
         return os.path.expanduser(named)
-    home = environ.get("HOME") or os.path.expanduser("~")
-    if sys.platform == "darwin":
-        return os.path.join(home, "Library", "Application Support", FOLDER_NAME, FILE_NAME)
-    xdg = environ.get("XDG_DATA_HOME", "")
-    # The XDG specification: a relative path is invalid and to be ignored.
-    folder = xdg if xdg.startswith("/") else os.path.join(home, ".local", "share")
-    return os.path.join(folder, FOLDER_NAME, FILE_NAME)
+    return own_file(environ, "data", FILE_NAME)
 
 
 def open_credentials(environ: Mapping[str, str], limits: Limits) -> Credentials:

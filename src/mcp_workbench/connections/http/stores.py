@@ -9,7 +9,6 @@ aside, one that is not ours is left alone. Both raise `Unusable`, and nothing el
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
@@ -141,7 +140,7 @@ class FileStore:
     def _change(self, change: Callable[[dict[str, Login]], dict[str, Login]]) -> None:
         with _told():
             private.make_folder(self._path)
-            with self._alone():
+            with private.alone(self._path, self._limits.login_lock_seconds, self._limits.login_poll_seconds):
                 private.sweep(self._path)
                 new = change(self._current())
                 private.replace(self._path, msgspec.json.encode(_File(VERSION, list(new.values()))))
@@ -157,19 +156,6 @@ class FileStore:
             os.replace(self._path, aside)
             private.warn_once("the stored logins are damaged and were set aside", aside, "no such file of ours")
             return {}
-
-    @contextmanager
-    def _alone(self) -> Any:
-        """No other process writes meanwhile."""
-        deadline = time.monotonic() + self._limits.login_lock_seconds
-        while (descriptor := private.lock(f"{self._path}.lock")) is None:
-            if time.monotonic() > deadline:
-                raise Unusable("another process holds it")
-            time.sleep(self._limits.login_poll_seconds)
-        try:
-            yield
-        finally:
-            os.close(descriptor)
 
 
 class KeyringStore:
