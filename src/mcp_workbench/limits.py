@@ -655,13 +655,6 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How long nothing is recorded after the system refused: a full disk stays full for a while."""
     record_name_length: int = 200
     """Characters of a tool's name: an agent may call anything."""
-    record_short_bytes: int = 4096
-    """A result that is shorter is kept for a moment, and looked at together with others: nearly all are."""
-    record_results_together: int = 128
-    """Results that are looked at together: half a megabyte at most, and a tenth of a millisecond."""
-    record_looked_bytes: int = 65_536
-    """Bytes at either end of a result in which it is looked for `isError`: it stands there, and a look at megabytes
-    would take as long as passing them on."""
     record_arguments_length: int = 4000
     """Characters of a call's arguments, where they are recorded."""
     record_result_length: int = 16_000

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator,
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
 from msgspec import Raw
 
 from mcp_workbench import observe
@@ -51,7 +52,7 @@ from mcp_workbench.staff import Staff
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.client import Seat
 from mcp_workbench.wire.exchange import Exchange
-from mcp_workbench.wire.jsonrpc import NOTHING, Params
+from mcp_workbench.wire.jsonrpc import Params
 from mcp_workbench.wire.tasks import heard
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ class Place:
     async def relay(self, identifier: ToolIdentifier, arguments: Raw, exchange: Exchange | None) -> Raw:
         """Call a tool, on behalf of a client: what the server says meanwhile goes to `exchange`."""
         work = partial(self._relay, identifier, arguments, exchange)
-        return await self._done(work, identifier, arguments)
+        return await self._done(work, exchange, identifier, arguments)
 
     async def _relay(self, identifier: ToolIdentifier, arguments: Raw, exchange: Exchange | None) -> Raw:
         config = self._find(identifier.toolbox, identifier.server)
@@ -224,11 +225,15 @@ class Place:
         )
 
     async def _done(
-        self, work: Callable[[], Coroutine[Any, Any, Raw]], call: ToolIdentifier | None = None, given: Raw = NOTHING
+        self,
+        work: Callable[[], Coroutine[Any, Any, Raw]],
+        exchange: Exchange | None,
+        call: ToolIdentifier,
+        given: Raw,
     ) -> Raw:
-        """Do it, and have it recorded if it is a call."""
+        """Do what is a call, and have it recorded."""
         recorder = self._recorder
-        if recorder is None or call is None:
+        if recorder is None:
             return await self._on_newest(work)
         noted = recorder.began(call)
         try:
@@ -236,7 +241,11 @@ class Place:
         except BaseException as error:
             recorder.failed(noted, given, error)
             raise
-        recorder.ended(noted, given, result)
+        try:
+            members = jsonrpc.fields(result) if exchange is None else exchange.read(result)
+        except msgspec.DecodeError:  # nested too deep, which is told to its client
+            members = {}
+        recorder.ended(noted, given, result, members)
         return result
 
     async def _on_newest(self, work: Callable[[], Coroutine[Any, Any, Raw]]) -> Raw:
@@ -255,9 +264,9 @@ class Place:
         """Any request of a client to one server. Raises `ConnectFailed`, or the `Fault` that it ended in."""
         work = partial(self._forward, server, method, params, exchange)
         if self._recorder is None or method != "tools/call":
-            return await self._done(work)
+            return await self._on_newest(work)
         tool = ToolIdentifier(server.toolbox, server.server, jsonrpc.text_or_none(params.get("name")) or "?")
-        return await self._done(work, tool, params.get("arguments", jsonrpc.NOTHING))
+        return await self._done(work, exchange, tool, params.get("arguments", jsonrpc.NOTHING))
 
     async def _forward(self, server: ServerIdentifier, method: str, params: Params, exchange: Exchange) -> Raw:
         provider = self.provider(server)

@@ -23,6 +23,7 @@ from mcp_workbench.record.batch import Batch, Run
 from mcp_workbench.record.reading import Reader
 from mcp_workbench.record.recorder import Recorder, Standing, recorder_of
 from mcp_workbench.record.writer import Writer
+from mcp_workbench.wire.jsonrpc import fields
 from tests.support.procs import wait_until
 
 TOOL = ToolIdentifier("dev", "fs", "read")
@@ -73,7 +74,7 @@ async def call(recorder: Recorder, tool: ToolIdentifier, arguments: Raw, work: A
     except BaseException as error:
         recorder.failed(noted, arguments, error)
         raise
-    recorder.ended(noted, arguments, result)
+    recorder.ended(noted, arguments, result, fields(result))
     return result
 
 
@@ -97,7 +98,6 @@ async def raises(error: BaseException) -> Raw:
         (b'{"structuredContent":{"isError":false},"isError":true}', "tool_error"),
         (b'{"isError":true,"content":["%s"]}' % (b"x" * 200_000), "tool_error"),
         (b'{"content":["%s"],"isError": true}' % (b"x" * 200_000), "tool_error"),
-        (b'{"isError":true', ""),
         (b'{"structuredContent":{"isError":true},"isError":false}', ""),
         (b'{"content":[{"type":"text","text":"\\"isError\\":true"}]}', ""),
     ],

@@ -21,7 +21,7 @@ from mcp_workbench.serve.session import for_handshake, for_modern
 from mcp_workbench.surfaces.hello import Hello
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange
-from mcp_workbench.wire.jsonrpc import RpcError
+from mcp_workbench.wire.jsonrpc import RpcError, fields
 from tests.serve.fakes import MODERN, PREFIX, Client, FakeLine, FakeSurface, envelope
 from tests.support.procs import wait_until
 from tests.wire.pair import settle
@@ -154,25 +154,33 @@ async def test_progress_goes_to_the_line_of_the_call_under_its_own_token():
 DIGITS = b'{"content":[],"n":[1.00,12345678901234567890.10,1e400,-0.0,1E+2],"_meta":{"x":1}}'
 
 
+def _handshake(result: Raw) -> Raw:
+    return for_handshake(result, fields(result))
+
+
+def _modern(result: Raw, hints: dict[str, Any] | None = None) -> Raw:
+    return for_modern(result, fields(result), hints)
+
+
 def test_a_result_for_its_own_era_is_the_same_bytes():
-    assert bytes(for_handshake(Raw(DIGITS))) == DIGITS
+    assert bytes(_handshake(Raw(DIGITS))) == DIGITS
     typed = DIGITS.replace(b"{", b'{"resultType":"input_required",', 1)
-    assert bytes(for_modern(Raw(typed))) == typed
+    assert bytes(_modern(Raw(typed))) == typed
 
 
 def test_a_modern_client_gets_a_result_type_and_nothing_else_is_touched():
-    assert bytes(for_modern(Raw(DIGITS))) == DIGITS.replace(b"{", b'{"resultType":"complete",', 1)
+    assert bytes(_modern(Raw(DIGITS))) == DIGITS.replace(b"{", b'{"resultType":"complete",', 1)
 
 
 def test_a_handshake_client_gets_no_result_type_and_nothing_else_is_touched():
     typed = DIGITS.replace(b',"_meta"', b',"resultType":"complete","_meta"')
-    assert bytes(for_handshake(Raw(typed))) == DIGITS
+    assert bytes(_handshake(Raw(typed))) == DIGITS
 
 
 @pytest.mark.parametrize("kind", [b'"complete"', rb'"\u0063omplete"', rb'"compl\u0065te"'])
 def test_a_complete_result_gets_its_hints_however_it_says_that_it_is(kind: bytes):
-    assert json.loads(bytes(for_modern(Raw(b'{"resultType":' + kind + b"}"), {"ttlMs": 0})))["ttlMs"] == 0
-    assert bytes(for_modern(Raw(b'{"resultType":"other"}'), {"ttlMs": 0})) == b'{"resultType":"other"}'
+    assert json.loads(bytes(_modern(Raw(b'{"resultType":' + kind + b"}"), {"ttlMs": 0})))["ttlMs"] == 0
+    assert bytes(_modern(Raw(b'{"resultType":"other"}'), {"ttlMs": 0})) == b'{"resultType":"other"}'
 
 
 JSON = st.recursive(
@@ -186,8 +194,8 @@ JSON = st.recursive(
 def test_adding_and_taking_the_result_type_leaves_every_other_member(result: dict[str, Any]):
     raw = Raw(msgspec.json.encode(result))
     rest = {key: value for key, value in result.items() if key != "resultType"}
-    assert json.loads(bytes(for_handshake(raw))) == rest
-    assert json.loads(bytes(for_modern(raw))) == {"resultType": result.get("resultType", "complete"), **rest}
+    assert json.loads(bytes(_handshake(raw))) == rest
+    assert json.loads(bytes(_modern(raw))) == {"resultType": result.get("resultType", "complete"), **rest}
 
 
 async def test_the_digits_of_a_result_reach_the_client():

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -28,16 +27,14 @@ from mcp_workbench.record.batch import Batch, Call, Flight, Line, Opening, Run, 
 from mcp_workbench.record.locate import record_path
 from mcp_workbench.record.writer import Writer
 from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire.jsonrpc import Params
 
 TOOL_ERROR: Final = "tool_error"
 CANCELLED: Final = "cancelled"
 UNEXPECTED: Final = "unexpected"
+_TRUE: Final = Raw(b"true")
 _clock: Final = time.perf_counter
-_SAYS_SO: Final = re.compile(rb'"isError"[ \t\r\n]*:[ \t\r\n]*true').search
-_REACH: Final = DEFAULTS.record_looked_bytes
 _NAME_LENGTH: Final = DEFAULTS.record_name_length
-_SHORT: Final = DEFAULTS.record_short_bytes
-_TOGETHER: Final = DEFAULTS.record_results_together
 _ORDER: Final = ("ready", "starting", "needs_auth", "resting", "failing", "idle", "closed")
 """Of several connections to one server, which tells how it is doing."""
 
@@ -50,19 +47,11 @@ class Standing(NamedTuple):
     """How many tools the server has, if that is known."""
 
 
-class Noted(msgspec.Struct, gc=False):
-    """A call, and what came of it so far."""
+class Noted(msgspec.Struct, gc=False, eq=False):
+    """A call that is under way."""
 
     tool: ToolIdentifier
     began: float
-    over: float = 0.0
-    """When it was over; 0 while it is under way."""
-    outcome: str | None = ""
-    """As in `Call`; None where it was a wrong request, which is no call."""
-    result: Raw | None = None
-    """To be looked at, if it is short."""
-    excerpts: tuple[str | None, str | None] = (None, None)
-    """Its arguments and its result, where they are recorded."""
 
 
 Look = Callable[[ServerIdentifier], Sequence[Standing]]
@@ -91,14 +80,13 @@ class Recorder:
         self._is_due = False
         self._is_behind = False
         self._written: asyncio.Future[None] | None = None
-        self._most_calls = limits.record_batch_calls
         self._calls: list[Call] = []
+        self._room = limits.record_batch_calls
+        """For how many more of them."""
         self._counts: dict[ToolIdentifier, list[int]] = {}
         self._lines: list[Line] = []
         self._openings: list[Opening] = []
-        self._noted: list[Noted] = []
-        """Calls that are under way, and those that were over since they were looked at."""
-        self._most_noted = _TOGETHER
+        self._under_way: set[Noted] = set()
         self._lost = 0
         self._seen: set[tuple[str, str]] = set()
         self._changed: dict[ServerIdentifier, float] = {}
@@ -131,50 +119,38 @@ class Recorder:
     def began(self, tool: ToolIdentifier) -> Noted:
         """A call begins; what `ended` or `failed` is to be told. Every statement of these is paid for by each call."""
         noted = Noted(tool, _clock())
-        self._noted.append(noted)
+        self._under_way.add(noted)
         if not self._is_due:
             self._schedule()
-        elif len(self._noted) >= self._most_noted:
-            self._take_stock()
         return noted
 
-    def ended(self, noted: Noted, arguments: Raw, result: Raw) -> None:
-        """A call has its result."""
-        noted.over = _clock()
-        if self._is_full:
-            noted.excerpts = self._excerpts(arguments, result)
-        if len(result) <= _SHORT:
-            noted.result = result  # looked at with others: that takes a third of the time
-        elif _has_failed(result):
-            noted.outcome = TOOL_ERROR
-        if not self._is_due:
-            self._schedule()
+    def ended(self, noted: Noted, arguments: Raw, result: Raw, members: Params) -> None:
+        """A call has its result, with these members. The tool may say in it that it failed."""
+        outcome = TOOL_ERROR if members.get("isError") == _TRUE else ""
+        if self._room or outcome or (counted := self._counts.get(noted.tool)) is None:
+            self._over(noted, outcome, arguments, result)
+            return
+        self._under_way.remove(noted)
+        counted[0] += 1  # of a tool that is called too often for a row each there is no more to note
 
     def failed(self, noted: Noted, arguments: Raw, error: BaseException) -> None:
         """A call has none."""
-        noted.over = _clock()
-        noted.outcome = _outcome(error)
-        if self._is_full:
-            noted.excerpts = self._excerpts(arguments, jsonrpc.NOTHING)
+        self._over(noted, _outcome(error), arguments, jsonrpc.NOTHING)
+
+    def _over(self, noted: Noted, outcome: str | None, arguments: Raw, result: Raw) -> None:
+        self._under_way.remove(noted)
         if not self._is_due:
             self._schedule()
-
-    def _take_stock(self) -> None:
-        """Look at the calls that are over. Those that are not stay noted, as those that are under way."""
-        under_way: list[Noted] = []
-        counts = self._counts
-        for noted in self._noted:
-            if not noted.over:
-                under_way.append(noted)
-                continue
-            result = noted.result
-            if result is not None and _SAYS_SO(result) is not None and _has_failed(result):
-                noted.outcome = TOOL_ERROR
-            if noted.outcome == "" and (counted := counts.get(noted.tool)) is not None:
-                counted[0] += 1  # of a tool that is called too often for a row each there is no more to note
-            elif noted.outcome is not None:
-                self._note(noted, noted.outcome)
-        self._noted, self._most_noted = under_way, len(under_way) + _TOGETHER
+        if outcome is None:
+            return
+        tool = noted.tool if len(noted.tool.tool) <= _NAME_LENGTH else _shortened(noted.tool)
+        if not self._room:
+            self._count(tool, outcome)
+            return
+        self._room -= 1
+        took = (_clock() - noted.began) * 1000
+        given, given_back = self._excerpts(arguments, result) if self._is_full else (None, None)
+        self._calls.append((tool, noted.began, took, outcome, given, given_back))
 
     def opened(self, audience: str, toolbox: str, definitions: Iterable[int], answered: int) -> None:
         """An agent opened a toolbox: the sizes of what there is, and of what it was told."""
@@ -212,20 +188,11 @@ class Recorder:
             self._lost += 1
         self._schedule()
 
-    def _note(self, noted: Noted, outcome: str) -> None:
-        """A call that is over."""
-        tool = noted.tool if len(noted.tool.tool) <= _NAME_LENGTH else _shortened(noted.tool)
-        if len(self._calls) < self._most_calls:
-            took = (noted.over - noted.began) * 1000
-            self._calls.append((tool, noted.began, took, outcome, *noted.excerpts))
-        else:
-            self._count(tool, outcome)
-
     def _count(self, tool: ToolIdentifier, outcome: str) -> None:
         """One of too many for a row each."""
         if (counted := self._counts.get(tool)) is not None:
             counted[outcome != ""] += 1
-        elif len(self._counts) < self._most_calls:
+        elif len(self._counts) < self._limits.record_batch_calls:
             self._counts[tool] = [0, 1] if outcome else [1, 0]
         else:
             self._lost += 1
@@ -270,8 +237,8 @@ class Recorder:
             self._schedule()
 
     def _batch(self, *, is_last: bool) -> Batch:
-        self._take_stock()
         calls, self._calls = self._calls, []
+        self._room = self._limits.record_batch_calls
         counts, self._counts = self._counts, {}
         lines, self._lines = self._lines, []
         openings, self._openings = self._openings, []
@@ -283,7 +250,7 @@ class Recorder:
         now = time.time()
         epoch = now - _clock()
         servers = [self._look_at(server, moment) for server, moment in changed.items()]
-        under_way = self._noted[: self._limits.record_flights]
+        under_way = sorted(self._under_way, key=_by_age)[: self._limits.record_flights]
         return Batch(
             now,
             epoch=epoch,
@@ -315,21 +282,13 @@ class Recorder:
         return self._servers.get(server) or ServerState(server.toolbox, server.server, "", 0.0, 0, None)
 
 
+def _by_age(noted: Noted) -> float:
+    return noted.began
+
+
 def _shortened(tool: ToolIdentifier) -> ToolIdentifier:
     """One whose name is not longer than is kept; a server may give it any."""
     return ToolIdentifier(tool.toolbox, tool.server, tool.tool[:_NAME_LENGTH])
-
-
-def _has_failed(result: Raw) -> bool:
-    """Whether a tool says so of itself, in the beginning or at the end of a long result."""
-    length = len(result)
-    found = _SAYS_SO(result, 0, _REACH) or (length > _REACH and _SAYS_SO(result, length - _REACH))
-    if not found:
-        return False
-    try:
-        return jsonrpc.is_true(jsonrpc.fields(result).get("isError"))
-    except msgspec.DecodeError:
-        return False
 
 
 def _outcome(error: BaseException) -> str | None:

@@ -186,21 +186,22 @@ class Session:
             question = {"inputRequests": outcome.requests, "requestState": handle}
             return Raw(jsonrpc.encode({"resultType": eras.INPUT_REQUIRED, **question}))
         try:
-            return self._for_era(exchange.caller, method, outcome.result)
+            return self._for_era(exchange, method, outcome.result)
         except msgspec.DecodeError as error:
             raise RpcError(jsonrpc.SERVER_FAILED, f"The server's result can't be read ({error})") from None
 
-    def _for_era(self, caller: Caller, method: str, result: Raw) -> Raw:
-        if not caller.modern:
-            return for_handshake(result)
+    def _for_era(self, exchange: Exchange, method: str, result: Raw) -> Raw:
+        members = exchange.read(result)
+        if not exchange.caller.modern:
+            return for_handshake(result, members)
         if method not in CACHED:
-            return for_modern(result)
+            return for_modern(result, members)
         fixed = method == "tools/list" and not self._surface.tools_change
         lasting = self._limits.list_ttl_ms if fixed else self._limits.dynamic_ttl_ms
         hints: dict[str, Any] = {"ttlMs": lasting, "cacheScope": "private"}
         if self._surface.own_lists and method != "resources/read":
             hints |= COMPLETE
-        return for_modern(result, hints)
+        return for_modern(result, members, hints)
 
 
 async def _named(work: Awaitable[Raw]) -> Raw:
@@ -210,17 +211,15 @@ async def _named(work: Awaitable[Raw]) -> Raw:
         raise as_rpc_error(error) from None
 
 
-def for_handshake(result: Raw) -> Raw:
+def for_handshake(result: Raw, members: dict[str, Raw]) -> Raw:
     """A result as a handshake client wants it: without `resultType`. Nothing else is touched."""
-    members = jsonrpc.fields(result)
-    if members.pop("resultType", None) is None:
+    if "resultType" not in members:
         return result
-    return Raw(jsonrpc.encode(members))
+    return Raw(jsonrpc.encode({key: value for key, value in members.items() if key != "resultType"}))
 
 
-def for_modern(result: Raw, hints: dict[str, Any] | None = None) -> Raw:
+def for_modern(result: Raw, members: dict[str, Raw], hints: dict[str, Any] | None = None) -> Raw:
     """A result as a modern client wants it: with `resultType`, and hints where they are due and not there."""
-    members: dict[str, Any] = jsonrpc.fields(result)
     is_complete = "resultType" not in members or jsonrpc.text_or_none(members["resultType"]) == "complete"
     missing = {key: value for key, value in (hints or {}).items() if is_complete and key not in members}
     if not missing and "resultType" in members:

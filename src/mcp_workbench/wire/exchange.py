@@ -18,7 +18,7 @@ from msgspec import Raw
 from mcp_workbench.errors import InputUnavailable
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.wire.caller import QUESTIONS, Caller
-from mcp_workbench.wire.jsonrpc import Id, Params
+from mcp_workbench.wire.jsonrpc import Id, Params, fields
 from mcp_workbench.wire.tasks import heard
 
 PROGRESS = "notifications/progress"
@@ -70,9 +70,11 @@ class Exchange:
         "_asked",
         "_count",
         "_line",
+        "_members",
         "_missed",
         "_open",
         "_over",
+        "_result",
         "_said",
         "_work",
         "caller",
@@ -109,6 +111,14 @@ class Exchange:
         self._open: dict[str, tuple[Mapping[str, Any], asyncio.Future[Raw]]] = {}
         self._asked: asyncio.Future[None] | None = None
         self._count = 0
+        self._result: Raw | None = None
+        self._members: dict[str, Raw] = {}
+
+    def read(self, result: Raw) -> dict[str, Raw]:
+        """The members of its result, decoded once for all who look at them. Raises `msgspec.DecodeError`."""
+        if result is not self._result:
+            self._members, self._result = fields(result), result
+        return self._members
 
     def notify(self, method: str, params: Params) -> None:
         """Tell the client. Progress is stamped with its own token, or left out if it has none.
