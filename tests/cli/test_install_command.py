@@ -20,7 +20,7 @@ from mcp_workbench.config.source import Source
 from mcp_workbench.hosts import files
 from mcp_workbench.hosts.known import HOSTS
 from tests.hosts import samples
-from tests.hosts.samples import SECRETS, WRITTEN, Sample, name_of
+from tests.hosts.samples import CANARY, HEADER, PASSWORD, SECRETS, WRITTEN, Sample, name_of
 from tests.support.users import Done, User, made_user
 
 ENTRIES = {
@@ -347,3 +347,134 @@ def test_a_program_that_was_made_for_one_command_is_made_again_by_the_host(
     monkeypatch.setenv("UV", "/bin/uv")
     monkeypatch.setattr(shutil, "which", lambda name: f"/opt/{name}")
     assert running() == command
+
+
+# -- the values of variables
+
+
+def values(user: User, sample: Sample) -> dict[str, str]:
+    return servers(user, sample)["workbench"].get("env", {})
+
+
+@pytest.mark.parametrize(
+    ("sample", "expected"),
+    [
+        (samples.CLAUDE_CODE, {"GITHUB_PERSONAL_ACCESS_TOKEN": CANARY, "SENTRY_X_API_KEY": HEADER}),
+        (samples.CLAUDE_DESKTOP, {"MEMORY_API_KEY": CANARY}),
+        (samples.CURSOR, {"GITHUB_PERSONAL_ACCESS_TOKEN": CANARY}),
+        (samples.VSCODE, {"PERPLEXITY_KEY": "${input:perplexity-key}"}),
+        (samples.WINDSURF, {"ZAPIER_KEY": CANARY}),
+        (samples.CODEX, {"FILES_TOKEN": CANARY, "FIGMA_X_FIGMA_KEY": HEADER}),
+        (samples.GEMINI, {"MAPS_AUTHORIZATION": HEADER, "GIT_TOKEN": "$GIT_TOKEN"}),
+        (
+            samples.ZED,
+            {
+                "MINE_TOKEN": CANARY,
+                "DATABASE_URL_PASSWORD": PASSWORD,
+                "REMOTE_AUTHORIZATION": HEADER,
+                "REMOTE_CLIENT_SECRET": CANARY,
+            },
+        ),
+    ],
+    ids=lambda one: one.host if isinstance(one, Sample) else "",
+)
+def test_values_of_servers_that_move_stay_in_the_file_for_the_workbench(
+    user: User, sample: Sample, expected: dict[str, str]
+):
+    user.has(sample)
+    user.run("import_")
+    done = run(user, "install", sample, remove_imported="true")
+    assert values(user, sample) == expected
+    assert not any(secret in done.out for secret in SECRETS)
+    note = user.path(sample).with_name(user.path(sample).name + ".workbench.json").read_text()
+    assert not any(secret in note for secret in SECRETS)
+
+
+def test_a_server_that_does_not_move_keeps_its_values_for_itself(user: User):
+    user.has(samples.CURSOR)
+    user.run("import_")
+    run(user, "install", samples.CURSOR)
+    assert "env" not in servers(user, samples.CURSOR)["workbench"]
+    run(user, "install", samples.CURSOR, remove_imported="true")
+    assert values(user, samples.CURSOR) == {"GITHUB_PERSONAL_ACCESS_TOKEN": CANARY}
+
+
+def test_variables_that_nobody_has_are_named(user: User, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("LINEAR", raising=False)
+    user.has(samples.CURSOR)
+    user.run("import_")
+    done = run(user, "install", samples.CURSOR, remove_imported="true")
+    assert "  its env has the values of: GITHUB_PERSONAL_ACCESS_TOKEN\n" in done.out
+    assert "  not set here, so set where Cursor starts: LINEAR\n" in done.out
+    monkeypatch.setenv("LINEAR", "x")
+    done = run(user, "install", samples.CURSOR, json="true")
+    assert (done.document["variables"], done.document["missing"]) == (["GITHUB_PERSONAL_ACCESS_TOKEN"], [])
+
+
+def test_what_a_person_changed_in_the_entry_stays_when_it_is_installed_again(user: User):
+    user.has(samples.CLAUDE_CODE)
+    user.run("import_")
+    run(user, "install", samples.CLAUDE_CODE, remove_imported="true")
+    path = user.path(samples.CLAUDE_CODE)
+    held = json.loads(path.read_text())
+    entry = held["mcpServers"]["workbench"]
+    entry |= {"alwaysLoad": False, "timeout": 90}
+    entry["env"] |= {"GITHUB_PERSONAL_ACCESS_TOKEN": "renewed", "MORE": ""}
+    path.write_text(json.dumps(held))
+    run(user, "install", samples.CLAUDE_CODE, command="/other/mcp-workbench")
+    assert servers(user, samples.CLAUDE_CODE)["workbench"] == {**entry, "command": "/other/mcp-workbench"}
+    assert "github" not in servers(user, samples.CLAUDE_CODE)
+    run(user, "uninstall", samples.CLAUDE_CODE)
+    assert tree(path) == json.loads(samples.CLAUDE_CODE.text)
+
+
+def test_a_command_of_any_name_is_known_again_by_its_note(user: User):
+    user.has(samples.CURSOR)
+    user.run("import_")
+    run(user, "install", samples.CURSOR, command="/x", remove_imported="true")
+    path = user.path(samples.CURSOR)
+    path.write_text(path.read_text().replace(CANARY, "renewed"))
+    done = run(user, "uninstall", samples.CURSOR)
+    assert done.status == 0, done.err
+    assert set(servers(user, samples.CURSOR)) == {"github", "linear"}
+
+
+def test_a_variable_of_the_terminal_is_written_where_that_is_asked_for(user: User, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("LINEAR", HEADER)
+    user.has(samples.CURSOR)
+    user.run("import_")
+    asked = {"env": ["LINEAR"]}
+    done = user.run("install", host="cursor", repeated=asked)
+    assert values(user, samples.CURSOR) == {"LINEAR": HEADER}
+    assert HEADER not in done.out
+    run(user, "install", samples.CURSOR, command="/y")
+    assert values(user, samples.CURSOR) == {"LINEAR": HEADER}
+    monkeypatch.setenv("LINEAR", "renewed")
+    user.run("install", host="cursor", repeated=asked)
+    assert values(user, samples.CURSOR) == {"LINEAR": "renewed"}
+
+
+def test_a_variable_that_is_not_set_can_not_be_written_and_a_value_is_not_repeated(
+    user: User, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("LINEAR", raising=False)
+    user.has(samples.CURSOR)
+    before = user.files()
+    for names, error in (
+        (["LINEAR"], "not set in the environment: LINEAR"),
+        (["LINEAR", f"TOKEN={CANARY}"], "--env takes the name of a variable alone"),
+    ):
+        done = user.run("install", host="cursor", repeated={"env": names})
+        assert (done.status, done.err) == (2, f"error: {error}\nhint: Set it first: export NAME=value\n")
+    assert user.files() == before
+
+
+def test_names_that_a_person_lets_a_host_pass_on_stay(user: User):
+    user.has(samples.CODEX)
+    user.run("import_")
+    run(user, "install", samples.CODEX, remove_imported="true")
+    path = user.path(samples.CODEX)
+    assert servers(user, samples.CODEX)["workbench"]["env_vars"] == ["FIGMA_TOKEN"]
+    path.write_text(path.read_text().replace('["FIGMA_TOKEN"]', '["FIGMA_TOKEN", "MORE"]'))
+    run(user, "install", samples.CODEX, command="/other/mcp-workbench")
+    assert servers(user, samples.CODEX)["workbench"]["env_vars"] == ["FIGMA_TOKEN", "MORE"]

@@ -13,6 +13,7 @@ from typing import Any
 from mcp_workbench import __version__
 from mcp_workbench.cli.answering import answered, print_json
 from mcp_workbench.cli.display import Words, write
+from mcp_workbench.cli.options import Given
 from mcp_workbench.cli.target import Target, opened
 from mcp_workbench.config.locate import VARIABLE, user_config
 from mcp_workbench.errors import ConfigError
@@ -21,19 +22,19 @@ from mcp_workbench.hosts.documents import Document
 from mcp_workbench.hosts.found import servers_in
 from mcp_workbench.hosts.installing import Installation, prepare
 from mcp_workbench.hosts.known import HOSTS, NAME, Host, host_named
+from mcp_workbench.hosts.ours import Ours
 from mcp_workbench.hosts.places import Place, Surroundings, here, place_of
 from mcp_workbench.hosts.plan import Matches
 from mcp_workbench.hosts.record import backup_of
-from mcp_workbench.hosts.references import inherited_in, variables_in
 from mcp_workbench.nearest import nearest_or_known
 from mcp_workbench.shown import shown
 
 HELP = """Put the workbench into the configuration of a host, so that the host starts it.
 
 HOST is claude-code, claude-desktop, cursor, vscode, windsurf, codex, gemini or zed. With
---remove-imported, servers that the workbench has now are taken out of the host. A copy of the file as it
-was lies beside it, and 'mcp-workbench uninstall HOST' puts everything back. Comments and layout of the file
-stay as they are."""
+--remove-imported, servers that the workbench has now are taken out of the host, and the values of their
+variables stay in its file, in the entry of the workbench. A copy of the file as it was lies beside it, and
+'mcp-workbench uninstall HOST' puts everything back. Comments and layout of the file stay as they are."""
 
 _PROGRAM = "mcp-workbench"
 _FLEETING = (
@@ -44,12 +45,12 @@ _FLEETING = (
 """What is in the path of an environment that lasts for one command; what made it, and how it is asked for another."""
 
 
-def run(options: Mapping[str, str]) -> int:
+def run(options: Given) -> int:
     """The exit status."""
     return answered(options, lambda: _run(options))
 
 
-def _run(options: Mapping[str, str]) -> int:
+def _run(options: Given) -> int:
     around = here(os.environ)
     place = chosen_place(options, around)
     config, name = _config(options), options.get("name", NAME)
@@ -57,12 +58,13 @@ def _run(options: Mapping[str, str]) -> int:
         raise ConfigError(
             f"'{shown(name)}' is no name that every host takes", hint="Use letters, digits, - and _ only."
         )
-    entry = {**place.host.entry, **_command(options, config), **_passed(place.host, config)}
+    target = opened(config or Path(user_config(os.environ)))
+    ours = Ours(place, around, _command(options, config), target.servers(), _values(options.all("env")))
     with files.alone(place.path):
-        moved = _imported(place, around, config) if "remove_imported" in options else []
-        planned = prepare(place, name, entry, moved)
+        moved = _imported(place, around, target) if "remove_imported" in options else []
+        planned = prepare(place, name, ours.entry, moved)
         planned.write(files.SHARED if place.file.level == "project" else files.PRIVATE)
-    _tell(options, place, planned, around)
+    _tell(options, ours, planned)
     if "json" not in options and not (config or Path(user_config(os.environ))).exists():
         write(Words("There is no configuration yet: mcp-workbench import makes one of your hosts'.", "doubtful"))
     return 0
@@ -102,26 +104,14 @@ def _command(options: Mapping[str, str], config: Path | None) -> dict[str, Any]:
     return {"command": command, "args": args}
 
 
-def _passed(host: Host, config: Path | None) -> dict[str, Any]:
-    """The variables that the configuration refers to, for a host that passes on only those that it is told."""
-    if not host.variables_key:
-        return {}
-    entries = [entry for servers in _own(config).servers().values() for entry in servers.values()]
-    # Of a variable with a default, a host that writes values would make one that is set, and empty.
-    referred = variables_in(entries, with_defaults=True)
-    needed = set(variables_in(entries))
-    chosen = [name for name in referred if not host.variable or name in needed or name in os.environ]
-    names = list(dict.fromkeys([*chosen, *(name for entry in entries for name in inherited_in(entry))]))
-    if not names:
-        return {}
-    return {
-        host.variables_key: {name: host.variable.replace("NAME", name) for name in names} if host.variable else names
-    }
-
-
-def _own(config: Path | None) -> Target:
-    """The configuration that the host's workbench uses. Raises `ConfigError`."""
-    return opened(config or Path(user_config(os.environ)))
+def _values(names: Sequence[str]) -> dict[str, str]:
+    """What these variables are here. Only their names are told: the values may be secrets."""
+    if any("=" in name for name in names):
+        raise ConfigError("--env takes the name of a variable alone", hint="Set it first: export NAME=value")
+    unset = [shown(name) for name in names if name not in os.environ]
+    if unset:
+        raise ConfigError(f"not set in the environment: {', '.join(unset)}", hint="Set it first: export NAME=value")
+    return {name: os.environ[name] for name in names}
 
 
 def running() -> list[str]:
@@ -140,9 +130,8 @@ def running() -> list[str]:
     return [sys.executable, "-m", "mcp_workbench"]
 
 
-def _imported(place: Place, around: Surroundings, config: Path | None) -> list[Sequence[str]]:
+def _imported(place: Place, around: Surroundings, target: Target) -> list[Sequence[str]]:
     """Where the servers stand in the host's file that the workbench has too."""
-    target = _own(config)
     if target.known is None:
         raise ConfigError("there is no configuration yet", file=target.path, hint="Run mcp-workbench import first.")
     document = Document.decoded(files.read(place.path) or b"", place.file.syntax, str(place.path))
@@ -151,9 +140,11 @@ def _imported(place: Place, around: Surroundings, config: Path | None) -> list[S
     return [path for (_, _, path), there in zip(servers, places, strict=True) if there]
 
 
-def _tell(options: Mapping[str, str], place: Place, planned: Installation, around: Surroundings) -> None:
+def _tell(options: Mapping[str, str], ours: Ours, planned: Installation) -> None:
+    place, shown_path = ours.place, ours.around.shown
     backup = backup_of(place.path)
     copy = str(backup) if backup.exists() else None
+    given, missing = ours.given(planned.entry), ours.missing(planned.entry)
     if "json" in options:
         print_json(
             {
@@ -162,19 +153,24 @@ def _tell(options: Mapping[str, str], place: Place, planned: Installation, aroun
                 "file": str(place.path),
                 "changed": planned.change.is_one,
                 "moved": list(planned.moved),
+                "variables": given,
+                "missing": missing,
                 "backup": copy,
             }
         )
         return
-    file = around.shown(place.path)
     if not planned.change.is_one:
-        write(f"{place.host.title} has the workbench already: {file}")
+        write(f"{place.host.title} has the workbench already: {shown_path(place.path)}")
         return
-    write(Words(f"{place.host.title} starts the workbench now: {file}", "good"))
+    write(Words(f"{place.host.title} starts the workbench now: {shown_path(place.path)}", "good"))
     if place.file.level == "user" and planned.record.made_folders:
         write(Words(f"  its folder was not there: is {place.host.title} installed?", "doubtful"))
     for name in planned.moved:
         write(f"  moved behind it: {shown(name)}")
+    if given:
+        write(f"  its env has the values of: {', '.join(given)}")
+    if missing:
+        write(Words(f"  not set here, so set where {place.host.title} starts: {', '.join(missing)}", "doubtful"))
     if copy:
-        write(f"  as it was: {around.shown(backup)}")
+        write(f"  as it was: {shown_path(backup)}")
     write(f"next: {place.host.restart}")

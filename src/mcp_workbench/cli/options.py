@@ -141,6 +141,7 @@ INSTALL = (
     ),
     Option("--command", "What the host starts. Default: the absolute path of this mcp-workbench.", "PROGRAM"),
     Option("--name", "What the workbench is called there. Default: workbench.", "NAME"),
+    Option("--env", "Write your value of this variable into the entry. May be repeated.", "NAME", repeated=True),
     JSON,
 )
 UNINSTALL = (IN_PROJECT, JSON)

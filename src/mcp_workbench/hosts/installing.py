@@ -8,7 +8,7 @@ undone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -19,6 +19,9 @@ from mcp_workbench.hosts.entries import is_workbench
 from mcp_workbench.hosts.places import Place
 from mcp_workbench.hosts.record import Record
 from mcp_workbench.shown import shown
+
+VARIABLES = "env"
+"""The key for the variables of a server, in the files of all hosts."""
 
 
 class Change(NamedTuple):
@@ -49,7 +52,12 @@ class Installation(NamedTuple):
     record: Record
     known: Record | None
     """The record of an earlier installation."""
-    moved: tuple[str, ...]
+    entry: Mapping[str, object]
+    """The entry of the workbench, which may hold secrets."""
+    moved: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Installation({str(self.change.path)!r}, moved={self.moved})"
 
     def write(self, mode: int) -> None:
         """Do it. Raises `HostFileError`."""
@@ -74,45 +82,61 @@ class Installation(NamedTuple):
         files.remove_folders(self.change.path, self.record.made_folders)
 
 
-def prepare(place: Place, name: str, entry: Mapping[str, object], moved: Iterable[Sequence[str]]) -> Installation:
-    """What it takes to put the workbench into a file and the servers at the paths `moved` out of it.
+EntryOf = Callable[[Document, Sequence[Sequence[str]], Mapping[str, object]], Mapping[str, object]]
+"""The entry for the workbench: for the file without it, the servers that are taken out of that, and the entry that is
+there already, which is empty where there is none."""
+
+
+def prepare(place: Place, name: str, entry_of: EntryOf, leaving: Iterable[Sequence[str]]) -> Installation:
+    """What it takes to put the workbench into a file and the servers at the paths `leaving` out of it.
 
     Where it is there already, the file is first thought of without it: the copy is always of that.
     """
     path = place.path
     current, known = files.read(path), record.load(path)
-    where, gone = (*place.file.servers, name), [tuple(one) for one in moved]
+    where, gone = (*place.file.servers, name), [tuple(one) for one in leaving]
     document = _decoded(place, current)
     _check_free(document, place, name, known)
-    if document.at(where) == dict(entry) and not gone and (known is None or known.name == name):
-        made = known or Record(name=name, entry=dict(entry), digest="")
-        return Installation(Change(path, current, current), None, made, known, ())
-    before = _before(place, current, known)
+    before = Change(path, current, current) if known is None else _undone(place, current, known)
     base = _decoded(place, before.after)
     out = [*before.back, *(one for one in gone if one not in before.back)]
+    entry = dict(entry_of(base, out, _held(document, place, name, known)))
+    if document.at(where) == entry and not gone and (known is None or known.name == name):
+        made = known or _recorded(name, entry, digest="")
+        return Installation(Change(path, current, current), None, made, known, entry)
+    if known is None:
+        _check_copy(place, current)
     changed = base.with_member(where, entry).without_members(out)
     after = changed.text.encode()
     absent = [where[:end] for end in range(1, len(where)) if base.at(where[:end]) is None]
-    made = Record(
-        name=name,
-        entry=dict(entry),
-        digest=record.digest(after),
-        made_file=before.after is None,
-        made_path=list(absent[0]) if absent else [],
-        moved=[list(one) for one in out],
-    )
-    return Installation(Change(path, current, after), before.after, made, known, tuple(one[-1] for one in gone))
+    made = _recorded(name, entry, digest=record.digest(after))
+    made.made_file = before.after is None
+    made.made_path = list(absent[0]) if absent else []
+    made.moved = [list(one) for one in out]
+    moved = tuple(one[-1] for one in gone)
+    return Installation(Change(path, current, after), before.after, made, known, entry, moved)
 
 
-def _before(place: Place, current: bytes | None, known: Record | None) -> Change:
-    """The file as it would be without the workbench. Raises `HostFileError` where a copy would be lost."""
-    if known is not None:
-        return _undone(place, current, known)
-    copy = record.copy_of(place.path)
-    if copy not in (None, current):
+def _recorded(name: str, entry: Mapping[str, object], *, digest: str) -> Record:
+    """The note has no variables: their values may be secrets, which stay where they stood."""
+    return Record(name=name, entry=_without_variables(entry), digest=digest)
+
+
+def _without_variables(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in entry.items() if key != VARIABLES}
+
+
+def _held(document: Document, place: Place, name: str, known: Record | None) -> Mapping[str, object]:
+    """The entry that the workbench has there already, perhaps under another name."""
+    entry = document.at((*place.file.servers, known.name if known else name))
+    return cast("dict[str, object]", entry) if _is_ours(entry, known) else {}
+
+
+def _check_copy(place: Place, current: bytes | None) -> None:
+    """Raise where a copy would be lost."""
+    if record.copy_of(place.path) not in (None, current):
         hint = f"Move it away: it holds what an earlier installation took out of {place.path.name}."
         raise HostFileError("there is a copy already", record.backup_of(place.path), hint=hint)
-    return Change(place.path, current, current)
 
 
 def _decoded(place: Place, data: bytes | None) -> Document:
@@ -132,7 +156,11 @@ def _check_free(document: Document, place: Place, name: str, known: Record | Non
 
 def _is_ours(entry: Any, known: Record | None) -> bool:
     """Whether it starts the workbench, by its looks or because we wrote it."""
-    return is_workbench(entry) or (known is not None and entry == known.entry)
+    if is_workbench(entry):
+        return True
+    if known is None or not isinstance(entry, dict):
+        return False
+    return _without_variables(cast("dict[str, Any]", entry)) == _without_variables(known.entry)
 
 
 def prepare_removal(place: Place) -> Change:

@@ -1,0 +1,103 @@
+"""The entry with which a host starts the workbench, and the variables that it is given there.
+
+Guarantees: what a person added to an earlier entry stays, and so does a value that was changed there. A value that the
+entry gets stood in the same file before, in a server that is taken out of it, or was asked for by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+from mcp_workbench.hosts.documents import Document
+from mcp_workbench.hosts.entries import Entry
+from mcp_workbench.hosts.found import servers_in
+from mcp_workbench.hosts.installing import VARIABLES
+from mcp_workbench.hosts.known import Host
+from mcp_workbench.hosts.places import Place, Surroundings
+from mcp_workbench.hosts.plan import Existing, Matches
+from mcp_workbench.hosts.references import inherited_in, variables_in
+from mcp_workbench.hosts.values import inputs_in, values_of
+
+_NAME = "NAME"
+
+
+class Ours(NamedTuple):
+    """What an entry is made of."""
+
+    place: Place
+    around: Surroundings
+    program: Mapping[str, object]
+    """Its command and arguments."""
+    existing: Existing
+    """The servers of the configuration that the workbench will use."""
+    values: Mapping[str, str] = {}
+    """What a person wants in it, by the names of variables."""
+
+    def __repr__(self) -> str:
+        return f"Ours({str(self.place.path)!r})"
+
+    def entry(self, base: Document, out: Sequence[Sequence[str]], held: Mapping[str, object]) -> Entry:
+        """The entry, for a file without it, servers that are taken out of that, and an entry that is there already."""
+        host, passed = self.place.host, self._passed()
+        entry: Entry = {**host.entry, **held, **self.program}
+        known = {name: _members(held, VARIABLES)[name] for name in self.given(held)}
+        asked = {name: host.variable.replace(_NAME, name) for name in passed} if host.variable else {}
+        variables = {**asked, **self.kept(base, out), **known, **self.values}
+        entry.pop(VARIABLES, None)
+        if host.variables_key and not host.variable:
+            names = dict.fromkeys([*passed, *cast("list[str]", entry.pop(host.variables_key, []))])
+            listed = [name for name in names if name not in variables]
+            entry |= {host.variables_key: listed} if listed else {}
+        return entry | ({VARIABLES: variables} if variables else {})
+
+    def kept(self, base: Document, out: Sequence[Sequence[str]]) -> dict[str, str]:
+        """What the file has for our variables, in the servers that are taken out of it."""
+        gone = {tuple(path) for path in out}
+        servers = [one for one in servers_in(base, self.place, self.around) if one.path in gone]
+        found = [(one.name, one.moved.entry) for one in servers if one.moved]
+        places = Matches(self.existing, self.around.environ).find(found)
+        values: dict[str, str] = {}
+        for (_, entry), server, place in zip(found, (one for one in servers if one.moved), places, strict=True):
+            if place is not None:
+                written = self.existing[place[0]][place[1]]
+                asked = inputs_in(base.at(server.path))
+                values |= {name: asked[name] for name in variables_in(written) if name in asked}
+                values |= values_of(written, entry)
+        return values
+
+    def given(self, entry: Mapping[str, object]) -> list[str]:
+        """The variables whose values stand in the entry itself."""
+        host = self.place.host
+        return [name for name, one in _members(entry, VARIABLES).items() if not _is_asked(host, name, one)]
+
+    def missing(self, entry: Mapping[str, object]) -> list[str]:
+        """Variables that servers need, which neither the entry nor the environment here has."""
+        known = {*self.given(entry), *self.around.environ}
+        used = [one for one in self._entries() if one.get("disabled") is not True]
+        return [name for name in dict.fromkeys(variables_in(used)) if name not in known]
+
+    def _entries(self) -> list[Entry]:
+        return [entry for servers in self.existing.values() for entry in servers.values()]
+
+    def _passed(self) -> list[str]:
+        """The variables that the configuration refers to, for a host that passes on only those that it is told."""
+        host = self.place.host
+        if not host.variables_key:
+            return []
+        entries = self._entries()
+        # Of a variable with a default, a host that writes values would make one that is set, and empty.
+        needed = set(variables_in(entries))
+        referred = variables_in(entries, with_defaults=True)
+        chosen = [name for name in referred if not host.variable or name in needed or name in self.around.environ]
+        return list(dict.fromkeys([*chosen, *(name for entry in entries for name in inherited_in(entry))]))
+
+
+def _is_asked(host: Host, name: str, value: Any) -> bool:
+    """Whether a value is how the host is told to pass on a variable of its own environment."""
+    return bool(host.variable) and value == host.variable.replace(_NAME, name)
+
+
+def _members(entry: Mapping[str, object], key: str) -> dict[str, Any]:
+    held = entry.get(key)
+    return cast("dict[str, Any]", held) if isinstance(held, dict) else {}
