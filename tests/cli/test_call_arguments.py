@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from typing import Any
 
 import pytest
@@ -47,6 +48,11 @@ SCHEMA: dict[str, Any] = {
 
 def read(*words: str, schema: Any = SCHEMA) -> Any:
     return json.loads(bytes(read_arguments(Typed.read(words), Parameters(schema))))
+
+
+def stdin(content: bytes, encoding: str = "utf-8") -> io.TextIOWrapper:
+    """As Python opens it: in some locales whatever is no text is let in."""
+    return io.TextIOWrapper(io.BytesIO(content), encoding, "surrogateescape")
 
 
 @pytest.mark.parametrize(
@@ -229,7 +235,7 @@ def test_schemas_that_lead_back_to_themselves_or_far_away_end():
 
 def test_all_can_be_given_as_json_in_a_word_or_on_stdin(monkeypatch: pytest.MonkeyPatch):
     assert read('{"i": 1.0, "s": "x"}') == {"i": 1.0, "s": "x"}
-    monkeypatch.setattr("sys.stdin", io.StringIO(' {"i": 2}\n'))
+    monkeypatch.setattr("sys.stdin", stdin(b' {"i": 2}\n'))
     assert read("-") == {"i": 2}
     assert read('\n  {"i": 3}') == {"i": 3}
 
@@ -238,21 +244,40 @@ def test_stdin_that_is_closed_or_no_text_is_told(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("sys.stdin", None)
     with pytest.raises(InvalidParameters, match="stdin is closed"):
         read("-")
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xff{}"), "utf-8"))
+    monkeypatch.setattr("sys.stdin", stdin(b" \n"))
+    with pytest.raises(InvalidParameters, match="stdin is empty"):
+        read("-")
+    monkeypatch.setattr("sys.stdin", stdin(b"\xff{}"))
     with pytest.raises(InvalidParameters, match="stdin is no text in UTF-8"):
         read("-")
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "ascii"])
+def test_stdin_is_utf_8_whatever_the_terminal_speaks(encoding: str, monkeypatch: pytest.MonkeyPatch):
+    """A text that came from elsewhere, perhaps with the mark that some editors put before it."""
+    monkeypatch.setattr("sys.stdin", stdin(b'\xef\xbb\xbf{"s": "\xc3\xa9"}', encoding))
+    assert read("-") == {"s": "é"}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [('{"i": 1', "Input data was truncated"), ('{"i" 1}', "expected ':' (byte 5)"), ("{} {}", "trailing characters")],
+)
+def test_it_is_told_what_is_wrong_with_json(text: str, why: str):
+    with pytest.raises(InvalidParameters, match=f"no JSON object: .*{re.escape(why)}"):
+        read(text)
+
+
 @pytest.mark.parametrize("words", [("{",), ('{"a": }',), ('{"i": 1}', "s=x"), ("-", "s=x")])
 def test_json_that_is_none_or_not_alone_is_refused(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("sys.stdin", io.StringIO("{}"))
+    monkeypatch.setattr("sys.stdin", stdin(b"{}"))
     with pytest.raises(InvalidParameters):
         read(*words)
 
 
-@pytest.mark.parametrize("text", ["[]", "5", "", "{} {}"])
-def test_stdin_must_be_one_object(text: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("sys.stdin", io.StringIO(text))
+@pytest.mark.parametrize("text", [b"[]", b"5", b"{} {}"])
+def test_stdin_must_be_one_object(text: bytes, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("sys.stdin", stdin(text))
     with pytest.raises(InvalidParameters, match="no JSON object"):
         read("-")
 

@@ -51,9 +51,12 @@ def _stdin() -> str:
     if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison] -- as it is where a shell closed it
         raise InvalidParameters("stdin is closed", hint="Give the arguments as key=value, or as JSON.")
     try:
-        return sys.stdin.read()
+        text = sys.stdin.buffer.read().decode("utf-8-sig")  # JSON is that, whatever the terminal speaks
     except UnicodeDecodeError:
         raise InvalidParameters("stdin is no text in UTF-8", hint=_HOW_BYTES) from None
+    if not text.strip():
+        raise InvalidParameters("stdin is empty", hint="Send one JSON object; one without members is {}.")
+    return text
 
 
 def read_arguments(typed: Typed, parameters: Parameters) -> Raw:
@@ -74,9 +77,19 @@ def read_arguments(typed: Typed, parameters: Parameters) -> Raw:
 def _read_whole(text: str, parameters: Parameters) -> Raw:
     raw = json_of(text, "{")
     if raw is None:
-        raise InvalidParameters("the arguments are no JSON object", hint=f"Its parameters: {parameters.signature}")
+        problem = f"the arguments are no JSON object{_why_not(text)}"
+        raise InvalidParameters(problem, hint=f"Its parameters: {parameters.signature}")
     parameters.check(jsonrpc.members(raw), is_typed=False)
     return raw
+
+
+def _why_not(text: str) -> str:
+    """What is wrong with a text as JSON; nothing where it is JSON of another kind."""
+    try:
+        msgspec.json.format(text.encode())
+    except (msgspec.DecodeError, RecursionError) as error:
+        return f": {error}"
+    return ""
 
 
 def _split(word: str, parameters: Parameters) -> tuple[str, str, str]:
