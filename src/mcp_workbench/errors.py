@@ -131,6 +131,7 @@ class InvalidParameters(RequestError):
 
     def __init__(self, problem: str, *, hint: str = "") -> None:
         super().__init__(f"Invalid parameters: {problem}", hint=hint)
+        self.problem = problem
 
 
 class ToolboxNotFound(RequestError):

@@ -111,7 +111,7 @@ def test_a_value_has_the_type_that_the_schema_says(word: str, value: Any):
         ("i=", "'i' must be an integer, not ''", ""),
         ("n=many", "'n' must be a number, not 'many'", ""),
         ("n=NaN", "'n' must be a number, not 'NaN'", ""),
-        ("b=yes", "'b' must be a boolean, not 'yes'", ""),
+        ("b=yes", "'b' must be true or false, not 'yes'", ""),
         ("a=x", "'a' must be an array, not 'x'", ""),
         ("o=[1]", "'o' must be an object, not '[1]'", ""),
         ("o={", "'o' must be an object, not '{'", ""),
@@ -126,7 +126,7 @@ def test_a_value_has_the_type_that_the_schema_says(word: str, value: Any):
         ("a=1,2", "'a' must be an array, not '1,2'", "a=... a=..., or as JSON: a='[...]'"),
         ("o={'k': 1}", "'o' must be an object, not '{'k': 1}'", """as JSON: o='{"key": ...}'"""),
         ("part=x", "'part' must be an integer, not 'x'", ""),
-        ("nested=x", "'nested' must be null or a boolean or an integer, not 'x'", ""),
+        ("nested=x", "'nested' must be null or true or false or an integer, not 'x'", ""),
     ],
 )
 def test_what_does_not_fit_is_told_with_what_would(word: str, problem: str, hint: str):

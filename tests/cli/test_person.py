@@ -11,7 +11,6 @@ import pytest
 from msgspec import Raw
 
 from mcp_workbench.cli import person
-from mcp_workbench.cli.parameters import Parameters
 from mcp_workbench.cli.person import Person
 from mcp_workbench.errors import ServerRefused
 from mcp_workbench.limits import DEFAULTS
@@ -82,23 +81,32 @@ def test_progress_reads_well_whatever_it_is(params: dict[str, Any], text: str):
     assert person._progress(params, 7.2) == text
 
 
-def test_a_question_says_what_it_takes():
-    """As the protocol has forms: texts, numbers, one of several values, several of several."""
-    one_of = {"oneOf": [{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}], "default": "r"}
-    form = Parameters(
-        {
-            "properties": {
-                "name": {"type": "string", "title": "Your \x1bname"},
-                "color": {"type": "string", **one_of},
-                "tags": {"type": "array", "items": {"anyOf": [{"const": "a"}, {"const": "b"}]}},
-            },
-            "required": ["name", "tags"],
-        }
-    )
-    assert [person._prompt(form, name) for name in form.names] == [
-        "  name (string) Your \\x1bname: ",
-        '  color (r or g, optional, default "r"): ',
-        '  tags (a or b, several as ["...", "..."]): ',
-    ]
-    assert bytes(form.typed("tags", '["a", "b"]')) == b'["a","b"]'
-    assert bytes(form.typed("color", "g")) == b'"g"'
+async def test_a_field_that_is_required_is_asked_for_until_it_is_there(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    someone = Person()
+    someone._is_there = True
+    lines = iter(["\n", "yes\n", "true\n", "\n"])
+
+    async def typed(_: str) -> str:
+        return next(lines)
+
+    monkeypatch.setattr(someone, "_line", typed)
+    form = {"properties": {"sure": {"type": "boolean"}}, "required": ["sure"]}
+    answer = await someone.answer("elicitation/create", raw(message="?", requestedSchema=form))
+    assert json.loads(bytes(answer)) == {"action": "accept", "content": {"sure": True}}
+    assert capsys.readouterr().err.splitlines()[2:] == ["'sure' is required", "'sure' must be true or false, not 'yes'"]
+
+
+async def test_an_empty_line_is_no_answer_to_a_required_text(monkeypatch: pytest.MonkeyPatch):
+    someone = Person()
+    someone._is_there = True
+    lines = iter(["\n", "Zoë\n", "\n"])
+
+    async def typed(_: str) -> str:
+        return next(lines)
+
+    monkeypatch.setattr(someone, "_line", typed)
+    form = {"properties": {"name": {"type": "string"}}, "required": ["name"]}
+    answer = await someone.answer("elicitation/create", raw(message="?", requestedSchema=form))
+    assert json.loads(bytes(answer))["content"] == {"name": "Zoë"}

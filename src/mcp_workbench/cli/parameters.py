@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 from msgspec import Raw
@@ -28,7 +29,13 @@ _NUMBER: Final = rf"{_INTEGER}(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
 _MORE_NAMES: Final = frozenset(
     (UNKNOWN, *schemas.UNIONS, "patternProperties", "if", "dependentSchemas", "dependencies")
 )
-_ARTICLES: Final = {"integer": "an integer", "array": "an array", "object": "an object", "null": "null"}
+_ARTICLES: Final = {
+    "integer": "an integer",
+    "array": "an array",
+    "object": "an object",
+    "null": "null",
+    "boolean": "true or false",
+}
 
 
 class Parameters:
@@ -78,6 +85,14 @@ class Parameters:
         return list(
             dict.fromkeys(_typed_form(value) for one in [*branches, *self._inner(branches)] for value in _values(one))
         )
+
+    def titles(self, name: str) -> dict[str, str]:
+        """What such values are called, where that says more than they do; by how they are typed."""
+        branches = list(self._branches(name))
+        found = [pair for one in [*branches, *self._inner(branches)] for pair in _titled(one)]
+        times = Counter(title for _, title in found)
+        times[str(self.schema(name).get("title"))] += 1  # the name of the whole is that of no value
+        return {value: title for value, title in found if times[title] == 1 and title.casefold() != value.casefold()}
 
     def typed(self, name: str, text: str, *, is_element: bool = False) -> Raw:
         """What a person typed for a parameter, as JSON; `is_element`: of an array, one of several words.
@@ -193,6 +208,15 @@ def _values(schema: Schema) -> list[Any]:
     if listed is None:
         return [True, False] if schemas.types(schema) == ["boolean"] else []
     return listed
+
+
+def _titled(schema: Schema) -> Iterator[tuple[str, str]]:
+    """Values with their titles: one of its own, or a list of them beside that of the values."""
+    listed = schemas.values(schema) or []
+    titles = [schema.get("title")] if "const" in schema else schema.get("enumNames")
+    if isinstance(titles, list):
+        pairs = zip(listed, cast("list[Any]", titles), strict=False)
+        yield from ((_typed_form(value), title) for value, title in pairs if isinstance(title, str))
 
 
 def _described(schema: Schema) -> Iterator[str]:

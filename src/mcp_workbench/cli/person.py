@@ -17,6 +17,7 @@ from mcp_workbench.cli import display
 from mcp_workbench.cli.display import Words
 from mcp_workbench.cli.loose import decoded, number, word
 from mcp_workbench.cli.parameters import Parameters, as_json
+from mcp_workbench.cli.questions import prompt
 from mcp_workbench.errors import InvalidParameters, ServerRefused
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import DEFAULTS
@@ -138,15 +139,15 @@ class Person:
     async def _field(self, form: Parameters, name: str) -> Raw | None:
         schema = form.schema(name)
         while True:
-            text = (await self._line(_prompt(form, name))).strip()
+            text = (await self._line(prompt(form, name))).strip()
             if not text and "default" in schema:
                 return as_json(schema["default"])
             if not text and name not in form.required:
                 return None
             try:
-                return form.typed(name, text)
+                return _read(form, name, text)
             except InvalidParameters as error:
-                display.write(Words(str(error), "bad"), to=sys.stderr)
+                display.write(Words(error.problem, "bad"), to=sys.stderr)
 
     async def _line(self, prompt: str) -> str:
         """One line that the person types; meanwhile everything else goes on. Raises `EOFError`."""
@@ -186,21 +187,11 @@ class CallLine:
         return await self._person.answer(method, params)
 
 
-def _prompt(form: Parameters, name: str) -> str:
-    schema = form.schema(name)
-    notes = [" or ".join(form.choices(name)) or _kind(schema), "" if name in form.required else "optional"]
-    if form.is_list(name):
-        notes.append('several as ["...", "..."]')
-    if "default" in schema:
-        notes.append(f"default {bytes(as_json(schema['default'])).decode()}")
-    about = ", ".join(shown(note) for note in notes if note)
-    said = schema.get("description") or schema.get("title") or ""
-    return f"  {shown(name)} ({about}){f' {shown(said)}' if isinstance(said, str) and said else ''}: "
-
-
-def _kind(schema: Any) -> str:
-    kind = schema.get("type")
-    return kind if isinstance(kind, str) else ""
+def _read(form: Parameters, name: str, text: str) -> Raw:
+    """What was typed, as JSON. Raises `InvalidParameters`."""
+    if not text:
+        raise InvalidParameters(f"'{shown(name)}' is required")
+    return form.typed(name, text)
 
 
 def _progress(params: Params, seconds: float) -> str:
