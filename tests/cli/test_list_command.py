@@ -136,6 +136,16 @@ def test_an_unknown_name_is_two_lines_and_exits_with_2(tmp_path: Path, arguments
     }
 
 
+def test_a_program_gets_the_hint_that_a_person_gets(tmp_path: Path):
+    (wrong := tmp_path / "wrong.json").write_text("{", encoding="utf-8")
+    env = configured(tmp_path, {})
+    for command in ("list", "check"):
+        _, hint = piped(command, "--config", str(wrong), env=env).stderr.splitlines()
+        answer = json.loads(piped(command, "--config", str(wrong), "--json", env=env).stdout)
+        assert hint == f"hint: {answer['hint']}"
+        assert "config_invalid" in hint
+
+
 def test_a_configuration_without_toolboxes_is_told(tmp_path: Path):
     env = configured(tmp_path, {})
     Path(env["WORKBENCH_CONFIG"]).write_text('{"mcpServers": {}}', encoding="utf-8")

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from mcp_workbench.cli.display import is_terminal
-from mcp_workbench.cli.terminal import FAILURE, USAGE
+from mcp_workbench.cli.terminal import FAILURE, USAGE, hint_of
 from mcp_workbench.errors import ConfigError, RequestError, WorkbenchError
 
 
@@ -41,7 +41,7 @@ def answered(options: Mapping[str, str], work: Callable[[], int]) -> int:
     except WorkbenchError as error:
         if "json" not in options:
             raise
-        print_json({"ok": False, "error": str(error), "code": error.code, "hint": error.hint})
+        print_json({"ok": False, "error": str(error), "code": error.code, "hint": hint_of(error)})
         return USAGE if isinstance(error, ConfigError | RequestError) else FAILURE
 
 

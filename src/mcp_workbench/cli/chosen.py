@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from mcp_workbench import observe
 from mcp_workbench.cli.answering import print_json
-from mcp_workbench.cli.terminal import USAGE, report
+from mcp_workbench.cli.terminal import USAGE, hint_of, report
 from mcp_workbench.config.load import load_config
 from mcp_workbench.config.locate import find_config
 from mcp_workbench.config.model import Config
@@ -41,5 +41,5 @@ def refuse(error: ConfigError, options: Mapping[str, str]) -> int:
     """Tell that a command can't be done, to a person or to a program; the exit status."""
     if "json" not in options:
         return report(error)
-    print_json({"ok": False, "error": str(error), "code": error.code, "hint": error.hint})
+    print_json({"ok": False, "error": str(error), "code": error.code, "hint": hint_of(error)})
     return USAGE

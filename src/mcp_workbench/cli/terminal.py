@@ -28,8 +28,13 @@ _UNWRITABLE = frozenset((errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, e
 
 def report(error: WorkbenchError) -> int:
     """Tell the person on stderr; the exit status."""
-    tell(str(error), error.hint or f"docs/errors.md explains it, under '{error.wire_code}'.")
+    tell(str(error), hint_of(error))
     return USAGE if isinstance(error, ConfigError | RequestError) else FAILURE
+
+
+def hint_of(error: WorkbenchError) -> str:
+    """What to do; where nobody knows, where it is explained."""
+    return error.hint or f"docs/errors.md explains it, under '{error.wire_code}'."
 
 
 def say(text: str) -> None:
