@@ -140,6 +140,12 @@ def test_nothing_is_started_and_a_configuration_can_be_named(folder: Path, env: 
     assert len(starts(folder / "log")) == before
 
 
+def test_what_names_mean_stands_in_one_column_also_beside_wide_names(tmp_path: Path):
+    config = write_config(tmp_path, {"日本": {"one": rogue()}, "dev": {"one": rogue()}})
+    done = piped("completion", "zsh", "--", "list", "--config", str(config), "")
+    assert done.stdout.splitlines() == ["日本\t日本  The toolbox 日本", "dev\tdev   The toolbox dev"]
+
+
 def test_a_shell_that_is_not_known_is_told(env: dict[str, str]):
     done = piped("completion", "tcsh", env=env)
     assert done.returncode == 2

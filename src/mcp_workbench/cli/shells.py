@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from mcp_workbench.cli.completion import SHELLS, complete
+from mcp_workbench.cli.fitting import cells
 from mcp_workbench.cli.options import Given
 from mcp_workbench.errors import InvalidParameters
 from mcp_workbench.nearest import nearest_or_known
@@ -133,9 +134,10 @@ def _for_zsh(words: tuple[str, ...]) -> Iterator[str]:
     """The same, each with the line that stands for it in a list."""
     *before, last = words
     offers = complete(before, split_line(last)[1].value)
-    width = max((len(name) for name, _ in offers), default=0)
+    width = max((cells(name) for name, _ in offers), default=0)
     for name, about in offers:
-        yield f"{name}\t{f'{name.ljust(width)}  {_line(about)}'.rstrip()}"
+        blank = " " * (width - cells(name))
+        yield f"{name}\t{f'{name}{blank}  {_line(about)}'.rstrip()}"
 
 
 def _for_bash(words: tuple[str, ...]) -> Iterator[str]:
