@@ -101,6 +101,15 @@ def test_help_names_every_command():
     assert all(command in result.output for command in ("serve", "check", "schema", "demo"))
 
 
+@pytest.mark.parametrize("columns", [40, 60])
+@pytest.mark.parametrize("line", [["list", "--help"], ["show", "--help"], ["--help"]])
+def test_help_is_no_wider_than_the_terminal(line: list[str], columns: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    result = CliRunner().invoke(app, line)
+    assert result.exit_code == 0
+    assert [text for text in result.output.splitlines() if len(text) > columns] == []
+
+
 # -- serve
 
 

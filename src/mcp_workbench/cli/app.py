@@ -5,6 +5,7 @@ The toolkit reads and explains command lines; what they call is run outside of i
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -28,8 +29,22 @@ class NoSuchCommand(click.UsageError):
     """A command that is not there."""
 
 
+class Fitting(click.HelpFormatter):
+    """A help text that is no wider than the terminal, which the toolkit's is where that is narrow."""
+
+    def __init__(self, indent_increment: int = 2, width: int | None = None, max_width: int | None = None) -> None:
+        super().__init__(indent_increment, width, max_width)
+        self.width = min(self.width, shutil.get_terminal_size().columns)
+
+
+class FittingContext(click.Context):
+    formatter_class = Fitting
+
+
 class Placed(click.Command):
     """What can't be read knows of which command it is."""
+
+    context_class = FittingContext
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:

@@ -27,10 +27,11 @@ from mcp_workbench.workbench import Workbench
 HELP = """Call a tool. Its server is started for it, and ended again.
 
 \b
-Arguments are given in one of three ways:
-  path=README.md limit=5 tags=a tags=b   as the types that the tool's schema says; key:=JSON is JSON
-  '{"path": "README.md", "limit": 5}'    all of them as JSON
-  -                                      the same, from stdin
+Arguments are given in one of these ways:
+  path=README.md limit=5 tags=a tags=b  typed as the tool's schema says
+  path=README.md limit:=5               key:=JSON is JSON, whatever that says
+  '{"path": "README.md", "limit": 5}'   all of them as JSON
+  -                                     the same, from stdin
 
 What is missing or unknown is told before anything is sent. The result is printed as text; with --json it is that of
 the server, as it sent it. At a terminal progress is shown, and questions of the server are asked. The exit status is
