@@ -159,6 +159,7 @@ def test_a_server_that_fails_is_told_with_what_to_do(
     assert error["code"] == code or (not code and error["code"])
     assert said in error["message"]
     assert advice in error["advice"]
+    assert "mcp-workbench doctor" not in error["advice"], "that is what is running"
 
 
 def test_log_lines_on_stdout_are_told_and_do_no_harm(tmp_path: Path):

@@ -22,6 +22,7 @@ from mcp_workbench.wire.caller import LIBRARY
 from mcp_workbench.workbench import Workbench
 
 _LOOK = "Start its command in a terminal to see what is wrong with it."
+_WAIT = "Start its command in a terminal to see what it waits for, or set a longer startupTimeout for it."
 _LOOK_THERE = "Check its url and the network, or set a longer startupTimeout for it."
 
 
@@ -74,14 +75,15 @@ async def _asked(provider: Provider, limits: Limits) -> tuple[Answer, ServerTool
 
 
 def _failure(server: ServerConfig, fault: Fault, advice: str) -> Finding:
-    look, hint = _LOOK, fault.hint
-    if isinstance(server.target, Endpoint):
-        look, hint = _LOOK_THERE, "" if isinstance(fault, StartupTimeout) else hint  # that is about a command
+    is_remote = isinstance(server.target, Endpoint)
+    hint = fault.hint or (_LOOK_THERE if is_remote else _LOOK)
+    if isinstance(fault, StartupTimeout):  # its own hint leads to who is at work here
+        hint = _LOOK_THERE if is_remote else _WAIT
     return Finding(
         code=fault.code,
         severity="error",
         message=observe.redacted(str(fault)),
-        advice=observe.redacted(advice or hint or look),
+        advice=observe.redacted(advice or hint),
     )
 
 
