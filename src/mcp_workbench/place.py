@@ -77,8 +77,13 @@ class Place:
         health: Callable[[ServerIdentifier], Health],
         siblings: Callable[[], Iterable[Place]],
         recorder: Recorder | None = None,
+        refused: Callable[[], str] = lambda: "",
     ) -> None:
-        """`siblings` are the places of the same client that declares other capabilities there."""
+        """`siblings` are the places of the same client that declares other capabilities there.
+
+        `refused` tells why the configuration file is not used as it is now; nothing where it is.
+        """
+        self._refused = refused
         self._recorder = recorder
         self._siblings = siblings
         self._config = config
@@ -386,14 +391,19 @@ class Place:
     def toolbox(self, name: str) -> ToolboxConfig:
         """Raises `ToolboxNotFound`."""
         if (toolbox := self._config.toolboxes.get(name)) is None:
-            raise ToolboxNotFound(name, hint=nearest_or_known(name, self._config.toolboxes, "toolboxes"))
+            raise ToolboxNotFound(name, hint=self._help(name, self._config.toolboxes, "toolboxes"))
         return toolbox
 
     def _find(self, toolbox_name: str, name: str) -> ServerConfig:
         toolbox = self.toolbox(toolbox_name)
         if (server := toolbox.servers.get(name)) is None:
-            raise ServerNotFound(toolbox_name, name, hint=nearest_or_known(name, toolbox.servers, "servers"))
+            raise ServerNotFound(toolbox_name, name, hint=self._help(name, toolbox.servers, "servers"))
         return server
+
+    def _help(self, name: str, known: Iterable[str], kind: str) -> str:
+        """What there is instead; and that a file which may have it can't be used, if so."""
+        hint, refused = nearest_or_known(name, known, kind), self._refused()
+        return f"{hint}\nThe configuration file changed and is not used: {refused}" if refused else hint
 
     async def _check_tool(self, identifier: ToolIdentifier, provider: Provider) -> None:
         """The catalog does not have it: it does not exist, or its server has not listed yet."""

@@ -45,9 +45,16 @@ class Workbench:
     Nothing is started by constructing it. Closing it ends every process that it started.
     """
 
-    def __init__(self, config: Config, *, limits: Limits = DEFAULTS, transport: str = "") -> None:
-        """`transport`: what it does is recorded for people, as that of a process that serves in this way."""
+    def __init__(
+        self, config: Config, *, limits: Limits = DEFAULTS, transport: str = "", served: tuple[str, str] = ("", "")
+    ) -> None:
+        """`transport`: what it does is recorded for people, as that of a process that serves in this way.
+
+        `served`: the toolbox, and the server in it, of which people are told; empty where it is all of them.
+        """
         self.config = config
+        self._served = served
+        self._refused = ""
         self._transport = transport
         self._recorder: Recorder | None = None
         self.limits = limits.bounded(config.bounds)
@@ -152,12 +159,13 @@ class Workbench:
         observe.log.redact.hide(config.secrets)
         kept = {name: getattr(self.config, name) for name in FIXED}
         self.config = msgspec.structs.replace(config, **kept)
+        self._refused = ""
         for server in found.replaced:
             self._health.pop(server, None)
         for place in self._places.values():
             place.apply(self.config, found.replaced)
         if self._recorder is not None:
-            self._recorder.configured(added=found.added, removed=found.removed)
+            self._recorder.configured(added=filter(self._is_served, found.added), removed=found.removed)
             for server in found.changed:
                 self._recorder.changed(server)
         for client in tuple(self._clients.values()):
@@ -165,6 +173,16 @@ class Workbench:
                 for kind in ("tools", "prompts", "resources"):
                     client.changed(toolbox, kind)
         return found
+
+    def refuse(self, reason: str) -> None:
+        """Another configuration can't be used: nothing changes, and who looks for what is not there is told why."""
+        self._refused = reason
+        if (recorder := self.recorder) is not None:
+            recorder.refused(reason)
+
+    def _is_served(self, server: ServerIdentifier) -> bool:
+        toolbox, name = self._served
+        return toolbox in ("", server.toolbox) and name in ("", server.server)
 
     def places(self, audience: str) -> list[Place]:
         """Every place of one client."""
@@ -231,6 +249,7 @@ class Workbench:
             health=self._health_of,
             siblings=siblings,
             recorder=self.recorder,
+            refused=lambda: self._refused,
         )
 
     def _remembering(self) -> Memory:
@@ -260,6 +279,8 @@ class Workbench:
             self._transport = ""
             if self._recorder is not None:
                 self._recorder.begin(self._standings)
+                there = (ServerIdentifier(server.toolbox, server.name) for server in self.config.servers())
+                self._recorder.configured(added=filter(self._is_served, there), removed=())
         return self._recorder
 
     def _standings(self, server: ServerIdentifier) -> list[Standing]:

@@ -76,6 +76,7 @@ def busy(tables: Tables) -> int:
         calls=[(tool, now, 12.0, "", None, None), (tool, now - 3, 1500.0, "call_timeout", None, None)],
         openings=[Opening("dev", 40_000, 4000)],
         lost=2,
+        problem="/home/me/c.json:7:11: unknown key 'arg'",
     )
 
 
@@ -88,6 +89,7 @@ def test_a_person_reads_what_is_going_on(tables: Tables, env: dict[str, str]):
     assert lines == [
         f"workbench {os.getpid()}: running for 2 h",
         "/home/me/c.json (stdio, version 1.2)",
+        "the file is not used as it is now: /home/me/c.json:7:11: unknown key 'arg'",
         "servers",
         "dev/fs ready for N min, 2 connections 14 tools",
         "dev/git resting for N s N s ago: it is gone \\x1b[31mred\\u202e",

@@ -286,6 +286,28 @@ async def test_a_server_that_is_not_configured_any_more_is_not_told_of(tmp_path:
     await recorder.close()
 
 
+async def test_a_file_that_is_not_used_is_told_of_until_one_is(tmp_path: Path):
+    path = tmp_path / "state" / "record.sqlite"
+    recorder = Recorder(writer(path, SOON), SOON)
+    recorder.begin(lambda _server: ())
+    reader = Reader(str(path), DEFAULTS)
+
+    def problems() -> list[str]:
+        return [status.run.problem for status in reader.statuses(everything=True)]
+
+    recorder.refused("c.json:7:11: unknown key\x1b[2J 'arg'")
+    await wait_until(lambda: path.exists() and problems() == ["c.json:7:11: unknown key\\x1b[2J 'arg'"], what="why")
+    recorder.configured(added=[], removed=[])
+    await wait_until(lambda: problems() == [""], what="that it is right again")
+    await recorder.close()
+
+
+async def test_a_server_that_nobody_needed_yet_is_told_of():
+    async with recording() as (recorder, notes):
+        recorder.configured(added=[SERVER], removed=[])
+    assert [(server.server, server.state) for server in notes.all("servers")] == [("fs", "idle")]
+
+
 async def test_a_full_disk_is_one_warning(tmp_path: Path, log: observe.Log, monkeypatch: pytest.MonkeyPatch):
     from mcp_workbench.record.tables import Tables  # noqa: PLC0415 -- as the thread does
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.record.told import everything, record_file, rows, run_when, runs, told
+from tests.record.told import Json, everything, record_file, rows, run_when, runs, told
 from tests.support.canary import Canaries
 from tests.support.configs import Toolboxes, rogue, write_config
 from tests.support.procs import needs_proc, poll_until
-from tests.support.wire import serving, use_params
+from tests.support.wire import serving, text_of, use_params
 
 
 async def test_a_running_workbench_tells_its_servers_its_calls_and_what_went_wrong(tmp_path: Path):
@@ -50,6 +50,38 @@ async def test_a_running_workbench_tells_its_servers_its_calls_and_what_went_wro
         assert run["tokens"]["opens"] == 1
         assert run["tokens"]["answered"] > 0
         assert run["in_flight"] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "served"), [((), ["dev/a", "dev/b", "ops/c"]), (("--toolbox", "dev", "--server", "b"), ["dev/b"])]
+)
+async def test_servers_that_nobody_needed_yet_are_told_of_where_they_are_served(
+    tmp_path: Path, arguments: tuple[str, ...], served: list[str]
+):
+    def names(run: Json) -> list[str]:
+        return sorted(f"{server['toolbox']}/{server['server']}" for server in run["servers"])
+
+    config = write_config(tmp_path, {"dev": {"a": rogue(), "b": rogue()}, "ops": {"c": rogue()}})
+    async with serving(config, *arguments):
+        run = await run_when(tmp_path, lambda run: names(run) == served)
+        assert {server["state"] for server in run["servers"]} <= {"idle", "ready", "starting"}
+        assert not arguments or "ops/c" not in names(run)
+        write_config(tmp_path, {"dev": {"a": rogue(), "b": rogue(), "new": rogue()}, "ops": {"c": rogue()}})
+        more = [] if arguments else ["dev/new"]
+        await run_when(tmp_path, lambda run: names(run) == sorted([*served, *more]))
+
+
+async def test_a_file_that_can_not_be_used_is_told_of(tmp_path: Path):
+    config = write_config(tmp_path, {"dev": {"a": rogue()}})
+    async with serving(config) as wire:
+        await run_when(tmp_path, lambda run: run["config_problem"] is None)
+        good = config.read_text(encoding="utf-8")
+        config.write_text("{", encoding="utf-8")
+        run = await run_when(tmp_path, lambda run: run["config_problem"])
+        assert run["config_problem"].startswith(f"{config}:1:")
+        assert "is not used" in text_of(await wire.use("more", "a", "echo", {}))
+        config.write_text(good, encoding="utf-8")
+        await run_when(tmp_path, lambda run: run["config_problem"] is None)
 
 
 async def test_a_call_that_hangs_is_shown_while_it_does_and_as_cancelled_later(tmp_path: Path):

@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from mcp_workbench import Workbench, load_config, observe
+from mcp_workbench import ToolIdentifier, Workbench, load_config, observe
 from mcp_workbench.config.model import Config
 from mcp_workbench.config.origin import origin_of
+from mcp_workbench.errors import ServerNotFound, ToolboxNotFound
 from mcp_workbench.limits import Limits
 from mcp_workbench.serve.reloading import Following
 from tests.support.procs import wait_until
@@ -98,9 +99,32 @@ async def test_c9_a_file_that_cannot_be_used_changes_nothing_and_the_log_says_wh
             scene.file.write_text(content)
         await scene.hears("error", "stays in force", words)
         assert scene.workbench.config is before
+        with pytest.raises(ToolboxNotFound) as caught:
+            await scene.workbench.open("good")
+        assert f"is not used: {scene.file}" in caught.value.hint
+        with pytest.raises(ServerNotFound) as caught:
+            await scene.workbench.use(ToolIdentifier("a", "gone", "x"))
+        assert "is not used" in caught.value.hint
         scene.file.write_text(text("good"))
         await scene.hears("in force", "added=good/s")
         assert scene.toolboxes == ["good"]
+        with pytest.raises(ToolboxNotFound) as caught:
+            await scene.workbench.open("bad")
+        assert "is not used" not in caught.value.hint
+
+
+@pytest.mark.row("C9")
+async def test_c9_a_file_that_is_put_back_as_it_was_is_said_to_be_right_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    async with following(tmp_path, monkeypatch) as scene:
+        aside = scene.file.rename(tmp_path / "aside")
+        await scene.hears("error", "stays in force")
+        aside.rename(scene.file)
+        await scene.hears("info", "can be used again")
+        scene.file.write_text(text("a", "b"))
+        await scene.hears("added=b/s")
+        assert sum("used again" in line for line in scene.said) == 1
 
 
 @pytest.mark.row("C9")

@@ -28,7 +28,8 @@ def blocks(statuses: Sequence[RunStatus], now: float, *, everything: bool = Fals
     """What a person reads."""
     if not statuses:
         none = "No workbench is known." if everything else "No workbench is running."
-        return [none, Words("A host starts one: mcp-workbench serve. Those that ended: status --all", "quiet")]
+        ended = "" if everything else " Those that ended: status --all"
+        return [none, Words(f"A host starts one: mcp-workbench serve.{ended}", "quiet")]
     shown: list[Block] = []
     for status in statuses:
         shown += ["", *_of_run(status, now)] if shown else _of_run(status, now)
@@ -60,6 +61,8 @@ def _of_run(status: RunStatus, now: float) -> Iterator[Block]:
     run = status.run
     yield Words(f"workbench {run.pid}: {_standing(status, now)}", "strong")
     yield Words(f"{run.config} ({run.transport}, version {run.version})", "quiet", 2)
+    if run.problem:
+        yield Words(f"the file is not used as it is now: {run.problem}", "bad", 2)
     if status.servers:
         yield Words("servers", indent=2)
         yield Table(
@@ -148,6 +151,7 @@ def _run_json(status: RunStatus, now: float) -> dict[str, Any]:
         "state": state,
         "version": run.version,
         "config": run.config,
+        "config_problem": run.problem or None,
         "transport": run.transport,
         "began": moment(run.began),
         "seen": moment(run.seen),

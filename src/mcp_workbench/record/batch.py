@@ -93,3 +93,5 @@ class Batch(NamedTuple):
     """When the clock of its calls began, as people count time."""
     gone: Sequence[tuple[str, str]] = ()
     """The toolboxes and names of servers that are not configured any more."""
+    problem: str = ""
+    """Why the configuration file as it is now is not used; empty where it is."""

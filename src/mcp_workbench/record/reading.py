@@ -23,7 +23,8 @@ T = TypeVar("T")
 _Rows: TypeAlias = Callable[[str, Sequence[Any]], list[Any]]
 """Runs a query; its rows."""
 
-_RUNS = "SELECT id, pid, birth, version, config, transport, began, seen, ended, was_killed, lost FROM record_runs"
+_RUNS = """SELECT id, pid, birth, version, config, transport, began, seen, ended, was_killed, lost, problem
+    FROM record_runs"""
 _SERVERS = """SELECT toolbox, server, state, since, connections, tools, code, error, error_at
     FROM record_servers WHERE run = ?"""
 _FLIGHTS = "SELECT began, toolbox, server, tool FROM record_flights WHERE run = ? ORDER BY began"
@@ -56,6 +57,8 @@ class RunRow(NamedTuple):
     ended: Moment | None
     was_killed: bool
     lost: int
+    problem: str
+    """Why its configuration file is not used as it is now; empty where it is."""
 
     @property
     def is_running(self) -> bool:

@@ -93,6 +93,7 @@ class Recorder:
         self._servers: dict[ServerIdentifier, ServerState] = {}
         self._gone: set[ServerIdentifier] = set()
         self._strangers: set[ServerIdentifier] = set()
+        self._problem = ""
 
     def begin(self, look: Look) -> None:
         """Note from now on; `look` tells how a server is doing."""
@@ -173,11 +174,19 @@ class Recorder:
 
     def configured(self, *, added: Iterable[ServerIdentifier], removed: Iterable[ServerIdentifier]) -> None:
         """Another configuration is in force. What servers do that it has not is not told of, though they may drain."""
-        self._strangers.difference_update(added)
+        self._problem = ""
+        for server in added:
+            self._strangers.discard(server)
+            self._changed.setdefault(server, time.time())
         for server in removed:
             self._servers.pop(server, None)
             self._gone.add(server)
             self._strangers.add(server)
+        self._schedule()
+
+    def refused(self, reason: str) -> None:
+        """The configuration file is not used as it is now."""
+        self._problem = observe.foreign(reason, DEFAULTS.log_value_length)
         self._schedule()
 
     def _note_line(self, event: observe.Event) -> None:
@@ -263,6 +272,7 @@ class Recorder:
             flights=[Flight(epoch + one.began, *_shortened(one.tool).parts()) for one in under_way],
             lost=lost,
             is_last=is_last,
+            problem=self._problem,
         )
 
     def _look_at(self, server: ServerIdentifier, moment: float) -> ServerState:

@@ -16,7 +16,7 @@ from mcp_workbench.limits import Limits
 from mcp_workbench.record.batch import Batch, Run
 from mcp_workbench.record.processes import birth
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Of the tables and what stands in them. It grows with every change of either."""
 
 _MARK: Final = b"record_runs"
@@ -25,7 +25,8 @@ _SCHEMA: Final = (
     """CREATE TABLE record_runs (
         id INTEGER PRIMARY KEY AUTOINCREMENT, pid INTEGER NOT NULL, birth TEXT NOT NULL, version TEXT NOT NULL,
         config TEXT NOT NULL, transport TEXT NOT NULL, began REAL NOT NULL, seen REAL NOT NULL,
-        ended REAL, was_killed INTEGER NOT NULL DEFAULT 0, lost INTEGER NOT NULL DEFAULT 0)""",
+        ended REAL, was_killed INTEGER NOT NULL DEFAULT 0, lost INTEGER NOT NULL DEFAULT 0,
+        problem TEXT NOT NULL DEFAULT '')""",
     """CREATE TABLE record_servers (
         run INTEGER NOT NULL, toolbox TEXT NOT NULL, server TEXT NOT NULL, state TEXT NOT NULL, since REAL NOT NULL,
         connections INTEGER NOT NULL, tools INTEGER, code TEXT NOT NULL, error TEXT NOT NULL, error_at REAL,
@@ -48,7 +49,8 @@ _SCHEMA: Final = (
 )
 _BEGIN: Final = """INSERT INTO record_runs (pid, birth, version, config, transport, began, seen)
     VALUES (?, ?, ?, ?, ?, ?, ?)"""
-_SEE: Final = "UPDATE record_runs SET seen = ?, ended = ?, was_killed = 0, lost = lost + ? WHERE id = ?"
+_SEE: Final = """UPDATE record_runs SET seen = ?, ended = ?, was_killed = 0, lost = lost + ?, problem = ?
+    WHERE id = ?"""
 _SERVER: Final = """INSERT OR REPLACE INTO record_servers
     (run, toolbox, server, state, since, connections, tools, code, error, error_at)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
@@ -98,7 +100,7 @@ class Tables:
     def write(self, run: int, batch: Batch, *, prunes: bool) -> bool:
         """Add what happened. False where the run is not known: it was taken for a dead one, and removed."""
         with self.file.transaction("IMMEDIATE"):
-            seen = (batch.at, batch.at if batch.is_last else None, batch.lost, run)
+            seen = (batch.at, batch.at if batch.is_last else None, batch.lost, _clean(batch.problem), run)
             if not self.file.run(_SEE, seen).rowcount:
                 return False
             self._add(_GONE, run, batch.gone)

@@ -29,6 +29,7 @@ class Following:
         self._limits = limits
         self._loop = asyncio.get_running_loop()
         self._over = threading.Event()
+        self._is_refused = False
 
     def __enter__(self) -> None:
         if self._origin is not None:
@@ -73,6 +74,8 @@ class Following:
     def _refused(self, reason: str, hint: str) -> None:
         what = "the configuration changed and is not used; the one before it stays in force"
         observe.error(what, reason=reason, hint=hint or None)
+        self._workbench.refuse(reason)
+        self._is_refused = True
 
     def _apply(self, config: Config) -> None:
         if self._over.is_set():
@@ -86,6 +89,9 @@ class Following:
                 removed=_named(found.removed),
                 toolboxes=" ".join(found.toolboxes),
             )
+        elif self._is_refused:
+            observe.info("the configuration can be used again and is as the one in force")
+        self._is_refused = False
         if found.settings:
             observe.warning("settings that take effect at the next start", settings=" ".join(found.settings))
         new = {*found.added, *found.changed}

@@ -62,7 +62,7 @@ async def _serve(
     source, sink = streams
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(report)
-    async with Workbench(config, limits=limits, transport="stdio") as workbench:
+    async with Workbench(config, limits=limits, transport="stdio", served=(view.toolbox, view.server)) as workbench:
         front = StdioFront(workbench, greeting, view, drain=stat.S_ISREG(os.fstat(source).st_mode))
         for number in SIGNALS:
             on_signal(number, front.signalled)
