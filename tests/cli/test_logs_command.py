@@ -86,6 +86,16 @@ def test_lines_of_workbenches_that_ended_are_shown_with_all(log: Log, env: dict[
     assert shown(env, "--all") == ["a"]
 
 
+def test_a_person_is_told_that_there_is_nothing_and_a_program_is_not(log: Log, env: dict[str, str]):
+    log.add(("info", "", "a"), is_last=True)
+    done = piped("logs", env=env)
+    assert (done.stdout, done.returncode) == ("", 0)
+    assert done.stderr == "No workbench that runs has logged such lines. Those that ended: logs --all\n"
+    assert piped("logs", "--all", "--level", "error", env=env).stderr == "No workbench has logged such lines.\n"
+    assert piped("logs", "--json", env=env).stderr == ""
+    assert piped("logs", "--all", env=env).stderr == ""
+
+
 def test_a_program_gets_a_document_for_each_line(log: Log, env: dict[str, str]):
     log.add(("warning", "dev/fs", "a"), ("info", "", "b"))
     told = [json.loads(line) for line in piped("logs", "--json", env=env).stdout.splitlines()]

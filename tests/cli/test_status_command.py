@@ -176,6 +176,15 @@ def test_a_record_that_can_not_be_read_is_two_lines(tmp_path: Path, env: dict[st
     assert file.read_bytes() == before
 
 
+def test_a_record_of_a_newer_version_is_told_with_what_to_do(tables: Tables, env: dict[str, str]):
+    tables.file.run("PRAGMA user_version = 99")
+    done = piped("status", env=env)
+    assert (done.returncode, done.stdout) == (1, "")
+    problem, hint = done.stderr.splitlines()
+    assert problem.endswith("a newer version of the program made it")
+    assert hint == "hint: Put that right, or remove the file: running workbenches make it anew."
+
+
 # -- at a terminal
 
 

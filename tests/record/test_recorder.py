@@ -197,6 +197,19 @@ async def test_what_a_server_is_doing_is_looked_at_when_it_changed():
     assert state.since == pytest.approx(time.time(), abs=30)
 
 
+async def test_the_last_words_of_a_server_are_on_the_line_of_its_error():
+    async with recording() as (recorder, notes):
+        recorder.changed(SERVER, ServerExited("it exited with status 3; its last words:\nboom\nbang"))
+    assert notes.all("servers")[-1].error == "it exited with status 3; its last words: boom bang"
+
+
+async def test_a_secret_of_several_lines_is_not_in_the_error_of_a_server(log: observe.Log):
+    log.redact.hide(["one-line\nof-two"])
+    async with recording() as (recorder, notes):
+        recorder.changed(SERVER, ServerExited("its last words:\nkey one-line\nof-two"))
+    assert notes.all("servers")[-1].error == "its last words: key ***"
+
+
 async def test_a_list_is_counted_once_for_each_client():
     async with recording() as (recorder, notes):
         for audience in ("a", "a", "b"):

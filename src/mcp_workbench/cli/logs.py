@@ -37,8 +37,11 @@ def _run(options: Mapping[str, str]) -> int:
     reader, everything = find_record(), "all" in options
     last = max((line.id for line in reader.lines(everything=True)), default=0)
     lines = [line for line in reader.lines(everything=everything) if line.id <= last]
-    _show([line for line in lines if is_meant(line)][-most:] if most else (), options)
+    meant = [line for line in lines if is_meant(line)]
+    _show(meant[-most:] if most else (), options)
     if "follow" not in options:
+        if not meant and "json" not in options:
+            write(_nothing(everything=everything), to=sys.stderr)
         return 0
     try:
         while True:
@@ -59,6 +62,13 @@ def _show(lines: Sequence[LoggedLine], options: Mapping[str, str]) -> None:
     elif lines:
         write(*(Words(f"{line.pid} {line.text}", _TONES.get(line.level, "")) for line in lines))
     sys.stdout.flush()
+
+
+def _nothing(*, everything: bool) -> str:
+    """What a person is told who would see nothing."""
+    if everything:
+        return "No workbench has logged such lines."
+    return "No workbench that runs has logged such lines. Those that ended: logs --all"
 
 
 def _as_json(line: LoggedLine) -> dict[str, Any]:

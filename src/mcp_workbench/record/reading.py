@@ -182,7 +182,8 @@ class Reader:
             hint = "Remove the file, if it is the record: running workbenches make it anew."
             raise RecordFailed(self.path, str(damage), hint=hint) from None
         except (Unusable, OSError) as error:
-            raise RecordFailed(self.path, private.reason(error), hint="See to the file, or try again.") from None
+            hint = "Put that right, or remove the file: running workbenches make it anew."
+            raise RecordFailed(self.path, private.reason(error), hint=hint) from None
 
     def _patiently(self, action: Callable[[_Rows], T]) -> T:
         for _ in range(self._limits.record_read_tries):
@@ -190,7 +191,7 @@ class Reader:
                 return self._at_once(action)
             except Busy:
                 time.sleep(self._limits.store_busy_seconds)
-        raise Unusable("another process has it locked")
+        raise Unusable("another process has it locked for long")
 
     def _at_once(self, action: Callable[[_Rows], T]) -> T:
         """All as it is at one moment."""

@@ -168,7 +168,8 @@ class Recorder:
         now = time.time()
         self._changed[server] = now
         if fault is not None:
-            text = observe.foreign(str(fault), DEFAULTS.log_value_length)
+            words = observe.redacted(str(fault)).splitlines()  # before its lines are one: a secret may have several
+            text = observe.foreign(" ".join(words), DEFAULTS.log_value_length)
             self._servers[server] = self._known(server)._replace(code=fault.code, error=text, error_at=now)
         self._schedule()
 
