@@ -403,7 +403,7 @@ class Place:
     def _help(self, name: str, known: Iterable[str], kind: str) -> str:
         """What there is instead; and that a file which may have it can't be used, if so."""
         hint, refused = nearest_or_known(name, known, kind), self._refused()
-        return f"{hint}\nThe configuration file changed and is not used: {refused}" if refused else hint
+        return f"{hint} The configuration file changed and is not used: {refused}" if refused else hint
 
     async def _check_tool(self, identifier: ToolIdentifier, provider: Provider) -> None:
         """The catalog does not have it: it does not exist, or its server has not listed yet."""
