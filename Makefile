@@ -1,11 +1,14 @@
-# make demo    see it work, on servers that come with it
-# make test    set up and run every test
-# make check   linters, types, the direction of imports
-# make bench   measure it beside other programs
-# make fuzz    any bytes and shapes, for long: make fuzz EXAMPLES=20000
-# make nemesis a random run of faults: make nemesis SECONDS=600 SEED=7
+# make demo         see it work, on servers that come with it
+# make test         set up and run every test; some: make test ARGS="tests/config -x"
+# make check        linters, types, the direction of imports
+# make format       arrange the code
+# make bench        measure it beside other programs
+# make fuzz         any bytes and shapes, for long: make fuzz EXAMPLES=20000
+# make nemesis      a random run of faults: make nemesis SECONDS=600 SEED=7
 # make conformance  the official suite, directly and through the workbench
-# make pictures  the pictures of the terminal in docs/gallery.md, anew
+# make pictures     the pictures of the terminal in docs/gallery.md, anew
+# make schema       workbench-config.schema.json, anew
+# make clean        remove what the others made
 
 PYTHON ?= python3
 BIN := .venv/bin

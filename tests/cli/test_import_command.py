@@ -13,6 +13,11 @@ from tests.hosts import samples
 from tests.hosts.samples import SAMPLES, SECRETS, Sample
 from tests.support.users import Done, User, made_user
 
+NOTHING = (
+    "No host has MCP servers here.\n\nnothing to import\n"
+    "next: mcp-workbench add TOOLBOX SERVER --description TEXT -- COMMAND\n"
+)
+
 
 @pytest.fixture
 def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> User:
@@ -43,6 +48,13 @@ def test_the_servers_of_each_host_become_a_toolbox(user: User, sample: Sample):
         assert not user.config.exists()
     assert user.files() == before
     assert_no_secret(done, user)
+
+
+def test_the_description_that_agents_choose_by_names_the_servers(user: User):
+    user.has(samples.CURSOR)
+    user.run("import_")
+    [toolbox] = json.loads(user.config.read_text())["toolboxes"].values()
+    assert toolbox["description"] == f"{', '.join(samples.CURSOR.servers)} (servers of Cursor)"
 
 
 def test_all_hosts_are_found_at_once_and_a_server_of_two_is_taken_once(user: User):
@@ -129,7 +141,7 @@ def test_the_workbench_itself_is_not_taken(user: User):
     text = json.dumps({"mcpServers": {"workbench": {"command": "/x/mcp-workbench", "args": ["serve"]}}})
     user.has(samples.CURSOR._replace(text=text))
     done = user.run("import_")
-    assert done.out == "No host has MCP servers here.\n\nnothing to import\n"
+    assert done.out == NOTHING
     assert not user.config.exists()
 
 
@@ -252,7 +264,7 @@ def test_a_broken_file_is_told_and_the_others_are_taken(user: User):
 
 def test_settings_that_are_broken_and_hold_no_servers_are_nobodys_concern(user: User):
     user.has(samples.VSCODE_OLD._replace(text='{"a": '))
-    assert user.run("import_").out == "No host has MCP servers here.\n\nnothing to import\n"
+    assert user.run("import_").out == NOTHING
     user.has(samples.VSCODE_OLD._replace(text='{"mcp": {"servers": {}}, "a": '))
     assert "settings.json: is not valid JSON" in user.run("import_").out
 

@@ -91,6 +91,8 @@ def test_where_nothing_is_found_the_error_names_the_places_and_how_to_start(home
     assert str(home / ".config/mcp-workbench/workbench-config.json") in text
     assert ("./workbench-config.json" in text) is terminal
     assert "--config FILE" in caught.value.hint
+    assert "mcp-workbench import" in caught.value.hint
+    assert "mcp-workbench add" in caught.value.hint
 
 
 def test_xdg_config_home_is_used_where_it_is_absolute(home):

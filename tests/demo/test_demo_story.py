@@ -38,6 +38,13 @@ async def test_the_tour_shows_every_step_and_ends_with_zero(demo_folder: Path):
     assert "open_toolbox" in text
     assert max(map(len, text.splitlines())) <= 100
     assert "\x1b" not in text
+    assert re.findall(r"mcp-workbench (\w+)", text.partition("To go on:")[2]) == [
+        "import",
+        "doctor",
+        "install",
+        "add",
+        "add",
+    ]
     assert left_in(demo_folder) == []
     assert not running_servers()
 

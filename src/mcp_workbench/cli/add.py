@@ -23,8 +23,8 @@ The toolbox is made where there is none, and needs a --description then. Comment
 the file stay as they are. What 'mcp-workbench check' would refuse is not written. Nothing is started.
 
 \b
-  mcp-workbench add dev git -- uvx mcp-server-git
-  mcp-workbench add web docs --url https://docs.example.com/mcp"""
+  mcp-workbench add dev git --description 'The history of my projects' -- uvx mcp-server-git==2026.10.19
+  mcp-workbench add dev docs --url https://docs.example.com/mcp --header 'Authorization=Bearer ${TOKEN}'"""
 
 
 def run(options: Given) -> int:

@@ -107,7 +107,7 @@ class ToolkitCommand(Placed):
     cls=Commands,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Start with: mcp-workbench demo. Documentation: README.md and docs/.",
+    epilog="New here? See it: mcp-workbench demo. Move in: mcp-workbench import, then doctor, then install HOST.",
 )
 @click.version_option(__version__, prog_name=_PROGRAM, message="%(prog)s %(version)s")
 @click.option(DEBUG.name, is_flag=True, help=DEBUG.help)

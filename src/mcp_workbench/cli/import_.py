@@ -97,7 +97,7 @@ def _may_write(done: Import, options: Mapping[str, str]) -> bool:
     if "json" in options or not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
         hint = "Pass --force to add to it, or --dry-run to see what would change."
         raise ConfigError("the file exists already", file=done.before.path, hint=hint)
-    sys.stdout.write(f"Add {len(done.new)} to {done.before.path}? [y/N] ")
+    sys.stdout.write(f"Add {_counted(done.new)} to {done.before.path}? [y/N] ")
     sys.stdout.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
@@ -138,13 +138,19 @@ def _outcome(done: Import, *, written: bool, is_dry: bool) -> Iterator[Block]:
     if not done.new:
         known = [server for server in done.servers if server.is_there]
         yield f"nothing to import{f': {done.before.path} has all of them' if known else ''}"
+        if not done.sources:
+            yield "next: mcp-workbench add TOOLBOX SERVER --description TEXT -- COMMAND"
     elif is_dry:
-        yield f"nothing was written: this would add {len(done.new)} to {done.after.path}"
+        yield f"nothing was written: this would add {_counted(done.new)} to {done.after.path}"
     elif written:
-        yield Words(f"wrote {len(done.new)} to {done.after.path}", "good")
+        yield Words(f"wrote {_counted(done.new)} to {done.after.path}", "good")
         yield "next: mcp-workbench doctor, and mcp-workbench install HOST"
     else:
         yield "nothing was written"
+
+
+def _counted(servers: list[Planned]) -> str:
+    return f"{len(servers)} server{'' if len(servers) == 1 else 's'}"
 
 
 def _as_json(done: Import, *, written: bool) -> dict[str, Any]:

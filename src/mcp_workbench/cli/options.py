@@ -67,8 +67,8 @@ DEBUG = Option("--debug", "Show where in the program an error came from.")
 """It stands before the command."""
 CONFIG = Option(
     "--config",
-    "The configuration file. Default: $WORKBENCH_CONFIG, else workbench-config.json in the user's "
-    "configuration folder.",
+    "The configuration file. Default: $WORKBENCH_CONFIG, else ./workbench-config.json if you trust it, else "
+    "workbench-config.json in the user's configuration folder.",
     "FILE",
 )
 CONFIG_AT_TERMINAL = CONFIG._replace(

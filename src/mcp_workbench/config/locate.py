@@ -33,7 +33,10 @@ _FOLDERS: dict[Kind, tuple[str, str, str]] = {
 }
 """The folders of a user: the variable that names one, where it is otherwise, and where macOS has it."""
 
-_START_HINT = "Create one of them, or pass a file with --config FILE; an MCP host's file with mcpServers works too."
+_START_HINT = (
+    "Run 'mcp-workbench import' to take the servers of your hosts along, or 'mcp-workbench add' for one; "
+    "or pass a file with --config FILE: an MCP host's with mcpServers works too."
+)
 
 
 def find_config(flag: str | None, environ: Mapping[str, str], *, terminal: bool) -> str:

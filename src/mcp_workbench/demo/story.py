@@ -112,6 +112,7 @@ def _cause(error: BaseException) -> str:
 def _show_way_on(display: Display) -> None:
     display.plain()
     display.plain("To go on:")
-    display.say("1. Write a configuration: put your MCP servers into toolboxes in workbench-config.json.")
-    display.say('2. Add the workbench to your host as one MCP server: "mcp-workbench serve --config FILE".')
-    display.say("The README explains both, with examples to copy.")
+    display.say("1. mcp-workbench import: takes the MCP servers of your hosts into toolboxes.")
+    display.say("2. mcp-workbench doctor: starts each once, and says what is wrong.")
+    display.say("3. mcp-workbench install HOST: has a host start the workbench; uninstall undoes it.")
+    display.say("No servers yet? mcp-workbench add has examples: mcp-workbench add --help")

@@ -158,10 +158,10 @@ def _usable(name: str) -> str:
     return cleaned or "server"
 
 
-def described(servers: Iterable[Planned]) -> str:
-    """What a new toolbox is for, as far as that is known."""
-    titles = list(dict.fromkeys(title for server in servers for title in server.sources))
-    return f"Servers of {', '.join(titles)}"
+def described(servers: Sequence[Planned]) -> str:
+    """What a new toolbox is for, as far as that is known: agents choose by it, and the names of servers tell most."""
+    titles = dict.fromkeys(title for server in servers for title in server.sources)
+    return f"{', '.join(server.name for server in servers)} (servers of {', '.join(titles)})"
 
 
 def by_toolbox(servers: Iterable[Planned]) -> Iterator[tuple[str, list[Planned]]]:
