@@ -5,13 +5,21 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from itertools import count
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from docs.pictures import home as people
-from docs.pictures.emulator import Emulator
+from docs.pictures.emulator import DEADLINE, Emulator
 from docs.pictures.home import Home
+
+GIT = {
+    "description": "The history of my projects",
+    "mcpServers": {"git": {"command": "uvx", "args": ["mcp-server-git==2026.10.19"]}},
+}
+"""A toolbox whose server can't be started: the person has not installed `uvx`."""
 
 
 class Recipe(NamedTuple):
@@ -50,10 +58,7 @@ def _doctor(terminal: Emulator, home: Home) -> None:
     toolboxes["data"]["mcpServers"]["calculator"] = people.server(
         "calculator", env={"RATES_API_KEY": "not-a-real-key-8f2c41d09b"}
     )
-    toolboxes["dev"] = {
-        "description": "The history of my projects",
-        "mcpServers": {"git": {"command": "uvx", "args": ["mcp-server-git==2026.10.19"]}},
-    }
+    toolboxes["dev"] = GIT
     home.configure(toolboxes)
     terminal.run("mcp-workbench doctor")
 
@@ -77,6 +82,17 @@ def _install(terminal: Emulator, home: Home) -> None:
         "cat ~/.cursor/mcp.json",
         "mcp-workbench uninstall cursor",
         "head -4 ~/.cursor/mcp.json",
+    ):
+        terminal.run(command)
+
+
+def _add(terminal: Emulator, home: Home) -> None:
+    del home
+    for command in (
+        "mcp-workbench add dev git --description 'My projects' -- uvx mcp-server-git==2026.10.19",
+        "mcp-workbench add dev issues --url https://tracker.example/mcp --header 'X-Key=${TRACKER_KEY}'",
+        "mcp-workbench check",
+        "mcp-workbench remove dev issues",
     ):
         terminal.run(command)
 
@@ -123,34 +139,71 @@ def _status(terminal: Emulator, home: Home) -> None:
     with _host(home) as ask:
         for toolbox, query in (("writing", "count words"), ("data", "query")):
             ask("tools/call", {"name": "open_toolbox", "arguments": {"toolbox": toolbox, "query": query}})
-        for toolbox, server, tool, arguments in USED:
-            which = {"toolbox": toolbox, "server": server, "tool": tool}
-            ask("tools/call", {"name": "use_tool", "arguments": {"tool": which, "arguments": arguments}})
+        for used in USED:
+            ask("tools/call", _use(*used))
         _recorded(home)
         terminal.run("mcp-workbench status")
 
 
+def _watch(terminal: Emulator, home: Home) -> None:
+    _listed(terminal, home)
+    with _host(home) as ask:
+        for used in USED[2:5]:
+            ask("tools/call", _use(*used))
+        for _ in range(2):
+            ask("tools/call", _use("data", "calculator", "count_primes", {"limit": 50_000_000}), waits=False)
+        terminal.start("mcp-workbench status --watch")
+        terminal.wait_for("calls under way")
+        terminal.wait_for("q: quit")
+
+
+def _logs(terminal: Emulator, home: Home) -> None:
+    toolboxes = people.toolboxes()
+    toolboxes["dev"] = GIT
+    home.configure(toolboxes)
+    with _host(home) as ask:
+        for toolbox in ("planning", "dev"):
+            ask("tools/call", {"name": "open_toolbox", "arguments": {"toolbox": toolbox}})
+        toolboxes.pop("dev")
+        home.configure(toolboxes)
+        _until(home, "logs", lambda printed: b"in force" in printed)
+        terminal.run("mcp-workbench logs")
+
+
+def _use(toolbox: str, server: str, tool: str, arguments: Any) -> Any:
+    which = {"toolbox": toolbox, "server": server, "tool": tool}
+    return {"name": "use_tool", "arguments": {"tool": which, "arguments": arguments}}
+
+
 def _recorded(home: Home) -> None:
     """Wait until the record has all calls: it is written about once a second."""
-    command = [f"{home.folder}/.local/bin/mcp-workbench", "status", "--json"]
-    calls = 0
-    while calls < len(USED):
-        done = subprocess.run(command, env=home.environ, capture_output=True, check=True, timeout=30)
-        calls = sum(tool["calls"] for run in json.loads(done.stdout)["runs"] for tool in run["tools"])
+
+    def has_all(printed: bytes) -> bool:
+        return sum(tool["calls"] for run in json.loads(printed)["runs"] for tool in run["tools"]) >= len(USED)
+
+    _until(home, "status --json", has_all)
+
+
+def _until(home: Home, command: str, is_so: Callable[[bytes], bool]) -> None:
+    """Wait until a command prints something."""
+    line, end = [f"{home.folder}/.local/bin/mcp-workbench", *command.split()], time.monotonic() + DEADLINE
+    while not is_so(subprocess.run(line, env=home.environ, capture_output=True, check=True, timeout=DEADLINE).stdout):
+        if time.monotonic() > end:
+            raise TimeoutError(f"{command} did not print what it should")
 
 
 @contextmanager
-def _host(home: Home) -> Generator[Callable[[str, Any], Any]]:
+def _host(home: Home) -> Generator[Callable[..., Any]]:
     """A host with a workbench, as far as a picture needs one."""
-    command = [f"{home.folder}/.local/bin/mcp-workbench", "serve", "--log-level", "off"]
-    with subprocess.Popen(
-        command, env=home.environ, cwd=home.folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
-    ) as program:
+    command, ids = [f"{home.folder}/.local/bin/mcp-workbench", "serve"], count(1)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command, env=home.environ, cwd=home.folder, bufsize=0, **pipes) as program:
 
-        def ask(method: str, params: Any) -> Any:
+        def ask(method: str, params: Any, *, waits: bool = True) -> Any:
             requests, answers = cast("BinaryIO", program.stdin), cast("BinaryIO", program.stdout)
-            requests.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode() + b"\n")
-            return next(message for message in map(json.loads, answers) if message.get("id") == 1)
+            request = {"jsonrpc": "2.0", "id": next(ids), "method": method, "params": params}
+            requests.write(json.dumps(request).encode() + b"\n")
+            return waits and next(message for message in map(json.loads, answers) if message.get("id") == request["id"])
 
         ask("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "me"}})
         yield ask
@@ -176,9 +229,12 @@ RECIPES: Mapping[str, Recipe] = {
     "call-progress": Recipe("mcp-workbench call, while the tool works", _progress),
     "doctor": Recipe("mcp-workbench doctor", _doctor),
     "status": Recipe("mcp-workbench status", _status),
+    "status-watch": Recipe("mcp-workbench status --watch", _watch),
+    "logs": Recipe("mcp-workbench logs", _logs),
     "tokens": Recipe("mcp-workbench tokens", _after("mcp-workbench tokens")),
     "trust": Recipe("mcp-workbench trust", _trust),
     "import": Recipe("mcp-workbench import --dry-run", _import),
+    "add": Recipe("mcp-workbench add, check and remove", _add),
     "install": Recipe("mcp-workbench install and uninstall", _install),
     "error": Recipe(
         "Errors in two lines",

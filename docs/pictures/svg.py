@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import groupby
@@ -30,6 +31,7 @@ COLOURS = {
     "white": "#e6edf3",
 }
 """The names are those of the library: `brown` is yellow."""
+_PIECE = re.compile(r"\S+(?: \S+)*")
 
 
 class Run(NamedTuple):
@@ -65,11 +67,17 @@ def _runs(cells: Sequence[Char]) -> Iterator[Run]:
         if _is_odd(members[0].data):
             yield from (Run(column + n, cell.data, look) for n, cell in enumerate(members) if cell.data)
         else:
-            text = "".join(cell.data for cell in members)
-            start = len(text) - len(text.lstrip())
-            if text.strip() or look.reverse or look.bg != "default":
-                yield Run(column + start, text.strip() or text, look)
+            yield from _pieces(Run(column, "".join(cell.data for cell in members), look))
         column += len(members)
+
+
+def _pieces(run: Run) -> Iterator[Run]:
+    """What has a gap in it is several texts, since some viewers make one space of many, and columns would be gone."""
+    if run.look.reverse or run.look.bg != "default":
+        yield run
+        return
+    for piece in _PIECE.finditer(run.text):
+        yield Run(run.column + piece.start(), piece[0], run.look)
 
 
 def _is_odd(data: str) -> bool:

@@ -54,7 +54,7 @@ def test_the_description_that_agents_choose_by_names_the_servers(user: User):
     user.has(samples.CURSOR)
     user.run("import_")
     [toolbox] = json.loads(user.config.read_text())["toolboxes"].values()
-    assert toolbox["description"] == f"{', '.join(samples.CURSOR.servers)} (servers of Cursor)"
+    assert toolbox["description"] == f"{', '.join(samples.CURSOR.servers)} (from Cursor)"
 
 
 def test_all_hosts_are_found_at_once_and_a_server_of_two_is_taken_once(user: User):

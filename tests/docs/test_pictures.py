@@ -70,14 +70,20 @@ def test_what_the_pictures_must_not_show_is_in_the_files_that_were_read():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="platform: they are made on Linux")
-def test_a_picture_is_what_the_command_shows_today(tmp_path: Path):
-    made = make("import", tmp_path).read_text(encoding="utf-8")
-    assert made == (FOLDER / "import.svg").read_text(encoding="utf-8"), "make pictures, and look at them"
+@pytest.mark.parametrize("name", ["add", "import", "install", "trust"])
+def test_a_picture_is_what_the_command_shows_today(tmp_path: Path, name: str):
+    made = make(name, tmp_path).read_text(encoding="utf-8")
+    assert made == (FOLDER / f"{name}.svg").read_text(encoding="utf-8"), "make pictures, and look at them"
 
 
 def test_what_follows_a_wide_character_stands_where_the_terminal_has_it():
     texts = [one for one in drawn(picture(screen("日本 ok"), "t")) if one[2] != "$"]
     assert texts[1:] == [(0, 16.8, "日"), (16.8, 16.8, "本"), (42, 16.8, "ok")]
+
+
+def test_a_gap_between_words_is_where_the_terminal_has_it_whatever_a_viewer_makes_of_spaces():
+    texts = [one for one in drawn(picture(screen("  a b   c"), "t")) if one[2] != "$"]
+    assert texts[1:] == [(16.8, 25.2, "a b"), (67.2, 8.4, "c")]
 
 
 def test_bold_faint_coloured_and_reversed_text_looks_so():

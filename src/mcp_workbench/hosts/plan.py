@@ -161,7 +161,7 @@ def _usable(name: str) -> str:
 def described(servers: Sequence[Planned]) -> str:
     """What a new toolbox is for, as far as that is known: agents choose by it, and the names of servers tell most."""
     titles = dict.fromkeys(title for server in servers for title in server.sources)
-    return f"{', '.join(server.name for server in servers)} (servers of {', '.join(titles)})"
+    return f"{', '.join(server.name for server in servers)} (from {', '.join(titles)})"
 
 
 def by_toolbox(servers: Iterable[Planned]) -> Iterator[tuple[str, list[Planned]]]:
