@@ -165,9 +165,8 @@ class Workbench:
         for place in self._places.values():
             place.apply(self.config, found.replaced)
         if self._recorder is not None:
-            self._recorder.configured(added=filter(self._is_served, found.added), removed=found.removed)
-            for server in found.changed:
-                self._recorder.changed(server)
+            added, changed = (filter(self._is_served, servers) for servers in (found.added, found.changed))
+            self._recorder.configured(added=added, changed=changed, removed=found.removed)
         for client in tuple(self._clients.values()):
             for toolbox in found.toolboxes:
                 for kind in ("tools", "prompts", "resources"):
@@ -280,7 +279,7 @@ class Workbench:
             if self._recorder is not None:
                 self._recorder.begin(self._standings)
                 there = (ServerIdentifier(server.toolbox, server.name) for server in self.config.servers())
-                self._recorder.configured(added=filter(self._is_served, there), removed=())
+                self._recorder.configured(added=filter(self._is_served, there))
         return self._recorder
 
     def _standings(self, server: ServerIdentifier) -> list[Standing]:

@@ -299,6 +299,17 @@ async def test_a_server_that_is_not_configured_any_more_is_not_told_of(tmp_path:
     await recorder.close()
 
 
+async def test_what_was_wrong_with_a_server_is_not_told_of_once_its_entry_is_otherwise():
+    async with recording(found=(Standing("ready", 3),)) as (recorder, notes):
+        recorder.changed(SERVER, ServerExited("it exited with status 3"))
+        await wait_until(lambda: notes.all("servers"), what="its error")
+        before = notes.all("servers")[-1]
+        recorder.configured(changed=[SERVER])
+    after = notes.all("servers")[-1]
+    assert (before.error, after.error, after.error_at) == ("it exited with status 3", "", None)
+    assert after.since > before.since, "it is another one"
+
+
 async def test_a_file_that_is_not_used_is_told_of_until_one_is(tmp_path: Path):
     path = tmp_path / "state" / "record.sqlite"
     recorder = Recorder(writer(path, SOON), SOON)

@@ -173,9 +173,18 @@ class Recorder:
             self._servers[server] = self._known(server)._replace(code=fault.code, error=text, error_at=now)
         self._schedule()
 
-    def configured(self, *, added: Iterable[ServerIdentifier], removed: Iterable[ServerIdentifier]) -> None:
+    def configured(
+        self,
+        *,
+        added: Iterable[ServerIdentifier] = (),
+        changed: Iterable[ServerIdentifier] = (),
+        removed: Iterable[ServerIdentifier] = (),
+    ) -> None:
         """Another configuration is in force. What servers do that it has not is not told of, though they may drain."""
         self._problem = ""
+        for server in changed:  # what was known is of the one before it
+            self._servers.pop(server, None)
+            self._changed[server] = time.time()
         for server in added:
             self._strangers.discard(server)
             self._changed.setdefault(server, time.time())
