@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from mcp_workbench.identity import ToolIdentifier
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.record.batch import Batch, Line, Run
 from mcp_workbench.record.processes import birth
@@ -46,6 +48,12 @@ class Log:
         made = [Line(now, level, server, f"12:00:00 {level} {text}") for level, server, text in lines]
         parts = {"calls": [], "counts": {}, "openings": [], "servers": [], "flights": [], "lost": 0}
         self.tables.write(self.run, Batch(now, lines=made, is_last=is_last, **parts), prunes=False)  # type: ignore[arg-type]
+
+    def call(self, tool: str, outcome: str = "", *, given: str | None = None, gave: str | None = None) -> None:
+        now = time.time()
+        calls = [(ToolIdentifier("dev", "fs", tool), 0.0, 12.3456, outcome, given, gave)]
+        parts = {"counts": {}, "openings": [], "servers": [], "flights": [], "lost": 0, "lines": [], "is_last": False}
+        self.tables.write(self.run, Batch(now, calls=calls, epoch=now, **parts), prunes=False)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -196,3 +204,55 @@ async def test_a_real_workbench_is_followed_through_a_pipe(tmp_path: Path, env: 
         follower.send_signal(signal.SIGINT)
         assert await asyncio.wait_for(follower.wait(), 20) == 0
         await draining
+
+
+# -- calls
+
+
+def test_calls_are_shown_with_their_time_and_what_came_of_them(log: Log, env: dict[str, str]):
+    log.add(("info", "", "a-line"))
+    log.call("read")
+    log.call("write", "server_exited")
+    lines = piped("logs", "--calls", env=env).stdout.splitlines()
+    assert [re.sub(r"\d\d:\d\d:\d\d", "TIME", line) for line in lines] == [
+        f"{os.getpid()} TIME dev/fs/read 12 ms ok",
+        f"{os.getpid()} TIME dev/fs/write 12 ms server_exited",
+    ]
+    assert piped("logs", "--calls", "--level", "error", env=env).stdout.splitlines() == lines[1:]
+    assert piped("logs", "--calls", "--lines", "1", "--server", "dev/fs", env=env).stdout.splitlines() == lines[1:]
+    assert piped("logs", "--calls", "--server", "ops", env=env).stderr.startswith(
+        "No workbench that runs has had such calls"
+    )
+
+
+def test_arguments_and_results_are_shown_where_they_are_recorded_with_nothing_that_moves_the_cursor(
+    log: Log, env: dict[str, str]
+):
+    log.call("re\x1b[2Jad", given='{"path": "x"}', gave='{"content": "\x1b[31m ' + "long " * 100 + '"}')
+    _, arguments, result = piped("logs", "--calls", env=env).stdout.splitlines()
+    assert arguments == '  arguments {"path": "x"}'
+    assert result.startswith('  result {"content": "\\x1b[31m long')
+    assert result.endswith('long "}')
+    told = json.loads(piped("logs", "--calls", "--json", env=env).stdout)
+    assert told.pop("at").endswith("Z")
+    assert told == {
+        "pid": os.getpid(),
+        "toolbox": "dev",
+        "server": "fs",
+        "tool": "re\x1b[2Jad",
+        "ms": 12.346,
+        "error": None,
+        "arguments_text": '{"path": "x"}',
+        "result_text": '{"content": "\x1b[31m ' + "long " * 100 + '"}',
+    }
+
+
+def test_calls_are_followed(log: Log, env: dict[str, str]):
+    log.call("before")
+    with at_terminal("logs", "--calls", "--follow", env=env) as screen:
+        screen.wait_for("before")
+        log.call("while", "tool_error")
+        screen.wait_for("tool_error")
+        screen.type("\x03")
+        assert screen.finish() == 0
+        assert screen.text.count("before") == 1

@@ -119,14 +119,14 @@ def _server_row(server: ServerState, now: float, *, is_running: bool) -> tuple[s
 
 
 def _tool_row(use: ToolUse) -> tuple[str | Words, ...]:
-    times = [_milliseconds(use.within(percent)) for percent in (_HALF, _MOST)]
+    found = [use.within(percent) for percent in (_HALF, _MOST)]
+    times = ["" if one is None else milliseconds(one) for one in found]
     errors = Words(f"{use.errors:,}", "bad" if use.errors else "quiet")
     return f"{use.toolbox}/{use.server}/{use.tool}", f"{use.calls:,}", errors, *times
 
 
-def _milliseconds(number: float | None) -> str:
-    if number is None:
-        return ""
+def milliseconds(number: float) -> str:
+    """How long a call took."""
     digits = 1 if number < 10 else 0  # noqa: PLR2004 -- two digits are enough for a person
     return f"{number:,.{digits}f} ms"
 

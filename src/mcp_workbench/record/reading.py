@@ -20,6 +20,7 @@ from mcp_workbench.record.batch import Flight, Moment, ServerState
 from mcp_workbench.record.processes import birth
 
 T = TypeVar("T")
+Row = TypeVar("Row", "LoggedLine", "RecordedCall")
 _Rows: TypeAlias = Callable[[str, Sequence[Any]], list[Any]]
 """Runs a query; its rows."""
 
@@ -41,6 +42,10 @@ _LINES = """SELECT record_lines.id, run, pid, at, level, server, text FROM recor
     JOIN record_runs ON record_runs.id = run WHERE record_lines.id > ? ORDER BY record_lines.id"""
 
 _NEWEST = "SELECT coalesce(max(id), 0) FROM record_lines"
+_CALLS = """SELECT calls.id, run, pid, at, toolbox, server, tools.tool, milliseconds, outcome, arguments, result
+    FROM record_calls AS calls JOIN record_tools AS tools ON tools.id = calls.tool
+    JOIN record_runs ON record_runs.id = run WHERE calls.id > ? ORDER BY calls.id"""
+_NEWEST_CALL = "SELECT coalesce(max(id), 0) FROM record_calls"
 
 
 class RunRow(NamedTuple):
@@ -125,6 +130,24 @@ class LoggedLine(NamedTuple):
     text: str
 
 
+class RecordedCall(NamedTuple):
+    """A call that is over."""
+
+    id: int
+    run: int
+    pid: int
+    at: Moment
+    """When it began."""
+    toolbox: str
+    server: str
+    tool: str
+    milliseconds: float
+    outcome: str
+    """What it failed with; empty where it did not."""
+    arguments: str | None
+    result: str | None
+
+
 class Reader:
     """Reads the record at a path, which need not be there."""
 
@@ -138,11 +161,19 @@ class Reader:
 
     def lines(self, after: int = 0, *, everything: bool = False) -> list[LoggedLine]:
         """Lines of logs, those that came after one, of workbenches that run or of all."""
-        return self._read(lambda rows: self._lines(rows, after, everything=everything), [])
+        return self._read(lambda rows: _of_runs(rows, _LINES, after, list[LoggedLine], everything=everything), [])
 
     def newest_line(self) -> int:
         """The number of the last line of a log; of a record that was made anew they begin anew."""
         return self._read(lambda rows: _converted(rows(_NEWEST, ()), list[tuple[int]])[0][0], 0)
+
+    def calls(self, after: int = 0, *, everything: bool = False) -> list[RecordedCall]:
+        """Calls that are over, those that came after one, of workbenches that run or of all."""
+        return self._read(lambda rows: _of_runs(rows, _CALLS, after, list[RecordedCall], everything=everything), [])
+
+    def newest_call(self) -> int:
+        """The number of the last call, as `newest_line`."""
+        return self._read(lambda rows: _converted(rows(_NEWEST_CALL, ()), list[tuple[int]])[0][0], 0)
 
     def _statuses(self, rows: _Rows, *, everything: bool) -> list[RunStatus]:
         known = [(run, run.is_running) for run in _converted(rows(f"{_RUNS} ORDER BY began", ()), list[RunRow])]
@@ -164,13 +195,6 @@ class Reader:
             errors=tuple(_converted(rows(_ERRORS, (run.id, self._limits.status_errors)), list[FailedCall])),
             tokens=Tokens(int(opens), int(flat), int(answered)),
         )
-
-    def _lines(self, rows: _Rows, after: int, *, everything: bool) -> list[LoggedLine]:
-        found = _converted(rows(_LINES, (after,)), list[LoggedLine])
-        if everything:
-            return found
-        runs = {run.id for run in _converted(rows(_RUNS, ()), list[RunRow]) if run.is_running}
-        return [line for line in found if line.run in runs]
 
     def _read(self, action: Callable[[_Rows], T], otherwise: T) -> T:
         try:
@@ -203,6 +227,15 @@ class Reader:
                 return action(lambda query, values: tables.file.run(query, values).fetchall())
         finally:
             tables.close()
+
+
+def _of_runs(rows: _Rows, query: str, after: int, kind: type[list[Row]], *, everything: bool) -> list[Row]:
+    """What came after something, of runs that go on or of all."""
+    found = _converted(rows(query, (after,)), kind)
+    if everything:
+        return found
+    runs = {run.id for run in _converted(rows(_RUNS, ()), list[RunRow]) if run.is_running}
+    return [one for one in found if one.run in runs]
 
 
 def _converted(rows: list[Any], kind: type[T]) -> T:
