@@ -410,6 +410,7 @@ def test_a_file_without_servers_is_told(tmp_path: Path):
     result = doctor(config)
     assert result.exit_code == 0
     assert "no server is configured" in result.stdout
+    assert "mcp-workbench import" in result.stdout
 
 
 # -- the page

@@ -82,7 +82,8 @@ def _of_file(config: Config, written: list[WrittenServer], secrets: Secrets, *, 
             advice=f"Close it to them: chmod 600 {shlex.quote(shown(config.file, len(config.file)))}",
         )
     if not enabled:
-        yield Finding(code="no_servers", message="no server is configured", advice="Add one to the file.")
+        advice = "Take those of your hosts along: mcp-workbench import; or add one: mcp-workbench add"
+        yield Finding(code="no_servers", message="no server is configured", advice=advice)
 
 
 def _is_within(warning: ConfigWarning, path: str) -> bool:
