@@ -25,6 +25,8 @@ import pyte
 COLUMNS, ROWS = 100, 64
 DEADLINE = 30.0
 """Seconds that anything may take to appear."""
+AGAIN = 0.5
+"""Seconds after which a shell that did not end is told so again."""
 PIECE = 64
 """Bytes that are read at once: few, so that no frame of a live display is passed over."""
 PROMPT = r"\[\e]2;\#\a\]\[\e[1;32m\]$\[\e[0m\] "
@@ -71,8 +73,7 @@ class Emulator:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        os.kill(self._pid, signal.SIGHUP)
-        self._drain()
+        self._hang_up()
         os.close(self._descriptor)
         os.waitpid(self._pid, 0)
 
@@ -118,11 +119,17 @@ class Emulator:
         """Whether the shell waits for a command."""
         return self.screen.title == str(self._commands) and self.screen.cursor.x > 0
 
-    def _drain(self) -> None:
-        """Read until nobody has the terminal any more: then all that was started in it has ended."""
-        with suppress(OSError):  # that is how Linux says so
-            while os.read(self._descriptor, PIECE):
-                pass
+    def _hang_up(self) -> None:
+        """Until nobody has the terminal any more: then all that was started in it has ended.
+
+        A shell that is about to wait for a key notes the signal and waits all the same: the next one wakes it.
+        """
+        with suppress(OSError):  # that is how Linux says that nobody has it
+            while True:
+                os.kill(self._pid, signal.SIGHUP)
+                while select.select([self._descriptor], [], [], AGAIN)[0]:
+                    if not os.read(self._descriptor, PIECE):
+                        return
 
     def _feed(self, data: bytes) -> None:
         data = (self._held + data).replace(self._home, self._stand_in)
