@@ -19,7 +19,7 @@ from tests.support.wire import environment
 TEXT = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
 SOURCE = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src" / "mcp_workbench").rglob("*.py"))
 QUOTING = ("The host says that the workbench does not start", "A server does not start", "Some tools are missing")
-QUOTING += ("A call hangs, or ends with a timeout", "A change has no effect")
+QUOTING += ("A call hangs, or ends with a timeout", "A change has no effect", "The port is in use")
 
 
 def test_every_command_that_is_named_exists():
