@@ -78,6 +78,20 @@ def test_tables_in_one_line_are_changed_too():
     }
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[mcp_servers]\nx = {command = "y", env = {A = "b"}, env_vars = [{name = "C"}]}\nz = {url = "https://a"}\n',
+        '[mcp_servers]\nx.command = "y"\nx.env.A = "b"\nz.url = "https://a"\n',
+        'mcp_servers.x.command = "y"\nmcp_servers.x.env.A = "b"\nmcp_servers.z.url = "https://a"\n[tui]\nt = 1\n',
+    ],
+)
+def test_a_table_without_a_header_comes_back_with_the_tables_in_it(text: str):
+    document = Document(text, "toml", "f")
+    paths = [("mcp_servers", "x"), ("mcp_servers", "z")]
+    assert document.without_members(paths).with_members_of(paths, document).tree == document.tree
+
+
 @pytest.mark.parametrize("value", ['"""\n[mcp_servers.x]\n"""', '[\n["mcp_servers.x"]\n]'])
 def test_a_line_in_the_middle_of_a_value_is_no_header(value: str):
     text = f'a = {value}\n\n[mcp_servers.x]\ncommand = "y"\n'

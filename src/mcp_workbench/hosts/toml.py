@@ -35,21 +35,17 @@ def with_table(text: str, path: Sequence[str], value: Mapping[str, object]) -> s
     parent = _entered(document, path[:-1])
     if parent is None or not _is_inline(parent):
         lines = [f"[{'.'.join(tomlkit.key(name).as_string() for name in path)}]"]
-        lines += [f"{tomlkit.key(name).as_string()} = {_value(one)}" for name, one in value.items()]
+        lines += [f"{tomlkit.key(name).as_string()} = {_written(one)}" for name, one in value.items()]
         return _appended(text, _line_end(text).join(lines) + _line_end(text))
     parent[path[-1]] = tomlkit.item(dict(value), _parent=parent)
     return tomlkit.dumps(document)
 
 
-def _value(value: object) -> str:
+def _written(value: object) -> str:
+    """A value on the line of its key: a table in it is an inline one."""
     import tomlkit  # noqa: PLC0415
 
-    if not isinstance(value, Mapping):
-        return tomlkit.item(value).as_string()
-    table = tomlkit.inline_table()
-    for name, one in cast("Mapping[str, object]", value).items():
-        table[name] = one
-    return table.as_string()
+    return tomlkit.item(value, _parent=tomlkit.inline_table()).as_string()
 
 
 def without_table(text: str, path: Sequence[str]) -> str:
