@@ -43,6 +43,20 @@ def test_references_become_our_own(style: References, text: str, expected: str):
     assert entry(raw, style, PROJECT)["args"] == [expected]
 
 
+@pytest.mark.parametrize("style", ["none", "braces", "editor", "shell"])
+def test_a_server_that_replaces_its_own_variables_in_its_arguments_still_does(style: References):
+    raw = {"command": "mcp-remote", "args": ["Authorization:${AUTH}"], "env": {"AUTH": "Bearer x"}}
+    assert entry(raw, style)["args"] == ["Authorization:$${AUTH}"]
+
+
+@pytest.mark.parametrize(
+    ("style", "reference"), [("braces", "${AUTH}"), ("editor", "${env:AUTH}"), ("shell", "$AUTH"), ("shell", "${AUTH}")]
+)
+def test_a_variable_that_a_server_is_only_passed_is_replaced_in_its_arguments(style: References, reference: str):
+    raw = {"command": "x", "args": [reference], "env": {"AUTH": reference}}
+    assert entry(raw, style) == {"command": "x", "args": ["${AUTH}"], "env": {"AUTH": "${AUTH}"}}
+
+
 def test_the_folder_of_an_editor_is_a_variable_where_there_is_no_project():
     assert entry({"command": "${workspaceFolder}/x"}, "editor")["command"] == "${workspaceFolder}/x"
 

@@ -20,7 +20,7 @@ from mcp_workbench.config.keys import HOST_KEYS, SERVER, TRANSPORT_KEYS, TRANSPO
 from mcp_workbench.config.servers import Reading, read_server
 from mcp_workbench.config.source import Source
 from mcp_workbench.errors import ConfigError
-from mcp_workbench.hosts.references import Scope, translated
+from mcp_workbench.hosts.references import Scope, own_variables, translated
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.shown import shown
 
@@ -129,21 +129,12 @@ class _Taking:
             self._located(scope.project)
         self.notes += [self._note(key) for key, one in self._rest.items() if key not in _SILENT and one not in _NOTHING]
 
-    def _text(self, value: Any) -> Any:
-        if isinstance(value, str):
-            return translated(value, self._scope)
-        if isinstance(value, list):
-            return [self._text(one) for one in cast("list[Any]", value)]
-        if isinstance(value, dict):
-            return {key: self._text(one) for key, one in cast("Entry", value).items()}
-        return value
-
     def _target(self) -> None:
         kinds = [self._rest.pop(key) for key in TRANSPORT_KEYS if key in self._rest]
         urls = [self._rest.pop(key) for key in ("httpUrl", "serverUrl", "url") if key in self._rest]
         if "command" in self._rest:
             return
-        url = self._text(urls[0])
+        url = _text(urls[0], self._scope)
         self.result["url"] = self._without_login(url) if isinstance(url, str) else url
         said = TRANSPORTS.get(kinds[0]) if kinds and isinstance(kinds[0], str) else None
         if (said or ("sse" if _SSE.search(str(url)) else "http")) == "sse":
@@ -194,10 +185,13 @@ class _Taking:
     def _known(self) -> None:
         if self._rest.pop("disabled", False) is True or self._rest.pop("enabled", True) is False:
             self.result["disabled"] = True
+        env = self._rest.get("env")
+        # Programs such as mcp-remote replace ${NAME} in their arguments by what is in their own environment.
+        within = self._scope._replace(own=own_variables(cast("Entry", env))) if isinstance(env, dict) else self._scope
         for key in [key for key in self._rest if key in _ORDER]:
             value = self._rest.pop(key)
             if value not in _NOTHING:
-                self.result[key] = self._text(value)
+                self.result[key] = _text(value, within if key == "args" else self._scope)
         if self._sent:
             self.result["headers"] = {**self._sent, **(self.result.get("headers") or {})}
 
@@ -212,6 +206,17 @@ class _Taking:
 
     def _note(self, key: str) -> str:
         return f"'{shown(key)}' {HOST_KEYS.get(key, 'has no meaning here')}"
+
+
+def _text(value: Any, scope: Scope) -> Any:
+    """A value with our references in all of its strings."""
+    if isinstance(value, str):
+        return translated(value, scope)
+    if isinstance(value, list):
+        return [_text(one, scope) for one in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {key: _text(one, scope) for key, one in cast("Entry", value).items()}
+    return value
 
 
 def _variable(one: Any) -> str:

@@ -24,6 +24,8 @@ class Scope(NamedTuple):
     home: Path
     project: Path | None = None
     """The folder that the file is about, where it is about one."""
+    own: frozenset[str] = frozenset()
+    """Variables that the entry gives to its server, which may look for their references itself."""
 
 
 def translated(text: str, scope: Scope) -> str:
@@ -32,6 +34,11 @@ def translated(text: str, scope: Scope) -> str:
         return text.replace("${", "$${")
     pattern = _SHELL if scope.style == "shell" else _BRACES
     return pattern.sub(lambda match: _reference(match, scope), text)
+
+
+def own_variables(env: Mapping[str, Any]) -> frozenset[str]:
+    """The variables that an entry gives another value than the one that they have already."""
+    return frozenset(name for name, one in env.items() if one not in (f"${name}", f"${{{name}}}", f"${{env:{name}}}"))
 
 
 def variable_name(words: str) -> str:
@@ -74,6 +81,8 @@ def _reference(match: re.Match[str], scope: Scope) -> str:
     if match.lastindex is None:
         return "$${"
     body = match[match.lastindex]
+    if body in scope.own:
+        return match[0].replace("${", "$${")
     folder = _folder(body, scope)
     if folder is not None:
         return folder.replace("${", "$${")

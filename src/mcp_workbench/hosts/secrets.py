@@ -32,7 +32,8 @@ _ASSIGNED = re.compile(rf"(?<![^\s;&|(])(-{{0,2}}[A-Za-z][\w.\-]*)(=){_QUOTED}")
 _FLAGGED = re.compile(rf"(?<![^\s;&|(])(--?[A-Za-z][\w.\-]*)(\s+)(?!-){_QUOTED}")
 _PRIVATE = "PRIVATE KEY-----"
 _SCHEME = re.compile(r"(?i)(bearer|basic|token|digest|apikey|api-key)\s+")
-_REFERENCE = re.compile(r"\$\{[^}]*\}")
+_REFERENCE = re.compile(r"\$?\$\{[^}]*\}")
+"""One of ours, or an escaped one, which is the server's own."""
 _DEFAULT = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*):-([^}]*)\}")
 
 
