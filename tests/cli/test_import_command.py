@@ -126,6 +126,62 @@ def test_another_account_under_another_name_is_not_taken_for_the_one_that_is_kno
     assert list(new["cursor"]) == ["work"]
 
 
+GITHUB = {"command": "npx", "args": ["server-github"]}
+
+
+def with_token(sample: Sample, token: str) -> Sample:
+    servers = {"github": GITHUB | {"env": {"GITHUB_TOKEN": token}}}
+    return sample._replace(text=json.dumps({"mcpServers": servers}))
+
+
+def tokens(user: User) -> dict[str, str]:
+    """What each server of the configuration has for a token."""
+    servers = [(f"{box}/{name}", one) for box, inside in written(user).items() for name, one in inside.items()]
+    return {name: one["env"]["GITHUB_TOKEN"] for name, one in servers}  # pyright: ignore[reportIndexIssue]
+
+
+def test_hosts_with_one_server_and_an_account_each_keep_their_own(user: User):
+    user.has(with_token(samples.CURSOR, "ghp_cursor"), with_token(samples.WINDSURF, "ghp_windsurf"))
+    assert user.run("import_", from_=str(user.path(samples.WINDSURF))).status == 0
+    assert user.run("import_", force="true").status == 0
+    assert tokens(user) == {"windsurf/github": "${GITHUB_TOKEN}", "cursor/github": "${GITHUB_GITHUB_TOKEN}"}
+
+
+def test_another_account_in_another_host_is_not_taken_for_the_one_that_is_known(
+    user: User, monkeypatch: pytest.MonkeyPatch
+):
+    user.has(with_token(samples.WINDSURF, "ghp_windsurf"))
+    assert user.run("import_").status == 0
+    monkeypatch.setenv("GITHUB_TOKEN", "ghp_windsurf")
+    user.has(with_token(samples.CURSOR, "ghp_cursor"))
+    assert user.run("install", host="cursor", remove_imported="true", json="true").document["moved"] == []
+    assert list(user.run("import_", force="true", json="true").document["toolboxes"]) == ["cursor"]
+
+
+def test_a_variable_that_has_another_value_does_not_stand_for_a_secret(user: User, monkeypatch: pytest.MonkeyPatch):
+    user.has(with_token(samples.CURSOR, "ghp_cursor"))
+    for value, name in (("ghp_other", "GITHUB_GITHUB_TOKEN"), ("ghp_cursor", "GITHUB_TOKEN")):
+        monkeypatch.setenv("GITHUB_TOKEN", value)
+        user.config.unlink(missing_ok=True)
+        assert user.run("import_").status == 0
+        assert tokens(user) == {"cursor/github": f"${{{name}}}"}
+
+
+@pytest.mark.parametrize("reference", ["${env:GITHUB_TOKEN}", "${env:GITHUB_TOKEN:none}"])
+def test_a_variable_that_another_host_refers_to_does_not_stand_for_a_secret(user: User, reference: str):
+    user.has(with_token(samples.CURSOR, "ghp_cursor"), with_token(samples.WINDSURF, reference))
+    assert user.run("import_").status == 0
+    assert tokens(user)["cursor/github"] == "${GITHUB_GITHUB_TOKEN}"
+    assert tokens(user)["windsurf/github"].startswith("${GITHUB_TOKEN")
+
+
+def test_a_variable_that_a_server_inherits_does_not_stand_for_a_secret(user: User):
+    codex = samples.CODEX._replace(text='[mcp_servers.x]\ncommand = "x"\nenv_vars = ["GITHUB_TOKEN"]\n')
+    user.has(with_token(samples.CURSOR, "ghp_cursor"), codex)
+    assert user.run("import_").status == 0
+    assert written(user)["cursor"]["github"]["env"] == {"GITHUB_TOKEN": "${GITHUB_GITHUB_TOKEN}"}  # pyright: ignore[reportIndexIssue]
+
+
 def test_servers_of_a_project_run_in_its_folder_and_those_of_one_that_is_gone_are_not_taken(user: User):
     local = {"type": "stdio", "command": "./bin/db", "args": [], "env": {}}
     projects = {str(user.project): {"mcpServers": {"db": local}}, "/gone/größe": {"mcpServers": {"old": local}}}

@@ -24,7 +24,7 @@ from mcp_workbench.hosts.installing import Installation, prepare
 from mcp_workbench.hosts.known import HOSTS, NAME, Host, host_named
 from mcp_workbench.hosts.ours import Ours
 from mcp_workbench.hosts.places import Place, Surroundings, here, place_of
-from mcp_workbench.hosts.plan import Matches
+from mcp_workbench.hosts.plan import Matches, Standing
 from mcp_workbench.hosts.record import backup_of
 from mcp_workbench.nearest import nearest_or_known
 from mcp_workbench.shown import shown
@@ -136,8 +136,9 @@ def _imported(place: Place, around: Surroundings, target: Target) -> list[Sequen
         raise ConfigError("there is no configuration yet", file=target.path, hint="Run mcp-workbench import first.")
     document = Document.decoded(files.read(place.path) or b"", place.file.syntax, str(place.path))
     servers = [(one.name, one.moved.entry, one.path) for one in servers_in(document, place, around) if one.moved]
-    places = Matches(target.servers(), os.environ).find([(name, entry) for name, entry, _ in servers])
-    return [path for (_, _, path), there in zip(servers, places, strict=True) if there]
+    wanted = [Standing(place.host.key, name, entry) for name, entry, _ in servers]
+    found = Matches(target.servers(), os.environ).find(wanted)
+    return [path for (_, _, path), there in zip(servers, found, strict=True) if there]
 
 
 def _tell(options: Mapping[str, str], ours: Ours, planned: Installation) -> None:

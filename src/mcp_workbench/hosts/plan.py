@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from mcp_workbench.config.expand import expand
 from mcp_workbench.hosts.entries import Entry
 from mcp_workbench.hosts.found import Source
-from mcp_workbench.hosts.references import variables_in
+from mcp_workbench.hosts.references import inherited_in, variables_in
 from mcp_workbench.hosts.secrets import Variables, without_secrets
 from mcp_workbench.limits import DEFAULTS
 
@@ -54,32 +54,55 @@ class Planned(NamedTuple):
         return list(dict.fromkeys(variables_in(self.entry)))
 
 
+class Standing(NamedTuple):
+    """An entry, and where it stands in the configuration or would come to."""
+
+    toolbox: str
+    name: str
+    entry: Entry
+
+    def __repr__(self) -> str:
+        return f"Standing({self.toolbox!r}, {self.name!r})"
+
+
 class Matches:
     """The servers that a configuration has, each to be found once."""
 
     def __init__(self, existing: Existing, environ: Mapping[str, str]) -> None:
         self._environ = environ
-        self._places: dict[str, list[tuple[str, str, Entry]]] = {}
+        self._places: dict[str, list[Standing]] = {}
         for toolbox, servers in existing.items():
             for name, entry in servers.items():
-                self._places.setdefault(_likeness(entry), []).append((toolbox, name, entry))
+                self._places.setdefault(_likeness(entry), []).append(Standing(toolbox, name, entry))
 
-    def find(self, servers: Sequence[tuple[str, Entry]]) -> list[tuple[str, str] | None]:
-        """Where each of them is, whatever the variables for its secrets are called; the same name comes first."""
+    def find(self, servers: Sequence[Standing]) -> list[tuple[str, str] | None]:
+        """Where each of them is, whatever the variables for its secrets are called.
+
+        The same place comes first, then the same name: several hosts may have one server, each with its account.
+        """
         found: list[tuple[str, str] | None] = [None] * len(servers)
-        for is_named in (True, False):
-            for number, (name, entry) in enumerate(servers):
+        for fits in (self._is_in_place, self._is_namesake, self._is_alike):
+            for number, one in enumerate(servers):
                 if found[number] is None:
-                    found[number] = self._take(name if is_named else "", entry)
+                    found[number] = self._take(one, fits)
         return found
 
-    def _take(self, name: str, entry: Entry) -> tuple[str, str] | None:
-        places = self._places.get(_likeness(entry), [])
+    def _take(self, one: Standing, fits: Callable[[Standing, Standing], bool]) -> tuple[str, str] | None:
+        places = self._places.get(_likeness(one.entry), [])
         for place in places:
-            if place[1] == name or (not name and not _differs(place[2], entry, self._environ)):
+            if fits(place, one):
                 places.remove(place)
-                return place[:2]
+                return place.toolbox, place.name
         return None
+
+    def _is_in_place(self, there: Standing, one: Standing) -> bool:
+        return (there.toolbox, there.name) == (one.toolbox, one.name)
+
+    def _is_namesake(self, there: Standing, one: Standing) -> bool:
+        return there.name == one.name and self._is_alike(there, one)
+
+    def _is_alike(self, there: Standing, one: Standing) -> bool:
+        return not _differs(there.entry, one.entry, self._environ)
 
 
 def _differs(written: Any, found: Any, environ: Mapping[str, str]) -> bool:
@@ -128,9 +151,10 @@ class Plan:
 
     def servers(self) -> list[Planned]:
         """All of them, each with its place."""
-        known = Matches(self._existing, self._environ).find([(one.name, one.entry) for one in self._found.values()])
+        wanted = [Standing(self._toolbox or one.host, one.name, one.entry) for one in self._found.values()]
+        known = Matches(self._existing, self._environ).find(wanted)
         taken = {name: set(servers) for name, servers in self._existing.items()}
-        variables = Variables(variables_in(self._existing))
+        variables = Variables(self._referred(), self._environ)
         planned: list[Planned] = []
         for one, there in zip(self._found.values(), known, strict=True):
             if there is not None:
@@ -140,6 +164,12 @@ class Plan:
             name = _free(one.name, taken.setdefault(toolbox, set()))
             planned.append(Planned(toolbox, name, without_secrets(one.entry, one.name, variables), one.sources))
         return planned
+
+    def _referred(self) -> Iterator[str]:
+        """The variables whose values the servers take from the environment as it is, known ones and new ones."""
+        written = [entry for servers in self._existing.values() for entry in servers.values()]
+        for entry in (*written, *(one.entry for one in self._found.values())):
+            yield from (*variables_in(entry, with_defaults=True), *inherited_in(entry))
 
 
 def _free(name: str, taken: set[str]) -> str:

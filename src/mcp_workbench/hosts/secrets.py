@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from mcp_workbench.checkup.looks import KNOWN, may_name_secret
@@ -40,9 +40,10 @@ _DEFAULT = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*):-([^}]*)\}")
 class Variables:
     """The variables that stand for secrets, each with one value."""
 
-    def __init__(self, taken: Iterable[str] = ()) -> None:
-        """`taken` are names that have a value already, which nobody here knows."""
-        self._values: dict[str, str | None] = dict.fromkeys(taken)
+    def __init__(self, taken: Iterable[str] = (), environ: Mapping[str, str] | None = None) -> None:
+        """`taken` are names that others use already, whose values nobody knows but `environ`."""
+        self._environ = environ or {}
+        self._values: dict[str, str | None] = {name: self._environ.get(name) for name in taken}
 
     def __repr__(self) -> str:
         return f"Variables({sorted(self._values)})"
@@ -55,14 +56,18 @@ class Variables:
     def reference(self, value: str, wanted: str, server: str) -> str:
         """`${NAME}` for a value; a name that stands for another value already is made longer."""
         name = variable_name(wanted)
-        if self._values.get(name, value) != value:
+        if not self._may_stand_for(name, value):
             name = variable_name(f"{server} {wanted}")
         number = 2
         base = name
-        while self._values.get(name, value) != value:
+        while not self._may_stand_for(name, value):
             name, number = f"{base}_{number}", number + 1
         self._values[name] = value
         return f"${{{name}}}"
+
+    def _may_stand_for(self, name: str, value: str) -> bool:
+        """Whether the variable has that value, or none at all."""
+        return self._values.get(name, self._environ.get(name, value)) == value
 
 
 def without_secrets(entry: Entry, server: str, variables: Variables) -> Entry:
