@@ -18,6 +18,7 @@ from mcp_workbench.cli.install import running
 from mcp_workbench.config.jsonc import parse, plain
 from mcp_workbench.config.source import Source
 from mcp_workbench.hosts import files
+from mcp_workbench.hosts.documents import Document
 from mcp_workbench.hosts.known import HOSTS
 from tests.hosts import samples
 from tests.hosts.samples import CANARY, HEADER, PASSWORD, SECRETS, WRITTEN, Sample, name_of
@@ -231,6 +232,46 @@ def test_a_change_between_two_installations_is_not_lost(user: User):
     run(user, "install", samples.GEMINI, command="/other/mcp-workbench")
     run(user, "uninstall", samples.GEMINI)
     assert path.read_text() == samples.GEMINI.text.replace("Dracula", "GitHub")
+
+
+@pytest.mark.parametrize("sample", [samples.CLAUDE_CODE, samples.CURSOR, samples.CODEX, samples.GEMINI], ids=name_of)
+def test_what_somebody_added_to_the_entry_of_the_workbench_stays_when_it_is_installed_again(user: User, sample: Sample):
+    user.has(sample)
+    user.run("import_")
+    run(user, "install", sample)
+    syntax = "toml" if sample is samples.CODEX else "json"
+    document = Document(user.path(sample).read_text(), syntax, sample.path)
+    where = (ENTRIES[sample.host][0], "workbench")
+    written = document.at(where)
+    added = {"timeout": 9, "env": {**written.get("env", {}), "GIT_TOKEN": "mine"}}
+    user.path(sample).write_text(document.with_member(where, {**written, **added}).text)
+    for options in ({"command": "/new"}, {"command": "/new", "remove_imported": "true"}, {"name": "other"}):
+        assert run(user, "install", sample, **options).status == 0
+        entry = servers(user, sample)[options.get("name", "workbench")]
+        assert (entry["timeout"], entry["env"]["GIT_TOKEN"]) == (9, "mine")
+        assert entry["command"] == options.get("command", running()[0])
+        assert run(user, "install", sample, json="true", **options).document["changed"] is False
+    assert run(user, "uninstall", sample).status == 0
+    assert user.path(sample).read_bytes() == sample.data
+
+
+def test_a_configuration_that_can_not_be_used_is_told_before_a_file_is_changed(user: User):
+    user.has(samples.CURSOR)
+    user.config.parent.mkdir(parents=True)
+    user.config.write_text("{")
+    assert run(user, "install", samples.CURSOR).status == 2
+    assert user.path(samples.CURSOR).read_bytes() == samples.CURSOR.data
+
+
+def test_a_program_of_another_name_is_known_by_what_was_written(user: User):
+    user.has(samples.CURSOR)
+    run(user, "install", samples.CURSOR, command="/opt/wb")
+    path = user.path(samples.CURSOR)
+    path.write_text(path.read_text().replace('"command": "/opt/wb"', '"command": "/opt/wb", "timeout": 9'))
+    assert run(user, "install", samples.CURSOR, command="/opt/wb2").status == 0
+    assert servers(user, samples.CURSOR)["workbench"] == {"command": "/opt/wb2", "args": ["serve"], "timeout": 9}
+    assert run(user, "uninstall", samples.CURSOR).status == 0
+    assert path.read_bytes() == samples.CURSOR.data
 
 
 def test_only_servers_that_the_workbench_has_are_moved(user: User):

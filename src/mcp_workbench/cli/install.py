@@ -19,12 +19,10 @@ from mcp_workbench.config.locate import VARIABLE, user_config
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.hosts import files
 from mcp_workbench.hosts.documents import Document
-from mcp_workbench.hosts.found import servers_in
 from mcp_workbench.hosts.installing import Installation, prepare
 from mcp_workbench.hosts.known import HOSTS, NAME, Host, host_named
 from mcp_workbench.hosts.ours import Ours
 from mcp_workbench.hosts.places import Place, Surroundings, here, place_of
-from mcp_workbench.hosts.plan import Matches, Standing
 from mcp_workbench.hosts.record import backup_of
 from mcp_workbench.nearest import nearest_or_known
 from mcp_workbench.shown import shown
@@ -61,7 +59,7 @@ def _run(options: Given) -> int:
     target = opened(config or Path(user_config(os.environ)))
     ours = Ours(place, around, _command(options, config), target.servers(), _values(options.all("env")))
     with files.alone(place.path):
-        moved = _imported(place, around, target) if "remove_imported" in options else []
+        moved = _imported(ours, target) if "remove_imported" in options else []
         planned = prepare(place, name, ours.entry, moved)
         planned.write(files.SHARED if place.file.level == "project" else files.PRIVATE)
     _tell(options, ours, planned)
@@ -130,15 +128,13 @@ def running() -> list[str]:
     return [sys.executable, "-m", "mcp_workbench"]
 
 
-def _imported(place: Place, around: Surroundings, target: Target) -> list[Sequence[str]]:
+def _imported(ours: Ours, target: Target) -> list[Sequence[str]]:
     """Where the servers stand in the host's file that the workbench has too."""
     if target.known is None:
         raise ConfigError("there is no configuration yet", file=target.path, hint="Run mcp-workbench import first.")
+    place = ours.place
     document = Document.decoded(files.read(place.path) or b"", place.file.syntax, str(place.path))
-    servers = [(one.name, one.moved.entry, one.path) for one in servers_in(document, place, around) if one.moved]
-    wanted = [Standing(place.host.key, name, entry) for name, entry, _ in servers]
-    found = Matches(target.servers(), os.environ).find(wanted)
-    return [path for (_, _, path), there in zip(servers, found, strict=True) if there]
+    return [server.path for server, _ in ours.matched(document)]
 
 
 def _tell(options: Mapping[str, str], ours: Ours, planned: Installation) -> None:

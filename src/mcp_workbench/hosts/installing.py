@@ -119,11 +119,7 @@ def prepare(place: Place, name: str, entry_of: EntryOf, leaving: Iterable[Sequen
 
 def _recorded(name: str, entry: Mapping[str, object], *, digest: str) -> Record:
     """The note has no variables: their values may be secrets, which stay where they stood."""
-    return Record(name=name, entry=_without_variables(entry), digest=digest)
-
-
-def _without_variables(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in entry.items() if key != VARIABLES}
+    return Record(name=name, entry={key: value for key, value in entry.items() if key != VARIABLES}, digest=digest)
 
 
 def _held(document: Document, place: Place, name: str, known: Record | None) -> Mapping[str, object]:
@@ -160,7 +156,12 @@ def _is_ours(entry: Any, known: Record | None) -> bool:
         return True
     if known is None or not isinstance(entry, dict):
         return False
-    return _without_variables(cast("dict[str, Any]", entry)) == _without_variables(known.entry)
+    return _started(cast("dict[str, Any]", entry)) == _started(known.entry)
+
+
+def _started(entry: Mapping[str, Any]) -> list[Any]:
+    """What it starts. The rest of it may have been changed by anybody."""
+    return [entry.get(key) for key in ("command", "args")]
 
 
 def prepare_removal(place: Place) -> Change:

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple, cast
 
 from mcp_workbench.hosts.documents import Document
 from mcp_workbench.hosts.entries import Entry
-from mcp_workbench.hosts.found import servers_in
+from mcp_workbench.hosts.found import Server, servers_in
 from mcp_workbench.hosts.installing import VARIABLES
 from mcp_workbench.hosts.known import Host
 from mcp_workbench.hosts.places import Place, Surroundings
-from mcp_workbench.hosts.plan import Existing, Matches
+from mcp_workbench.hosts.plan import Existing, Matches, Standing
 from mcp_workbench.hosts.references import inherited_in, variables_in
 from mcp_workbench.hosts.values import inputs_in, values_of
 
@@ -54,17 +54,21 @@ class Ours(NamedTuple):
     def kept(self, base: Document, out: Sequence[Sequence[str]]) -> dict[str, str]:
         """What the file has for our variables, in the servers that are taken out of it."""
         gone = {tuple(path) for path in out}
-        servers = [one for one in servers_in(base, self.place, self.around) if one.path in gone]
-        found = [(one.name, one.moved.entry) for one in servers if one.moved]
-        places = Matches(self.existing, self.around.environ).find(found)
         values: dict[str, str] = {}
-        for (_, entry), server, place in zip(found, (one for one in servers if one.moved), places, strict=True):
-            if place is not None:
-                written = self.existing[place[0]][place[1]]
+        for server, written in self.matched(base):
+            if server.path in gone and server.moved is not None:
                 asked = inputs_in(base.at(server.path))
                 values |= {name: asked[name] for name in variables_in(written) if name in asked}
-                values |= values_of(written, entry)
+                values |= values_of(written, server.moved.entry)
         return values
+
+    def matched(self, document: Document) -> list[tuple[Server, Entry]]:
+        """The servers of a file that the configuration has, each with its entry there."""
+        found = [(one, one.moved.entry) for one in servers_in(document, self.place, self.around) if one.moved]
+        wanted = [Standing(self.place.host.key, server.name, entry) for server, entry in found]
+        places = Matches(self.existing, self.around.environ).find(wanted)
+        pairs = zip((server for server, _ in found), places, strict=True)
+        return [(server, self.existing[place[0]][place[1]]) for server, place in pairs if place is not None]
 
     def given(self, entry: Mapping[str, object]) -> list[str]:
         """The variables whose values stand in the entry itself."""
