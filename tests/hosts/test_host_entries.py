@@ -71,6 +71,7 @@ def test_the_folder_of_an_editor_is_a_variable_where_there_is_no_project():
         ({"serverUrl": "https://a/mcp"}, {"url": "https://a/mcp"}),
         ({"httpUrl": "https://a/mcp", "url": "https://a/other"}, {"url": "https://a/mcp"}),
         ({"type": "stdio", "command": "x", "env": {}, "args": []}, {"command": "x"}),
+        ({"command": "x", "env": {"PORT": 8080, "GONE": None}}, {"command": "x", "env": {"PORT": "8080"}}),
         ({"command": "x", "enabled": False}, {"command": "x", "disabled": True}),
         ({"command": "x", "disabled": False, "alwaysLoad": True, "trust": True}, {"command": "x"}),
         ({"command": "x", "disabledTools": ["a"]}, {"command": "x", "toolFilters": ["!a"]}),

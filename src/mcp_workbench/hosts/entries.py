@@ -185,9 +185,11 @@ class _Taking:
     def _known(self) -> None:
         if self._rest.pop("disabled", False) is True or self._rest.pop("enabled", True) is False:
             self.result["disabled"] = True
-        env = self._rest.get("env")
-        # Programs such as mcp-remote replace ${NAME} in their arguments by what is in their own environment.
-        within = self._scope._replace(own=own_variables(cast("Entry", env))) if isinstance(env, dict) else self._scope
+        within = self._scope
+        if isinstance(self._rest.get("env"), dict):
+            env = self._rest["env"] = _environment(self._rest["env"])
+            # Programs such as mcp-remote replace ${NAME} in their arguments by what is in their own environment.
+            within = within._replace(own=own_variables(env))
         for key in [key for key in self._rest if key in _ORDER]:
             value = self._rest.pop(key)
             if value not in _NOTHING:
@@ -206,6 +208,12 @@ class _Taking:
 
     def _note(self, key: str) -> str:
         return f"'{shown(key)}' {HOST_KEYS.get(key, 'has no meaning here')}"
+
+
+def _environment(env: Entry) -> Entry:
+    """VS Code takes a number for its digits, and null for a variable that is not set."""
+    texts = {name: str(one) if type(one) in (int, float) else one for name, one in env.items()}
+    return {name: one for name, one in texts.items() if one is not None}
 
 
 def _text(value: Any, scope: Scope) -> Any:
