@@ -79,7 +79,7 @@ def _install(terminal: Emulator, home: Home) -> None:
     terminal.clear()
     for command in (
         "mcp-workbench install cursor --remove-imported",
-        "cat ~/.cursor/mcp.json",
+        "head -5 ~/.cursor/mcp.json",
         "mcp-workbench uninstall cursor",
         "head -4 ~/.cursor/mcp.json",
     ):
@@ -150,7 +150,7 @@ def _watch(terminal: Emulator, home: Home) -> None:
     with _host(home) as ask:
         for used in USED[2:5]:
             ask("tools/call", _use(*used))
-        for _ in range(2):
+        for _ in range(8):  # one after the other, so that some are under way when the record is written
             ask("tools/call", _use("data", "calculator", "count_primes", {"limit": 50_000_000}), waits=False)
         terminal.start("mcp-workbench status --watch")
         terminal.wait_for("calls under way")
