@@ -137,7 +137,7 @@ def test_an_unknown_name_is_two_lines_and_exits_with_2(tmp_path: Path, arguments
 
 
 def test_a_program_gets_the_hint_that_a_person_gets(tmp_path: Path):
-    (wrong := tmp_path / "wrong.json").write_text("{", encoding="utf-8")
+    (wrong := tmp_path / "wrong.json").write_text('{"toolboxes": 1e999}', encoding="utf-8")
     env = configured(tmp_path, {})
     for command in ("list", "check"):
         _, hint = piped(command, "--config", str(wrong), env=env).stderr.splitlines()

@@ -61,7 +61,7 @@ def test_a_server_that_cannot_be_started_is_told_and_exits_with_1(tmp_path: Path
     assert "Traceback" not in done.stderr
     answer = piped("show", "dev", "ill", "echo", "--json", env=env)
     assert answer.returncode == 1
-    assert json.loads(answer.stdout)["code"] == "connect_failed"
+    assert json.loads(answer.stdout)["code"] == "server_exited"
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,14 @@ from mcp_workbench.config.expand import MalformedReferenceError, expand
 ENVIRON = {"A": "alpha", "EMPTY": "", "NESTED": "${A}", "_x9": "under"}
 
 
+@pytest.mark.parametrize("value", ["$A", "${A}"])
+def test_a_variable_that_a_host_had_no_value_for_is_not_set(value: str):
+    assert expand("x${A}", {"A": value}).missing == ("A",)
+    assert expand("${A:-other}", {"A": value}).text == "other"
+    assert expand("${A}", {"A": f" {value}", "B": value}).missing == ()
+    assert expand("${B}", {"B": value}).text == value
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [

@@ -41,8 +41,13 @@ def answered(options: Mapping[str, str], work: Callable[[], int]) -> int:
     except WorkbenchError as error:
         if "json" not in options:
             raise
-        print_json({"ok": False, "error": str(error), "code": error.code, "hint": hint_of(error)})
-        return USAGE if isinstance(error, ConfigError | RequestError) else FAILURE
+        return print_failure(error)
+
+
+def print_failure(error: WorkbenchError) -> int:
+    """What went wrong, for a program; the exit status. The code is the one that a client of the wire gets."""
+    print_json({"ok": False, "error": str(error), "code": error.wire_code, "hint": hint_of(error)})
+    return USAGE if isinstance(error, ConfigError | RequestError) else FAILURE
 
 
 def _escaped(text: str) -> str:

@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping
 
 from mcp_workbench import observe
-from mcp_workbench.cli.answering import print_json
-from mcp_workbench.cli.terminal import USAGE, hint_of, report
+from mcp_workbench.cli.answering import print_failure
+from mcp_workbench.cli.terminal import report
 from mcp_workbench.config.load import load_config
 from mcp_workbench.config.locate import find_config
 from mcp_workbench.config.model import Config
@@ -39,7 +39,4 @@ def log_level(options: Mapping[str, str], *, otherwise: str) -> str:
 
 def refuse(error: ConfigError, options: Mapping[str, str]) -> int:
     """Tell that a command can't be done, to a person or to a program; the exit status."""
-    if "json" not in options:
-        return report(error)
-    print_json({"ok": False, "error": str(error), "code": error.code, "hint": hint_of(error)})
-    return USAGE
+    return print_failure(error) if "json" in options else report(error)

@@ -32,9 +32,10 @@ def run(options: Mapping[str, str]) -> int:
 
 
 def _run(options: Mapping[str, str]) -> int:
-    reader, everything = find_record(), "all" in options
-    source = Calls(reader) if "calls" in options else Lines(reader)
-    most, is_meant, last = _count(options, source.most), _filter(options), source.newest()
+    kind, everything = Calls if "calls" in options else Lines, "all" in options
+    most, is_meant = _count(options, kind.most), _filter(options)
+    source = kind(find_record())
+    last = source.newest()
     found = source.after(0, everything=everything)
     meant = [entry for entry in found if entry.id <= last and is_meant(entry)]
     _show(meant[-most:] if most else (), options)

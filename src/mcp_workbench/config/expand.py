@@ -1,7 +1,8 @@
 """`${VAR}` and `${VAR:-default}` in one string.
 
 Guarantees: one pass from left to right, so text that a variable brought in is never looked at
-again; a variable that is set but empty counts as set; `$${` stands for `${`. No message repeats
+again; a variable that is set but empty counts as set, one that is set to a reference to itself does not; `$${` stands
+for `${`. No message repeats
 any text of the value but a variable's name. It does not know which fields are expanded.
 """
 
@@ -52,6 +53,8 @@ def expand(value: str, environ: Mapping[str, str]) -> Expansion:
             continue
         name, default, offset = _reference(value, match.end())
         found = environ.get(name)
+        if found in (f"${name}", f"${{{name}}}"):  # a host that had no value for it passed on what its file says
+            found = None
         if found is not None:
             used[name] = found
         elif default is None:

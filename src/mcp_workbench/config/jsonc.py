@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _WORDS: dict[str, bool | None] = {"true": True, "false": False, "null": None}
 _NOT_NUMBERS = frozenset(("NaN", "Infinity"))
+_CUT = "Is a closing bracket missing, or the end of the file?"
 
 
 class Scalar(msgspec.Struct, frozen=True):
@@ -105,7 +106,9 @@ class _Parser:
             raise self._error("the file is empty", 'Start with {"toolboxes": {}} or copy an example.')
         root = self._value()
         if not self._ended():
-            raise self._error("expected nothing more after the end of the configuration")
+            raise self._error(
+                "expected nothing more after the end of the configuration", "Is a bracket too many?"
+            )
         return root
 
     def _path(self) -> str:
@@ -153,7 +156,7 @@ class _Parser:
         elif token.kind == "word":
             raise self._error("expected a value, found a bare word", "Put text in double quotes.")
         else:
-            raise self._error(f"expected a value, found '{token.text}'")
+            raise self._error(f"expected a value, found '{token.text}'", "Is something missing before this?")
         self._advance()
         return Scalar(token.start, token.end, value)
 
@@ -208,7 +211,7 @@ class _Parser:
         # The key is not named: where a value stands by mistake in its place, it may be a secret.
         if self._token is None:
             self._fail_at_end("expected ':' after a key")
-        raise self._error("expected ':' after a key")
+        raise self._error("expected ':' after a key", 'Write "key": value.')
 
     def _key(self, seen: dict[str, int]) -> Scalar:
         token = self._token
@@ -269,7 +272,8 @@ class _Parser:
 
     def _fail_at_end(self, expected: str) -> NoReturn:
         if not self._open:
-            raise self._error(f"{expected}, but the file ends")
+            raise self._error(f"{expected}, but the file ends", _CUT)
         line, column = self._source.position(self._open[-1])
         bracket = self._source.text[self._open[-1]]
-        raise self._error(f"{expected}, but the file ends: '{bracket}' at line {line}, column {column} is not closed")
+        problem = f"{expected}, but the file ends: '{bracket}' at line {line}, column {column} is not closed"
+        raise self._error(problem, _CUT)
