@@ -83,6 +83,22 @@ def test_the_variables_are_named_with_those_who_need_them(user: User):
     assert_no_secret(done, user)
 
 
+@pytest.mark.parametrize(
+    ("lists", "disabled"),
+    [
+        ('{"excluded": ["git", 7]}', ["git"]),
+        ('{"allowed": ["git"]}', ["maps", "events"]),
+        ('{"allowed": ["git", "maps"], "excluded": ["git"]}', ["git", "events"]),
+        ('{"allowed": [], "excluded": "git"}', []),
+    ],
+)
+def test_a_server_that_a_host_does_not_start_is_disabled_here_too(user: User, lists: str, disabled: list[str]):
+    user.has(samples.GEMINI._replace(text=samples.GEMINI.text.replace("{", f'{{"mcp": {lists},', 1)))
+    user.run("import_")
+    taken = json.loads(user.config.read_text())["toolboxes"]["gemini"]["mcpServers"]
+    assert [name for name, entry in taken.items() if entry.get("disabled") is True] == disabled
+
+
 def test_one_toolbox_can_hold_them_all(user: User):
     user.has(samples.CURSOR, samples.CODEX, samples.CLAUDE_CODE_PROJECT)
     assert user.run("import_", toolbox="mine").status == 0

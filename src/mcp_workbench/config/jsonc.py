@@ -106,9 +106,7 @@ class _Parser:
             raise self._error("the file is empty", 'Start with {"toolboxes": {}} or copy an example.')
         root = self._value()
         if not self._ended():
-            raise self._error(
-                "expected nothing more after the end of the configuration", "Is a bracket too many?"
-            )
+            raise self._error("expected nothing more after the end of the configuration", "Is a bracket too many?")
         return root
 
     def _path(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -32,6 +32,11 @@ class Server(NamedTuple):
     """None where it can't be used here."""
     reason: str = ""
     """Why not."""
+
+    def disabled(self) -> Server:
+        """The same, not to be started."""
+        moved = self.moved and self.moved._replace(entry={**self.moved.entry, "disabled": True})
+        return self._replace(moved=moved)
 
 
 class Source(NamedTuple):
@@ -85,12 +90,14 @@ def read_one(path: Path, around: Surroundings) -> Source:
 
 def servers_in(document: Document, place: Place, around: Surroundings) -> Iterator[Server]:
     """The servers of a file, without the workbench."""
+    is_left_out = _left_out(document, place.host)
     for section in sections(document, place, around):
         entries = document.at(section.path)
         scope = Scope(place.host.references, around.home, section.project)
         for name, raw in cast("dict[str, Any]", entries).items() if isinstance(entries, dict) else ():
             if not is_workbench(raw):
-                yield _server(name, (*section.path, name), raw, scope)
+                server = _server(name, (*section.path, name), raw, scope)
+                yield server.disabled() if is_left_out(name) else server
 
 
 def sections(document: Document, place: Place, around: Surroundings) -> Iterator[Section]:
@@ -99,6 +106,18 @@ def sections(document: Document, place: Place, around: Surroundings) -> Iterator
     projects = document.at((PROJECTS,)) if place.file.in_projects else None
     for folder in cast("dict[str, Any]", projects) if isinstance(projects, dict) else ():
         yield Section((PROJECTS, folder, *place.file.servers), Path(folder))
+
+
+def _left_out(document: Document, host: Host) -> Callable[[str], bool]:
+    """Whether a host does not start a server, for what its file says elsewhere."""
+    allowed, excluded = (document.at(path) if path else None for path in (host.allowed, host.excluded))
+
+    def is_left_out(name: str) -> bool:
+        if isinstance(excluded, list) and name in excluded:
+            return True
+        return isinstance(allowed, list) and allowed != [] and name not in allowed
+
+    return is_left_out
 
 
 def _server(name: str, path: tuple[str, ...], raw: Any, scope: Scope) -> Server:

@@ -47,6 +47,10 @@ class Host(NamedTuple):
     """The key for the variables that a server is given, where the host keeps some or all from it."""
     variable: str = ""
     """How the value of one is written there, with `NAME` for its name; where it is empty, the key lists the names."""
+    allowed: tuple[str, ...] = ()
+    """The path of a list in its file of the only servers that it starts, if there is one."""
+    excluded: tuple[str, ...] = ()
+    """The path of a list of those that it does not start."""
     restart: str = ""
     """What a person does so that the host reads its file."""
 
@@ -132,6 +136,8 @@ HOSTS: tuple[Host, ...] = (
         "shell",
         variables_key="env",
         variable="$NAME",
+        allowed=("mcp", "allowed"),
+        excluded=("mcp", "excluded"),
         restart="Start gemini again; /mcp shows the workbench.",
     ),
     Host(
