@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -44,6 +45,11 @@ def as_json(statuses: Sequence[RunStatus], now: float) -> dict[str, Any]:
 def moment(seconds: float) -> str:
     """A time for programs."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def time_of_day(seconds: float) -> str:
+    """A time for people, as the lines of a log have it."""
+    return time.strftime("%H:%M:%S", time.localtime(seconds))
 
 
 def age(seconds: float) -> str:

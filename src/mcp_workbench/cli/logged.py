@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from mcp_workbench.cli.display import Tone, Words
-from mcp_workbench.cli.happenings import milliseconds, moment
+from mcp_workbench.cli.happenings import milliseconds, moment, time_of_day
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.record.reading import LoggedLine, Reader, RecordedCall
 from mcp_workbench.shown import shown
@@ -97,7 +96,7 @@ class CallEntry(Entry):
     def words(self) -> Iterator[Words]:
         call = self._call
         tool = "/".join(shown(part) for part in (call.toolbox, call.server, call.tool))
-        began = time.strftime("%H:%M:%S", time.localtime(call.at))
+        began = time_of_day(call.at)
         took = milliseconds(call.milliseconds)
         yield Words(f"{call.pid} {began} {tool} {took} {call.outcome or 'ok'}", _TONES[self.level])
         for name, text in (("arguments", call.arguments), ("result", call.result)):
