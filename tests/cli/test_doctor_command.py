@@ -249,6 +249,14 @@ def test_a_package_without_a_version_is_told_where_it_stands(tmp_path: Path):
     assert finding["path"] == "toolboxes.dev.mcpServers.one.args"
 
 
+def test_each_package_without_a_version_is_told(tmp_path: Path):
+    server = {"command": "sh", "args": ["-c", "exec uvx --with mcp --with b==1.0 pkg"], "env": {"PATH": "/nowhere"}}
+    found = one(tmp_path, server, status=1)
+    unpinned = [finding for finding in found["findings"] if finding["code"] == "unpinned_package"]
+    assert [finding["advice"].rpartition(" ")[2] for finding in unpinned] == ["pkg==1.2.3", "mcp==1.2.3"]
+    assert all(finding["line"] for finding in unpinned)
+
+
 def test_the_same_server_under_two_names_is_told_once(tmp_path: Path):
     boxes = {"dev": {"a": rogue(), "b": rogue()}, "ops": {"a": rogue()}}
     told = examined(tmp_path, boxes)

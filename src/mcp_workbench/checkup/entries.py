@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from mcp_workbench import observe
 from mcp_workbench.checkup.findings import Finding
-from mcp_workbench.checkup.packages import fetched_package
+from mcp_workbench.checkup.packages import fetched_packages
 from mcp_workbench.checkup.secrets import secret_parts, written_secrets
 from mcp_workbench.config.load import config_of
 from mcp_workbench.config.model import Config, ConfigWarning, Endpoint, ServerConfig
@@ -130,16 +130,16 @@ def _of_endpoint(endpoint: Endpoint) -> Iterator[Finding]:
 
 def _unpinned(written: WrittenServer) -> Iterator[Finding]:
     arguments = [text.written for text in written.texts("args")]
-    package = fetched_package(written.text("command"), arguments)
-    if package is None or package.is_pinned or secret_parts("", package.spec):
-        return
-    yield Finding(
-        code="unpinned_package",
-        message=f"{shown(package.spec)} is fetched without a fixed version, so each start may run other code",
-        advice=f"Name the version that you tested: {shown(package.example)}",
-        path=f"{written.path}.args",
-        line=next((text.line for text in written.texts("args") if package.spec in text.written), 0),
-    )
+    for package in fetched_packages(written.text("command"), arguments):
+        if package.is_pinned or secret_parts("", package.spec):
+            continue
+        yield Finding(
+            code="unpinned_package",
+            message=f"{shown(package.spec)} is fetched without a fixed version, so each start may run other code",
+            advice=f"Name the version that you tested: {shown(package.example)}",
+            path=f"{written.path}.args",
+            line=next((text.line for text in written.texts("args") if package.spec in text.written), 0),
+        )
 
 
 def _secret(text: Text) -> Finding:

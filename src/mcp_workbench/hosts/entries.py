@@ -13,7 +13,7 @@ from pathlib import Path, PurePath
 from typing import Any, NamedTuple, cast
 from urllib.parse import unquote
 
-from mcp_workbench.checkup.packages import fetched_package
+from mcp_workbench.checkup.packages import fetched_packages
 from mcp_workbench.config.fields import Place
 from mcp_workbench.config.jsonc import parse
 from mcp_workbench.config.keys import HOST_KEYS, SERVER, TRANSPORT_KEYS, TRANSPORTS, URL_KEYS
@@ -77,11 +77,13 @@ def is_workbench(raw: Any) -> bool:
         return False
     entry = _flattened(dict(cast("Entry", raw)))
     args = cast("list[Any]", entry["args"]) if isinstance(entry.get("args"), list) else []
-    words = [word for part in (entry.get("command"), *args) if isinstance(part, str) for word in part.split()]
+    parts = [part for part in (entry.get("command"), *args) if isinstance(part, str)]
+    words = [word for part in parts for word in part.split()]
     if not words:
         return False
-    package = fetched_package(words[0], words[1:])
-    if _is_own(words[0]) or (package is not None and _is_own(package.spec)):
+    program, *rest = [*parts[0].split(), *parts[1:]]  # some write the whole line as the command
+    packages = fetched_packages(program, rest)
+    if _is_own(words[0]) or any(_is_own(package.spec) for package in packages):
         return True
     # A path of that name may be one that another server works on.
     return any(_is_own(word) and (words[at - 1] == "-m" or "serve" in words[at + 1 :]) for at, word in enumerate(words))
