@@ -189,6 +189,23 @@ def test_a_handshake_server_can_ask_too(tmp_path: Path):
     assert json.loads(seen(screen.text)[-1])["result"] == {"action": "accept", "content": {}}
 
 
+def test_keys_that_were_pressed_during_a_call_are_no_answer_to_its_server(tmp_path: Path):
+    env = configured(tmp_path, {"dev": {"one": rogue("asks_sampling"), "desk": desk()}})
+    line = ["call", "dev", "one", "echo", '{"method": "elicitation/create"}']
+    with at_terminal(*line, env=env, typed="\ny\n") as screen:
+        screen.wait_for("Send this answer? [Y/n] ")
+        screen.type("n\n")
+        assert screen.finish() == 0
+    assert json.loads(seen(screen.text)[-1])["result"] == {"action": "decline"}
+    with at_terminal("call", "dev", "desk", "form", env=env) as screen:
+        screen.wait_for("name (string) Yours: ")
+        screen.type("Zoë\n42\n\n\ny\n")
+        screen.wait_for("Send this answer? [Y/n] ")
+        screen.type("n\n")
+        assert screen.finish() == 0
+    assert json.loads(seen(screen.text)[-1]) == {"action": "decline"}
+
+
 def test_a_servers_form_is_filled_in_at_the_terminal(tmp_path: Path):
     """A wrong value is asked for again, a default is taken, an optional field is left out."""
     env = configured(tmp_path, {"dev": {"desk": desk()}})

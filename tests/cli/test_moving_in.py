@@ -59,7 +59,7 @@ def test_at_a_terminal_a_person_is_asked_before_a_file_is_changed(user: User):
     user.config.parent.mkdir(parents=True)
     user.config.write_text('{"toolboxes": {}}')
     for answer, is_changed in (("n", False), ("y", True)):
-        with at_terminal("import", env=environment(user), cwd=user.project) as screen:
+        with at_terminal("import", env=environment(user), cwd=user.project, typed="y\n") as screen:
             screen.wait_for("[y/N]")
             screen.type(f"{answer}\n")
             assert screen.finish() == 0

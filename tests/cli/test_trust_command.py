@@ -21,7 +21,7 @@ from mcp_workbench.config.source import Source
 from mcp_workbench.config.written import written_servers
 from tests.support import programs
 from tests.support.configs import rogue, starts, write_config
-from tests.support.screens import started
+from tests.support.screens import at_terminal, started
 from tests.support.wire import environment
 
 GITHUB = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
@@ -228,6 +228,17 @@ def test_anything_but_a_yes_is_a_no(project: Path, answer: str):
     assert status == 1
     assert "It is not trusted." in text
     assert json.loads(run(project, "trust", "--list", "--json").stdout)["files"] == []
+
+
+@pytest.mark.parametrize("typed", ["y\n", "y"])
+def test_what_was_typed_before_the_question_is_no_answer(project: Path, typed: str):
+    write_config(project, {"dev": {"one": rogue()}})
+    env = environment(project.parent / "home")
+    with at_terminal("trust", env=env, cwd=project, typed=typed) as screen:
+        screen.wait_for("[y/N]")
+        screen.type("\n")
+        assert screen.finish() == 1
+    assert "It is not trusted." in screen.text
 
 
 def test_an_interrupted_question_is_a_no(project: Path):

@@ -30,8 +30,11 @@ COLOUR = re.compile(r"\x1b\[(?:[0-9]+;)*(?:3|4|9)[0-9](?:;[0-9]+)*m")
 class Screen:
     """One program at a terminal of its own."""
 
-    def __init__(self, command: Sequence[str], env: Mapping[str, str], *, columns: int, cwd: Path | None) -> None:
+    def __init__(
+        self, command: Sequence[str], env: Mapping[str, str], *, columns: int, cwd: Path | None, typed: str = ""
+    ) -> None:
         self._person, device = pty.openpty()
+        self.type(typed)
         fcntl.ioctl(device, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         self.process = started(command, env, cwd, device)
         os.close(device)
@@ -99,13 +102,14 @@ def at_terminal(
     columns: int = 100,
     command: Sequence[str] = PROGRAM,
     cwd: Path | None = None,
+    typed: str = "",
 ) -> Iterator[Screen]:
-    """A command at a terminal that is `columns` wide."""
+    """A command at a terminal that is `columns` wide, at which something was typed before it started."""
     inherited = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
     variables = {**inherited, **(env or {}), "TERM": "xterm-256color"}
     for name in ("COLUMNS", "LINES"):  # the terminal itself knows
         variables.pop(name, None)
-    screen = Screen([*command, *arguments], variables, columns=columns, cwd=cwd)
+    screen = Screen([*command, *arguments], variables, columns=columns, cwd=cwd, typed=typed)
     try:
         yield screen
     finally:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mcp_workbench.cli.answering import answered, print_json
+from mcp_workbench.cli.consent import is_agreed
 from mcp_workbench.cli.differences import differences
 from mcp_workbench.cli.display import Block, Words, is_terminal, write
 from mcp_workbench.cli.target import Target, to_import
@@ -97,9 +98,7 @@ def _may_write(done: Import, options: Mapping[str, str]) -> bool:
     if "json" in options or not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
         hint = "Pass --force to add to it, or --dry-run to see what would change."
         raise ConfigError("the file exists already", file=done.before.path, hint=hint)
-    sys.stdout.write(f"Add {_counted(done.new)} to {done.before.path}? [y/N] ")
-    sys.stdout.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return is_agreed(f"Add {_counted(done.new)} to {done.before.path}?")
 
 
 def _report(done: Import) -> Iterator[Block]:

@@ -14,6 +14,7 @@ from typing import Any, Final
 from msgspec import Raw
 
 from mcp_workbench.cli import display
+from mcp_workbench.cli.consent import forget_typed
 from mcp_workbench.cli.display import Words
 from mcp_workbench.cli.loose import decoded, number, word
 from mcp_workbench.cli.parameters import Parameters, as_json
@@ -117,9 +118,11 @@ class Person:
         if word(params.get("mode")) == "url":  # it was not declared, and nobody can tell what is done there
             display.write(f"declined, since it leads elsewhere; the server asks: {message}", to=sys.stderr)
             return {"action": "decline"}
+        forget_typed()
         display.write(Words(f"The server asks: {message}", "strong"), to=sys.stderr)
         try:
             content = await self._filled(Parameters(decoded(params.get("requestedSchema"))))
+            forget_typed()
             agreed = (await self._line("Send this answer? [Y/n] ")).strip().lower() in ("", "y", "yes")
         except EOFError:
             display.write("", to=sys.stderr)

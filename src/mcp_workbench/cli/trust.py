@@ -12,6 +12,7 @@ from typing import NamedTuple
 from mcp_workbench import observe
 from mcp_workbench.checkup.secrets import HIDDEN, hidden, secret_parts, written_secrets
 from mcp_workbench.cli.answering import answered, print_json
+from mcp_workbench.cli.consent import is_agreed
 from mcp_workbench.cli.display import Block, Column, Table, Tone, Words, is_terminal, write
 from mcp_workbench.cli.terminal import FAILURE
 from mcp_workbench.command_errors import TrustFailed
@@ -110,7 +111,7 @@ def _add(trust: Trust, place: str, options: Mapping[str, str]) -> int:
     sha256 = digest(source)
     known = trust.find(place)
     if known is None or known.sha256 != sha256:
-        if "yes" not in options and not _is_agreed(place, source, is_changed=known is not None):
+        if "yes" not in options and not _is_wanted(place, source, is_changed=known is not None):
             write("It is not trusted.")
             return FAILURE
         trust.add(place, sha256)
@@ -121,7 +122,7 @@ def _add(trust: Trust, place: str, options: Mapping[str, str]) -> int:
     return 0
 
 
-def _is_agreed(place: str, source: Source, *, is_changed: bool) -> bool:
+def _is_wanted(place: str, source: Source, *, is_changed: bool) -> bool:
     """Whether a person who has seen what it starts says yes. Raises `TrustFailed` where there is none."""
     if not is_terminal(sys.stdin) or not is_terminal(sys.stdout):
         hint = "Look at the file, and run it at a terminal, or with --yes."
@@ -134,9 +135,7 @@ def _is_agreed(place: str, source: Source, *, is_changed: bool) -> bool:
     if any(True for server in servers for _ in written_secrets(server)):
         write(f"What is shown as {HIDDEN} looks like a secret; the file has it.")
     write(Words("These programs run as you, with what you may do.", "doubtful"))
-    sys.stdout.write("Trust the file as it is now? [y/N] ")
-    sys.stdout.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return is_agreed("Trust the file as it is now?")
 
 
 def described(server: WrittenServer) -> Iterator[Block]:
