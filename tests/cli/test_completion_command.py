@@ -114,6 +114,16 @@ def test_where_a_file_is_meant_the_shell_is_to_offer_its_own():
     assert complete(["search", "--toolbox"], "x") == []
 
 
+def test_a_name_that_begins_as_options_do_is_offered_behind_two_dashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    boxes = {"-box": {"-one": rogue(), "--json": rogue(), "two": rogue()}, "dev": {"one": rogue()}}
+    monkeypatch.setenv("WORKBENCH_CONFIG", str(write_config(tmp_path, boxes)))
+    assert offered("list", "") == ["dev", "--"]
+    assert offered("list", "--json", "--", "") == ["-box", "dev"]
+    assert offered("show", "--", "-box", "") == ["-one", "--json", "two"]
+    assert offered("show", "--", "-box", "-") == ["-one", "--json"]
+    assert offered("search", "--toolbox", "") == ["-box", "dev"]
+
+
 @pytest.mark.usefixtures("here")
 def test_names_that_a_line_cannot_hold_are_not_offered():
     names = offered("call", "dev", "names", "")

@@ -16,7 +16,7 @@ from mcp_workbench import __version__
 from mcp_workbench.cli import terminal
 from mcp_workbench.cli.commands import COMMANDS, Command
 from mcp_workbench.cli.options import DEBUG, Argument, Given, Option
-from mcp_workbench.cli.plain import Call, find
+from mcp_workbench.cli.plain import END_OF_OPTIONS, Call, find
 from mcp_workbench.nearest import nearest
 
 _WORDS = "words"
@@ -148,6 +148,8 @@ def _explained(error: click.UsageError) -> tuple[str, str]:
         hint = f"It stands before the command: {_PROGRAM} {error.option_name} {context.info_name}"
     elif near := nearest(error.option_name, _option_names(context)):
         hint = f"Did you mean '{near}'?"
+    elif any(isinstance(parameter, click.Argument) for parameter in context.command.params):
+        hint += f". Before a name that begins with '-', write '{END_OF_OPTIONS}'."
     return f"There is no option '{error.option_name}'", hint
 
 

@@ -65,8 +65,16 @@ def _of_command(command: Command, words: list[str], incomplete: str) -> Iterable
         return [(one.name, one.help) for one in (*command.options, _HELP) if one.repeated or one.key not in given]
     if len(split.others) < len(command.arguments):
         argument = command.arguments[len(split.others)]
-        return _named(argument.known, given, incomplete) or _files(argument.metavar)
-    return _named(command.known, given, incomplete)
+        found = _named(argument.known, given, incomplete) or _files(argument.metavar)
+    else:
+        found = _named(command.known, given, incomplete)
+    return found if END_OF_OPTIONS in words else _behind_dashes(found)
+
+
+def _behind_dashes(found: list[Offer]) -> list[Offer]:
+    """A name that begins as options do would be read as one: first comes what ends them."""
+    plain = [offer for offer in found if not offer[0].startswith("-")]
+    return plain if len(plain) == len(found) else [*plain, (END_OF_OPTIONS, "What follows are names.")]
 
 
 def _given(command: Command, split: Split) -> Given:
