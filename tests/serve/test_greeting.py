@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import subprocess
 import sys
 from typing import Any
@@ -102,3 +103,14 @@ def test_an_answer_that_a_pipe_might_not_take_is_left_for_later():
 def test_the_event_loop_is_not_loaded_for_it():
     code = "import sys, mcp_workbench.cli.serve, mcp_workbench.serve.greeting; sys.exit('asyncio' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_end_of_the_input_is_left_to_who_reads_it_at_a_terminal():
+    person, source = pty.openpty()
+    try:
+        os.write(person, b"\x04")
+        assert greet(config_of(KNOWN), source, source).unread == b""
+        assert os.read(source, 1) == b""  # and would wait if it was read before
+    finally:
+        os.close(person)
+        os.close(source)

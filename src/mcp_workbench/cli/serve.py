@@ -25,6 +25,8 @@ not a terminal. Nothing else is started before the host needs it.
 
 With --http it serves any number of hosts over HTTP, each with a token."""
 
+_FOR_A_PERSON = "Waiting for an MCP host, which starts this by itself: mcp-workbench install HOST. Ctrl-D ends it."
+
 
 def run(options: Mapping[str, str]) -> int:
     """The exit status."""
@@ -47,6 +49,8 @@ def run(options: Mapping[str, str]) -> int:
     from mcp_workbench.serve.streams import claim_standard_streams  # noqa: PLC0415
     from mcp_workbench.surfaces.hello import View  # noqa: PLC0415
 
+    if os.isatty(0) and sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison] -- it may be closed
+        sys.stderr.write(f"{_FOR_A_PERSON}\n")
     source, sink = claim_standard_streams()
     view = View(*chosen)
     greeting = greet(config, source, sink, view=view)

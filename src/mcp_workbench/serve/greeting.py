@@ -76,7 +76,9 @@ def _instructions(hello: Hello) -> dict[str, Any]:
 
 
 def _waiting(source: int, limits: Limits) -> bytes:
-    """What can be read without waiting."""
+    """What can be read without waiting. A terminal says only once that its input ended, and nobody there hurries."""
+    if os.isatty(source):
+        return b""
     poll = select.poll()
     poll.register(source, select.POLLIN)
     if not any(state & select.POLLIN for _, state in poll.poll(0)):
