@@ -54,6 +54,7 @@ from mcp_workbench.wire.client import Seat
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import Params
 from mcp_workbench.wire.tasks import heard
+from mcp_workbench.wire.waiting import meanwhile
 
 if TYPE_CHECKING:
     from mcp_workbench.catalog.search.finder import Finder
@@ -437,24 +438,16 @@ class Place:
         except Fault as fault:
             raise ConnectFailed(identifier.toolbox, identifier.server, fault) from None
 
-    async def _meanwhile(
+    def _meanwhile(
         self, exchange: Exchange | None, servers: Iterable[ServerConfig], work: Coroutine[Any, Any, T]
-    ) -> T:
+    ) -> Coroutine[Any, Any, T]:
         """Wait for servers; a client that asked for progress is told now and then which are still starting."""
-        if exchange is None or exchange.progress_token is None:
-            return await work
         chosen = tuple(servers)
-        task = asyncio.ensure_future(work)
-        began = asyncio.get_running_loop().time()
-        try:
-            while not (await asyncio.wait((task,), timeout=self._limits.start_progress_seconds))[0]:
-                names = [shown(one.name) for one in chosen if self._is_starting(one)]
-                seconds = asyncio.get_running_loop().time() - began
-                doing = f"starting {', '.join(names[: self._limits.names_shown])}" if names else "waiting"
-                exchange.say(f"{doing} ({seconds:.0f} s)")
-            return task.result()
-        finally:
-            task.cancel()
+        return meanwhile(exchange, work, lambda: self._starting(chosen), self._limits.start_progress_seconds)
+
+    def _starting(self, servers: Iterable[ServerConfig]) -> str:
+        names = [shown(one.name) for one in servers if self._is_starting(one)]
+        return f"starting {', '.join(names[: self._limits.names_shown])}" if names else "waiting"
 
     def _is_starting(self, server: ServerConfig) -> bool:
         provider = self._staff.find(server.toolbox, server.name)

@@ -495,6 +495,13 @@ def test_a_variable_of_the_terminal_is_written_where_that_is_asked_for(user: Use
     assert values(user, samples.CURSOR) == {"LINEAR": "renewed"}
 
 
+def test_who_writes_a_value_into_a_file_of_a_project_is_warned(user: User, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("LINEAR", HEADER)
+    warning = "the file is the project's"
+    assert warning in user.run("install", host="cursor", project="true", repeated={"env": ["LINEAR"]}).out
+    assert warning not in user.run("install", host="cursor", repeated={"env": ["LINEAR"]}).out
+
+
 def test_a_variable_that_is_not_set_can_not_be_written_and_a_value_is_not_repeated(
     user: User, monkeypatch: pytest.MonkeyPatch
 ):

@@ -166,6 +166,8 @@ def _tell(options: Mapping[str, str], ours: Ours, planned: Installation) -> None
         write(f"  moved behind it: {shown(name)}")
     if given:
         write(f"  its env has the values of: {', '.join(given)}")
+    if ours.values and place.file.level == "project":
+        write(Words("  the file is the project's: keep it out of version control if these are secrets", "doubtful"))
     if missing:
         write(Words(f"  not set here, so set where {place.host.title} starts: {', '.join(missing)}", "doubtful"))
     if copy:
