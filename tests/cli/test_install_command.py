@@ -263,6 +263,20 @@ def test_a_configuration_that_can_not_be_used_is_told_before_a_file_is_changed(u
     assert user.path(samples.CURSOR).read_bytes() == samples.CURSOR.data
 
 
+@pytest.mark.parametrize("command", ["/opt/mcp-workbench", "/opt/wb"])
+def test_what_somebody_wrote_behind_serve_stays_when_it_is_installed_again(user: User, command: str):
+    run(user, "install", samples.CURSOR, command=command, config="/one.json")
+    path = user.path(samples.CURSOR)
+    path.write_text(path.read_text().replace('"/one.json"', '"/one.json", "--log-level", "debug"'))
+    run(user, "install", samples.CURSOR, command=f"{command}2", config="/two.json")
+    expected = ["serve", "--config", "/two.json", "--log-level", "debug"]
+    assert servers(user, samples.CURSOR)["workbench"]["args"] == expected
+    run(user, "install", samples.CURSOR, command=command)
+    assert servers(user, samples.CURSOR)["workbench"]["args"] == ["serve", "--log-level", "debug"]
+    assert run(user, "uninstall", samples.CURSOR).status == 0
+    assert not path.exists()
+
+
 def test_a_program_of_another_name_is_known_by_what_was_written(user: User):
     user.has(samples.CURSOR)
     run(user, "install", samples.CURSOR, command="/opt/wb")

@@ -21,7 +21,7 @@ from mcp_workbench.hosts import files
 from mcp_workbench.hosts.documents import Document
 from mcp_workbench.hosts.installing import Installation, prepare
 from mcp_workbench.hosts.known import HOSTS, NAME, Host, host_named
-from mcp_workbench.hosts.ours import Ours
+from mcp_workbench.hosts.ours import CONFIG, SERVE, Ours
 from mcp_workbench.hosts.places import Place, Surroundings, here, place_of
 from mcp_workbench.hosts.record import backup_of
 from mcp_workbench.nearest import nearest_or_known
@@ -93,7 +93,7 @@ def _config(options: Mapping[str, str]) -> Path | None:
 
 def _command(options: Mapping[str, str], config: Path | None) -> dict[str, Any]:
     command, *args = [options["command"]] if "command" in options else running()
-    args += ["serve", *(["--config", str(config)] if config else [])]
+    args += [SERVE, *([CONFIG, str(config)] if config else [])]
     for one in (command, *args):
         if any("\ud800" <= character <= "\udfff" for character in one):
             raise ConfigError(

@@ -156,12 +156,14 @@ def _is_ours(entry: Any, known: Record | None) -> bool:
         return True
     if known is None or not isinstance(entry, dict):
         return False
-    return _started(cast("dict[str, Any]", entry)) == _started(known.entry)
+    here, written = _started(cast("dict[str, Any]", entry)), _started(known.entry)
+    return here[: len(written)] == written
 
 
 def _started(entry: Mapping[str, Any]) -> list[Any]:
-    """What it starts. The rest of it may have been changed by anybody."""
-    return [entry.get(key) for key in ("command", "args")]
+    """What it starts, which somebody may have added to. The rest may have been changed by anybody."""
+    args = entry.get("args")
+    return [entry.get("command"), *(cast("list[Any]", args) if isinstance(args, list) else ())]
 
 
 def prepare_removal(place: Place) -> Change:

@@ -19,6 +19,7 @@ from mcp_workbench.hosts.plan import Existing, Matches, Standing
 from mcp_workbench.hosts.references import inherited_in, variables_in
 from mcp_workbench.hosts.values import inputs_in, values_of
 
+SERVE, CONFIG = "serve", "--config"
 _NAME = "NAME"
 
 
@@ -41,6 +42,7 @@ class Ours(NamedTuple):
         """The entry, for a file without it, servers that are taken out of that, and an entry that is there already."""
         host, passed = self.place.host, self._passed()
         entry: Entry = {**host.entry, **held, **self.program}
+        entry["args"] = [*entry["args"], *_added_words(held.get("args"))]
         known = {name: _members(held, VARIABLES)[name] for name in self.given(held)}
         asked = {name: host.variable.replace(_NAME, name) for name in passed} if host.variable else {}
         variables = {**asked, **self.kept(base, out), **known, **self.values}
@@ -100,6 +102,16 @@ class Ours(NamedTuple):
 def _is_asked(host: Host, name: str, value: Any) -> bool:
     """Whether a value is how the host is told to pass on a variable of its own environment."""
     return bool(host.variable) and value == host.variable.replace(_NAME, name)
+
+
+def _added_words(args: Any) -> list[str]:
+    """What a person wrote behind `serve`; which configuration it is, is said anew."""
+    words = [word for word in cast("list[Any]", args) if isinstance(word, str)] if isinstance(args, list) else []
+    added = words[words.index(SERVE) + 1 :] if SERVE in words else []
+    if CONFIG in added:
+        at = added.index(CONFIG)
+        del added[at : at + 2]
+    return [word for word in added if not word.startswith(f"{CONFIG}=")]
 
 
 def _members(entry: Mapping[str, object], key: str) -> dict[str, Any]:
