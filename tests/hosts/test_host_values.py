@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from mcp_workbench.config.expand import expand
 from mcp_workbench.hosts.secrets import Variables, without_secrets
-from mcp_workbench.hosts.values import inputs_in, values_of
+from mcp_workbench.hosts.values import inputs_in, texts_of, values_of
 
 
 @pytest.mark.parametrize(
@@ -34,6 +35,31 @@ from mcp_workbench.hosts.values import inputs_in, values_of
 )
 def test_a_value_is_what_stands_where_the_variable_does(written: str, found: str, values: dict[str, str]):
     assert values_of({"args": ["x", written]}, {"args": ["x", found]}) == values
+
+
+def test_many_variables_in_a_long_text_take_no_time():
+    written = " ".join(f"a=${{V{number}}}" for number in range(9))
+    began = time.perf_counter()
+    assert values_of({"args": [f"{written} ${{Z:-1}}"]}, {"args": ["a=1 " * 9999 + "!"]}) == {}
+    assert values_of({"args": [written]}, {"args": ["a=1 " * 9999]}) == {}
+    assert time.perf_counter() - began < 1
+
+
+@pytest.mark.parametrize(
+    ("written", "raw", "values"),
+    [
+        ("${A}", "${A:-secret}", {"A": "${A:-secret}"}),
+        ("Bearer ${A}", "Bearer pre-${B}", {"A": "pre-${B}"}),
+        ("${A}", "pa$word1", {"A": "pa$word1"}),
+        ("${A}", "a$${b}", {"A": "a$${b}"}),
+        ("${A}", "${input:a}", {"A": "${input:a}"}),
+        ("${A}", "${A}", {}),
+        ("${A}", "$A", {}),
+        ("${A}", "${env:A}", {}),
+    ],
+)
+def test_what_a_host_looks_up_is_kept_in_its_words(written: str, raw: str, values: dict[str, str]):
+    assert texts_of({"env": {"X": written}}, {"env": {"X": raw}}) == values
 
 
 def test_a_variable_with_two_values_has_none():

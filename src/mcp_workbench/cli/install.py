@@ -19,11 +19,12 @@ from mcp_workbench.config.locate import VARIABLE, user_config
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.hosts import files
 from mcp_workbench.hosts.documents import Document
-from mcp_workbench.hosts.installing import Installation, prepare
+from mcp_workbench.hosts.installing import Installation, held_by, prepare
 from mcp_workbench.hosts.known import HOSTS, NAME, Host, host_named
-from mcp_workbench.hosts.ours import CONFIG, SERVE, Ours
+from mcp_workbench.hosts.ours import CONFIG, SERVE, Movable, Ours
 from mcp_workbench.hosts.places import Place, Surroundings, here, place_of
 from mcp_workbench.hosts.record import backup_of
+from mcp_workbench.hosts.references import looks_up
 from mcp_workbench.nearest import nearest_or_known
 from mcp_workbench.shown import shown
 
@@ -57,12 +58,12 @@ def _run(options: Given) -> int:
             f"'{shown(name)}' is no name that every host takes", hint="Use letters, digits, - and _ only."
         )
     target = opened(config or Path(user_config(os.environ)))
-    ours = Ours(place, around, _command(options, config), target.servers(), _values(options.all("env")))
+    ours = Ours(place, around, _command(options, config), target.servers(), _values(options.all("env"), place.host))
     with files.alone(place.path):
-        moved = _imported(ours, target) if "remove_imported" in options else []
-        planned = prepare(place, name, ours.entry, moved)
+        moved = _imported(ours, target, name) if "remove_imported" in options else []
+        planned = prepare(place, name, ours.entry, [one.server.path for one in moved if not one.others])
         planned.write(files.SHARED if place.file.level == "project" else files.PRIVATE)
-    _tell(options, ours, planned)
+    _tell(options, ours, planned, [one for one in moved if one.others])
     if "json" not in options and not (config or Path(user_config(os.environ))).exists():
         write(Words("There is no configuration yet: mcp-workbench import makes one of your hosts'.", "doubtful"))
     return 0
@@ -95,21 +96,33 @@ def _command(options: Mapping[str, str], config: Path | None) -> dict[str, Any]:
     command, *args = [options["command"]] if "command" in options else running()
     args += [SERVE, *([CONFIG, str(config)] if config else [])]
     for one in (command, *args):
-        if any("\ud800" <= character <= "\udfff" for character in one):
+        if not _is_text(one):
             raise ConfigError(
                 f"this path is no UTF-8: {shown(one)}", hint="Files of hosts can't hold it: choose another."
             )
     return {"command": command, "args": args}
 
 
-def _values(names: Sequence[str]) -> dict[str, str]:
+def _values(names: Sequence[str], host: Host) -> dict[str, str]:
     """What these variables are here. Only their names are told: the values may be secrets."""
     if any("=" in name for name in names):
         raise ConfigError("--env takes the name of a variable alone", hint="Set it first: export NAME=value")
     unset = [shown(name) for name in names if name not in os.environ]
     if unset:
         raise ConfigError(f"not set in the environment: {', '.join(unset)}", hint="Set it first: export NAME=value")
-    return {name: os.environ[name] for name in names}
+    values = {name: os.environ[name] for name in names}
+    for name, value in values.items():
+        if looks_up(host.references, value):
+            problem = f"{host.title} would take a part of the value of {shown(name)} for a variable"
+            raise ConfigError(problem, hint=f"Leave out --env {shown(name)}; set it where {host.title} starts.")
+        if not _is_text(value):
+            raise ConfigError(f"the value of {shown(name)} is no UTF-8", hint="Files of hosts can't hold it.")
+    return values
+
+
+def _is_text(text: str) -> bool:
+    """Whether it can be written into a file: what is no UTF-8 has halves of surrogate pairs in it."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def running() -> list[str]:
@@ -128,16 +141,16 @@ def running() -> list[str]:
     return [sys.executable, "-m", "mcp_workbench"]
 
 
-def _imported(ours: Ours, target: Target) -> list[Sequence[str]]:
-    """Where the servers stand in the host's file that the workbench has too."""
+def _imported(ours: Ours, target: Target, name: str) -> list[Movable]:
+    """The servers in the host's file that the workbench has too."""
     if target.known is None:
         raise ConfigError("there is no configuration yet", file=target.path, hint="Run mcp-workbench import first.")
     place = ours.place
     document = Document.decoded(files.read(place.path) or b"", place.file.syntax, str(place.path))
-    return [server.path for server, _ in ours.matched(document)]
+    return ours.movable(document, held_by(place, name))
 
 
-def _tell(options: Mapping[str, str], ours: Ours, planned: Installation) -> None:
+def _tell(options: Mapping[str, str], ours: Ours, planned: Installation, stay: Sequence[Movable]) -> None:
     place, shown_path = ours.place, ours.around.shown
     backup = backup_of(place.path)
     copy = str(backup) if backup.exists() else None
@@ -150,6 +163,7 @@ def _tell(options: Mapping[str, str], ours: Ours, planned: Installation) -> None
                 "file": str(place.path),
                 "changed": planned.change.is_one,
                 "moved": list(planned.moved),
+                "stay": [one.server.name for one in stay],
                 "variables": given,
                 "missing": missing,
                 "backup": copy,
@@ -158,12 +172,14 @@ def _tell(options: Mapping[str, str], ours: Ours, planned: Installation) -> None
         return
     if not planned.change.is_one:
         write(f"{place.host.title} has the workbench already: {shown_path(place.path)}")
+        _tell_stay(stay)
         return
     write(Words(f"{place.host.title} starts the workbench now: {shown_path(place.path)}", "good"))
     if place.file.level == "user" and planned.record.made_folders:
         write(Words(f"  its folder was not there: is {place.host.title} installed?", "doubtful"))
     for name in planned.moved:
         write(f"  moved behind it: {shown(name)}")
+    _tell_stay(stay)
     if given:
         write(f"  its env has the values of: {', '.join(given)}")
     if ours.values and place.file.level == "project":
@@ -173,3 +189,13 @@ def _tell(options: Mapping[str, str], ours: Ours, planned: Installation) -> None
     if copy:
         write(f"  as it was: {shown_path(backup)}")
     write(f"next: {place.host.restart}")
+
+
+def _tell_stay(stay: Sequence[Movable]) -> None:
+    for one in stay:
+        names = ", ".join(one.others)
+        write(
+            Words(
+                f"  stays, with another value than the workbench has of {names}: {shown(one.server.name)}", "doubtful"
+            )
+        )

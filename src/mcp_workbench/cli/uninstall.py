@@ -9,8 +9,10 @@ from mcp_workbench.cli.answering import answered, print_json
 from mcp_workbench.cli.display import Words, write
 from mcp_workbench.cli.install import chosen_place
 from mcp_workbench.hosts import files
-from mcp_workbench.hosts.installing import Change, prepare_removal, undo
+from mcp_workbench.hosts.installing import Change
 from mcp_workbench.hosts.places import Place, Surroundings, here
+from mcp_workbench.hosts.record import backup_of
+from mcp_workbench.hosts.removing import last_of, prepare_removal, undo
 from mcp_workbench.shown import shown
 
 HELP = """Take the workbench out of the configuration of a host.
@@ -28,7 +30,7 @@ def _run(options: Mapping[str, str]) -> int:
     around = here(os.environ)
     place = chosen_place(options, around)
     with files.alone(place.path):
-        change = prepare_removal(place)
+        change = prepare_removal(place, around)
         undo(change)
     if "json" in options:
         print_json(_as_json(place, change))
@@ -49,6 +51,12 @@ def _tell(place: Place, change: Change, around: Surroundings) -> None:
         write(f"  back again: {shown(path[-1])}")
     for name in change.left:
         write(f"  left as it is, since it was added meanwhile: {shown(name)}")
+    if change.lost:
+        names, last = ", ".join(map(shown, change.lost)), around.shown(last_of(place.path))
+        write(Words(f"  values that stood in its env alone are in {last}: {names}", "doubtful"))
+    backup = backup_of(place.path)
+    if backup.exists():
+        write(Words(f"  there is no note of what was moved; as it was: {around.shown(backup)}", "doubtful"))
 
 
 def _as_json(place: Place, change: Change) -> dict[str, object]:
@@ -60,4 +68,5 @@ def _as_json(place: Place, change: Change) -> dict[str, object]:
         "removed": change.after is None,
         "back": [path[-1] for path in change.back],
         "left": list(change.left),
+        "lost": list(change.lost),
     }

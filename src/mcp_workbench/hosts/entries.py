@@ -62,7 +62,7 @@ def moved(raw: Any, scope: Scope) -> Moved:
     """The entry of a host as we write it. Raises `NotMovable`."""
     if not isinstance(raw, dict):
         raise NotMovable("is no object")
-    entry = _flattened(dict(cast("Entry", raw)))
+    entry = flattened(dict(cast("Entry", raw)))
     if "command" not in entry and not any(key in entry for key in URL_KEYS):
         raise NotMovable("has neither a command nor an address: it belongs to an extension of the host")
     taken = _Taking(entry, scope)
@@ -75,7 +75,7 @@ def is_workbench(raw: Any) -> bool:
     """Whether an entry starts the workbench itself."""
     if not isinstance(raw, dict):
         return False
-    entry = _flattened(dict(cast("Entry", raw)))
+    entry = flattened(dict(cast("Entry", raw)))
     args = cast("list[Any]", entry["args"]) if isinstance(entry.get("args"), list) else []
     parts = [part for part in (entry.get("command"), *args) if isinstance(part, str)]
     words = [word for part in parts for word in part.split()]
@@ -93,7 +93,7 @@ def _is_own(word: str) -> bool:
     return re.split(r"[@:\[=]", PurePath(word).name)[0].removesuffix(".exe") in _OWN_WORDS
 
 
-def _flattened(entry: Entry) -> Entry:
+def flattened(entry: Entry) -> Entry:
     """An older form has the command in an object of its own."""
     command = entry.get("command")
     if not isinstance(command, dict):
@@ -167,21 +167,22 @@ class _Taking:
         for old, new in _RENAMED.items():
             if old in self._rest:
                 self._rest[new] = self._rest.pop(old)
-        for name, variable in cast("Entry", self._rest.pop("env_http_headers", None) or {}).items():
-            self._sent[name] = f"${{{variable}}}"
+        if isinstance(self._rest.get("env_http_headers"), dict):
+            for name, variable in self._rest.pop("env_http_headers").items():
+                self._sent[name] = f"${{{variable}}}"
         bearer = self._rest.pop("bearer_token_env_var", None)
         if isinstance(bearer, str):
             self._sent["Authorization"] = f"Bearer ${{{bearer}}}"
-        names = [_variable(one) for one in self._rest.pop("env_vars", None) or ()]
-        if names:
-            self.result["inheritEnv"] = names
+        if isinstance(self._rest.get("env_vars"), list):
+            names = [variable_of(one) for one in self._rest.pop("env_vars")]
+            self.result |= {"inheritEnv": names} if names else {}
 
     def _login(self) -> None:
         """Some hosts write the keys of `oauth` in another way, or its scopes beside it."""
         oauth = self._rest.get("oauth")
-        renamed = {_OAUTH_RENAMED.get(key, key): one for key, one in cast("Entry", oauth or {}).items()}
         scopes = self._rest.pop("scopes", None)
         if "url" in self.result and isinstance(oauth, dict | None):
+            renamed = {_OAUTH_RENAMED.get(key, key): one for key, one in cast("Entry", oauth or {}).items()}
             self._rest["oauth"] = {**renamed, **({"scopes": scopes} if scopes else {})}
 
     def _known(self) -> None:
@@ -229,6 +230,6 @@ def _text(value: Any, scope: Scope) -> Any:
     return value
 
 
-def _variable(one: Any) -> str:
+def variable_of(one: Any) -> str:
     """Codex names a variable, or has an object that does."""
     return str(cast("Entry", one).get("name", "")) if isinstance(one, dict) else str(one)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from mcp_workbench.command_errors import HostFileError
 from mcp_workbench.config.keys import URL_KEYS
-from mcp_workbench.hosts import files
+from mcp_workbench.hosts import files, record
 from mcp_workbench.hosts.documents import Document
 from mcp_workbench.hosts.entries import Moved, NotMovable, is_workbench, moved
 from mcp_workbench.hosts.known import HOSTS, File, Host, Syntax
@@ -74,7 +75,7 @@ def _read(place: Place, around: Surroundings) -> Source | None:
         # Nobody has to mend the settings of a host that has its servers elsewhere.
         is_elsewhere = place.file.old and place.file.servers[-1].encode() not in (data or b"")
         return None if is_elsewhere else Source(place, error=error)
-    return Source(place, tuple(servers_in(document, place, around)))
+    return Source(place, _others(document, place, around))
 
 
 def read_one(path: Path, around: Surroundings) -> Source:
@@ -85,7 +86,17 @@ def read_one(path: Path, around: Surroundings) -> Source:
     syntax: Syntax = "toml" if path.suffix == ".toml" else "json"
     document = Document.decoded(data, syntax, str(path))
     place = _recognised(document, path, around)
-    return Source(place, tuple(servers_in(document, place, around)))
+    return Source(place, _others(document, place, around))
+
+
+def _others(document: Document, place: Place, around: Surroundings) -> tuple[Server, ...]:
+    """The servers of a file, without the workbench, whatever program it was installed with."""
+    own: tuple[str, ...] = ()
+    with contextlib.suppress(HostFileError):  # without its note it is a server like any other
+        known = record.load(place.path)
+        where = (*place.file.servers, known.name) if known else ()
+        own = where if known and known.is_of(document.at(where)) else ()
+    return tuple(server for server in servers_in(document, place, around) if server.path != own)
 
 
 def servers_in(document: Document, place: Place, around: Surroundings) -> Iterator[Server]:

@@ -1,4 +1,4 @@
-"""The workbench is put into the file of a host, and taken out again.
+"""The workbench is put into the file of a host, and what it takes to undo that.
 
 Guarantees: what is taken out leaves the file as it was, to the byte, where nobody else changed it in between; else the
 other changes stay, the workbench goes, and the servers that were moved come back. A file that is broken, or changes
@@ -37,6 +37,8 @@ class Change(NamedTuple):
     """Entries that are not as they were, since somebody wrote others of their names."""
     back: tuple[tuple[str, ...], ...] = ()
     """Where the servers stand that came back."""
+    lost: tuple[str, ...] = ()
+    """Variables whose values stood in the entry of the workbench and nowhere else."""
 
     @property
     def is_one(self) -> bool:
@@ -95,10 +97,10 @@ def prepare(place: Place, name: str, entry_of: EntryOf, leaving: Iterable[Sequen
     path = place.path
     current, known = files.read(path), record.load(path)
     where, gone = (*place.file.servers, name), [tuple(one) for one in leaving]
-    document = _decoded(place, current)
+    document = decoded(place, current)
     _check_free(document, place, name, known)
-    before = Change(path, current, current) if known is None else _undone(place, current, known)
-    base = _decoded(place, before.after)
+    before = Change(path, current, current) if known is None else undone(place, current, known)
+    base = decoded(place, before.after)
     out = [*before.back, *(one for one in gone if one not in before.back)]
     entry = dict(entry_of(base, out, _held(document, place, name, known)))
     if document.at(where) == entry and not gone and (known is None or known.name == name):
@@ -122,10 +124,15 @@ def _recorded(name: str, entry: Mapping[str, object], *, digest: str) -> Record:
     return Record(name=name, entry={key: value for key, value in entry.items() if key != VARIABLES}, digest=digest)
 
 
+def held_by(place: Place, name: str) -> Mapping[str, object]:
+    """The entry of the workbench in a file, empty where there is none. Raises `HostFileError`."""
+    return _held(decoded(place, files.read(place.path)), place, name, record.load(place.path))
+
+
 def _held(document: Document, place: Place, name: str, known: Record | None) -> Mapping[str, object]:
     """The entry that the workbench has there already, perhaps under another name."""
     entry = document.at((*place.file.servers, known.name if known else name))
-    return cast("dict[str, object]", entry) if _is_ours(entry, known) else {}
+    return cast("dict[str, object]", entry) if is_ours(entry, known) else {}
 
 
 def _check_copy(place: Place, current: bytes | None) -> None:
@@ -135,7 +142,7 @@ def _check_copy(place: Place, current: bytes | None) -> None:
         raise HostFileError("there is a copy already", record.backup_of(place.path), hint=hint)
 
 
-def _decoded(place: Place, data: bytes | None) -> Document:
+def decoded(place: Place, data: bytes | None) -> Document:
     return Document.decoded(data or b"", place.file.syntax, str(place.path))
 
 
@@ -145,46 +152,17 @@ def _check_free(document: Document, place: Place, name: str, known: Record | Non
     if servers is not None and not isinstance(servers, dict):
         raise HostFileError(f"'{'.'.join(place.file.servers)}' is no object", place.path)
     entry = document.at((*place.file.servers, name))
-    if entry is not None and not _is_ours(entry, known):
+    if entry is not None and not is_ours(entry, known):
         hint = "Choose another name for the workbench with --name."
         raise HostFileError(f"has another server that is called '{shown(name)}'", place.path, hint=hint)
 
 
-def _is_ours(entry: Any, known: Record | None) -> bool:
+def is_ours(entry: Any, known: Record | None) -> bool:
     """Whether it starts the workbench, by its looks or because we wrote it."""
-    if is_workbench(entry):
-        return True
-    if known is None or not isinstance(entry, dict):
-        return False
-    here, written = _started(cast("dict[str, Any]", entry)), _started(known.entry)
-    return here[: len(written)] == written
+    return is_workbench(entry) or (known is not None and known.is_of(entry))
 
 
-def _started(entry: Mapping[str, Any]) -> list[Any]:
-    """What it starts, which somebody may have added to. The rest may have been changed by anybody."""
-    args = entry.get("args")
-    return [entry.get("command"), *(cast("list[Any]", args) if isinstance(args, list) else ())]
-
-
-def prepare_removal(place: Place) -> Change:
-    """What it takes to undo the installation. Raises `HostFileError` where there is none."""
-    current = files.read(place.path)
-    known = record.load(place.path)
-    return _without_record(place, current) if known is None else _undone(place, current, known)
-
-
-def _without_record(place: Place, current: bytes | None) -> Change:
-    document = _decoded(place, current)
-    servers: Any = document.at(place.file.servers)
-    entries = cast("dict[str, Any]", servers) if isinstance(servers, dict) else {}
-    names = [name for name, entry in entries.items() if is_workbench(entry)]
-    if not names:
-        raise HostFileError("the workbench is not installed there", place.path)
-    document = document.without_members([(*place.file.servers, name) for name in names])
-    return Change(place.path, current, document.text.encode(), exact=False)
-
-
-def _undone(place: Place, current: bytes | None, known: Record) -> Change:
+def undone(place: Place, current: bytes | None, known: Record) -> Change:
     """The file as it was, where nobody else changed it; else without what is ours, and with what was moved."""
     copy = record.copy_of(place.path)
     moved = tuple(tuple(path) for path in known.moved)
@@ -193,14 +171,14 @@ def _undone(place: Place, current: bytes | None, known: Record) -> Change:
         return Change(place.path, current, None if known.made_file else copy, back=moved)
     if current is None and not moved:
         return Change(place.path, None, None, exact=False)
-    return _mended(place, current, known, _decoded(place, copy))
+    return _mended(place, current, known, decoded(place, copy))
 
 
 def _mended(place: Place, current: bytes | None, known: Record, original: Document) -> Change:
-    document = _decoded(place, current)
+    document = decoded(place, current)
     where = (*place.file.servers, known.name)
     left: list[str] = []
-    if _is_ours(document.at(where), known):
+    if is_ours(document.at(where), known):
         document = document.without_member(where)
     elif document.at(where) is not None:
         left.append(known.name)
@@ -212,15 +190,3 @@ def _mended(place: Place, current: bytes | None, known: Record, original: Docume
         document = document.without_member(known.made_path)
     after = None if known.made_file and not document.tree else document.text.encode()
     return Change(place.path, current, after, exact=False, left=tuple(left), back=tuple(back))
-
-
-def undo(change: Change) -> None:
-    """Take the workbench out. Raises `HostFileError`."""
-    known = record.load(change.path)
-    if change.after is not None:
-        files.replace(change.path, change.after, change.before)
-    elif change.before is not None:
-        files.remove(change.path, change.before)
-    record.forget(change.path)
-    if change.after is None and known is not None:
-        files.remove_folders(change.path, known.made_folders)

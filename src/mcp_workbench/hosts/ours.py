@@ -10,17 +10,25 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from mcp_workbench.hosts.documents import Document
-from mcp_workbench.hosts.entries import Entry
+from mcp_workbench.hosts.entries import Entry, flattened, variable_of
 from mcp_workbench.hosts.found import Server, servers_in
 from mcp_workbench.hosts.installing import VARIABLES
 from mcp_workbench.hosts.known import Host
 from mcp_workbench.hosts.places import Place, Surroundings
 from mcp_workbench.hosts.plan import Existing, Matches, Standing
 from mcp_workbench.hosts.references import inherited_in, variables_in
-from mcp_workbench.hosts.values import inputs_in, values_of
+from mcp_workbench.hosts.values import inputs_in, texts_of, values_of
 
 SERVE, CONFIG = "serve", "--config"
 _NAME = "NAME"
+
+
+class Movable(NamedTuple):
+    """A server that the workbench has too."""
+
+    server: Server
+    others: tuple[str, ...]
+    """Variables of which it needs another value than there is: it can't be moved."""
 
 
 class Ours(NamedTuple):
@@ -41,15 +49,14 @@ class Ours(NamedTuple):
     def entry(self, base: Document, out: Sequence[Sequence[str]], held: Mapping[str, object]) -> Entry:
         """The entry, for a file without it, servers that are taken out of that, and an entry that is there already."""
         host, passed = self.place.host, self._passed()
-        entry: Entry = {**host.entry, **held, **self.program}
-        entry["args"] = [*entry["args"], *_added_words(held.get("args"))]
-        known = {name: _members(held, VARIABLES)[name] for name in self.given(held)}
+        entry: Entry = {**host.entry, **flattened(dict(held)), **self.program}
+        entry["args"] = [*entry["args"], *_added_words(flattened(dict(held)).get("args"))]
         asked = {name: host.variable.replace(_NAME, name) for name in passed} if host.variable else {}
-        variables = {**asked, **self.kept(base, out), **known, **self.values}
+        variables = {**asked, **self.kept(base, out), **self._held(held), **self.values}
         entry.pop(VARIABLES, None)
         if host.variables_key and not host.variable:
-            names = dict.fromkeys([*passed, *cast("list[str]", entry.pop(host.variables_key, []))])
-            listed = [name for name in names if name not in variables]
+            names = _listed(passed, entry.pop(host.variables_key, []))
+            listed = [one for one in names if variable_of(one) not in variables]
             entry |= {host.variables_key: listed} if listed else {}
         return entry | ({VARIABLES: variables} if variables else {})
 
@@ -58,11 +65,40 @@ class Ours(NamedTuple):
         gone = {tuple(path) for path in out}
         values: dict[str, str] = {}
         for server, written in self.matched(base):
-            if server.path in gone and server.moved is not None:
-                asked = inputs_in(base.at(server.path))
-                values |= {name: asked[name] for name in variables_in(written) if name in asked}
-                values |= values_of(written, server.moved.entry)
+            if server.path in gone:
+                values |= self._values(base, server, written)
         return values
+
+    def movable(self, document: Document, held: Mapping[str, object]) -> list[Movable]:
+        """The servers of a file that the configuration has.
+
+        A variable has one value: a server that needs another one, than the entry has or a server before it, stays.
+        """
+        values: dict[str, Any] = {**self._held(held), **self.values}
+        servers: list[Movable] = []
+        for server, written in self.matched(document):
+            own = {
+                name: one for name, one in self._values(document, server, written).items() if name not in self.values
+            }
+            others = tuple(name for name, one in own.items() if values.get(name, one) != one)
+            values |= {} if others else own
+            servers.append(Movable(server, others))
+        return servers
+
+    def _values(self, document: Document, server: Server, written: Entry) -> dict[str, str]:
+        """What a server of a file has for the variables of its entry here."""
+        if server.moved is None:
+            return {}
+        raw = flattened(dict(cast("Entry", document.at(server.path))))
+        asked = inputs_in(raw)
+        values = {name: asked[name] for name in variables_in(written) if name in asked}
+        values |= values_of(written, server.moved.entry)
+        return values if self.place.host.references == "none" else values | texts_of(written, raw)
+
+    def _held(self, held: Mapping[str, object]) -> dict[str, Any]:
+        """The values that an entry has already."""
+        flat = flattened(dict(held))
+        return {name: _members(flat, VARIABLES)[name] for name in self.given(flat)}
 
     def matched(self, document: Document) -> list[tuple[Server, Entry]]:
         """The servers of a file that the configuration has, each with its entry there."""
@@ -112,6 +148,12 @@ def _added_words(args: Any) -> list[str]:
         at = added.index(CONFIG)
         del added[at : at + 2]
     return [word for word in added if not word.startswith(f"{CONFIG}=")]
+
+
+def _listed(passed: Sequence[str], held: Any) -> list[Any]:
+    """The names that a host is to pass on, and what a person listed, each once."""
+    listed = {variable_of(one): one for one in cast("list[Any]", held if isinstance(held, list) else [])}
+    return list({**dict(zip(passed, passed, strict=True)), **listed}.values())
 
 
 def _members(entry: Mapping[str, object], key: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -35,6 +35,17 @@ class Record(msgspec.Struct, kw_only=True, rename="camel"):
     """The outermost object that was made for the workbench."""
     moved: list[list[str]] = []
     """Where the servers stood that were taken out."""
+
+    def is_of(self, entry: Any) -> bool:
+        """Whether an entry starts what was written; somebody may have added arguments, and changed the rest."""
+        here, written = _started(entry), _started(self.entry)
+        return here[: len(written)] == written
+
+
+def _started(entry: Any) -> list[Any]:
+    held = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+    args = held.get("args")
+    return [held.get("command"), *(cast("list[Any]", args) if isinstance(args, list) else ())]
 
 
 def digest(data: bytes) -> str:

@@ -15,6 +15,7 @@ _SHELL = re.compile(r"\$\{([^}]*)\}|\$\{|\$([A-Za-z_]\w*)")
 _OURS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?::-.*)?", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PREFIXED = re.compile(r"(?:env|ENV):([A-Za-z_][A-Za-z0-9_]*)(?::(.*))?", re.DOTALL)
+_PASSED_ON = re.compile(r"\$(?:[A-Za-z_]\w*|\{(?:(?:env|ENV):)?[A-Za-z_]\w*\})")
 
 
 class Scope(NamedTuple):
@@ -39,6 +40,17 @@ def translated(text: str, scope: Scope) -> str:
 def own_variables(env: Mapping[str, Any]) -> frozenset[str]:
     """The variables that an entry gives another value than the one that they have already."""
     return frozenset(name for name, one in env.items() if one not in (f"${name}", f"${{{name}}}", f"${{env:{name}}}"))
+
+
+def looks_up(style: References, text: str) -> bool:
+    """Whether a host puts something else in the place of a part of this text."""
+    pattern = _SHELL if style == "shell" else _BRACES
+    return style != "none" and any(match.lastindex is not None for match in pattern.finditer(text))
+
+
+def is_passed_on(text: str) -> bool:
+    """Whether a text of a host is a variable of its environment and nothing else."""
+    return _PASSED_ON.fullmatch(text) is not None
 
 
 def variable_name(words: str) -> str:

@@ -7,31 +7,49 @@ A value is found by laying an entry as it is written here beside the same entry 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
 from mcp_workbench.hosts.entries import Entry
-from mcp_workbench.hosts.references import variable_name
+from mcp_workbench.hosts.references import is_passed_on, variable_name
 
-_REFERENCE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_REFERENCE = re.compile(r"(?<!\$)\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _INPUT = re.compile(r"\$\{input:([^}]*)\}")
 _ESCAPED, _OPENING = "$${", "${"
 
 
 def values_of(written: Entry, found: Entry) -> dict[str, str]:
     """The value of each variable of `written`, as plain text, where `found` has one."""
-    values: dict[str, str] = {}
-    doubtful: set[str] = set()
-    for ours, theirs in _pairs(written, found):
-        for name, value in _values(ours, theirs):
-            if values.setdefault(name, value) != value:
-                doubtful.add(name)
-    return {name: value for name, value in values.items() if name not in doubtful}
+    values = _agreed(_pairs(written, found))
+    plain = {name: value for name, value in values.items() if _OPENING not in value.replace(_ESCAPED, "")}
+    return {name: value.replace(_ESCAPED, _OPENING) for name, value in plain.items()}  # the others a host looks up
+
+
+def texts_of(written: Entry, raw: Any) -> dict[str, str]:
+    """The same in the words of the host's file, for a host that looks up what stands in them: it goes on to."""
+    values = _agreed(_pairs(written, raw))
+    return {name: value for name, value in values.items() if not is_passed_on(value)}
 
 
 def inputs_in(raw: Any) -> dict[str, str]:
     """How an editor asks for a value, by the variable that stands for it here: `${input:token}` for `TOKEN`."""
     return {variable_name(match[1]): match[0] for text in _texts(raw) for match in _INPUT.finditer(text)}
+
+
+def absent_from(tree: Any, values: Mapping[str, Any]) -> list[str]:
+    """The variables whose values are in no text of a file; those that a host is told to pass on have none."""
+    texts = list(_texts(tree))
+    plain = {name: one for name, one in values.items() if isinstance(one, str) and one and not is_passed_on(one)}
+    return [name for name, one in plain.items() if not any(one in text for text in texts)]
+
+
+def _agreed(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """What each variable stands for, where that is the same everywhere."""
+    values: dict[str, set[str]] = {}
+    for ours, theirs in pairs:
+        for name, value in _values(ours, theirs):
+            values.setdefault(name, set()).add(value)
+    return {name: next(iter(found)) for name, found in values.items() if len(found) == 1}
 
 
 def _pairs(ours: Any, theirs: Any) -> Iterator[tuple[str, str]]:
@@ -51,23 +69,37 @@ def _texts(value: Any) -> Iterator[str]:
     return (text for text, _ in _pairs(value, value))
 
 
-def _values(ours: str, theirs: str) -> Iterator[tuple[str, str]]:
-    shortest, longest = (re.fullmatch(_pattern(ours, most), theirs, re.DOTALL) for most in (".+?", ".+"))
-    if shortest is None or longest is None or shortest.groups() != longest.groups():
-        return  # of two variables side by side nobody can tell where the one ends
-    for name, value in shortest.groupdict().items():
-        if _OPENING not in value.replace(_ESCAPED, ""):  # else the host itself looks it up
-            yield name, value.replace(_ESCAPED, _OPENING)
+def _values(ours: str, theirs: str) -> Iterable[tuple[str, str]]:
+    first, *between = _REFERENCE.split(ours)
+    names, texts = between[::2], between[1::2]
+    if not names or not theirs.startswith(first) or not theirs.endswith(texts[-1]):
+        return ()
+    end = len(theirs) - len(texts[-1])
+    starts = _from_left(theirs, len(first), end, texts[:-1])
+    if starts is None or starts != _from_right(theirs, len(first), end, texts[:-1]):
+        return ()  # of two variables side by side nobody can tell where the one ends
+    ends = [start - len(text) for start, text in zip(starts[1:], texts, strict=False)]
+    return zip(names, (theirs[one:other] for one, other in zip(starts, [*ends, end], strict=True)), strict=True)
 
 
-def _pattern(ours: str, value: str) -> str:
-    """What a text looks like that has values in the place of variables."""
-    names: set[str] = set()
-    pattern, end = "", 0
-    for match in _REFERENCE.finditer(ours):
-        name: str | None = match[1]
-        pattern += re.escape(ours[end : match.start()])
-        pattern += re.escape(_ESCAPED) if name is None else f"(?P={name})" if name in names else f"(?P<{name}>{value})"
-        names |= {name} if name else set()
-        end = match.end()
-    return pattern + re.escape(ours[end:])
+def _from_left(text: str, start: int, end: int, between: list[str]) -> list[int] | None:
+    """Where values begin that are as short as can be, with these texts between them; None where they can't be."""
+    starts = [start]
+    for one in between:
+        at = text.find(one, starts[-1] + 1, end)
+        if at < 0:
+            return None
+        starts.append(at + len(one))
+    return starts if starts[-1] < end else None
+
+
+def _from_right(text: str, start: int, end: int, between: list[str]) -> list[int] | None:
+    """The same from the other end."""
+    starts: list[int] = []
+    for one in reversed(between):
+        at = text.rfind(one, start, end - 1)
+        if at < 0:
+            return None
+        starts.append(at + len(one))
+        end = at
+    return [start, *reversed(starts)] if start < end else None
