@@ -21,6 +21,7 @@ from mcp_workbench.hosts.values import inputs_in, texts_of, values_of
         ("Bearer ${A}", "Bearer secret", {"A": "secret"}),
         ("--a=${A} --b=${B} --a=${A}", "--a=1 --b=2 --a=1", {"A": "1", "B": "2"}),
         ("x $${ ${A}", "x $${ se$${cret", {"A": "se${cret"}),
+        ("${A}", "se$$${{cret", {"A": "se$${{cret"}),
         ("${A}\n", "one\ntwo\n", {"A": "one\ntwo"}),
         ("plain", "plain", {}),
         ("${A}", "${A}", {}),

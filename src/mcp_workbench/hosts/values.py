@@ -16,12 +16,13 @@ from mcp_workbench.hosts.references import is_passed_on, variable_name
 _REFERENCE = re.compile(r"(?<!\$)\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _INPUT = re.compile(r"\$\{input:([^}]*)\}")
 _ESCAPED, _OPENING = "$${", "${"
+_LOOKED_UP = re.compile(r"(?<!\$)\$\{")
 
 
 def values_of(written: Entry, found: Entry) -> dict[str, str]:
     """The value of each variable of `written`, as plain text, where `found` has one."""
     values = _agreed(_pairs(written, found))
-    plain = {name: value for name, value in values.items() if _OPENING not in value.replace(_ESCAPED, "")}
+    plain = {name: value for name, value in values.items() if not _LOOKED_UP.search(value)}
     return {name: value.replace(_ESCAPED, _OPENING) for name, value in plain.items()}  # the others a host looks up
 
 
