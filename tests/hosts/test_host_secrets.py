@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import json
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_workbench.checkup.looks import may_name_secret
-from mcp_workbench.hosts.references import variables_in
+from mcp_workbench.hosts.references import Scope, translated, variables_in
 from mcp_workbench.hosts.secrets import Variables, without_secrets
 
 SECRET = "q7Wz-hunter2-Xy9"
@@ -172,3 +174,11 @@ def test_of_a_value_with_a_telling_name_nothing_is_left(secret: str, place: Any)
     entry = hidden(place(secret))
     assert secret not in str(entry)
     assert list(variables_in(entry))
+
+
+@pytest.mark.parametrize("text", ["${" * 40_000, "\\" * 80_000, "}" + "$X${" * 20_000, '\\"' * 40_000])
+def test_a_text_that_nobody_would_write_takes_no_time(text: str):
+    began = time.perf_counter()
+    for style in ("none", "braces", "editor", "shell"):
+        hidden({"url": translated(text, Scope(style, Path("/"))), "env": {"A_TOKEN": text}})
+    assert time.perf_counter() - began < 4

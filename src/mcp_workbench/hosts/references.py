@@ -10,8 +10,9 @@ from typing import Any, NamedTuple, cast
 from mcp_workbench.config.expand import MalformedReferenceError, expand
 from mcp_workbench.hosts.known import References
 
-_BRACES = re.compile(r"\$\{([^}]*)\}|\$\{")
-_SHELL = re.compile(r"\$\{([^}]*)\}|\$\{|\$([A-Za-z_]\w*)")
+_BRACES = re.compile(r"\$\{([^}]*)\}")
+_BARE = re.compile(r"\$([A-Za-z_]\w*)")
+_SHELL = re.compile(f"{_BRACES.pattern}|{_BARE.pattern}")
 _OURS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?::-.*)?", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PREFIXED = re.compile(r"(?:env|ENV):([A-Za-z_][A-Za-z0-9_]*)(?::(.*))?", re.DOTALL)
@@ -33,8 +34,11 @@ def translated(text: str, scope: Scope) -> str:
     """`text` with the references of a host as our own; what is none there is none here either."""
     if scope.style == "none":
         return text.replace("${", "$${")
-    pattern = _SHELL if scope.style == "shell" else _BRACES
-    return pattern.sub(lambda match: _reference(match, scope), text)
+    is_shell = scope.style == "shell"
+    end = text.rfind("}") + 1  # a ${ behind it is none, and is not looked for again and again
+    closed = (_SHELL if is_shell else _BRACES).sub(lambda match: _reference(match, scope), text[:end])
+    rest = text[end:].replace("${", "$${")
+    return closed + (_BARE.sub(lambda match: _reference(match, scope), rest) if is_shell else rest)
 
 
 def own_variables(env: Mapping[str, Any]) -> frozenset[str]:
@@ -45,7 +49,7 @@ def own_variables(env: Mapping[str, Any]) -> frozenset[str]:
 def looks_up(style: References, text: str) -> bool:
     """Whether a host puts something else in the place of a part of this text."""
     pattern = _SHELL if style == "shell" else _BRACES
-    return style != "none" and any(match.lastindex is not None for match in pattern.finditer(text))
+    return style != "none" and pattern.search(text) is not None
 
 
 def is_passed_on(text: str) -> bool:
@@ -90,9 +94,7 @@ class _EverythingSet(dict[str, str]):
 
 
 def _reference(match: re.Match[str], scope: Scope) -> str:
-    if match.lastindex is None:
-        return "$${"
-    body = match[match.lastindex]
+    body = match[match.lastindex or 0]
     if body in scope.own:
         return match[0].replace("${", "$${")
     folder = _folder(body, scope)

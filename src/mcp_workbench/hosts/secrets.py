@@ -23,7 +23,7 @@ _WORD = re.compile(rf"(?<![A-Za-z0-9:@$])[A-Za-z0-9_\-]{{{DEFAULTS.odd_word_leng
 _USERINFO = re.compile(r"(?i)(?<=://)([^/?#\s@:]*)(?::([^/?#\s@]*))?@")
 _QUERY = re.compile(r"([?&;#])([A-Za-z0-9_.\-]+)=([^&#;\s]+)")
 _NAMED = re.compile(r"(?s)(-{0,2}[A-Za-z][A-Za-z0-9_.\-]*)(=|:\s*)(.+)")
-_MEMBER = re.compile(r'(\\*"([\w.\-]+)\\*"\s*:\s*\\*")((?:[^"\\]|\\[^"])+)')
+_MEMBER = re.compile(r'((?<!\\)\\*"([\w.\-]+)\\*"\s*:\s*\\*")((?:[^"\\]|\\[^"])+)')
 """A name and a string in JSON, which may itself be a string in JSON."""
 _SHELL_FLAG = re.compile(r"-[a-z]*c")
 """What a shell is told before a line that it shall run."""
@@ -159,7 +159,7 @@ class _Hiding:
         scheme = _SCHEME.match(value)
         start = scheme.end() if scheme else 0
         rest = value[start:]
-        if _PLAIN.fullmatch(rest) or _is_path(rest) or not _REFERENCE.sub("", rest).strip():
+        if _PLAIN.fullmatch(rest) or _is_path(rest) or not _without_references(rest).strip():
             return value
         if rest.isdecimal() and "tokens" in wanted.lower():  # a number of tokens
             return value
@@ -173,7 +173,7 @@ class _Hiding:
         text = _DEFAULT.sub(lambda found: found[0] if _is_open(found[2]) else f"${{{found[1]}}}", text)
         text = _USERINFO.sub(lambda found: self._password(found, wanted), text)
         text = _QUERY.sub(self._parameter, text)
-        pieces = re.split(r"(\$\{[^}]*\})", text)
+        pieces = _pieces(text)
         return "".join(piece if piece.startswith("${") else self._words(piece, wanted) for piece in pieces)
 
     def _member(self, found: re.Match[str]) -> str:
@@ -195,7 +195,7 @@ class _Hiding:
     def _words(self, piece: str, wanted: str) -> str:
         for part in secret_parts("", piece):  # so that doctor finds none either
             piece = piece.replace(part, self._variables.reference(part, wanted, self._server))
-        parts = re.split(r"(\$\{[^}]*\})", piece)
+        parts = _pieces(piece)
         return "".join(part if part.startswith("${") else _WORD.sub(self._word(wanted), part) for part in parts)
 
     def _word(self, wanted: str) -> Any:
@@ -204,6 +204,17 @@ class _Hiding:
             return self._variables.reference(word, wanted, self._server) if _is_random(word) else word
 
         return hidden
+
+
+def _pieces(text: str) -> list[str]:
+    """References, and what is between them; behind the last brace there are none to be looked for."""
+    end = text.rfind("}") + 1
+    return [*re.split(r"(\$\{[^}]*\})", text[:end]), text[end:]]
+
+
+def _without_references(text: str) -> str:
+    end = text.rfind("}") + 1
+    return _REFERENCE.sub("", text[:end]) + text[end:]
 
 
 def _is_open(text: str) -> bool:
