@@ -109,7 +109,8 @@ def _of_server(server: ServerConfig, written: WrittenServer) -> Iterator[Finding
             code="variable_missing",
             severity="error",
             message=f"the environment variable {missing.variable} is not set",
-            advice=f"Set it where the host starts the workbench, or write ${{{missing.variable}:-default}}.",
+            advice=f"To try it here: export {missing.variable}=value. A host has it in its own environment, or in its "
+            f"entry for the workbench: mcp-workbench install HOST --env {missing.variable}",
             path=missing.path,
             line=missing.line,
         )
