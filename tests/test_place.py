@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from unittest import mock
 
 import pytest
 from msgspec import Raw
 
 from mcp_workbench.errors import Overloaded, ShuttingDown
-from mcp_workbench.identity import ServerIdentifier
+from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
+from mcp_workbench.record.recorder import Recorder
 from mcp_workbench.wire import eras
 from mcp_workbench.wire.caller import LIBRARY, Caller
 from mcp_workbench.wire.exchange import Exchange
@@ -154,6 +156,28 @@ async def test_a_subscription_at_a_shared_server_is_one_whoever_made_it():
         workbench.at(other).provider(A).unsubscribe('x:{"x": 1}')
         await settle()
         assert server.asked(LISTEN)[-1]["notifications"]["resourceSubscriptions"] == ["x:{}"]
+
+
+# -- what is recorded
+
+
+DEEP = b'{"content":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+
+
+@pytest.mark.parametrize(("result", "names"), [(b'{"content":[]}', ["content"]), (DEEP, [])], ids=["usual", "deep"])
+async def test_a_call_is_recorded_though_its_result_is_nested_too_deep_to_be_read(result: bytes, names: list[str]):
+    server, recorder = MemoryServer("a"), mock.MagicMock(spec=Recorder)
+    server.methods["tools/call"] = result
+    async with serving({"dev": {"a": server}}) as workbench:
+        workbench._recorder = recorder
+        caller = client()
+        params = {"name": Raw(b'"t"'), "arguments": Raw(b"{}")}
+        answer = await workbench.at(caller).forward(A, "tools/call", params, Exchange(caller, DeafLine()))
+        workbench._recorder = None
+    assert bytes(answer) == result
+    recorder.began.assert_called_once_with(ToolIdentifier("dev", "a", "t"))
+    [recorded] = recorder.ended.call_args_list
+    assert list(recorded.args[3]) == names
 
 
 # -- what servers are told

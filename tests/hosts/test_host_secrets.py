@@ -178,7 +178,7 @@ def test_of_a_value_with_a_telling_name_nothing_is_left(secret: str, place: Any)
 
 @pytest.mark.parametrize("text", ["${" * 40_000, "\\" * 80_000, "}" + "$X${" * 20_000, '\\"' * 40_000])
 def test_a_text_that_nobody_would_write_takes_no_time(text: str):
-    began = time.perf_counter()
+    began = time.process_time()
     for style in ("none", "braces", "editor", "shell"):
         hidden({"url": translated(text, Scope(style, Path("/"))), "env": {"A_TOKEN": text}})
-    assert time.perf_counter() - began < 4
+    assert time.process_time() - began < 4

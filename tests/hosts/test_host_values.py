@@ -40,10 +40,10 @@ def test_a_value_is_what_stands_where_the_variable_does(written: str, found: str
 
 def test_many_variables_in_a_long_text_take_no_time():
     written = " ".join(f"a=${{V{number}}}" for number in range(9))
-    began = time.perf_counter()
+    began = time.process_time()
     assert values_of({"args": [f"{written} ${{Z:-1}}"]}, {"args": ["a=1 " * 9999 + "!"]}) == {}
     assert values_of({"args": [written]}, {"args": ["a=1 " * 9999]}) == {}
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
 
 
 @pytest.mark.parametrize(

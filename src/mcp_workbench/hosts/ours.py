@@ -49,10 +49,11 @@ class Ours(NamedTuple):
     def entry(self, base: Document, out: Sequence[Sequence[str]], held: Mapping[str, object]) -> Entry:
         """The entry, for a file without it, servers that are taken out of that, and an entry that is there already."""
         host, passed = self.place.host, self._passed()
-        entry: Entry = {**host.entry, **flattened(dict(held)), **self.program}
-        entry["args"] = [*entry["args"], *_added_words(flattened(dict(held)).get("args"))]
+        flat = flattened(dict(held))
+        entry: Entry = {**host.entry, **flat, **self.program}
+        entry["args"] = [*entry["args"], *_added_words(flat.get("args"))]
         asked = {name: host.variable.replace(_NAME, name) for name in passed} if host.variable else {}
-        variables = {**asked, **self.kept(base, out), **self._held(held), **self.values}
+        variables = {**asked, **self.kept(base, out), **self._held(flat), **self.values}
         entry.pop(VARIABLES, None)
         if host.variables_key and not host.variable:
             names = _listed(passed, entry.pop(host.variables_key, []))
