@@ -273,6 +273,24 @@ def test_a_server_whose_variables_were_renamed_is_still_known(user: User):
     assert done.document["moved"] == ["github", "linear"]
 
 
+def test_comment_keys_stay_and_change_nothing(user: User):
+    user.has(samples.CURSOR)
+    user.run("import_")
+    note = '"_note": "was ghp_OldOldOldOldOldOldOldOldOld01, now ${NO_VARIABLE}"'
+    commented = user.config.read_text().replace("{", f"{{ {note},", 1).replace('"command":', f'{note}, "command":')
+    user.config.write_text(commented)
+    assert len(user.run("import_", force="true", json="true").document["known"]) == 2
+    assert user.config.read_text() == commented
+    done = user.run("install", host="cursor", remove_imported="true", json="true")
+    assert done.document["moved"] == ["github", "linear"]
+    assert "NO_VARIABLE" not in done.out
+    user.has(samples.GEMINI)
+    user.run("import_", force="true")
+    user.run("add", "x", toolbox="gemini", server="mine")
+    user.run("remove", toolbox="gemini")
+    assert user.config.read_text() == commented
+
+
 def test_a_server_that_stands_there_with_its_secret_is_known_too(user: User):
     user.has(samples.CURSOR)
     user.run("import_")
@@ -311,7 +329,9 @@ def test_a_dry_run_shows_the_difference_without_secrets_and_writes_nothing(user:
 def test_a_dry_run_shows_no_secret_of_a_comment_or_with_an_unusual_name(user: User):
     user.has(samples.CURSOR)
     user.config.parent.mkdir(parents=True)
-    servers = '"s": {"command": "x", "args": ["--pin", "4711-hunter"], "env": {"SESSION": "hunter2hunter2"}}'
+    old = '"_old": "was ghp_OldOldOldOldOldOldOldOldOld02"'
+    started = '"command": "x", "args": ["--pin", "4711-hunter"], "env": {"SESSION": "hunter2hunter2"}'
+    servers = f'"s": {{{old}, {started}}}'
     comment = "// was ghp_OldOldOldOldOldOldOldOldOld01"
     user.config.write_text(
         f'{{\n"toolboxes": {{"cursor": {{"description": "d", "mcpServers": {{ {comment}\n{servers}\n}}}}}}\n}}'
@@ -319,6 +339,7 @@ def test_a_dry_run_shows_no_secret_of_a_comment_or_with_an_unusual_name(user: Us
     done = user.run("import_", dry_run="true")
     assert '+"github": {' in done.out.replace(" ", "").replace(":{", ": {")
     assert "hunter" not in done.out
+    assert '"_old": "***"' in done.out
     assert "OldOld" not in done.out
 
 

@@ -56,6 +56,64 @@ def test_a_full_file_becomes_a_config_in_the_order_of_the_file(load, tmp_path, s
     assert config.warnings == ()
 
 
+COMMENTED = """{
+  "_comment": "Keys that start with _ are comments",
+  "_documentation": "Set ${NOT_SET} first: ${",
+  "toolboxes": {
+    "_development": {
+      "_owner": {"team": "tools", "since": 2025},
+      "description": "Local paths and debug settings",
+      "mcpServers": {
+        "_files": {
+          "_todo": ["pin the version"],
+          "command": "npx", "args": ["-y", "files-server", "${NAME}/data"],
+          "env": {"_LEVEL": "${LOG_LEVEL:-debug}"},
+          "toolFilters": ["*"]
+        },
+        "remote": {"url": "${ADDRESS}", "headers": {"_x": "1"}, "oauth": {"_why": "given to us", "clientId": "c"}}
+      }
+    }
+  },
+  "catalog": {"_why": "slow servers", "maxAge": 60}
+}"""
+
+
+def test_keys_that_start_with_an_underscore_are_comments_where_keys_are_ours(load):
+    config = load(COMMENTED)
+    assert messages(config) == []
+    assert [(server.toolbox, server.name) for server in config.servers()] == [
+        ("_development", "_files"),
+        ("_development", "remote"),
+    ]
+    files, remote = config.servers()
+    assert not files.missing
+    assert isinstance(files.target, Launch)
+    assert files.target.env == {"_LEVEL": "debug"}
+    assert isinstance(remote.target, Endpoint)
+    assert (remote.target.headers, remote.target.oauth.client_id) == ({"_x": "1"}, "c")
+
+
+def test_a_bare_file_may_hold_comments_without_a_warning(load):
+    config = load({"_comment": "mine", "mcpServers": {"_s": {"command": "x", "_note": "n"}}})
+    assert (messages(config), list(config.toolboxes["default"].servers)) == ([], ["_s"])
+
+
+@pytest.mark.parametrize(
+    ("place", "content"),
+    [
+        ("toolboxes._comment", {"toolboxes": {"_comment": "c"}}),
+        ("mcpServers._comment", {"mcpServers": {"_comment": "c"}}),
+        ("mcpServers.s.env._comment", {"mcpServers": {"s": {"command": "x", "env": {"_comment": 1}}}}),
+        (
+            "mcpServers.s.headers._comment",
+            {"mcpServers": {"s": {"url": "https://a.example", "headers": {"_comment": 1}}}},
+        ),
+    ],
+)
+def test_a_name_of_the_user_is_never_a_comment(place, content, failure):
+    assert f": {place}: must be " in str(failure(content))
+
+
 def test_defaults_stand_in_for_what_is_left_out(load, toolbox):
     config = load(toolbox('{"command": "x"}'))
     assert (config.tool_mode, config.strict, config.bounds) == ("proxy", False, {})

@@ -28,6 +28,18 @@ VALID = [
     {"mcpServers": {"a": {"httpUrl": "https://a.example", "type": "sse"}}},
     {"mcpServers": {"a": {**LAUNCHED, "args": ["", "-x"], "env": {"A": ""}, "toolFilters": ["!a"], "disabled": True}}},
     {"toolboxes": {"t": {"description": "d", "mcpServers": {"a": LAUNCHED}}}, "openTimeout": 0.5, "strict": True},
+    {"_note": 1, "mcpServers": {"_a": {**LAUNCHED, "_note": {"_": []}, "env": {"_X": "y"}}}},
+    {
+        "_note": "n",
+        "catalog": {"_note": None},
+        "toolboxes": {
+            "_t": {
+                "_note": ["n"],
+                "description": "d",
+                "mcpServers": {"a": {"url": "https://a.example", "oauth": {"_note": "n"}, "headers": {"_x": "y"}}},
+            }
+        },
+    },
 ]
 INVALID = [
     {},
@@ -51,6 +63,9 @@ INVALID = [
     {"mcpServers": {"a": LAUNCHED}, "toolMode": "native"},
     {"mcpServers": {"a": LAUNCHED}, "openTimeout": 0},
     {"mcpServers": {"a": LAUNCHED}, "openTimeout": 601},
+    {"mcpServers": {"a": LAUNCHED, "_note": "a map of names has no comments"}},
+    {"toolboxes": {"_note": "neither has this one"}},
+    {"mcpServers": {"a": {**LAUNCHED, "env": {"_X": 1}}}},
 ]
 
 

@@ -75,3 +75,10 @@ def test_a_file_of_a_host_is_one_toolbox():
 @pytest.mark.parametrize("text", ['{"toolboxes": {}}', '{"mcpServers": {}}'])
 def test_a_file_without_servers_has_none(text: str):
     assert written_servers(Source(text)) == []
+
+
+def test_comments_refer_to_no_variable():
+    text = """{"mcpServers": {"s": {
+      "_why": "${A}", "url": "${B}", "toolFilters": ["${C}"], "oauth": {"_why": "${D}", "clientId": "${E}"}}}}"""
+    [server] = written_servers(Source(text))
+    assert server.variables() == ["B", "E"]

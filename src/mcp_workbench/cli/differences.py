@@ -7,8 +7,11 @@ from collections.abc import Iterator
 
 from mcp_workbench.cli.display import Tone, Words
 from mcp_workbench.cli.target import Target
+from mcp_workbench.config.edit import parse
+from mcp_workbench.config.fields import Place
 from mcp_workbench.config.source import Source
 from mcp_workbench.config.tokens import tokens
+from mcp_workbench.config.written import commented
 from mcp_workbench.hosts.secrets import Variables, holds_secret, without_secrets
 from mcp_workbench.redact import Redactor
 
@@ -29,11 +32,13 @@ def differences(before: Target, after: Target) -> Iterator[Words]:
 
 
 def _secrets(target: Target) -> set[str]:
-    """What the configuration keeps secret, what else looks like it, and comments that hold such."""
+    """What the configuration keeps secret, what else looks like it, and comments of both kinds that hold such."""
     variables = Variables()
     for servers in target.servers().values():
         for name, entry in servers.items():
             without_secrets(entry, name, variables)
     known = {secret for secret in target.checked().secrets if secret.strip().lower() not in _SCHEMES}
-    comments = [token.text.strip("/* ") for token in tokens(Source(target.text)) if token.kind == "comment"]
+    source = Source(target.text)
+    comments = [token.text.strip("/* ") for token in tokens(source) if token.kind == "comment"]
+    comments += [text.written for text in commented(Place(source, parse(source), "", 0))]
     return {*known, *variables.secrets, *(text for text in comments if holds_secret(text))}

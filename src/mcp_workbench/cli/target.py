@@ -6,12 +6,13 @@ Guarantees: a text that `check` would refuse is never written, and a file that c
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from mcp_workbench.config.edit import remove_member, set_member
 from mcp_workbench.config.jsonc import parse, plain
+from mcp_workbench.config.keys import SERVER, Key, is_comment
 from mcp_workbench.config.load import DEFAULT_TOOLBOX, config_of
 from mcp_workbench.config.locate import FILE_NAME, VARIABLE, user_config
 from mcp_workbench.config.model import Config
@@ -44,10 +45,9 @@ class Target(NamedTuple):
         return "mcpServers" in self.tree and "toolboxes" not in self.tree
 
     def servers(self) -> dict[str, dict[str, Any]]:
-        """The entries as they are written, by toolbox and name."""
-        if self.is_bare:
-            return {DEFAULT_TOOLBOX: self.tree["mcpServers"]}
-        return {name: toolbox["mcpServers"] for name, toolbox in self.tree["toolboxes"].items()}
+        """The entries as they are written, by toolbox and name, without their comments."""
+        toolboxes = {DEFAULT_TOOLBOX: self.tree} if self.is_bare else self.tree["toolboxes"]
+        return {name: _entries(toolbox["mcpServers"]) for name, toolbox in toolboxes.items()}
 
     def place(self, toolbox: str, server: str) -> tuple[str, ...]:
         """Where a server stands."""
@@ -74,6 +74,19 @@ class Target(NamedTuple):
         self.checked()
         with files.alone(self.path):
             files.replace(self.path, self.text.encode(), self.known)
+
+
+def _entries(servers: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {name: _without_comments(entry, SERVER) for name, entry in servers.items()}
+
+
+def _without_comments(entry: Mapping[str, Any], keys: Iterable[Key]) -> dict[str, Any]:
+    sections = {key.name: key.inside for key in keys if key.inside}
+    return {
+        name: _without_comments(value, sections[name]) if name in sections else value
+        for name, value in entry.items()
+        if not is_comment(name)
+    }
 
 
 def to_change(options: Mapping[str, str]) -> Target:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_workbench.config.jsonc import Array, Node, Object, Scalar, kind_of
-from mcp_workbench.config.keys import Key, did_you_mean
+from mcp_workbench.config.keys import Key, did_you_mean, is_comment
 from mcp_workbench.config.model import ConfigWarning
 from mcp_workbench.config.source import Source, extend_path
 from mcp_workbench.shown import shown
@@ -52,6 +52,10 @@ class Place(NamedTuple):
             member.name: Place(self.source, member.value, extend_path(self.path, member.name), member.key.start)
             for member in self.node.members
         }
+
+    def keyed(self) -> dict[str, Place]:
+        """The members of an object whose keys are ours, without the comments among them."""
+        return {name: member for name, member in self.members().items() if not is_comment(name)}
 
     def items(self) -> list[Place]:
         """The items of a list."""
@@ -178,9 +182,9 @@ def read_bounds(members: Mapping[str, Place], keys: Iterable[Key]) -> dict[str, 
 
 
 def read_members(place: Place, keys: Iterable[Key], also: Mapping[str, str] | None = None) -> dict[str, Place]:
-    """The members of an object, checked against `keys`; names in `also` may stand there too."""
+    """The members of an object, checked against `keys`; names in `also` may stand there too. Comments are left out."""
     declared = {key.name: key for key in keys}
-    members = place.members()
+    members = place.keyed()
     for name, member in members.items():
         if name in declared:
             check_value(member, declared[name])

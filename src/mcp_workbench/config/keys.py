@@ -298,6 +298,11 @@ ELSEWHERE: Mapping[str, str] = {
 """Root keys of hosts with another form of the file, and the name that it has here."""
 
 
+def is_comment(name: str) -> bool:
+    """Whether a key is a comment. Ask only where keys are ours: in a map of the user's names `_` starts a name."""
+    return name.startswith("_")
+
+
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
     """The hint for a name that does not exist."""
     found = nearest(name, known)

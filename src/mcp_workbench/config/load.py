@@ -122,7 +122,7 @@ def _warn_of_file(source: Source) -> list[ConfigWarning]:
 
 def _read_root(root: Place) -> dict[str, Place]:
     """The members of the file, its two forms told apart."""
-    members = root.members()
+    members = root.keyed()
     if "toolboxes" in members and "mcpServers" in members:
         raise members["mcpServers"].key_error(
             "a file has either 'toolboxes' or 'mcpServers', not both", "Move the servers into a toolbox."

@@ -31,6 +31,7 @@ _TYPES: dict[str, Schema] = {
     "map": {"type": "object", "additionalProperties": _STRING},
     "any": {},
 }
+_COMMENTS: Schema = {"^_": {"description": "A comment: a key that starts with _ has no effect."}}
 _ENTRIES = {"toolboxes": "toolbox", "mcpServers": "server"}
 
 
@@ -42,10 +43,11 @@ def json_schema() -> Schema:
         "description": "Toolboxes of MCP servers, or the mcpServers of an MCP host as they are.",
         "type": "object",
         "properties": _properties(ROOT),
+        "patternProperties": _COMMENTS,
         "oneOf": [{"required": ["toolboxes"]}, {"required": ["mcpServers"]}],
         # A host keeps other settings beside mcpServers; a file of our own form holds nothing else.
         "if": {"required": ["toolboxes"]},
-        "then": {"propertyNames": {"enum": [key.name for key in ROOT]}},
+        "then": {"propertyNames": {"anyOf": [{"enum": [key.name for key in ROOT]}, {"pattern": "^_"}]}},
         "$defs": {"toolbox": _toolbox(), "server": _server()},
     }
 
@@ -59,6 +61,7 @@ def _toolbox() -> Schema:
     return {
         "type": "object",
         "properties": _properties(TOOLBOX),
+        "patternProperties": _COMMENTS,
         "required": [key.name for key in TOOLBOX if key.required],
         "additionalProperties": False,
     }
@@ -69,6 +72,7 @@ def _server() -> Schema:
     return {
         "type": "object",
         "properties": {**_properties(SERVER), **host_keys},
+        "patternProperties": _COMMENTS,
         "oneOf": [{"required": [name]} for name in ("command", *URL_KEYS)],
         "additionalProperties": False,
     }
@@ -100,6 +104,7 @@ def _type(key: Key) -> Schema:
         return {
             "type": "object",
             "properties": {**_properties(key.inside), **foreign},
+            "patternProperties": _COMMENTS,
             "additionalProperties": False,
         }
     if key.name not in _ENTRIES:

@@ -6,12 +6,12 @@ It is for those who judge the file itself, and reads one that `config_of` has fo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from mcp_workbench.config.fields import Place, read_boolean, read_string
 from mcp_workbench.config.jsonc import Array, Object, parse
-from mcp_workbench.config.keys import URL_KEYS
+from mcp_workbench.config.keys import SERVER, URL_KEYS, Key, is_comment
 from mcp_workbench.config.load import DEFAULT_TOOLBOX
 from mcp_workbench.config.source import Source
 from mcp_workbench.limits import DEFAULTS, Limits
@@ -74,7 +74,8 @@ class WrittenServer(NamedTuple):
 
     def variables(self) -> list[str]:
         """The variables of the environment that it refers to, once each."""
-        found = (match[2] for text in strings(self.place) for match in re.finditer(_REFERENCE, text.written))
+        texts = (text for value in _expanding(self.place, SERVER) for text in strings(value))
+        found = (match[2] for text in texts for match in re.finditer(_REFERENCE, text.written))
         return list(dict.fromkeys(name for name in found if name))
 
 
@@ -89,6 +90,22 @@ def written_servers(source: Source, limits: Limits = DEFAULTS) -> list[WrittenSe
         for toolbox, box in members["toolboxes"].members().items()
         for name, place in box.members()["mcpServers"].members().items()
     ]
+
+
+def _expanding(place: Place, keys: Iterable[Key]) -> Iterator[Place]:
+    """The values in which variables are replaced."""
+    members = place.members()
+    for key in (key for key in keys if key.name in members):
+        if key.inside:
+            yield from _expanding(members[key.name], key.inside)
+        elif key.expands:
+            yield members[key.name]
+
+
+def commented(place: Place) -> Iterator[Text]:
+    """Every string under a key that starts with `_`."""
+    for name, member in place.members().items() if isinstance(place.node, Object) else ():
+        yield from strings(member) if is_comment(name) else commented(member)
 
 
 def strings(place: Place, name: str = "") -> Iterator[Text]:
