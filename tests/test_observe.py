@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_workbench import observe
+from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.observe import LEVELS, Log
 
 ANY_TEXT = st.text(st.characters())
@@ -56,8 +57,23 @@ def test_one_event_is_one_line_without_anything_invisible_whatever_the_text(valu
 
 
 def test_values_stand_behind_the_message_and_what_has_spaces_is_quoted():
-    line = line_of("it ended", server="dev/fs", reason="no more", code=3, absent=None, empty="")
-    assert line.split(" ", 1)[1] == 'info it ended server=dev/fs reason="no more" code=3 empty=""\n'
+    line = line_of("it ended", server=ServerIdentifier("dev", "fs"), reason="no more", code=3, absent=None, empty="")
+    assert line.split(" ", 1)[1] == 'info it ended toolbox=dev server=fs reason="no more" code=3 empty=""\n'
+
+
+PARTS = st.text(st.sampled_from('a/ ="\\server\u200b'), max_size=8)
+PAIR = st.tuples(PARTS, PARTS)
+
+
+@given(PAIR, PAIR)
+def test_no_names_make_the_lines_of_two_servers_the_same(one: tuple[str, str], other: tuple[str, str]):
+    lines = [line_of("m", server=ServerIdentifier(*pair)).split(" ", 1)[1] for pair in (one, other)]
+    assert (lines[0] == lines[1]) is (one == other)
+
+
+def test_a_quote_in_a_value_does_not_end_it():
+    line = line_of("m", server=ServerIdentifier('a" server="b', "c\\d"))
+    assert line.endswith(r' m toolbox="a\" server=\"b" server="c\\d"' + "\n")
 
 
 def test_a_long_value_is_cut():

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_workbench.shown import shown
+from mcp_workbench.shown import shown, slashed
 
 ANY_TEXT = st.text(st.characters())  # surrogates, private use and unassigned characters included
 INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
@@ -55,3 +55,37 @@ def test_a_long_text_is_cut_and_says_so():
     assert shown("x" * 10, 10) == "x" * 10
     assert shown("x" * 11, 10) == "x" * 10 + "…"
     assert len(shown("n" * 10_000)) == 201
+
+
+@given(st.data())
+def test_different_names_never_look_the_same(data: st.DataObject):
+    """The same pieces, each time with other slashes between names, and the others inside one."""
+    pieces = data.draw(st.lists(st.text(st.sampled_from("a\\u200b\u200b"), max_size=7), min_size=2, max_size=4))
+    some, others = (data.draw(grouped(pieces)) for _ in range(2))
+    assert (slashed(*some) == slashed(*others)) is (some == others)
+
+
+@st.composite
+def grouped(draw: st.DrawFn, pieces: list[str]) -> list[str]:
+    names = pieces[:1]
+    for piece in pieces[1:]:
+        if draw(st.booleans()):
+            names.append(piece)
+        else:
+            names[-1] += draw(st.sampled_from(["/", "\\/", "\u200b"])) + piece
+    return names
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (("dev", "fs", "read_file"), "dev/fs/read_file"),
+        (("a", "b/c"), r"a/b\/c"),
+        (("a/b", "c"), r"a\/b/c"),
+        (("a\\", "b"), r"a\\/b"),
+        (("/" * 128, "b"), r"\/" * 128 + "/b"),
+        (("a", "b", "c" * 300), "a/b/" + "c" * 200 + "…"),
+    ],
+)
+def test_names_are_slashed(names: tuple[str, ...], expected: str):
+    assert slashed(*names) == expected

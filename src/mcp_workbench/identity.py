@@ -52,6 +52,14 @@ class ServerIdentifier(msgspec.Struct, frozen=True, order=True):
     toolbox: str
     server: str
 
+    def params(self) -> dict[str, str]:
+        """Its parts by name."""
+        return {"toolbox": self.toolbox, "server": self.server}
+
+    def parts(self) -> tuple[str, str]:
+        """Toolbox and server, in this order."""
+        return (self.toolbox, self.server)
+
 
 class PromptIdentifier(msgspec.Struct, frozen=True, order=True):
     """Which prompt: of which server, in which toolbox."""

@@ -15,6 +15,7 @@ from mcp_workbench import observe
 from mcp_workbench.connections.connection import Connection
 from mcp_workbench.connections.supervisor import Supervisor
 from mcp_workbench.errors import Fault, StillStarting
+from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire.tasks import heard
 
@@ -33,7 +34,7 @@ class Listing(Generic[T]):
 
     def __init__(
         self,
-        label: str,
+        label: ServerIdentifier,
         supervisor: Supervisor,
         connect: Callable[[], Awaitable[Connection]],
         read: Callable[[Connection], Awaitable[T]],

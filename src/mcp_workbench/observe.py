@@ -1,8 +1,9 @@
 """What people are told about a running workbench: one event is one line on stderr.
 
 Guarantees: no control or format character of foreign text reaches the terminal; no secret that
-was registered with `hide` appears, plain, base64 or URL-encoded; a log that can't be written
-(closed, full) never disturbs a call. It keeps no state but the level and the secrets.
+was registered with `hide` appears, plain, base64 or URL-encoded; no value can pass for the end of
+another or for a field of its own; a log that can't be written (closed, full) never disturbs a call.
+It keeps no state but the level and the secrets.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.redact import Redactor
@@ -24,11 +25,19 @@ LEVELS: Final = ("debug", "info", "warning", "error", "off")
 _STDERR: Final = 2
 
 
+@runtime_checkable
+class Identifier(Protocol):
+    """Names a server or a tool by its parts; `server=identifier` is written as `toolbox=… server=…`."""
+
+    def params(self) -> dict[str, str]: ...
+
+
 class Event(NamedTuple):
     """One line as it was written, when, and which server it is about, if it is about one."""
 
     at: float
     level: str
+    toolbox: str
     server: str
     line: str
 
@@ -54,6 +63,7 @@ class Log:
     def event(self, level: str, message: str, values: dict[str, object]) -> None:
         if not self.shows(level):
             return
+        values = _fields(values)
         pairs = "".join(f" {name}={self._value(str(value))}" for name, value in values.items() if value is not None)
         moment = time.strftime("%H:%M:%S")
         lost = f"({self._lost} lines before this one were lost) " if self._lost else ""
@@ -61,7 +71,8 @@ class Log:
         if len(line) >= DEFAULTS.log_line_bytes:  # cut between two characters
             line = line[: DEFAULTS.log_line_bytes - 1].decode("utf-8", "ignore").encode()
         self._lost = 0 if self._write(line + b"\n") else self._lost + 1
-        self._also(Event(time.time(), level, str(values.get("server") or ""), line.decode("utf-8", "replace")))
+        toolbox, server = (str(values.get(name) or "") for name in ("toolbox", "server"))
+        self._also(Event(time.time(), level, toolbox, server, line.decode("utf-8", "replace")))
 
     def tell(self, also: Callable[[Event], None]) -> None:
         """From now on `also` gets every event that is written; first those of the start, when nobody listened."""
@@ -78,15 +89,22 @@ class Log:
             self._early.append(event)
 
     def _value(self, value: str) -> str:
-        text = self.fit(value, DEFAULTS.log_value_length)
-        return f'"{text}"' if not text or " " in text or '"' in text else text
+        text, cut = self._clean(value, DEFAULTS.log_value_length)
+        if text and not any(character in text for character in ' "\\'):
+            return shown(text, len(text)) + cut
+        escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{shown(escaped, len(escaped))}{cut}"'
 
     def fit(self, text: str, length: int) -> str:
         """The first `length` characters: one line, no secrets, nothing invisible."""
+        clean, cut = self._clean(text, length)
+        return shown(clean, len(clean)) + cut
+
+    def _clean(self, text: str, length: int) -> tuple[str, str]:
+        """The first `length` characters without secrets, and the mark of what was cut off."""
         # Redacted before it is cut, since half a secret would not be recognised; and read no further than
         # a secret that begins in what is shown may reach: the rest may be megabytes.
-        clean = self.redact(text[: length + self.redact.longest], end=length)
-        return shown(clean, len(clean)) + ("…" if len(text) > length else "")
+        return self.redact(text[: length + self.redact.longest], end=length), "…" if len(text) > length else ""
 
     def _write(self, line: bytes) -> bool:
         """Write without waiting: nobody may suffer from a log that is not read. Whether it was written."""
@@ -99,6 +117,14 @@ class Log:
         except OSError:
             return False
         return True
+
+
+def _fields(values: dict[str, object]) -> dict[str, object]:
+    """The values by name, with an identifier as one field for each of its parts."""
+    fields: dict[str, object] = {}
+    for name, value in values.items():
+        fields |= value.params() if isinstance(value, Identifier) else {name: value}
+    return fields
 
 
 log = Log()

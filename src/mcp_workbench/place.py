@@ -460,8 +460,7 @@ class Place:
         try:
             return await self.provider(server).items(kind, seconds)
         except (Fault, RequestError) as error:  # it failed, or the configuration lost it just now
-            label = f"{server.toolbox}/{server.server}"
-            observe.debug("a server's list is missing", server=label, list=kind, code=error.code)
+            observe.debug("a server's list is missing", server=server, list=kind, code=error.code)
             return ()
 
     async def _list(self, servers: Collection[ServerConfig]) -> dict[str, ServerTools | Fault]:

@@ -87,7 +87,8 @@ class Provider:
         self._is_from_before = False
         before = self._entry("tools")
         self._offers = before.offers if before is not None else frozenset[str]()
-        self._dialogue = Dialogue(ServerIdentifier(config.toolbox, config.name), seat, limits)
+        label = config.identifier
+        self._dialogue = Dialogue(label, seat, limits)
         is_remote = isinstance(config.target, Endpoint)
         self._handshake_first = is_remote and seat.caller.transparent and not seat.caller.modern
         self._host = host
@@ -96,7 +97,6 @@ class Provider:
         self._predecessor = predecessor
         if predecessor is not None:
             self.subscriptions.take_over(predecessor.subscriptions)
-        label = f"{config.toolbox}/{config.name}"
         open_it = partial(self._open, partial(open_channel, config, processes, limits))
         self.supervisor = self._supervised(host, label, open_it, health)
         made: Callable[..., Listing[Any]] = partial(
@@ -107,7 +107,9 @@ class Provider:
             kind: made(partial(self._list, kind), recall=partial(self._recall, kind)) for kind in _LISTS
         }
 
-    def _supervised(self, host: Provider | None, label: str, open_it: OpenChannel, health: Health | None) -> Supervisor:
+    def _supervised(
+        self, host: Provider | None, label: ServerIdentifier, open_it: OpenChannel, health: Health | None
+    ) -> Supervisor:
         if host is not None:
             host.supervisor.join(self)
             return host.supervisor
@@ -328,8 +330,7 @@ class Provider:
         self._is_from_before = False
         if self._catalog.put(self._config.toolbox, self._config.name, listing):
             for pattern in listing.unmatched_filters:
-                label = f"{self._config.toolbox}/{self._config.name}"
-                observe.warning("a tool filter matches nothing", server=label, filter=pattern)
+                observe.warning("a tool filter matches nothing", server=self._config.identifier, filter=pattern)
             self._changed(self._config.toolbox, "tools")
         return self._catalog.listing(self._config.toolbox, self._config.name) or listing
 

@@ -22,6 +22,21 @@ def shown(text: str, length: int = DEFAULTS.name_shown_length) -> str:
     return "".join(_escaped(character) for character in cut)
 
 
+def slashed(*names: str) -> str:
+    r"""The names of a server or a tool in one text for people: `toolbox/server/tool`.
+
+    `/` and `\` inside a name are escaped, so different names never look the same: toolbox `a`, server `b/c` is
+    `a/b\/c`, and toolbox `a/b`, server `c` is `a\/b/c`. Programs get the names one by one.
+    """
+    return "/".join(_slash_free(name) for name in names)
+
+
+def _slash_free(name: str) -> str:
+    cut = name if len(name) <= DEFAULTS.name_shown_length else name[: DEFAULTS.name_shown_length] + "…"
+    escaped = cut.replace("\\", r"\\").replace("/", r"\/")
+    return shown(escaped, len(escaped))
+
+
 def _escaped(character: str) -> str:
     if unicodedata.category(character) not in _HIDDEN:
         return character

@@ -72,13 +72,13 @@ def test_the_variables_are_named_with_those_who_need_them(user: User):
     user.has(samples.CLAUDE_CODE, samples.ZED)
     done = user.run("import_", json="true")
     assert done.document["variables"] == {
-        "GITHUB_PERSONAL_ACCESS_TOKEN": ["claude-code/github"],
-        "SENTRY_TOKEN": ["claude-code/sentry"],
-        "SENTRY_X_API_KEY": ["claude-code/sentry"],
-        "MINE_TOKEN": ["zed/mine"],
-        "DATABASE_URL_PASSWORD": ["zed/older"],
-        "REMOTE_AUTHORIZATION": ["zed/remote"],
-        "REMOTE_CLIENT_SECRET": ["zed/remote"],
+        "GITHUB_PERSONAL_ACCESS_TOKEN": [{"toolbox": "claude-code", "server": "github"}],
+        "SENTRY_TOKEN": [{"toolbox": "claude-code", "server": "sentry"}],
+        "SENTRY_X_API_KEY": [{"toolbox": "claude-code", "server": "sentry"}],
+        "MINE_TOKEN": [{"toolbox": "zed", "server": "mine"}],
+        "DATABASE_URL_PASSWORD": [{"toolbox": "zed", "server": "older"}],
+        "REMOTE_AUTHORIZATION": [{"toolbox": "zed", "server": "remote"}],
+        "REMOTE_CLIENT_SECRET": [{"toolbox": "zed", "server": "remote"}],
     }
     assert_no_secret(done, user)
 

@@ -43,9 +43,10 @@ class Log:
     def begin(self) -> int:
         return self.tables.begin(Run(os.getpid(), birth(os.getpid()), "1", "/c.json", "stdio", time.time()))
 
-    def add(self, *lines: tuple[str, str, str], is_last: bool = False) -> None:
+    def add(self, *lines: tuple[str, str, str, str], is_last: bool = False) -> None:
+        """Lines of a level, about a toolbox and a server."""
         now = time.time()
-        made = [Line(now, level, server, f"12:00:00 {level} {text}") for level, server, text in lines]
+        made = [Line(now, level, *about, f"12:00:00 {level} {text}") for level, *about, text in lines]
         parts = {"calls": [], "counts": {}, "openings": [], "servers": [], "flights": [], "lost": 0}
         self.tables.write(self.run, Batch(now, lines=made, is_last=is_last, **parts), prunes=False)  # type: ignore[arg-type]
 
@@ -70,7 +71,7 @@ def shown(env: dict[str, str], *arguments: str) -> list[str]:
 
 
 def test_the_last_lines_are_shown_as_they_were_written(log: Log, env: dict[str, str]):
-    log.add(*(("info", "", f"line{number}") for number in range(60)))
+    log.add(*(("info", "", "", f"line{number}") for number in range(60)))
     done = piped("logs", env=env)
     assert done.stdout.splitlines()[-1] == f"{os.getpid()} 12:00:00 info line59"
     assert shown(env) == [f"line{number}" for number in range(10, 60)]
@@ -79,8 +80,9 @@ def test_the_last_lines_are_shown_as_they_were_written(log: Log, env: dict[str, 
 
 
 def test_lines_are_chosen_by_level_and_by_server(log: Log, env: dict[str, str]):
-    log.add(("debug", "dev/fs", "a"), ("info", "dev/git", "b"), ("warning", "dev/fs", "c"), ("error", "ops/fs", "d"))
-    log.add(("info", "", "e"), ("info", "dev/fs2", "f"))
+    log.add(("debug", "dev", "fs", "a"), ("info", "dev", "git", "b"), ("warning", "dev", "fs", "c"))
+    log.add(("error", "ops", "fs", "d"))
+    log.add(("info", "", "", "e"), ("info", "dev", "fs2", "f"))
     assert shown(env, "--level", "warning") == ["c", "d"]
     assert shown(env, "--server", "dev/fs") == ["a", "c"]
     assert shown(env, "--server", "dev") == ["a", "b", "c", "f"]
@@ -88,14 +90,24 @@ def test_lines_are_chosen_by_level_and_by_server(log: Log, env: dict[str, str]):
     assert shown(env, "--lines", "1", "--server", "dev/fs") == ["c"]
 
 
+def test_a_server_is_chosen_exactly_whatever_the_names(log: Log, env: dict[str, str]):
+    log.add(("info", "a", "b/c", "one"), ("info", "a/b", "c", "two"), ("info", "a", "b", "three"))
+    assert shown(env, "--server", r"a/b\/c") == ["one"]
+    assert shown(env, "--server", r"a\/b/c") == ["two"]
+    assert shown(env, "--server", r"a\/b") == ["two"]
+    assert shown(env, "--server", "a/b") == ["three"]
+    assert shown(env, "--server", "a") == ["one", "three"]
+    assert shown(env, "--server", "a/b/c") == []
+
+
 def test_lines_of_workbenches_that_ended_are_shown_with_all(log: Log, env: dict[str, str]):
-    log.add(("info", "", "a"), is_last=True)
+    log.add(("info", "", "", "a"), is_last=True)
     assert shown(env) == []
     assert shown(env, "--all") == ["a"]
 
 
 def test_a_person_is_told_that_there_is_nothing_and_a_program_is_not(log: Log, env: dict[str, str]):
-    log.add(("info", "", "a"), is_last=True)
+    log.add(("info", "", "", "a"), is_last=True)
     done = piped("logs", env=env)
     assert (done.stdout, done.returncode) == ("", 0)
     assert done.stderr == "No workbench that runs has logged such lines. Those that ended: logs --all\n"
@@ -105,11 +117,11 @@ def test_a_person_is_told_that_there_is_nothing_and_a_program_is_not(log: Log, e
 
 
 def test_a_program_gets_a_document_for_each_line(log: Log, env: dict[str, str]):
-    log.add(("warning", "dev/fs", "a"), ("info", "", "b"))
+    log.add(("warning", "dev", "fs", "a"), ("info", "", "", "b"))
     told = [json.loads(line) for line in piped("logs", "--json", env=env).stdout.splitlines()]
-    assert [(one["pid"], one["level"], one["server"], one["line"]) for one in told] == [
-        (os.getpid(), "warning", "dev/fs", "12:00:00 warning a"),
-        (os.getpid(), "info", None, "12:00:00 info b"),
+    assert [(one["pid"], one["level"], one["toolbox"], one["server"], one["line"]) for one in told] == [
+        (os.getpid(), "warning", "dev", "fs", "12:00:00 warning a"),
+        (os.getpid(), "info", None, None, "12:00:00 info b"),
     ]
     assert told[0]["at"].endswith("Z")
 
@@ -122,17 +134,17 @@ def test_a_number_of_lines_is_a_number(env: dict[str, str], number: str):
 
 
 def test_at_a_terminal_warnings_are_coloured(log: Log, env: dict[str, str]):
-    log.add(("warning", "", "a"))
+    log.add(("warning", "", "", "a"))
     with at_terminal("logs", env=env) as screen:
         assert screen.finish() == 0
         assert COLOUR.search(screen.text)
 
 
 def test_what_is_logged_is_followed_until_ctrl_c(log: Log, env: dict[str, str]):
-    log.add(("info", "", "before"))
+    log.add(("info", "", "", "before"))
     with at_terminal("logs", "--follow", env=env) as screen:
         screen.wait_for("before")
-        log.add(("info", "", "while"), is_last=True)
+        log.add(("info", "", "", "while"), is_last=True)
         screen.wait_for("while")
         screen.type("\x03")
         assert screen.finish() == 0
@@ -140,13 +152,13 @@ def test_what_is_logged_is_followed_until_ctrl_c(log: Log, env: dict[str, str]):
 
 
 def test_following_does_not_begin_with_what_others_said_before_they_ended(log: Log, env: dict[str, str]):
-    log.add(("info", "", "here-already"))
+    log.add(("info", "", "", "here-already"))
     running, log.run = log.run, log.begin()
-    log.add(("info", "", "of-the-past"), is_last=True)
+    log.add(("info", "", "", "of-the-past"), is_last=True)
     log.run = running
     with at_terminal("logs", "--follow", env=env) as screen:
         screen.wait_for("here-already")
-        log.add(("info", "", "of-now"))
+        log.add(("info", "", "", "of-now"))
         screen.wait_for("of-now")
         screen.type("\x03")
         assert screen.finish() == 0
@@ -154,7 +166,7 @@ def test_following_does_not_begin_with_what_others_said_before_they_ended(log: L
 
 
 def test_following_goes_on_when_the_record_was_removed(tmp_path: Path, log: Log, env: dict[str, str]):
-    log.add(*(("info", "", f"before{number}") for number in range(9)))
+    log.add(*(("info", "", "", f"before{number}") for number in range(9)))
     with at_terminal("logs", "--follow", env=env) as screen:
         screen.wait_for("before8")
         file = tmp_path / "home" / "XDG_STATE_HOME" / "mcp-workbench" / "record.sqlite"
@@ -163,7 +175,7 @@ def test_following_goes_on_when_the_record_was_removed(tmp_path: Path, log: Log,
         file.touch(0o600)
         log.tables = Tables(str(file), DEFAULTS)
         log.run = log.begin()
-        log.add(("info", "", "anew"))
+        log.add(("info", "", "", "anew"))
         screen.wait_for("anew")
         screen.type("\x03")
         assert screen.finish() == 0
@@ -172,7 +184,7 @@ def test_following_goes_on_when_the_record_was_removed(tmp_path: Path, log: Log,
 
 def test_a_level_that_nobody_knows_is_shown_whatever_is_asked_for(log: Log, env: dict[str, str]):
     """Another version may have written it."""
-    log.add(("fatal", "", "a"), ("info", "", "b"))
+    log.add(("fatal", "", "", "a"), ("info", "", "", "b"))
     assert shown(env, "--level", "error") == ["a"]
 
 
@@ -196,7 +208,7 @@ async def test_a_real_workbench_is_followed_through_a_pipe(tmp_path: Path, env: 
 
             async def is_told() -> bool:
                 text = "".join(read)
-                return "variable=NO_A" in text and "server=dev/bad code=spawn_failed" in text
+                return "variable=NO_A" in text and "toolbox=dev server=bad code=spawn_failed" in text
 
             await poll_until(is_told, 20.0)
             assert all(line.startswith(f"{wire.process.pid} ") for line in read)
@@ -210,7 +222,7 @@ async def test_a_real_workbench_is_followed_through_a_pipe(tmp_path: Path, env: 
 
 
 def test_calls_are_shown_with_their_time_and_what_came_of_them(log: Log, env: dict[str, str]):
-    log.add(("info", "", "a-line"))
+    log.add(("info", "", "", "a-line"))
     log.call("read")
     log.call("write", "server_exited")
     lines = piped("logs", "--calls", env=env).stdout.splitlines()

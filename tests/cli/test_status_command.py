@@ -139,6 +139,23 @@ def test_names_that_servers_give_are_shown_as_text(tables: Tables, env: dict[str
     assert told.count("\\x1b[31mred\\u202e") == 3
 
 
+def test_names_with_slashes_are_told_apart(tables: Tables, env: dict[str, str]):
+    now = time.time()
+    servers = [("a", "b/c"), ("a/b", "c")]
+    begin(
+        tables,
+        servers=[ServerState(*server, "idle", now, 0, None) for server in servers],
+        flights=[Flight(now, *server, "slow/1") for server in servers],
+        calls=[(ToolIdentifier(*server, "t"), now, 12.0, "tool_error", None, None) for server in servers],
+    )
+    told = piped("status", env=env).stdout
+    assert "a/b/c" not in told
+    assert [told.count(text) for text in (r"a/b\/c ", r"a\/b/c ", r"a/b\/c/slow\/1", r"a\/b/c/slow\/1")] == [1, 1, 1, 1]
+    assert [told.count(text) for text in (r"a/b\/c/t", r"a\/b/c/t")] == [2, 2]
+    calls = piped("logs", "--calls", "--server", r"a/b\/c", env=env).stdout
+    assert (r" a/b\/c/t " in calls, r"a\/b/c" in calls) == (True, False)
+
+
 def test_nothing_runs_and_nothing_is_recorded(env: dict[str, str], tmp_path: Path):
     done = piped("status", env=env)
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, "No workbench is running.")

@@ -26,6 +26,7 @@ from mcp_workbench.connections.http.mirrors import MARK, Mirrors
 from mcp_workbench.connections.http.refusals import retry_after
 from mcp_workbench.connections.http.sse import SseChannel
 from mcp_workbench.errors import DownstreamUnavailable, Fault, MessageTooLarge, ProtocolViolation
+from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from tests.connections.remote import agreed, call, remote
 from tests.peers.rogue_http import MEGABYTE, Hangup, Request, Rogue, mode, rogue
@@ -314,7 +315,7 @@ def test_a_tool_with_very_many_headers_costs_no_more_than_reading_it():
     tool = {"name": "many", "inputSchema": {"type": "object", "properties": properties}}
     message = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"tools": [tool]}}).encode()
     began = time.thread_time()
-    mirrors = Mirrors(Limits())
+    mirrors = Mirrors(ServerIdentifier("dev", "far"), Limits())
     assert mirrors.learn(message) == message
     assert time.thread_time() - began < 2
     assert not mirrors.knows("many")
@@ -322,7 +323,7 @@ def test_a_tool_with_very_many_headers_costs_no_more_than_reading_it():
 
 async def test_hostile_values_of_a_mirrored_parameter_survive_as_headers():
     schema = {"type": "object", "properties": {"region": {"type": "string", MARK: "Region"}}}
-    mirrors = Mirrors(Limits())
+    mirrors = Mirrors(ServerIdentifier("dev", "far"), Limits())
     mirrors.learn(json.dumps({"result": {"tools": [{"name": "t", "inputSchema": schema}]}}).encode())
     for value in ("a\r\nx-evil: 1", "ä€😀", "\x00", " padded ", "=?base64?eA==?=", "x" * 100_000, "", "\x7f", "a\tb"):
         sent = mirrors.headers("t", Raw(json.dumps({"region": value}).encode()))

@@ -92,6 +92,32 @@ def test_the_search_for_parsing_finds_what_it_should(code: str, guilty: bool):  
     assert takes_apart(ast.parse(code, mode="eval").body) is guilty
 
 
+SLASHED_BY_CONTRACT = {
+    "catalog/rendering/render.py",  # `[toolbox/server] ` in front of a description, in dynamic mode
+    "surfaces/dynamic.py",  # `[toolbox/server/tool] Error:`
+    "surfaces/uris.py",  # the parts of a URI are percent-encoded
+}
+
+
+def joins_with_a_slash(node: ast.AST) -> bool:
+    """Whether a toolbox and what is in it become one text with nothing but a slash between them."""
+    if isinstance(node, ast.JoinedStr):
+        triples = zip(node.values, node.values[1:], node.values[2:], strict=False)
+        return any(
+            isinstance(slash, ast.Constant) and slash.value == "/" and "toolbox" in ast.unparse(before)
+            for before, slash, _ in triples
+        )
+    is_join = isinstance(node, ast.Call) and ast.unparse(node.func) == "'/'.join"
+    return is_join and re.search(r"toolbox|\.parts\(\)", ast.unparse(node)) is not None
+
+
+@pytest.mark.requirement("007-FR-003", "007-FR-006")
+def test_no_code_joins_names_with_a_bare_slash():
+    """`shown.slashed` does it for people, logs have a field for each: toolbox a, server b/c is not a/b, c."""
+    found = {str(path.relative_to(SRC)) for path, tree in trees() if any(map(joins_with_a_slash, ast.walk(tree)))}
+    assert found == SLASHED_BY_CONTRACT
+
+
 def signatures() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
     for path, tree in trees():
         for node in ast.walk(tree):

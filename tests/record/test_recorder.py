@@ -224,15 +224,15 @@ async def test_a_list_is_counted_once_for_each_client():
 
 
 async def test_lines_from_before_and_from_other_threads_are_noted(log: observe.Log):
-    log.event("warning", "early", {"server": "dev/fs"})
+    log.event("warning", "early", {"server": ServerIdentifier("dev", "fs")})
     async with recording() as (_, notes):
         thread = threading.Thread(target=observe.info, args=("from a thread",))
         thread.start()
         thread.join()
         await wait_until(lambda: len(notes.all("lines")) == 2)
-    assert [(line.level, line.server, line.text[9:]) for line in notes.all("lines")] == [
-        ("warning", "dev/fs", "warning early server=dev/fs"),
-        ("info", "", "info from a thread"),
+    assert [(line.level, line.toolbox, line.server, line.text[9:]) for line in notes.all("lines")] == [
+        ("warning", "dev", "fs", "warning early toolbox=dev server=fs"),
+        ("info", "", "", "info from a thread"),
     ]
 
 

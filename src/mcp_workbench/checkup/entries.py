@@ -17,7 +17,7 @@ from mcp_workbench.config.servers import OPEN_WIRE
 from mcp_workbench.config.source import Source
 from mcp_workbench.config.written import Text, WrittenServer, written_servers
 from mcp_workbench.identity import ServerIdentifier
-from mcp_workbench.shown import shown
+from mcp_workbench.shown import shown, slashed
 
 Secrets: TypeAlias = Mapping[str, list[tuple[Text, tuple[str, ...]]]]
 """What of each server is secret, by where it stands."""
@@ -179,7 +179,7 @@ def _what_it_is(server: ServerConfig) -> tuple[object, ...]:
 
 
 def _duplicate(other: ServerConfig) -> Finding:
-    name = f"{shown(other.toolbox)}/{shown(other.name)}"
+    name = slashed(other.toolbox, other.name)
     return Finding(
         code="duplicate_server",
         message=f"it is the same server as {name}, so it runs twice and agents see its tools twice",

@@ -15,7 +15,7 @@ from mcp_workbench.cli.target import Target, to_change
 from mcp_workbench.config.load import DEFAULT_TOOLBOX
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.hosts.secrets import Variables, without_secrets
-from mcp_workbench.shown import shown
+from mcp_workbench.shown import shown, slashed
 
 HELP = """Add a server to a toolbox: a program after --, or a remote server with --url.
 
@@ -104,5 +104,5 @@ def _tell(options: Given, target: Target, *, replaced: bool) -> None:
         print_json({"ok": True, "file": file, "toolbox": toolbox, "server": server, "replaced": replaced})
         return
     what = "replaced" if replaced else "added"
-    write(f"{what} {shown(toolbox)}/{shown(server)} in {target.path}")
+    write(f"{what} {slashed(toolbox, server)} in {target.path}")
     write(f"try it: mcp-workbench doctor {shlex.quote(shown(toolbox))}")

@@ -13,7 +13,7 @@ from mcp_workbench.cli.display import Block, Live, Tone, Words, write
 from mcp_workbench.cli.states import count
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.shown import shown
+from mcp_workbench.shown import slashed
 
 _STATES: Final[dict[State, tuple[str, Tone]]] = {
     "ok": ("ok", "good"),
@@ -114,7 +114,7 @@ def _of_finding(finding: Finding, indent: int) -> Iterator[Block]:
 
 
 def _name(server: ServerIdentifier) -> str:
-    return f"{shown(server.toolbox)}/{shown(server.server)}"
+    return slashed(*server.parts())
 
 
 # -- for programs

@@ -12,6 +12,7 @@ from mcp_workbench.cli.states import count
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.record.batch import Flight, ServerState
 from mcp_workbench.record.reading import FailedCall, RunStatus, ToolUse
+from mcp_workbench.shown import slashed
 
 _TONES: Final[dict[str, Tone]] = {
     "ready": "good",
@@ -78,7 +79,7 @@ def _of_run(status: RunStatus, now: float) -> Iterator[Block]:
         )
     if status.flights:
         yield Words("calls under way", indent=2)
-        rows = [(f"{it.toolbox}/{it.server}/{it.tool}", f"for {age(now - it.began)}") for it in status.flights]
+        rows = [(_name(it), f"for {age(now - it.began)}") for it in status.flights]
         yield Table((Column(), Column(is_whole=True)), rows, 4)
     yield from _of_calls(status, now)
     if status.tokens.opens:
@@ -95,10 +96,7 @@ def _of_calls(status: RunStatus, now: float) -> Iterator[Block]:
         yield Table(columns, [_tool_row(use) for use in status.tools], 4)
     if status.errors:
         yield Words("last errors of calls", indent=2)
-        rows = [
-            (f"{age(now - it.at)} ago", f"{it.toolbox}/{it.server}/{it.tool}", Words(it.outcome, "bad"))
-            for it in status.errors
-        ]
+        rows = [(f"{age(now - it.at)} ago", _name(it), Words(it.outcome, "bad")) for it in status.errors]
         yield Table((Column(is_number=True, is_whole=True, tone="quiet"), Column(), Column(is_whole=True)), rows, 4)
 
 
@@ -121,14 +119,18 @@ def _server_row(server: ServerState, now: float, *, is_running: bool) -> tuple[s
     tools = "" if server.tools is None else count(server.tools, "tool")
     when = f"{age(now - server.error_at)} ago: " if server.error_at is not None else ""
     error = Words(f"{when}{server.error}", "bad" if state in ("failing", "resting") else "quiet")
-    return f"{server.toolbox}/{server.server}", Words(text, _TONES.get(state, "quiet")), tools, error
+    return slashed(server.toolbox, server.server), Words(text, _TONES.get(state, "quiet")), tools, error
 
 
 def _tool_row(use: ToolUse) -> tuple[str | Words, ...]:
     found = [use.within(percent) for percent in (_HALF, _MOST)]
     times = ["" if one is None else milliseconds(one) for one in found]
     errors = Words(f"{use.errors:,}", "bad" if use.errors else "quiet")
-    return f"{use.toolbox}/{use.server}/{use.tool}", f"{use.calls:,}", errors, *times
+    return _name(use), f"{use.calls:,}", errors, *times
+
+
+def _name(of: Flight | FailedCall | ToolUse) -> str:
+    return slashed(of.toolbox, of.server, of.tool)
 
 
 def milliseconds(number: float) -> str:

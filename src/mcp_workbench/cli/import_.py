@@ -18,7 +18,7 @@ from mcp_workbench.errors import ConfigError
 from mcp_workbench.hosts.found import Source, find_all, read_one
 from mcp_workbench.hosts.places import Surroundings, here
 from mcp_workbench.hosts.plan import Plan, Planned, by_toolbox, described
-from mcp_workbench.shown import shown
+from mcp_workbench.shown import shown, slashed
 
 HELP = """Take the servers of your MCP hosts into the configuration of the workbench.
 
@@ -42,12 +42,12 @@ class Import(NamedTuple):
         return [server for server in self.servers if not server.is_there]
 
     @property
-    def variables(self) -> dict[str, list[str]]:
+    def variables(self) -> dict[str, list[Planned]]:
         """The variables that the new servers need, and which of them."""
-        needed: dict[str, list[str]] = {}
+        needed: dict[str, list[Planned]] = {}
         for server in self.new:
             for name in server.variables:
-                needed.setdefault(name, []).append(f"{server.toolbox}/{server.name}")
+                needed.setdefault(name, []).append(server)
         return needed
 
 
@@ -118,7 +118,7 @@ def _report(done: Import) -> Iterator[Block]:
         yield Words("Set these variables: their values were not copied.", "doubtful")
         for name, servers in done.variables.items():
             is_set = " (is set here)" if name in os.environ else ""
-            yield f"  {name}{is_set}  for {', '.join(shown(one) for one in servers)}"
+            yield f"  {name}{is_set}  for {', '.join(slashed(one.toolbox, one.name) for one in servers)}"
 
 
 def _source_lines(source: Source) -> Iterator[Block]:
@@ -162,9 +162,13 @@ def _as_json(done: Import, *, written: bool) -> dict[str, Any]:
             name: {server.name: {"from": list(server.sources)} for server in servers}
             for name, servers in by_toolbox(done.new)
         },
-        "known": [{"toolbox": one.toolbox, "server": one.name} for one in done.servers if one.is_there],
-        "variables": done.variables,
+        "known": [_named(one) for one in done.servers if one.is_there],
+        "variables": {name: [_named(one) for one in servers] for name, servers in done.variables.items()},
     }
+
+
+def _named(server: Planned) -> dict[str, str]:
+    return {"toolbox": server.toolbox, "server": server.name}
 
 
 def _source_json(source: Source) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from mcp_workbench.cli.display import Tone, Words
 from mcp_workbench.cli.happenings import milliseconds, moment, time_of_day
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.record.reading import LoggedLine, Reader, RecordedCall
-from mcp_workbench.shown import shown
+from mcp_workbench.shown import shown, slashed
 
 _TONES: Final[Mapping[str, Tone]] = {"debug": "quiet", "info": "", "warning": "doubtful", "error": "bad"}
 
@@ -20,8 +20,14 @@ class Entry(ABC):
 
     id: int
     level: str
+    toolbox: str
     server: str
-    """Its toolbox and name; empty where it is about none."""
+    """What it is about; both empty where it is about no server."""
+
+    @property
+    def about(self) -> tuple[str, str]:
+        """Its toolbox and its server, as `--server` names them."""
+        return slashed(self.toolbox), slashed(self.toolbox, self.server)
 
     @abstractmethod
     def words(self) -> Iterator[Words]:
@@ -76,7 +82,7 @@ class Calls(Entries):
 
 class LineEntry(Entry):
     def __init__(self, line: LoggedLine) -> None:
-        self.id, self.level, self.server = line.id, line.level, line.server
+        self.id, self.level, self.toolbox, self.server = line.id, line.level, line.toolbox, line.server
         self._line = line
 
     def words(self) -> Iterator[Words]:
@@ -84,18 +90,19 @@ class LineEntry(Entry):
 
     def document(self) -> dict[str, Any]:
         line = self._line
-        about = {"level": line.level, "server": line.server or None, "line": line.text}
+        about = {"level": line.level, "toolbox": line.toolbox or None, "server": line.server or None, "line": line.text}
         return {"at": moment(line.at), "pid": line.pid, **about}
 
 
 class CallEntry(Entry):
     def __init__(self, call: RecordedCall) -> None:
-        self.id, self.level, self.server = call.id, "error" if call.outcome else "info", f"{call.toolbox}/{call.server}"
+        self.id, self.toolbox, self.server = call.id, call.toolbox, call.server
+        self.level = "error" if call.outcome else "info"
         self._call = call
 
     def words(self) -> Iterator[Words]:
         call = self._call
-        tool = "/".join(shown(part) for part in (call.toolbox, call.server, call.tool))
+        tool = slashed(call.toolbox, call.server, call.tool)
         began = time_of_day(call.at)
         took = milliseconds(call.milliseconds)
         yield Words(f"{call.pid} {began} {tool} {took} {call.outcome or 'ok'}", _TONES[self.level])

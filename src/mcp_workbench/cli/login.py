@@ -27,7 +27,7 @@ from mcp_workbench.connections.http.credentials import Credentials, Login, Unusa
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.nearest import nearest_or_known
-from mcp_workbench.shown import shown
+from mcp_workbench.shown import shown, slashed
 
 INTERRUPTED = 128 + signal.SIGINT
 
@@ -42,7 +42,7 @@ class Place(NamedTuple):
 
     @property
     def name(self) -> str:
-        return f"{shown(self.server.toolbox)}/{shown(self.server.name)}"
+        return slashed(self.server.toolbox, self.server.name)
 
     @property
     def filed_as(self) -> str:

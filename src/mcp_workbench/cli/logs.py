@@ -75,8 +75,9 @@ def _filter(options: Mapping[str, str]) -> Callable[[Entry], bool]:
     server, rank = options.get("server", ""), LEVELS.index(options.get("level", LEVELS[0]))
 
     def is_meant(entry: Entry) -> bool:
-        is_about = not server or entry.server == server or entry.server.startswith(f"{server}/")
-        return is_about and (entry.level not in LEVELS or LEVELS.index(entry.level) >= rank)
+        return (not server or server in entry.about) and (
+            entry.level not in LEVELS or LEVELS.index(entry.level) >= rank
+        )
 
     return is_meant
 

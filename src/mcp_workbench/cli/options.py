@@ -163,7 +163,11 @@ LOGS = (
     Option("--calls", "Show calls of tools instead of lines: with arguments and results, if those are recorded."),
     Option("--follow", "Go on with what is logged from now on, until Ctrl-C."),
     Option("--lines", "How many of the last lines, or calls. Default: 50.", "NUMBER"),
-    Option("--server", "Only lines about this server, or about any of a toolbox.", "TOOLBOX[/SERVER]"),
+    Option(
+        "--server",
+        "Only lines about this server, or about any of a toolbox; a / inside a name is \\/.",
+        "TOOLBOX[/SERVER]",
+    ),
     Option("--level", "Only lines of this level and above. Calls that failed are errors.", "LEVEL", LEVELS[:-1]),
     EVERY_RUN,
     JSON._replace(help="Print JSON, for programs: a document for each line."),

@@ -16,7 +16,7 @@ from mcp_workbench.config.model import Config
 from mcp_workbench.errors import ConfigError, ConnectFailed
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.shown import shown
+from mcp_workbench.shown import shown, slashed
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.workbench import Workbench
 
@@ -37,7 +37,7 @@ class Outcome(NamedTuple):
     is_kept: bool = True
 
     def line(self) -> str:
-        name = f"{shown(self.server.toolbox)}/{shown(self.server.server)}"
+        name = slashed(*self.server.parts())
         if self.error:
             return f"{name}: failed: {' | '.join(self.error.splitlines())}"
         unkept = "" if self.is_kept else "; not remembered, since a secret stands in their list or it is too large"

@@ -9,7 +9,7 @@ from mcp_workbench.cli.display import write
 from mcp_workbench.cli.target import Target, to_change, unknown
 from mcp_workbench.config.load import DEFAULT_TOOLBOX
 from mcp_workbench.errors import ConfigError
-from mcp_workbench.shown import shown
+from mcp_workbench.shown import shown, slashed
 
 HELP = """Take a server out of a toolbox, or a whole toolbox out of the configuration.
 
@@ -31,7 +31,7 @@ def _run(options: Mapping[str, str]) -> int:
         raise unknown("toolbox", toolbox, list(servers), target)
     changed = _without_server(target, toolbox, server) if server else _without_toolbox(target, toolbox)
     changed.write()
-    what = f"{shown(toolbox)}/{shown(server)}" if server else f"toolbox {shown(toolbox)}"
+    what = slashed(toolbox, server) if server else f"toolbox {shown(toolbox)}"
     if "json" in options:
         print_json({"ok": True, "file": str(target.path), "toolbox": toolbox, "server": server or None})
     else:

@@ -22,7 +22,7 @@ from mcp_workbench.config.model import Config, ServerConfig
 from mcp_workbench.errors import InvalidParameters
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.shown import shown
+from mcp_workbench.shown import slashed
 
 HELP = """Find tools by what they do, in every toolbox or in one: the best first, as an agent gets them that opens a
 toolbox with a query.
@@ -60,7 +60,7 @@ def _search(options: Given) -> int:
         return 0
     display.write(*_as_text(hits))
     if unknown:
-        names = ", ".join(f"{shown(one.toolbox)}/{shown(one.name)}" for one in unknown)
+        names = ", ".join(slashed(one.toolbox, one.name) for one in unknown)
         note = f"not searched, since they never listed their tools: {names} (mcp-workbench refresh)"
         display.write(Words(note, "quiet"), to=sys.stderr)
     return 0

@@ -22,7 +22,7 @@ from mcp_workbench.config.source import Source, read_source
 from mcp_workbench.config.written import Text, WrittenServer, written_servers
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.shown import shown
+from mcp_workbench.shown import shown, slashed
 from mcp_workbench.trusted import Standing, Trust, TrustedFile, digest, place_of, standing
 
 HELP = """Let 'mcp-workbench serve' use the workbench-config.json of a project: of this folder, or the one named.
@@ -141,7 +141,7 @@ def _is_wanted(place: str, source: Source, *, is_changed: bool) -> bool:
 def described(server: WrittenServer) -> Iterator[Block]:
     """What an entry starts or reaches, as it is written, without its secrets."""
     rows = [(key, shown(value, len(value))) for key, value in _lines(server) if value]
-    yield Words(f"{shown(server.toolbox)}/{shown(server.name)}", "strong")
+    yield Words(slashed(server.toolbox, server.name), "strong")
     yield Table((Column(tone="quiet", is_whole=True), Column()), rows, indent=2)
 
 

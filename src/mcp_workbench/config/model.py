@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from mcp_workbench.identity import ServerIdentifier
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -84,6 +86,10 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     missing: tuple[MissingVariable, ...] = ()
     secrets: frozenset[str] = frozenset()
     """Values that must never be shown: `env`, `headers` and everything that `${VAR}` brought in."""
+
+    @property
+    def identifier(self) -> ServerIdentifier:
+        return ServerIdentifier(self.toolbox, self.name)
 
     def __repr__(self) -> str:
         return f"ServerConfig({self.toolbox!r}, {self.name!r})"

@@ -9,6 +9,7 @@ from msgspec import Raw
 from mcp_workbench import observe
 from mcp_workbench.connections.base import Inbound
 from mcp_workbench.errors import Fault, ProtocolViolation
+from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.shown import shown
 from mcp_workbench.wire import jsonrpc
@@ -22,7 +23,7 @@ class Inbox:
 
     peer: Peer
 
-    def __init__(self, label: str, limits: Limits, end: Callable[[Fault], None]) -> None:
+    def __init__(self, label: ServerIdentifier, limits: Limits, end: Callable[[Fault], None]) -> None:
         self._label = label
         self._limits = limits
         self._end = end

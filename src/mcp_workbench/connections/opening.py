@@ -23,7 +23,7 @@ async def open_channel(server: ServerConfig, processes: Processes, limits: Limit
         names = ", ".join(f"{missing.variable} (for {missing.path})" for missing in server.missing)
         raise VariableMissing(f"not set in the environment: {names}", hint="Set it, or give a default: ${NAME:-value}")
     if isinstance(server.target, Launch):
-        return await StdioChannel.open(processes, server.target, f"{server.toolbox}/{server.name}", limits)
+        return await StdioChannel.open(processes, server.target, server.identifier, limits)
     return await _remote(server, server.target, limits)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from mcp_workbench import observe
+from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.shown import shown
 
@@ -19,7 +20,7 @@ _BYTES = 4
 class Stderr(asyncio.Protocol):
     """The reading end of a server's stderr."""
 
-    def __init__(self, label: str, limits: Limits) -> None:
+    def __init__(self, label: ServerIdentifier, limits: Limits) -> None:
         self._size = limits.stderr_ring_bytes
         self._tail_size = limits.stderr_tail_bytes
         self._ring = bytearray()
@@ -63,7 +64,7 @@ class Stderr(asyncio.Protocol):
 class _Lines:
     """Lines for the log, at most so many in a second."""
 
-    def __init__(self, label: str, limits: Limits) -> None:
+    def __init__(self, label: ServerIdentifier, limits: Limits) -> None:
         self._label = label
         self._most = limits.stderr_lines_per_second
         self._length = limits.stderr_line_length

@@ -16,6 +16,7 @@ from mcp_workbench.connections.peered import PeeredChannel
 from mcp_workbench.connections.processes import Child, Processes, exit_text
 from mcp_workbench.connections.stderr import Stderr
 from mcp_workbench.errors import Fault, ServerExited, ShuttingDown
+from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire.framing import LineReader, LineWriter, read_lines, write_lines
 from mcp_workbench.wire.peer import Peer
@@ -24,7 +25,7 @@ from mcp_workbench.wire.peer import Peer
 class StdioChannel(PeeredChannel):
     """One running server. `open` it, use it, `close` it."""
 
-    def __init__(self, processes: Processes, child: Child, label: str, limits: Limits) -> None:
+    def __init__(self, processes: Processes, child: Child, label: ServerIdentifier, limits: Limits) -> None:
         self._processes = processes
         self._child = child
         self._label = label
@@ -38,7 +39,7 @@ class StdioChannel(PeeredChannel):
         self._output_over = self._loop.create_future()
 
     @classmethod
-    async def open(cls, processes: Processes, launch: Launch, label: str, limits: Limits) -> StdioChannel:
+    async def open(cls, processes: Processes, launch: Launch, label: ServerIdentifier, limits: Limits) -> StdioChannel:
         """Start the server. Raises `SpawnFailed`."""
         child = processes.spawn(launch)
         channel = cls(processes, child, label, limits)

@@ -42,6 +42,7 @@ from mcp_workbench.errors import (
     Unresponsive,
     VariableMissing,
 )
+from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange
@@ -59,7 +60,7 @@ class Supervisor:
 
     def __init__(
         self,
-        label: str,
+        label: ServerIdentifier,
         open_channel: OpenChannel,
         caller: Caller,
         limits: Limits,

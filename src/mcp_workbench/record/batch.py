@@ -44,8 +44,9 @@ class Line(NamedTuple):
 
     at: Moment
     level: str
+    toolbox: str
     server: str
-    """The toolbox and the server that it is about, or nothing."""
+    """What it is about; both empty where it is about no server."""
     text: str
 
 

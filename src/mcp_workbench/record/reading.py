@@ -38,7 +38,7 @@ _ERRORS = """SELECT at, toolbox, server, tools.tool, outcome
     FROM record_calls AS calls JOIN record_tools AS tools ON tools.id = calls.tool WHERE run = ? AND outcome <> ''
     ORDER BY calls.id DESC LIMIT ?"""
 _OPENINGS = "SELECT total(opens), total(flat), total(answered) FROM record_openings WHERE run = ?"
-_LINES = """SELECT record_lines.id, run, pid, at, level, server, text FROM record_lines
+_LINES = """SELECT record_lines.id, run, pid, at, level, toolbox, server, text FROM record_lines
     JOIN record_runs ON record_runs.id = run WHERE record_lines.id > ? ORDER BY record_lines.id"""
 
 _NEWEST = "SELECT coalesce(max(id), 0) FROM record_lines"
@@ -126,7 +126,9 @@ class LoggedLine(NamedTuple):
     pid: int
     at: Moment
     level: str
+    toolbox: str
     server: str
+    """What it is about; both empty where it is about no server."""
     text: str
 
 

@@ -202,7 +202,7 @@ class Recorder:
     def _note_line(self, event: observe.Event) -> None:
         """Of any thread."""
         if len(self._lines) < self._limits.record_pending:
-            self._lines.append(Line(event.at, event.level, event.server, event.line))
+            self._lines.append(Line(*event))
         else:
             self._lost += 1
         self._schedule()

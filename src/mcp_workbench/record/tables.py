@@ -16,7 +16,7 @@ from mcp_workbench.limits import Limits
 from mcp_workbench.record.batch import Batch, Run
 from mcp_workbench.record.processes import birth
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Of the tables and what stands in them. It grows with every change of either."""
 
 _MARK: Final = b"record_runs"
@@ -42,7 +42,7 @@ _SCHEMA: Final = (
         outcome TEXT NOT NULL, arguments TEXT, result TEXT, size INTEGER NOT NULL)""",
     """CREATE TABLE record_lines (
         id INTEGER PRIMARY KEY AUTOINCREMENT, run INTEGER NOT NULL, at REAL NOT NULL, level TEXT NOT NULL,
-        server TEXT NOT NULL, text TEXT NOT NULL, size INTEGER NOT NULL)""",
+        toolbox TEXT NOT NULL, server TEXT NOT NULL, text TEXT NOT NULL, size INTEGER NOT NULL)""",
     """CREATE TABLE record_openings (
         run INTEGER NOT NULL, toolbox TEXT NOT NULL, opens INTEGER NOT NULL, flat INTEGER NOT NULL,
         answered INTEGER NOT NULL, PRIMARY KEY (run, toolbox)) WITHOUT ROWID""",
@@ -61,7 +61,7 @@ _TOOL: Final = """INSERT INTO record_tools (run, toolbox, server, tool, calls, e
     ON CONFLICT (run, toolbox, server, tool)
     DO UPDATE SET calls = calls + excluded.calls, errors = errors + excluded.errors"""
 _FIND_TOOL: Final = "SELECT id FROM record_tools WHERE run = ? AND toolbox = ? AND server = ? AND tool = ?"
-_LINE: Final = "INSERT INTO record_lines (run, at, level, server, text, size) VALUES"
+_LINE: Final = "INSERT INTO record_lines (run, at, level, toolbox, server, text, size) VALUES"
 _OPENING: Final = """INSERT INTO record_openings (run, toolbox, opens, flat, answered) VALUES (?, ?, 1, ?, ?)
     ON CONFLICT (run, toolbox) DO UPDATE SET
     opens = opens + 1, flat = flat + excluded.flat, answered = answered + excluded.answered"""
@@ -109,7 +109,7 @@ class Tables:
             self._add(_FLIGHT, run, batch.flights)
             self._add_calls(run, batch)
             lines = [(run, *map(_clean, line), _size_of(line.text)) for line in batch.lines]
-            self._insert(_LINE, lines, "(?, ?, ?, ?, ?, ?)")
+            self._insert(_LINE, lines, "(?, ?, ?, ?, ?, ?, ?)")
             self._add(_OPENING, run, batch.openings)
             if prunes:
                 self._bury()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from mcp_workbench import observe
 from mcp_workbench.config.model import Config
@@ -17,6 +17,7 @@ from mcp_workbench.config.origin import Origin, Stamp, stamp_of
 from mcp_workbench.errors import WorkbenchError
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
+from mcp_workbench.shown import slashed
 from mcp_workbench.workbench import Workbench
 
 
@@ -87,7 +88,7 @@ class Following:
                 added=_named(found.added),
                 changed=_named(found.changed),
                 removed=_named(found.removed),
-                toolboxes=" ".join(found.toolboxes),
+                toolboxes=_listed(slashed(name) for name in found.toolboxes),
             )
         elif self._is_refused:
             observe.info("the configuration can be used again and is as the one in force")
@@ -102,4 +103,9 @@ class Following:
 
 
 def _named(servers: Sequence[ServerIdentifier]) -> str | None:
-    return " ".join(f"{server.toolbox}/{server.server}" for server in servers) or None
+    return _listed(slashed(*server.parts()) for server in servers)
+
+
+def _listed(names: Iterable[str]) -> str | None:
+    """Names in one value, with a space between them and none that is not escaped inside one."""
+    return " ".join(name.replace(" ", "\\ ") for name in names) or None

@@ -101,7 +101,7 @@ class Tasks:
                 connection = await place.connect(server)
                 listed = await list_items(connection, "tasks/list", "tasks", self._workbench.limits)
             except WorkbenchError as error:
-                observe.debug("a server's tasks are missing", server=server.server, code=error.code)
+                observe.debug("a server's tasks are missing", server=server, code=error.code)
                 continue
             tasks += [self.shown(server, jsonrpc.members(task)) for task in listed]
         return Raw(jsonrpc.encode({"tasks": tasks}))

@@ -177,8 +177,8 @@ class Record:
         if draft is not None:
             self._store.put(*self._key, kind, draft)
             return
-        label = f"{self._server.toolbox}/{self._server.name}"
-        observe.info("a list is not remembered, since a secret stands in it", server=label, list=kind)
+        server = self._server.identifier
+        observe.info("a list is not remembered, since a secret stands in it", server=server, list=kind)
         self._store.drop(*self._key)
 
     def is_current(self, entry: Entry) -> bool:

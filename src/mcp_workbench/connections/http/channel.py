@@ -20,6 +20,7 @@ from mcp_workbench.connections.http.session import Session
 from mcp_workbench.connections.http.streams import Listening
 from mcp_workbench.connections.peered import PeeredChannel
 from mcp_workbench.errors import Fault, ShuttingDown
+from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire.peer import Peer
 
@@ -27,7 +28,7 @@ from mcp_workbench.wire.peer import Peer
 class RemoteChannel(PeeredChannel):
     """A `Channel` over HTTP."""
 
-    def __init__(self, client: Client, label: str, limits: Limits) -> None:
+    def __init__(self, client: Client, label: ServerIdentifier, limits: Limits) -> None:
         self._client = client
         self._label = label
         self._limits = limits
@@ -82,7 +83,7 @@ class RemoteChannel(PeeredChannel):
 class HttpChannel(RemoteChannel):
     """Streamable HTTP. Nothing is contacted before the first request."""
 
-    def __init__(self, client: Client, label: str, limits: Limits) -> None:
+    def __init__(self, client: Client, label: ServerIdentifier, limits: Limits) -> None:
         self._session = Session(limits)
         super().__init__(client, label, limits)
 

@@ -119,7 +119,7 @@ class StoredLogin(Auth):
             except DownstreamUnavailable as fault:
                 # It may be good for a while, and no call need wait for an authorization server that is gone.
                 self._pauses_until = time.monotonic() + self._limits.login_pause_seconds
-                observe.debug("a login could not be renewed in time", server=self._server.name, reason=str(fault))
+                observe.debug("a login could not be renewed in time", server=self._server.identifier, reason=str(fault))
         return login
 
     async def _check_scope(self, response: httpx2.Response, login: Login | None) -> None:
@@ -146,7 +146,7 @@ class StoredLogin(Auth):
         try:
             await self._credentials.lacks(login, wanted)
         except Unusable as error:
-            observe.debug("what a login lacks was not kept", server=self._server.name, reason=str(error))
+            observe.debug("what a login lacks was not kept", server=self._server.identifier, reason=str(error))
             return False
         return True
 
@@ -213,7 +213,7 @@ class Renewals:
         try:
             await self._credentials.remove(login.url)
         except Unusable as error:
-            observe.debug("a login that ended could not be removed", server=self._server.name, reason=str(error))
+            observe.debug("a login that ended could not be removed", server=self._server.identifier, reason=str(error))
 
     def _ended(self) -> NoReturn:
         raise NeedsLogin(self._server.toolbox, self._server.name, "the login has ended, and the server needs a new one")

@@ -15,6 +15,7 @@ from msgspec import Raw
 
 from mcp_workbench import observe
 from mcp_workbench.connections.http.headers import encoded, rendered
+from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire import jsonrpc
 
@@ -48,7 +49,8 @@ class _Tool(msgspec.Struct, rename="camel"):
 class Mirrors:
     """What is known of one server's tools."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, label: ServerIdentifier, limits: Limits) -> None:
+        self._label = label
         self._limits = limits
         self._tools: dict[str, dict[Path, str]] = {}
 
@@ -81,7 +83,8 @@ class Mirrors:
             return True
         found = mirrored(tool.input_schema)
         if found is None:
-            observe.warning("a tool is left out: its annotations for headers are wrong", tool=tool.name)
+            what = "a tool is left out: its annotations for headers are wrong"
+            observe.warning(what, server=self._label, tool=tool.name)
             self._tools.pop(tool.name, None)
             return False
         if len(self._tools) < self._limits.mirrored_tools and len(found) <= self._limits.mirrored_parameters:

@@ -8,13 +8,16 @@ from typing import Any
 
 from mcp_workbench import observe
 from mcp_workbench.errors import Fault
+from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 
 
 class Notices:
     """What the server has not accepted yet. Notifications go one after the other, answers as they come."""
 
-    def __init__(self, tell: Callable[[bytes], Coroutine[Any, Any, None]], label: str, limits: Limits) -> None:
+    def __init__(
+        self, tell: Callable[[bytes], Coroutine[Any, Any, None]], label: ServerIdentifier, limits: Limits
+    ) -> None:
         """`tell` sends one, and raises the `Fault` that prevents it."""
         self._tell = tell
         self._label = label

@@ -15,7 +15,7 @@ trusted()  # reading the certificates takes as long as loading the library
 
 async def open_remote(server: ServerConfig, endpoint: Endpoint, limits: Limits) -> Channel:
     """A wire to a remote server. Raises the `Fault` that prevents it."""
-    label = f"{server.toolbox}/{server.name}"
+    label = server.identifier
     client = Client(endpoint, limits, auth=auth_for(server, limits))
     if endpoint.transport == "sse":
         return SseChannel(client, label, limits)

@@ -15,6 +15,7 @@ from mcp_workbench.connections.http.headers import Outgoing, read_outgoing
 from mcp_workbench.connections.http.notices import Notices
 from mcp_workbench.connections.http.refusals import expired, is_expired
 from mcp_workbench.errors import DownstreamUnavailable, Fault
+from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.jsonrpc import Id
@@ -63,7 +64,7 @@ class Outbox(ABC):
 
     peer: Peer
 
-    def __init__(self, owner: Owner, label: str, limits: Limits) -> None:
+    def __init__(self, owner: Owner, label: ServerIdentifier, limits: Limits) -> None:
         self._owner = owner
         self._label = label
         self._limits = limits

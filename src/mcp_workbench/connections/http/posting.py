@@ -35,6 +35,7 @@ from mcp_workbench.connections.http.session import Session
 from mcp_workbench.connections.http.streams import BREAKS, Tail
 from mcp_workbench.connections.inbox import violation
 from mcp_workbench.errors import DownstreamUnavailable, Fault, ProtocolViolation, ServerRefused
+from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.exchange import Exchange
@@ -47,11 +48,11 @@ _LIST: Final = "tools/list"
 class Posting(Outbox):
     """Streamable HTTP."""
 
-    def __init__(self, owner: Owner, client: Client, session: Session, label: str, limits: Limits) -> None:
+    def __init__(self, owner: Owner, client: Client, session: Session, label: ServerIdentifier, limits: Limits) -> None:
         super().__init__(owner, label, limits)
         self._client = client
         self._session = session
-        self._mirrors = Mirrors(limits)
+        self._mirrors = Mirrors(label, limits)
 
     def _is_told(self, cancelled: Outgoing) -> bool:
         """A modern server is not: the end of the response tells it."""

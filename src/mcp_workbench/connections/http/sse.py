@@ -17,6 +17,7 @@ from mcp_workbench.connections.http.client import Client, is_within
 from mcp_workbench.connections.http.outbox import Outbox, Owner, Post
 from mcp_workbench.connections.http.refusals import by_status, not_mcp
 from mcp_workbench.errors import DownstreamUnavailable, Fault, ProtocolViolation
+from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire.tasks import heard
 
@@ -24,7 +25,7 @@ from mcp_workbench.wire.tasks import heard
 class SseOutbox(Outbox):
     """Sends to the address that the server named on its stream."""
 
-    def __init__(self, owner: Owner, client: Client, label: str, limits: Limits) -> None:
+    def __init__(self, owner: Owner, client: Client, label: ServerIdentifier, limits: Limits) -> None:
         super().__init__(owner, label, limits)
         self._client = client
         self.address: asyncio.Future[httpx2.URL] = asyncio.get_running_loop().create_future()
@@ -48,7 +49,7 @@ class SseChannel(RemoteChannel):
 
     _outbox: SseOutbox
 
-    def __init__(self, client: Client, label: str, limits: Limits) -> None:
+    def __init__(self, client: Client, label: ServerIdentifier, limits: Limits) -> None:
         super().__init__(client, label, limits)
         self._stream = self._loop.create_task(self._run())
 

@@ -16,6 +16,7 @@ from mcp_workbench.connections.http.client import Client
 from mcp_workbench.connections.http.refusals import GONE, SERVER_ERROR, TOO_MANY, by_status, expired
 from mcp_workbench.connections.http.session import Session
 from mcp_workbench.errors import Fault, MessageTooLarge
+from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 
 _MILLISECONDS: Final = 1000
@@ -55,7 +56,7 @@ class Listening:
         self,
         client: Client,
         session: Session,
-        label: str,
+        label: ServerIdentifier,
         limits: Limits,
         *,
         receive: Callable[[bytes], None],
