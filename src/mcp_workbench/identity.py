@@ -10,12 +10,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Generic, NotRequired, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
 from mcp_workbench.errors import InvalidToolIdentifier
 from mcp_workbench.limits import DEFAULTS
+
+if TYPE_CHECKING:
+    from mcp_workbench.tool_info import ToolInfo
 
 SEPARATOR = "__"
 ABSENT = object()
@@ -29,21 +32,6 @@ _ILLEGAL = r"[^A-Za-z0-9_.-]"
 _HASH_LENGTH = 8
 _LOOKS_HASHED = r"_[0-9a-f]{8}\Z"
 _FORM = r"(?s:.+__.+__.+)"
-
-
-class ToolInfo(TypedDict):
-    """One entry of an `open_toolbox` answer: an MCP Tool plus where it is from."""
-
-    toolbox_name: str
-    source_server: str
-    name: str
-    inputSchema: dict[str, Any]
-    title: NotRequired[str]
-    description: NotRequired[str]
-    outputSchema: NotRequired[dict[str, Any]]
-    annotations: NotRequired[dict[str, Any]]
-    icons: NotRequired[list[dict[str, Any]]]
-    _meta: NotRequired[dict[str, Any]]
 
 
 class ServerIdentifier(msgspec.Struct, frozen=True, order=True):
@@ -98,9 +86,9 @@ class ToolIdentifier(msgspec.Struct, frozen=True, order=True, forbid_unknown_fie
             check_part(name, value)
 
     @classmethod
-    def of(cls, info: ToolInfo) -> ToolIdentifier:
-        """The identifier of an `open_toolbox` entry."""
-        entry = cast("Mapping[str, Any]", info)
+    def of(cls, info: ToolInfo | Mapping[str, Any]) -> ToolIdentifier:
+        """The identifier of an `open_toolbox` entry, of any `detail`."""
+        entry: Mapping[str, Any] = info
         for part, field in zip(cls.__struct_fields__, ("toolbox_name", "source_server", "name"), strict=True):
             check_part(part, entry.get(field, ABSENT))
         return cls(entry["toolbox_name"], entry["source_server"], entry["name"])

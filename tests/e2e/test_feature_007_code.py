@@ -9,11 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp.types import Tool
+from pydantic import TypeAdapter, ValidationError
 
 import mcp_workbench
-from mcp_workbench import ToolIdentifier
+from mcp_workbench import ToolIdentifier, ToolInfo
 from mcp_workbench.errors import InvalidToolIdentifier
+from tests.support.configs import rogue
 from tests.support.documents import ROOT
+from tests.support.library import workbench
 
 SRC = ROOT / "src" / "mcp_workbench"
 GOOD = {"toolbox": "dev", "server": "filesystem", "tool": "read_file"}
@@ -23,6 +27,8 @@ BAD_PARTS = [
     (["a"], "must be a string"),
     ("", "cannot be empty"),
 ]
+
+REQUIRED = {"toolbox_name", "source_server", "name", "inputSchema"}
 
 SEPARATOR_TAKERS = {"split", "rsplit", "partition", "rpartition", "find", "rfind", "index", "rindex"} | {
     "removeprefix",
@@ -162,5 +168,25 @@ def test_an_identifier_refuses_a_bad_part_with_the_text_of_the_wire(part: str, b
 def test_the_structured_types_are_exported_for_client_code():
     for name in ("ToolIdentifier", "ToolInfo", "Workbench", "load_config"):
         assert hasattr(mcp_workbench, name)
-    info = {"toolbox_name": "dev", "source_server": "fs", "name": "x", "inputSchema": {}}
-    assert ToolIdentifier.of(info).params() == {"toolbox": "dev", "server": "fs", "tool": "x"}  # type: ignore[arg-type]
+    info: ToolInfo = {"toolbox_name": "dev", "source_server": "fs", "name": "x", "inputSchema": {}}
+    assert ToolIdentifier.of(info).params() == {"toolbox": "dev", "server": "fs", "tool": "x"}
+
+
+@pytest.mark.requirement("007-FR-007")
+def test_an_entry_requires_what_an_mcp_tool_does_and_where_it_is_from():
+    assert ToolInfo.__required_keys__ == REQUIRED
+    of_a_tool = {field.alias or name for name, field in Tool.model_fields.items()}
+    assert ToolInfo.__required_keys__ | ToolInfo.__optional_keys__ >= of_a_tool
+    assert {field.alias or name for name, field in Tool.model_fields.items() if field.is_required()} <= REQUIRED
+
+
+@pytest.mark.requirement("007-FR-002", "007-FR-007")
+async def test_pydantic_reads_the_entries_of_an_open_toolbox(tmp_path: Path):
+    async with workbench(tmp_path, {"dev": {"fs": rogue("unknown_fields")}}) as bench:
+        tools = (await bench.open("dev")).tools
+    adapter = TypeAdapter(ToolInfo)
+    known = REQUIRED | ToolInfo.__optional_keys__
+    assert adapter.validate_python(tools[0]) == {name: value for name, value in tools[0].items() if name in known}
+    for key in ToolInfo.__required_keys__:
+        with pytest.raises(ValidationError, match=key):
+            adapter.validate_python({name: value for name, value in tools[0].items() if name != key})
