@@ -13,6 +13,7 @@ from msgspec import Raw
 
 from mcp_workbench import observe
 from mcp_workbench.config.model import Config
+from mcp_workbench.surfaces.dynamic import DynamicSurface
 from mcp_workbench.surfaces.proxy import ProxySurface
 from mcp_workbench.surfaces.wording import definitions, instructions
 from mcp_workbench.workbench import Workbench
@@ -145,6 +146,48 @@ async def test_a_historical_name_of_a_known_tool_gets_the_structured_call(name: 
     text = error_of(result)
     assert MIGRATION in text
     assert sends(text) == [{"tool": {"toolbox": "dev", "server": "db", "tool": "query"}, "arguments": {"sql": "x"}}]
+
+
+STRUCTURED = {"toolbox": "dev", "server": "db", "tool": "query"}
+USE = 'use_tool {"tool":{"toolbox":"dev","server":"db","tool":"query"},"arguments":{"sql": "x"}}'
+
+
+@pytest.mark.parametrize("kind", [ProxySurface, DynamicSurface])
+@pytest.mark.parametrize(
+    ("name", "arguments", "send"),
+    [
+        ("workbench_use_tool", {"toolbox_name": "dev", "tool_name": "dev__db__query", "arguments": {"sql": "x"}}, USE),
+        ("workbench_use_tool", {"tool": "dev__db_query", "arguments": {"sql": "x"}}, USE),
+        ("workbench_use_tool", {"tool": STRUCTURED, "arguments": {"sql": "x"}}, USE),
+        (
+            "workbench_use_tool",
+            {"tool": {"toolbox": "dev", "server": "db", "name": "query"}, "arguments": {"sql": "x"}},
+            USE,
+        ),
+        ("workbench_open_toolbox", {"toolbox_name": "dev"}, 'open_toolbox {"toolbox":"dev"}'),
+        ("workbench_open_toolbox", {"toolbox": "ops"}, 'open_toolbox {"toolbox":"ops"}'),
+    ],
+)
+async def test_the_old_names_of_the_meta_tools_get_the_call_to_send_in_both_modes(
+    kind: type[ProxySurface], name: str, arguments: dict[str, Any], send: str
+):
+    result = await call(kind(knowing(KNOWN)), name, arguments)
+    now = name.removeprefix("workbench_")
+    assert error_of(result).splitlines() == [f"Tool '{name}' not found: it is called {now}", MIGRATION, f"Send: {send}"]
+    assert result["_meta"]["mcp-workbench/error"]["code"] == "unknown_tool_name"
+
+
+@pytest.mark.parametrize("kind", [ProxySurface, DynamicSurface])
+@pytest.mark.parametrize(
+    "arguments", [{}, {"toolbox_name": "none"}, {"toolbox_name": 5}, {"tool": 5}, {"tool_name": "x"}]
+)
+@pytest.mark.parametrize("name", ["workbench_use_tool", "workbench_open_toolbox"])
+async def test_no_call_is_shown_where_the_arguments_determine_none(
+    kind: type[ProxySurface], name: str, arguments: dict[str, Any]
+):
+    text = error_of(await call(kind(knowing(KNOWN)), name, arguments))
+    assert text.splitlines()[1] == MIGRATION
+    assert "Send:" not in text
 
 
 @pytest.mark.parametrize("name", ["fs_remove", "nothing", "workbench_open_toolbox", "dev__fs__", "", "🙂\n"])

@@ -20,7 +20,7 @@ from mcp_workbench.nearest import nearest_names
 from mcp_workbench.shown import shown
 from mcp_workbench.surfaces import results
 from mcp_workbench.surfaces.arguments import read_tool_arguments
-from mcp_workbench.surfaces.metatools import called, relay
+from mcp_workbench.surfaces.metatools import OLD_METATOOLS, called, relay
 from mcp_workbench.surfaces.pages import page
 from mcp_workbench.surfaces.proxy import ProxySurface
 from mcp_workbench.surfaces.wording import OPEN_TOOLBOX, USE_TOOL
@@ -51,7 +51,7 @@ class DynamicSurface(ProxySurface):
 
     async def _call_tool(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         name, arguments = called(params)
-        if name in (OPEN_TOOLBOX, USE_TOOL):
+        if name in (OPEN_TOOLBOX, USE_TOOL, *OLD_METATOOLS):
             return await self._metatools.call(exchange, name, arguments)
         caller = exchange.caller
         if self.resolve(name) is None:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from mcp_workbench.catalog.opened import Found, Opened
 
 MIGRATION = "Tool names changed in 0.11.0: see docs/migration.md"
+OLD_METATOOLS = {f"workbench_{name}": name for name in (OPEN_TOOLBOX, USE_TOOL)}
+"""What the two were called before 0.10, and are called now."""
 
 
 class MetaTools:
@@ -115,15 +117,31 @@ class MetaTools:
 
     def _unknown(self, exchange: Exchange, name: str, arguments: Raw) -> UnknownToolName:
         """A name from before 0.11.0, of a tool or of a meta-tool."""
-        given = jsonrpc.members(arguments)
-        old = given.get("tool_name", jsonrpc.NOTHING)
-        if name == f"workbench_{USE_TOOL}" and jsonrpc.is_text(old):
-            hint = self.migration_help(exchange, jsonrpc.text(old), given.get("arguments", jsonrpc.NOTHING))
-        else:
-            hint = self.migration_help(exchange, name, arguments)
+        if name in OLD_METATOOLS:
+            is_use = OLD_METATOOLS[name] == USE_TOOL
+            hint = self._old_use(exchange, arguments) if is_use else self._old_open(arguments)
+            return UnknownToolName(f"Tool '{name}' not found: it is called {OLD_METATOOLS[name]}", hint=hint)
+        hint = self.migration_help(exchange, name, arguments)
         return UnknownToolName(
             f"Tool '{shown(name)}' not found: the tools here are {OPEN_TOOLBOX} and {USE_TOOL}", hint=hint
         )
+
+    def _old_use(self, exchange: Exchange, arguments: Raw) -> str:
+        """The call to send where its arguments determine it, old or new; else what is wrong with them."""
+        try:
+            identifier, tool_arguments = read_use(arguments)
+        except OldName as error:
+            return self.migration_help(exchange, error.name, error.arguments)
+        except WorkbenchError as error:
+            return f"{MIGRATION}\n{error.hint}"
+        return f"{MIGRATION}\nSend: {corrected_call(identifier, tool_arguments)}"
+
+    def _old_open(self, arguments: Raw) -> str:
+        given = jsonrpc.members(arguments)
+        toolbox = jsonrpc.text_or_none(given.get("toolbox_name", given.get("toolbox")))
+        if toolbox not in self._workbench.config.toolboxes:
+            return MIGRATION
+        return f"{MIGRATION}\nSend: {OPEN_TOOLBOX} {jsonrpc.encode({'toolbox': toolbox}).decode()}"
 
 
 def _chosen(opened: Opened, names: Sequence[str]) -> list[Found]:
