@@ -201,6 +201,16 @@ def test_every_missing_variable_is_told_and_exits_with_2(tmp_path: Path):
     assert "${NOT_SET_B} is not set" in output
 
 
+def test_a_report_is_on_stdout_and_what_is_wrong_with_the_file_on_stderr(tmp_path: Path):
+    config = write_config(tmp_path, {"dev": {"fs": rogue(env={"A": "${NOT_SET_A}"})}})
+    missing = CliRunner().invoke(app, ["check", "--config", str(config)])
+    assert (missing.exit_code, missing.stderr) == (2, "")
+    assert "${NOT_SET_A} is not set" in missing.stdout
+    config.write_text("{", encoding="utf-8")
+    broken = CliRunner().invoke(app, ["check", "--config", str(config)])
+    assert (broken.exit_code, broken.stdout, len(broken.stderr.splitlines())) == (2, "", 2)
+
+
 def test_for_programs_there_is_json(tmp_path: Path):
     config = write_config(tmp_path, {"dev": {"fs": rogue(env={"KEY": "${NOT_SET_A}"})}})
     status, output = check("--config", str(config), "--json")

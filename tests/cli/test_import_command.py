@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mcp_workbench.config.load import load_config
+from tests.docs.markdown import ROOT, blocks
 from tests.hosts import samples
 from tests.hosts.samples import SAMPLES, SECRETS, Sample
 from tests.support.users import Done, User, made_user
@@ -308,6 +309,33 @@ def test_a_file_as_hosts_write_it_is_added_to_as_it_is(user: User):
     user.config.write_text('{"mcpServers": {"a": {"command": "x"}}}')
     assert user.run("import_", force="true").status == 0
     assert list(json.loads(user.config.read_text())["mcpServers"]) == ["a", "git", "maps", "events"]
+
+
+CONFIGURED = '"github": {"command": "npx", "env": {"GITHUB_PERSONAL_ACCESS_TOKEN": "ghp_Aa0Aa0Aa0Aa0Aa0Aa0Aa0Aa0Aa0"}}'
+REMOTE = '{"url": "https://%s.example/mcp", "headers": {"Authorization": "Bearer %s-0123456789abcdefghij"}}'
+OF_THE_PAGE = {
+    ".claude.json": f'{{"mcpServers": {{{CONFIGURED}, "sentry": {REMOTE % ("sentry", "s")}}}}}',
+    ".cursor/mcp.json": f'{{"mcpServers": {{{CONFIGURED}, "linear": {REMOTE % ("linear", "l")}}}}}',
+    ".config/zed/settings.json": '{"context_servers": {"postgres-context-server": {"settings": {}}}}',
+}
+
+
+def test_the_example_of_its_page_is_what_it_prints(user: User):
+    for name, text in OF_THE_PAGE.items():
+        path = user.home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    page = (ROOT / "docs" / "commands" / "import.md").read_text(encoding="utf-8")
+    [console] = [block.text for block in blocks(page) if block.language == "console"]
+    [document] = [json.loads(block.text) for block in blocks(page) if block.language == "json"]
+    told = user.run("import_", dry_run="true", json="true").document
+    assert {"LINEAR_AUTHORIZATION": told["variables"]["LINEAR_AUTHORIZATION"]} == document["variables"]
+    assert {"cursor": told["toolboxes"]["cursor"]} == document["toolboxes"]
+    assert set(told) == set(document)
+    done = user.run("import_")
+    assert f"$ mcp-workbench import\n{done.out.replace(str(user.home), '/home/me')}".strip() == console.strip()
+    assert "github, sentry (from Claude Code, Cursor)" in user.config.read_text()
+    assert "`github, sentry (from Claude Code, Cursor)`" in page
 
 
 def test_a_dry_run_shows_the_difference_without_secrets_and_writes_nothing(user: User):

@@ -60,6 +60,16 @@ def test_a_page_has_the_exit_statuses(command: Command):
     assert shown == sorted(set(shown))
 
 
+def test_the_table_of_all_commands_names_those_that_can_fail():
+    every = heading((ROOT / "docs" / "command.md").read_text(encoding="utf-8"), "Exit statuses")
+    [failing] = [set(code_words(row[1])) for row in rows(every) if row[0] == "1"]
+    assert failing == {
+        command.name
+        for command in COMMANDS
+        if any(row[0] == "1" for row in rows(heading(page(command.name), "Exit statuses")))
+    }
+
+
 @EACH
 def test_a_page_explains_the_json_of_a_command_that_has_it(command: Command):
     has_json = any(option.name == "--json" for option in command.options)
