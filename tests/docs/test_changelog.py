@@ -84,3 +84,16 @@ def test_the_newest_released_version_is_that_of_the_package():
 
 def test_a_released_version_has_a_date():
     assert re.search(rf"^## \[{re.escape(mcp_workbench.__version__)}\] - \d{{4}}-\d\d-\d\d$", TEXT, re.MULTILINE)
+
+
+def test_there_is_one_entry_of_ours_and_nothing_unreleased():
+    """Nothing was released before; the entries below it are those of the names."""
+    assert re.findall(r"^## \[([^\]]+)\]", TEXT, re.MULTILINE) == ["0.11.0", "0.5.0", "0.4.0"]
+    assert "unreleased" not in TEXT.lower()
+
+
+def test_every_removal_is_marked_as_incompatible():
+    [removed] = re.findall(r"^### Removed\n(.*?)(?=^##)", TEXT, re.DOTALL | re.MULTILINE)
+    lines = [line for line in removed.splitlines() if line.startswith("- ")]
+    assert lines
+    assert all(line.startswith("- **Incompatible change**: ") for line in lines)
