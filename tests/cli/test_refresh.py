@@ -229,7 +229,7 @@ def test_at_a_terminal_what_is_waited_for_is_shown_and_gone_at_the_end(tmp_path:
         status = started([*programs.PROGRAM, "refresh", "--config", str(config)], env, None, device).wait(30)
         text = read_all(person)
     assert status == 0, text
-    assert "waiting for slow, one" in text
+    assert "waiting for dev/slow, dev/one" in text
     assert sorted(SECONDS.sub("", line) for line in screen(text)) == ["dev/one: 2 tools", "dev/slow: 2 tools"]
 
 

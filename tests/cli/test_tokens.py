@@ -111,7 +111,7 @@ def test_a_table_for_people_with_the_tokenizer_named(tmp_path: Path):
     assert f"{told['without']:,} tokens" in without
     assert f"{told['start']:,} tokens ({1 - told['start'] / told['without']:.0%} less)" in at_start
     assert counted == "counted with: o200k_base"
-    assert re.fullmatch(r"not counted, .*: ops: ill", failed)
+    assert re.fullmatch(r"not counted, .*: ops/ill", failed)
 
 
 def test_without_the_tokenizer_tokens_are_estimated_and_that_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -153,7 +153,7 @@ def test_what_is_remembered_is_counted_without_a_start(tmp_path: Path):
 def test_a_toolbox_that_cannot_be_opened_at_all_is_told(tmp_path: Path):
     result = tokens(write_config(tmp_path, {"dev": {"ill": rogue("exit_at_start")}}))
     assert result.exit_code == 0
-    assert "not counted, since they could not be asked: dev: ill" in result.stdout
+    assert "not counted, since they could not be asked: dev/ill" in result.stdout
     assert "less" not in result.stdout
 
 

@@ -16,7 +16,7 @@ from mcp_workbench.config.model import Config
 from mcp_workbench.errors import ConfigError, ConnectFailed
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.shown import shown, slashed
+from mcp_workbench.shown import slashed
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.workbench import Workbench
 
@@ -87,7 +87,7 @@ class Progress:
 
     def _show(self) -> None:
         if self._live and self._waiting:
-            names = ", ".join(shown(server.server) for server in self._waiting)
+            names = ", ".join(slashed(*server.parts()) for server in self._waiting)
             width = shutil.get_terminal_size().columns
             sys.stderr.write(f"\r\x1b[K{f'waiting for {names}'[: width - 1]}")
             sys.stderr.flush()

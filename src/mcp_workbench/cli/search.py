@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -83,7 +84,7 @@ def _as_text(hits: Sequence[tuple[ToolIdentifier, Definition]]) -> Iterator[Bloc
         yield Table(_COLUMNS, rows)
     else:
         for *names, sentence in rows:
-            yield Words(" ".join(names), "strong")
+            yield Words(shlex.join(names), "strong")
             yield Words(sentence, indent=2)
 
 

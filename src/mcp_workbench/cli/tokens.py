@@ -17,7 +17,7 @@ from mcp_workbench.config.model import Config
 from mcp_workbench.errors import ConfigError, ToolboxFailed
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.place import Place
-from mcp_workbench.shown import shown
+from mcp_workbench.shown import shown, slashed
 from mcp_workbench.surfaces import answers
 from mcp_workbench.surfaces.arguments import OpenRequest
 from mcp_workbench.surfaces.wording import definitions, instructions
@@ -166,8 +166,8 @@ def _as_text(bill: Bill) -> Iterator[str]:
     yield f"counted with: {bill.tokenizer}"
     for cost in bill.toolboxes:
         if cost.failed:
-            servers = ", ".join(shown(server) for server in cost.failed)
-            yield f"not counted, since they could not be asked: {shown(cost.toolbox)}: {servers}"
+            servers = ", ".join(slashed(cost.toolbox, server) for server in cost.failed)
+            yield f"not counted, since they could not be asked: {servers}"
 
 
 def _saved(bill: Bill) -> str:
