@@ -52,6 +52,25 @@ async def test_a_running_workbench_tells_its_servers_its_calls_and_what_went_wro
         assert run["in_flight"] == []
 
 
+async def test_servers_whose_joined_names_would_be_the_same_stay_two(tmp_path: Path):
+    config = write_config(tmp_path, {"a": {"b/c": rogue()}, "a/b": {"c": rogue()}})
+    async with serving(config) as wire:
+        for toolbox, server in (("a", "b/c"), ("a/b", "c")):
+            await wire.use(toolbox, server, "nonce", {"nonce": "7"})
+        await run_when(tmp_path, lambda run: len(run["tools"]) == 2)
+
+        async def is_ready(name: str, toolbox: str, server: str) -> bool:
+            _, out, _ = await told(tmp_path, "logs", "--json", "--server", name)
+            lines = [json.loads(line) for line in out.splitlines()]
+            assert {(line["toolbox"], line["server"]) for line in lines} <= {(toolbox, server)}
+            return any(f"is ready toolbox={toolbox} server={server} " in line["line"] for line in lines)
+
+        await poll_until(lambda: is_ready(r"a/b\/c", "a", "b/c"), 10, what="the line of the first")
+        await poll_until(lambda: is_ready(r"a\/b/c", "a/b", "c"), 10, what="the line of the second")
+        _, out, _ = await told(tmp_path, "status")
+        assert (out.count(r"a/b\/c/nonce"), out.count(r"a\/b/c/nonce"), "a/b/c" in out) == (1, 1, False)
+
+
 @pytest.mark.parametrize(
     ("arguments", "served"), [((), ["dev/a", "dev/b", "ops/c"]), (("--toolbox", "dev", "--server", "b"), ["dev/b"])]
 )
