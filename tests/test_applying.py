@@ -280,7 +280,7 @@ def stuck(server: MemoryServer, method: str) -> asyncio.Event:
 
 
 @pytest.mark.row("C9")
-@pytest.mark.parametrize("stage", ["server/discover", "tools/list"])
+@pytest.mark.parametrize("stage", ["initialize", "tools/list"])
 async def test_c9_who_waits_while_several_changes_come_gets_what_the_last_one_says(stage: str):
     servers = [MemoryServer(name) for name in ("old", "new", "last")]
     async with bench(one("old"), *servers) as at:
@@ -327,7 +327,7 @@ async def test_c9_a_server_that_drains_takes_no_new_call(*, is_gone: bool):
 async def test_c9_nothing_is_started_for_who_waited_when_it_closes_after_a_change():
     old, new = MemoryServer("old"), MemoryServer("new")
     async with bench(one("old"), old, new) as at:
-        began = stuck(old, "server/discover")
+        began = stuck(old, "initialize")
         call = at.begin()
         await began.wait()
         at.apply(one("new"))
@@ -440,7 +440,7 @@ async def test_c9_a_watched_resource_is_watched_at_the_new_server_too(era: Era):
 
 @pytest.mark.row("C9")
 @pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize("stage", ["server/discover", "tools/list"])
+@pytest.mark.parametrize("stage", ["initialize", "tools/list"])
 async def test_c9_a_first_list_during_a_change_is_that_of_the_new_server(era: Era, stage: str):
     old, new = MemoryServer("old", tools=("a",)), MemoryServer("new", tools=("b",))
     async with bench(one("old"), old, new) as at, near(at.workbench, View("dev"), era, {}) as wire:

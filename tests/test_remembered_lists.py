@@ -665,3 +665,100 @@ async def test_clients_of_late_are_expected_again_and_one_that_declares_nothing(
         expected = [bytes(caller.capabilities) for caller in bench.expected()]
         assert sorted(expected) == sorted([*declared, b"{}"])
         assert len({caller.key for caller in bench.expected()}) == 3
+
+
+async def test_a_client_of_late_is_expected_in_its_own_era(store: Path):
+    for caller in (HANDSHAKE, MODERN):
+        async with remembering(store, {"dev": {"a": Shop()}}) as bench:
+            bench.at(caller)
+    async with remembering(store, {"dev": {"a": Shop()}}) as bench:
+        assert [(caller.modern, bytes(caller.capabilities)) for caller in bench.expected()] == [
+            (True, b"{}"),
+            (False, b"{}"),
+        ]
+
+
+# -- the era of the client
+
+
+def dual() -> Shop:
+    """A server that speaks both eras, and has another list in each."""
+    shop, modern = Shop(), Shop(modern=True)
+    shop.methods["server/discover"] = modern.methods["server/discover"]
+
+    def listed(params: Any) -> Any:
+        return {"tools": [{"name": "modern" if "_meta" in params else "handshake", "inputSchema": {}}]}
+
+    shop.methods["tools/list"] = listed
+    return shop
+
+
+def greetings(shop: Shop) -> list[str]:
+    return [method for method, _ in shop.requests if method in ("initialize", "server/discover")]
+
+
+async def test_each_client_has_the_list_of_its_own_era_and_from_then_on_without_a_server(store: Path):
+    shop = dual()
+    for number in range(2):
+        for caller, own in ((HANDSHAKE, "handshake"), (MODERN, "modern")):
+            async with remembering(store, {"dev": {"a": shop}}) as bench:
+                place = bench.at(caller)
+                if number or caller is HANDSHAKE:
+                    assert names(await place.open("dev")) == [own]
+                else:
+                    await place.refresh(ServerIdentifier("dev", "a"))
+    assert shop.tried == 2
+    assert greetings(shop) == ["initialize", "server/discover"]
+
+
+async def test_a_client_of_the_other_era_is_shown_a_list_at_once_and_its_server_is_asked_in_its_own(store: Path):
+    shop, client = dual(), ListeningClient()
+    async with remembering(store, {"dev": {"a": shop}}) as bench:
+        await bench.at(HANDSHAKE).open("dev")
+    async with remembering(store, {"dev": {"a": shop}}) as bench:
+        bench.join(AUDIENCE, client)
+        opened = await bench.at(MODERN).open("dev")
+        assert (opened.stored, names(opened)) == (("a",), ["handshake"])
+        await wait_until(lambda: shop.closed == 2, what="the check")
+        assert names(await bench.at(MODERN).open("dev")) == ["modern"]
+        assert client.changes == [("dev", "tools")]
+    assert greetings(shop) == ["initialize", "server/discover"]
+
+
+@pytest.mark.parametrize("modern", [False, True])
+async def test_a_list_of_a_server_of_one_era_that_its_client_did_not_speak_is_right_for_clients_of_both(
+    store: Path, *, modern: bool
+):
+    shop = Shop(modern=modern)
+    for caller in (HANDSHAKE, MODERN) if modern else (MODERN, HANDSHAKE):
+        async with remembering(store, {"dev": {"a": shop}}) as bench:
+            await bench.at(caller).open("dev")
+            await settle(50)
+    assert shop.tried == 1
+
+
+async def test_a_server_of_the_handshake_era_is_checked_once_for_modern_clients(store: Path):
+    shop = Shop()
+    await opened_once(store, {"dev": {"a": shop}})
+    for _ in range(3):
+        async with remembering(store, {"dev": {"a": shop}}) as bench:
+            assert (await bench.at(MODERN).open("dev")).stored == ("a",)
+            await wait_until(lambda: shop.closed == 2, what="the check")
+    assert shop.tried == 2
+
+
+async def test_with_never_a_list_of_the_other_era_stands(store: Path):
+    shop = Shop()
+    await opened_once(store, {"dev": {"a": shop}}, refresh="never")
+    async with remembering(store, {"dev": {"a": shop}}, refresh="never") as bench:
+        assert (await bench.at(MODERN).open("dev")).stored == ("a",)
+        await settle(50)
+    assert shop.tried == 1
+
+
+async def test_a_refresh_finds_out_anew_which_era_a_server_speaks(store: Path):
+    before, after = Shop(modern=True), dual()
+    await opened_once(store, {"dev": {"a": before}})
+    async with remembering(store, {"dev": {"a": after}}) as bench:
+        await bench.at(LIBRARY).refresh(ServerIdentifier("dev", "a"))
+    assert greetings(after) == ["initialize"]

@@ -21,8 +21,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     startup_timeout_seconds: float = 60.0
     """A first `npx` or `uvx` start downloads its package; beyond a minute it hangs."""
     probe_patience_seconds: float = 1.5
-    """How long `server/discover` may stay unanswered before `initialize` is sent too: old servers
-    that ignore unknown requests would otherwise cost their whole startup limit."""
+    """How long the greeting of the client's era (`initialize` or `server/discover`) may stay unanswered before that of
+    the other era is sent too: servers that ignore unknown requests would otherwise cost their whole startup limit."""
 
     progress_step: float = 0.001
     """How much progress we report each time: hundreds of them are less than a server's first."""

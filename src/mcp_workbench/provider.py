@@ -23,7 +23,6 @@ from mcp_workbench.connections.base import Channel
 from mcp_workbench.connections.connection import Connection
 from mcp_workbench.connections.health import Health
 from mcp_workbench.connections.listing import list_items
-from mcp_workbench.connections.negotiate import Agreement
 from mcp_workbench.connections.opening import open_channel
 from mcp_workbench.connections.processes import Processes
 from mcp_workbench.connections.starts import OpenChannel
@@ -89,8 +88,6 @@ class Provider:
         self._offers = before.offers if before is not None else frozenset[str]()
         label = config.identifier
         self._dialogue = Dialogue(label, seat, limits)
-        is_remote = isinstance(config.target, Endpoint)
-        self._handshake_first = is_remote and seat.caller.transparent and not seat.caller.modern
         self._host = host
         self.subscriptions = host.subscriptions if host is not None else Subscriptions(limits)
         self.retiring: asyncio.Task[None] | None = None
@@ -120,8 +117,8 @@ class Provider:
             self._limits,
             self,
             health=health,
-            modern=self._hearsay(),
-            handshake_first=self._handshake_first,
+            era=self._record.era,
+            is_remote=isinstance(self._config.target, Endpoint),
         )
 
     # -- what it offers
@@ -151,8 +148,10 @@ class Provider:
     async def refresh(self) -> ServerTools:
         """Have the server list everything, remember it, and stop it again unless it is used.
 
-        Raises the `Fault` that prevented it for its tools.
+        One that does not run is asked anew which era it speaks. Raises the `Fault` that prevented it for its tools.
         """
+        if self.supervisor.current is None:
+            self.supervisor.forget_era()
         with self.supervisor.used():
             tools = await self._tools.fresh()
             await asyncio.gather(*(listing.fresh() for listing in self._items.values()), return_exceptions=True)
@@ -162,8 +161,8 @@ class Provider:
 
     @property
     def is_remembered(self) -> bool:
-        """Whether its tools are on disk."""
-        return self._record.get("tools") is not None
+        """Whether its tools are on disk, as its own client sees them."""
+        return (entry := self._record.get("tools")) is not None and not entry.is_lent
 
     @property
     def may_be_asked(self) -> bool:
@@ -283,6 +282,7 @@ class Provider:
     def connected(self, connection: Connection, *, again: bool) -> None:
         self._offers = frozenset(connection.agreement.offers)
         if self._host is None:
+            self._record.spoke(modern=connection.agreement.modern)
             if self._level is not None:
                 connection.set_level(self._level)
             self.subscriptions.connected(connection)
@@ -357,21 +357,9 @@ class Provider:
 
     async def _keep(self, kind: ListKind, items: list[Raw], connection: Connection) -> None:
         agreement = connection.agreement
-        draft = partial(self._record.draft, items, modern=self._spoken(agreement), offers=agreement.offers)
+        draft = partial(self._record.draft, items, modern=agreement.modern, offers=agreement.offers)
         self._record.put(kind, await self._beside(items, lambda _limits: draft()))
         self._entries.pop(kind, None)
-
-    def _hearsay(self) -> bool | None:
-        """The era that the server is said to speak. That it speaks the modern one does not say that it has no other."""
-        before = self._entry("tools")
-        return None if before is None or (before.modern and self._handshake_first) else before.modern
-
-    def _spoken(self, agreement: Agreement) -> bool | None:
-        """The era to remember. What was not asked is not known: what others found out stays."""
-        if agreement.modern or not self._handshake_first:
-            return agreement.modern
-        before = self._entry("tools")
-        return before.modern if before is not None else None
 
     def _entry(self, kind: ListKind) -> Entry | None:
         """What is remembered, read from the disk once."""

@@ -98,7 +98,9 @@ class Staff:
         if self._is_closed and servers:
             raise ShuttingDown("the workbench is closing")
         made: list[Provider] = []
-        for config, record in zip(servers, self._memory.of(servers, self._seat.caller.capabilities), strict=True):
+        caller = self._seat.caller
+        records = self._memory.of(servers, caller.capabilities, modern=caller.modern)
+        for config, record in zip(servers, records, strict=True):
             server = ServerIdentifier(config.toolbox, config.name)
             provider = Provider(
                 config,

@@ -120,10 +120,12 @@ class Workbench:
         )
 
     def expected(self) -> list[Caller]:
-        """Clients to come: what those of late declared, the newest first, and one that declares nothing."""
-        declared = {bytes(one): one for one in (*self._remembering().declared(), LIBRARY.capabilities)}
+        """Clients to come: those of late, the newest first, and one of the handshake era that declares nothing."""
+        declared = {(modern, bytes(raw)): raw for raw, modern in self._remembering().declared()}
+        declared.setdefault((LIBRARY.modern, bytes(LIBRARY.capabilities)), LIBRARY.capabilities)
         return [
-            msgspec.structs.replace(LIBRARY, capabilities=raw, key=("", False, key)) for key, raw in declared.items()
+            msgspec.structs.replace(LIBRARY, modern=modern, capabilities=raw, key=("", modern, written))
+            for (modern, written), raw in declared.items()
         ]
 
     def unremembering(self) -> str | None:
@@ -238,7 +240,7 @@ class Workbench:
 
         memory = self._remembering()
         if audience:
-            memory.saw(caller.capabilities)
+            memory.saw(caller.capabilities, modern=caller.modern)
         return Place(
             seat,
             self.config,

@@ -17,7 +17,7 @@ from msgspec import Raw
 
 from mcp_workbench import observe
 from mcp_workbench.catalog.memory.records import Memory, Record
-from mcp_workbench.catalog.memory.store import fingerprint
+from mcp_workbench.catalog.memory.store import Kind, fingerprint
 from mcp_workbench.config.model import CatalogConfig, Config, Launch, MissingVariable, Refresh, ServerConfig
 from mcp_workbench.limits import DEFAULTS, Limits
 from tests.support.remembering import Clock, own_clock
@@ -66,13 +66,15 @@ def kept(record: Record) -> tuple[Raw, ...] | None:
     return entry.items if entry is not None else None
 
 
-def record_of(entry: ServerConfig, declared: Raw = NOTHING, *, of: Config | None = None) -> Record:
+def record_of(
+    entry: ServerConfig, declared: Raw = NOTHING, *, modern: bool = False, of: Config | None = None
+) -> Record:
     """In a workbench of its own, as after a restart."""
-    return only(Memory(of or config(), DEFAULTS), entry, declared)
+    return only(Memory(of or config(), DEFAULTS), entry, declared, modern=modern)
 
 
-def only(memory: Memory, entry: ServerConfig, declared: Raw = NOTHING) -> Record:
-    (record,) = memory.of([entry], declared)
+def only(memory: Memory, entry: ServerConfig, declared: Raw = NOTHING, *, modern: bool = False) -> Record:
+    (record,) = memory.of([entry], declared, modern=modern)
     return record
 
 
@@ -128,7 +130,7 @@ def test_many_servers_are_looked_up_at_once_each_with_its_own():
     for number in range(3):
         put(record_of(server(args=[str(number)])), Raw(b'{"name":"t%d"}' % number))
     asked = [server(args=[str(number)]) for number in (2, 9, 0)]
-    records = Memory(config(), DEFAULTS).of(asked, NOTHING)
+    records = Memory(config(), DEFAULTS).of(asked, NOTHING, modern=False)
     assert [kept(record) for record in records] == [(Raw(b'{"name":"t2"}'),), None, (Raw(b'{"name":"t0"}'),)]
 
 
@@ -156,19 +158,94 @@ def test_a_store_is_opened_beforehand_where_there_is_one_and_none_is_made(store:
     assert Memory(config(), DEFAULTS).problem is not None
 
 
+# -- the two eras
+
+
+@pytest.mark.usefixtures("store")
+def test_clients_of_each_era_have_lists_of_their_own():
+    put(record_of(server()), ITEMS[0])
+    put(record_of(server(), modern=True), ITEMS[1], modern=True)
+    assert kept(record_of(server())) == (ITEMS[0],)
+    assert kept(record_of(server(), modern=True)) == (ITEMS[1],)
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("kind", ["tools", "prompts"])
+@pytest.mark.parametrize("client", [False, True])
+@pytest.mark.parametrize("spoken", [False, True])
+def test_a_client_is_lent_the_list_of_the_other_era_and_it_counts_if_it_is_in_its_own(
+    kind: Kind, *, client: bool, spoken: bool
+):
+    """A server that did not speak its client's era has one era only; one that did may have two."""
+    other = record_of(server(), modern=not client)
+    other.put(kind, other.draft(ITEMS, modern=spoken, offers=[]))
+    record = record_of(server(), modern=client)
+    entry = record.get(kind)
+    assert entry is not None
+    assert (entry.items, entry.is_lent) == (ITEMS, True)
+    assert record.is_current(entry) is (spoken == client)
+    record.put(kind, record.draft(ITEMS[:1], modern=client, offers=[]))
+    own = record.get(kind)
+    assert own is not None
+    assert (own.items, own.is_lent, record.is_current(own)) == (ITEMS[:1], False, True)
+
+
+@pytest.mark.usefixtures("store")
+def test_a_lent_list_counts_where_the_server_is_known_to_speak_the_same_with_both():
+    put(record_of(server()), *ITEMS)
+    record_of(server(), Raw(b'{"sampling":{}}'), modern=True).spoke(modern=False)
+    record = record_of(server(), modern=True)
+    entry = record.get("tools")
+    assert entry is not None
+    assert record.is_current(entry)
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("client", [False, True])
+@pytest.mark.parametrize("spoken", [False, True])
+def test_the_era_that_a_server_spoke_is_known_for_every_client_of_that_era_and_for_no_other(
+    *, client: bool, spoken: bool
+):
+    assert record_of(server(), modern=client).era() is None
+    record_of(server(), modern=client).spoke(modern=spoken)
+    for declared in (NOTHING, Raw(b'{"sampling":{}}')):
+        assert record_of(server(), declared, modern=client).era() is spoken
+        assert record_of(server(), declared, modern=not client).era() is None
+        assert record_of(server(args=["other"]), declared, modern=client).era() is None
+    record_of(server(), modern=client).spoke(modern=not spoken)
+    assert record_of(server(), modern=client).era() is not spoken
+
+
+@pytest.mark.usefixtures("store")
+def test_that_a_server_does_not_speak_the_era_of_its_clients_is_asked_again_when_it_is_old(clock: Clock):
+    record = record_of(server())
+    record.spoke(modern=True)
+    put(record, *ITEMS, modern=True)
+    assert record_of(server()).era() is True
+    clock.later(DEFAULTS.catalog_age_seconds)
+    put(record_of(server()), *ITEMS, modern=True)  # it was listed again meanwhile, in the era that was known
+    assert record_of(server()).era() is None
+
+
+@pytest.mark.usefixtures("store")
+def test_what_a_server_listed_in_the_era_of_its_clients_tells_that_it_speaks_it():
+    put(record_of(server()), *ITEMS, modern=False)
+    assert record_of(server()).era() is False
+
+
 @pytest.mark.usefixtures("store")
 def test_what_clients_declared_is_known_the_newest_first():
     memory = Memory(config(), DEFAULTS)
     for declared in (b'{"a":{}}', b'{"b":{}}', b'{"a":{}}'):
-        memory.saw(Raw(declared))
-    assert [bytes(one) for one in Memory(config(), DEFAULTS).declared()] == [b'{"a":{}}', b'{"b":{}}']
+        memory.saw(Raw(declared), modern=False)
+    assert [bytes(one) for one, _ in Memory(config(), DEFAULTS).declared()] == [b'{"a":{}}', b'{"b":{}}']
 
 
 @pytest.mark.usefixtures("store")
 def test_no_more_kinds_of_clients_are_known_than_a_client_may_have_places():
     memory = Memory(config(), limits := Limits(places=3))
     for number in range(9):
-        memory.saw(Raw(b'{"n":%d}' % number))
+        memory.saw(Raw(b'{"n":%d}' % number), modern=False)
     assert len(memory.declared()) == limits.places
 
 
@@ -204,7 +281,7 @@ def test_none_stands_for_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     catalog = CatalogConfig(path="none" if where == "file" else str(tmp_path / "named"))
     memory = Memory(Config(file="/etc/config.json", toolboxes={}, catalog=catalog), DEFAULTS)
     record = only(memory, server())
-    memory.saw(NOTHING)
+    memory.saw(NOTHING, modern=False)
     put(record, *ITEMS)
     assert (kept(record), memory.declared()) == (None, [])
     memory.close()
@@ -241,7 +318,7 @@ def test_without_a_usable_file_nothing_is_remembered_and_nothing_fails(
     memory = Memory(config(), DEFAULTS)
     for _ in range(3):
         record = only(memory, server())
-        memory.saw(NOTHING)
+        memory.saw(NOTHING, modern=False)
         put(record, *ITEMS)
         assert (kept(record), memory.declared()) == (None, [])
     memory.close()

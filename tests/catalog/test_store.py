@@ -23,7 +23,7 @@ from msgspec import Raw
 
 from mcp_workbench import observe, private
 from mcp_workbench.catalog.memory.store import Entry, Store, fingerprint, store_path
-from mcp_workbench.catalog.memory.tables import Tables
+from mcp_workbench.catalog.memory.tables import VERSION, Tables
 from mcp_workbench.database import Database
 from mcp_workbench.limits import Limits
 from mcp_workbench.private import Damaged
@@ -165,7 +165,7 @@ def test_a_closed_store_does_nothing_and_raises_nothing(store: Store):
     store.close()
     store.put(STAMP, DECLARED, "tools", LIST)
     store.drop(STAMP, DECLARED)
-    store.saw(Raw(b"{}"))
+    store.saw(Raw(b"{}"), modern=False)
     assert store.get(STAMP, DECLARED, "tools") is None
     assert store.declared(5) == []
     assert not store.is_usable
@@ -294,42 +294,48 @@ def test_a_process_with_smaller_bounds_does_without_a_large_list_and_destroys_no
 def test_what_clients_declared_is_told_newest_first_and_once(store: Store):
     a, b, c = Raw(b'{"sampling":{}}'), Raw(b'{"elicitation":{}}'), Raw(b"{}")
     for declared in (a, b, c, a, a):
-        store.saw(declared)
-    assert store.declared(10) == [a, c, b]
-    assert store.declared(2) == [a, c]
+        store.saw(declared, modern=False)
+    assert store.declared(10) == [(a, False), (c, False), (b, False)]
+    assert store.declared(2) == [(a, False), (c, False)]
+
+
+def test_clients_of_both_eras_that_declare_the_same_are_two(store: Store):
+    for modern in (False, True):
+        store.saw(Raw(b"{}"), modern=modern)
+    assert store.declared(10) == [(Raw(b"{}"), True), (Raw(b"{}"), False)]
 
 
 def test_sets_that_mean_the_same_are_one(store: Store):
-    store.saw(Raw(b'{"roots":{"listChanged":true},"sampling":{}}'))
-    store.saw(Raw(b'{"sampling":{}, "roots":{}}'))
+    store.saw(Raw(b'{"roots":{"listChanged":true},"sampling":{}}'), modern=False)
+    store.saw(Raw(b'{"sampling":{}, "roots":{}}'), modern=False)
     assert len(store.declared(10)) == 1
 
 
 def test_no_more_sets_are_remembered_than_one_client_may_declare(path: Path):
     store = bounded(path, store_declared=3)
     for number in range(5):
-        store.saw(Raw(b'{"x":%d}' % number))
-    assert store.declared(10) == [Raw(b'{"x":4}'), Raw(b'{"x":3}'), Raw(b'{"x":2}')]
+        store.saw(Raw(b'{"x":%d}' % number), modern=False)
+    assert store.declared(10) == [(Raw(b'{"x":%d}' % number), False) for number in (4, 3, 2)]
     store.close()
 
 
 def test_a_client_that_declares_the_same_again_costs_no_write_for_a_week(path: Path, store: Store, clock: list[float]):
-    store.saw(Raw(b"{}"))
+    store.saw(Raw(b"{}"), modern=False)
     written = path.read_bytes()
     clock[0] = 6
-    store.saw(Raw(b"{}"))
+    store.saw(Raw(b"{}"), modern=False)
     assert path.read_bytes() == written
     clock[0] = 8
-    store.saw(Raw(b"{}"))
+    store.saw(Raw(b"{}"), modern=False)
     assert path.read_bytes() != written
 
 
 def test_what_nobody_declared_for_long_is_not_told(store: Store, clock: list[float]):
-    store.saw(Raw(b"{}"))
+    store.saw(Raw(b"{}"), modern=False)
     clock[0] = 60
-    store.saw(Raw(b'{"x":1}'))
+    store.saw(Raw(b'{"x":1}'), modern=False)
     clock[0] = 100
-    assert store.declared(10) == [Raw(b'{"x":1}')]
+    assert store.declared(10) == [(Raw(b'{"x":1}'), False)]
 
 
 # -- who may read it
@@ -392,7 +398,7 @@ def refused(path: Path | str, warnings: list[str]) -> str:
     for _ in range(2):
         store = Store.open(str(path), AT_ONCE)
         store.put(STAMP, DECLARED, "tools", LIST)
-        store.saw(Raw(b"{}"))
+        store.saw(Raw(b"{}"), modern=False)
         store.drop(STAMP, b"")
         assert store.get_many([(STAMP, DECLARED)] * 2, "tools") == [None, None]
         assert store.declared(3) == []
@@ -494,7 +500,7 @@ def filled(path: Path) -> bytes:
     store = Store.open(str(path), AT_ONCE)
     for number in range(30):
         store.put(b"%d" % number, DECLARED, "tools", described(number))
-    store.saw(Raw(b'{"sampling":{}}'))
+    store.saw(Raw(b'{"sampling":{}}'), modern=False)
     store.close()
     return path.read_bytes()
 
@@ -589,7 +595,7 @@ def test_no_damage_raises_or_changes_what_is_read_and_a_put_works_again(path: Pa
     store = Store.open(str(path), AT_ONCE)
     for number in range(30):
         assert store.get(b"%d" % number, DECLARED, "tools") in (None, described(number))
-    assert store.declared(5) in ([], [Raw(b'{"sampling":{}}')])
+    assert store.declared(5) in ([], [(Raw(b'{"sampling":{}}'), False)])
     if store.is_usable:
         assert any(works(store) for _ in range(3))
     else:  # the one damage that is taken for something else, and left alone
@@ -601,7 +607,7 @@ def test_no_damage_raises_or_changes_what_is_read_and_a_put_works_again(path: Pa
 def test_a_store_of_a_newer_version_is_left_alone(path: Path, warnings: list[str]):
     path.parent.mkdir()
     data = filled(path)
-    newer = data[:60] + b"\x00\x00\x00\x02" + data[64:]
+    newer = data[:60] + (VERSION + 1).to_bytes(4) + data[64:]
     path.write_bytes(newer)
     assert "a newer version of the program made it" in refused(path, warnings)
     assert path.read_bytes() == newer
@@ -1062,7 +1068,7 @@ MANY = """
         key = b"%d" % (turn % 4)
         text = b"%d %d " % (me, turn)
         store.put(key, b"d", "tools", entry(*(text * 100 for _ in range(turn % 7))))
-        store.saw(Raw(b'{"x":%d}' % (turn % 3)))
+        store.saw(Raw(b'{"x":%d}' % (turn % 3)), modern=False)
         for found in store.get_many([(b"%d" % one, b"d") for one in range(4)], "tools"):
             if found is not None:
                 assert fingerprint(found.items) == found.fingerprint

@@ -17,7 +17,7 @@ from mcp_workbench.connections.processes import Processes
 from mcp_workbench.connections.stdio import StdioChannel
 from mcp_workbench.connections.supervisor import Events, Supervisor
 from mcp_workbench.limits import Limits
-from mcp_workbench.wire.caller import LIBRARY
+from mcp_workbench.wire.caller import LIBRARY, Caller
 from mcp_workbench.wire.jsonrpc import METHOD_NOT_FOUND, RpcError
 from tests.support.configs import rogue
 
@@ -70,16 +70,20 @@ class Recorded:
         raise RpcError(METHOD_NOT_FOUND, "Method not found")
 
 
-def supervisor_of(server: ServerConfig, running: Processes, limits: Limits, events: Events | None = None) -> Supervisor:
+def supervisor_of(
+    server: ServerConfig, running: Processes, limits: Limits, events: Events | None = None, client: Caller = LIBRARY
+) -> Supervisor:
     opening = partial(open_channel, server, running, limits)
-    return Supervisor(f"{server.toolbox}/{server.name}", opening, LIBRARY, limits, events or Recorded())
+    return Supervisor(f"{server.toolbox}/{server.name}", opening, client, limits, events or Recorded())
 
 
 @contextlib.asynccontextmanager
-async def supervisor(how: Launch, *, events: Events | None = None, **limits: Any) -> AsyncIterator[Supervisor]:
+async def supervisor(
+    how: Launch, *, events: Events | None = None, client: Caller = LIBRARY, **limits: Any
+) -> AsyncIterator[Supervisor]:
     async with processes(**limits) as running:
         server = ServerConfig(name="fs", toolbox="dev", target=how)
-        supervised = supervisor_of(server, running, Limits(**limits), events)
+        supervised = supervisor_of(server, running, Limits(**limits), events, client)
         try:
             yield supervised
         finally:

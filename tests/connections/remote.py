@@ -12,10 +12,10 @@ from msgspec import Raw
 from mcp_workbench.config.model import Endpoint, ServerConfig
 from mcp_workbench.connections.base import Channel
 from mcp_workbench.connections.http.opening import open_remote
-from mcp_workbench.connections.negotiate import Agreement, negotiate
+from mcp_workbench.connections.negotiate import MODERN_FIRST, Agreement, Order, negotiate
 from mcp_workbench.connections.supervisor import Events, Supervisor
 from mcp_workbench.limits import Limits
-from mcp_workbench.wire.caller import LIBRARY
+from mcp_workbench.wire.caller import LIBRARY, Caller
 from mcp_workbench.wire.jsonrpc import METHOD_NOT_FOUND, RpcError
 from tests.connections.real import Recorded
 
@@ -63,13 +63,14 @@ async def agreed(
     heard: Heard | None = None,
     *,
     endpoint: dict[str, Any] | None = None,
-    modern: bool | None = None,
+    order: Order = MODERN_FIRST,
     **limits: Any,
 ) -> AsyncIterator[tuple[Channel, Agreement]]:
     """A channel on which a protocol was agreed."""
     async with remote(url, endpoint=endpoint, **limits) as channel:
         channel.listen(heard or Heard())
-        yield channel, await negotiate(channel, Limits(**limits), declared=ABLE, modern=modern)
+        client = Caller(version="2025-11-25", modern=False, capabilities=ABLE)
+        yield channel, await negotiate(channel, Limits(**limits), client, order, is_remote=True)
 
 
 async def call(channel: Channel, agreement: Agreement, tool: str = "echo", /, **arguments: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from mcp_workbench.connections.negotiate import HANDSHAKE_ONLY
 from mcp_workbench.errors import DownstreamUnavailable
 from tests.connections.remote import Heard, agreed, call, remote
 from tests.support.configs import write_config
@@ -214,13 +215,13 @@ async def test_changes_of_a_modern_server_over_http_are_heard(wires: dict[Era, W
 async def test_a_handshake_servers_question_is_answered_over_http(sdk: str, tool: str, answer: str):
     method = {"ask": "elicitation/create", "sample": "sampling/createMessage"}[tool]
     heard = Heard(ANSWERS[method])
-    async with agreed(sdk, heard, modern=False) as (channel, agreement):
+    async with agreed(sdk, heard, order=HANDSHAKE_ONLY) as (channel, agreement):
         assert answer in json.dumps(await call(channel, agreement, tool))
         assert heard.methods == [method]
 
 
 async def test_a_cancellation_reaches_a_handshake_server_within_a_second(sdk: str):
-    async with agreed(sdk, modern=False) as (channel, agreement):
+    async with agreed(sdk, order=HANDSHAKE_ONLY) as (channel, agreement):
 
         async def words() -> str:
             return json.dumps(await call(channel, agreement, "waited"))
@@ -234,7 +235,7 @@ async def test_a_cancellation_reaches_a_handshake_server_within_a_second(sdk: st
 
 async def test_changes_of_a_handshake_server_are_heard_on_its_stream(changing: str):
     heard = Heard()
-    async with agreed(changing, heard, modern=False) as (channel, agreement):
+    async with agreed(changing, heard, order=HANDSHAKE_ONLY) as (channel, agreement):
 
         async def told() -> bool:
             await call(channel, agreement, "change")
@@ -244,7 +245,7 @@ async def test_changes_of_a_handshake_server_are_heard_on_its_stream(changing: s
 
 
 async def test_a_session_is_ended_when_its_channel_closes(sdk: str):
-    async with agreed(sdk, modern=False) as (channel, agreement):
+    async with agreed(sdk, order=HANDSHAKE_ONLY) as (channel, agreement):
         await call(channel, agreement, text="x")
         session = channel._session.id  # type: ignore[attr-defined]
     async with remote(sdk) as other:

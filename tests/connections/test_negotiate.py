@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from mcp_workbench.connections.negotiate import Agreement, negotiate
+from mcp_workbench.connections.negotiate import HANDSHAKE_FIRST, HANDSHAKE_ONLY, MODERN_FIRST, Agreement, negotiate
 from mcp_workbench.errors import DownstreamUnavailable, Fault, NegotiationFailed, ServerExited, ServerRefused
 from mcp_workbench.limits import Limits
+from mcp_workbench.wire.caller import LIBRARY, Caller
 from tests.connections.fakes import FakeChannel
 from tests.support.procs import wait_until
 from tests.wire.pair import settle
@@ -26,9 +27,20 @@ IMPATIENT = Limits(probe_patience_seconds=0.01)
 PATIENT = Limits(probe_patience_seconds=60)
 
 
-async def agreed(answers: dict[str, Any], limits: Limits = PATIENT, **options: Any) -> tuple[Agreement, FakeChannel]:
+def caller(declared: bytes = b"{}", version: str = "2025-11-25") -> Caller:
+    return Caller(version=version, modern=version == MODERN, capabilities=Raw(declared))
+
+
+async def agreed(
+    answers: dict[str, Any],
+    limits: Limits = PATIENT,
+    *,
+    order: tuple[bool, ...] = MODERN_FIRST,
+    client: Caller = LIBRARY,
+    is_remote: bool = False,
+) -> tuple[Agreement, FakeChannel]:
     channel = FakeChannel(answers)
-    return await asyncio.wait_for(negotiate(channel, limits, **options), 5), channel
+    return await asyncio.wait_for(negotiate(channel, limits, client, order, is_remote=is_remote), 5), channel
 
 
 async def test_a_modern_server_answers_the_probe_and_is_not_initialized():
@@ -70,7 +82,7 @@ async def test_any_other_answer_to_the_probe_means_the_handshake(probe: Any):
 
 
 async def test_a_server_known_to_be_of_the_handshake_era_is_not_probed():
-    _, channel = await agreed({"initialize": INITIALIZED}, modern=False)
+    _, channel = await agreed({"initialize": INITIALIZED}, order=HANDSHAKE_ONLY)
     assert channel.methods == ["initialize"]
 
 
@@ -79,7 +91,7 @@ async def test_a_server_known_to_be_of_the_handshake_era_is_not_probed():
 
 async def test_with_the_handshake_first_a_server_that_speaks_both_is_not_probed():
     answers = {"server/discover": DISCOVERED, "initialize": INITIALIZED}
-    agreement, channel = await agreed(answers, handshake_first=True)
+    agreement, channel = await agreed(answers, order=HANDSHAKE_FIRST)
     assert not agreement.modern
     assert channel.methods == ["initialize"]
     assert channel.notified == ["notifications/initialized"]
@@ -88,7 +100,7 @@ async def test_with_the_handshake_first_a_server_that_speaks_both_is_not_probed(
 @pytest.mark.parametrize("refusal", [NOT_FOUND, UNSUPPORTED, {}, DownstreamUnavailable("404", kind="status")])
 async def test_with_the_handshake_first_a_server_that_does_not_know_it_is_probed(refusal: Any):
     answers = {"server/discover": DISCOVERED, "initialize": refusal}
-    agreement, channel = await agreed(answers, handshake_first=True)
+    agreement, channel = await agreed(answers, order=HANDSHAKE_FIRST)
     assert agreement.modern
     assert channel.methods == ["initialize", "server/discover"]
     assert channel.notified == []
@@ -96,7 +108,7 @@ async def test_with_the_handshake_first_a_server_that_does_not_know_it_is_probed
 
 async def test_a_server_that_is_slow_to_answer_the_handshake_is_asked_for_nothing_else():
     channel = FakeChannel()
-    task = asyncio.ensure_future(negotiate(channel, IMPATIENT, handshake_first=True))
+    task = asyncio.ensure_future(negotiate(channel, IMPATIENT, LIBRARY, HANDSHAKE_FIRST, is_remote=True))
     await asyncio.wait((task,), timeout=IMPATIENT.probe_patience_seconds * 10)
     assert channel.methods == ["initialize"]
     channel.answer("initialize", INITIALIZED)
@@ -106,22 +118,30 @@ async def test_a_server_that_is_slow_to_answer_the_handshake_is_asked_for_nothin
 async def test_with_the_handshake_first_a_connection_that_ended_is_not_asked_again():
     channel = FakeChannel({"initialize": ServerExited("it went"), "server/discover": DISCOVERED})
     with pytest.raises(ServerExited):
-        await negotiate(channel, PATIENT, handshake_first=True)
+        await negotiate(channel, PATIENT, LIBRARY, HANDSHAKE_FIRST)
     assert channel.methods == ["initialize"]
 
 
 async def test_with_the_handshake_first_a_server_that_refuses_both_is_told_by_the_handshake():
     refused = ServerRefused("not today", rpc_code=-1)
     with pytest.raises(NegotiationFailed, match="not today"):
-        await agreed({"initialize": refused, "server/discover": NOT_FOUND}, handshake_first=True)
+        await agreed({"initialize": refused, "server/discover": NOT_FOUND}, order=HANDSHAKE_FIRST)
 
 
-@pytest.mark.parametrize("modern", [True, False])
-async def test_what_a_server_is_known_to_speak_counts_more_than_what_comes_first(modern: bool):  # noqa: FBT001
-    answers = {"server/discover": DISCOVERED, "initialize": INITIALIZED}
-    agreement, channel = await agreed(answers, handshake_first=True, modern=modern)
-    assert agreement.modern is modern
-    assert len(channel.methods) == 1
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
+async def test_a_server_is_initialized_with_the_version_of_its_client_and_may_answer_with_another(version: str):
+    """It answers 2025-06-18 to all of them."""
+    agreement, channel = await agreed(
+        {"initialize": INITIALIZED}, order=HANDSHAKE_FIRST, client=caller(version=version)
+    )
+    assert channel.requests[0][1]["protocolVersion"] == version
+    assert agreement.version == "2025-06-18"
+
+
+@pytest.mark.parametrize("client", [LIBRARY, caller(version=MODERN), caller(version="2020-01-01")])
+async def test_a_client_without_a_handshake_version_that_we_know_has_the_newest_one_asked_for(client: Caller):
+    _, channel = await agreed({"initialize": INITIALIZED}, order=HANDSHAKE_ONLY, client=client)
+    assert channel.requests[0][1]["protocolVersion"] == "2025-11-25"
 
 
 # -- silence
@@ -134,9 +154,38 @@ async def test_after_a_silent_probe_initialize_is_sent_too():
     assert channel.waiting["server/discover"].cancelled()
 
 
+async def test_after_a_silent_handshake_a_local_server_is_probed_too():
+    agreement, channel = await agreed({"server/discover": DISCOVERED}, IMPATIENT, order=HANDSHAKE_FIRST)
+    assert agreement.modern
+    assert channel.methods == ["initialize", "server/discover"]
+    assert channel.waiting["initialize"].cancelled()
+    assert channel.notified == []
+
+
+async def test_a_slow_server_that_speaks_both_keeps_to_the_era_of_its_client():
+    for _ in range(20):
+        channel, task = await both_asked(HANDSHAKE_FIRST)
+        channel.answer("server/discover", DISCOVERED)
+        channel.answer("initialize", INITIALIZED)
+        assert not (await asyncio.wait_for(task, 5)).modern
+
+
+async def test_a_slow_server_that_agrees_to_the_handshake_is_not_used_before_it_has_coped_with_the_probe():
+    """Some exit on a request that they do not know, and would do so during the first call."""
+    channel = FakeChannel()
+    task = asyncio.ensure_future(negotiate(channel, Limits(probe_patience_seconds=0.2), LIBRARY, HANDSHAKE_FIRST))
+    await wait_until(lambda: len(channel.waiting) == 2)
+    channel.answer("initialize", INITIALIZED)
+    await settle()
+    assert not task.done()
+    channel.answer("server/discover", ServerExited("unexpected message"))
+    assert not (await asyncio.wait_for(task, 5)).modern
+    assert channel.ended.done()
+
+
 async def test_within_its_patience_nothing_but_the_probe_is_sent():
     channel = FakeChannel()
-    task = asyncio.ensure_future(negotiate(channel, PATIENT))
+    task = asyncio.ensure_future(negotiate(channel, PATIENT, LIBRARY, MODERN_FIRST))
     await settle()
     assert channel.methods == ["server/discover"]
     task.cancel()
@@ -145,10 +194,10 @@ async def test_within_its_patience_nothing_but_the_probe_is_sent():
     assert channel.waiting["server/discover"].cancelled()
 
 
-async def both_asked() -> tuple[FakeChannel, asyncio.Task[Agreement]]:
+async def both_asked(order: tuple[bool, ...] = MODERN_FIRST) -> tuple[FakeChannel, asyncio.Task[Agreement]]:
     """A server that answers nothing until both questions are there, as one that starts slowly."""
     channel = FakeChannel()
-    task = asyncio.ensure_future(negotiate(channel, IMPATIENT))
+    task = asyncio.ensure_future(negotiate(channel, IMPATIENT, LIBRARY, order))
     await wait_until(lambda: len(channel.waiting) == 2)
     return channel, task
 
@@ -241,7 +290,7 @@ async def test_requests_to_a_modern_server_carry_the_envelope_and_others_nothing
     params = {"name": "t", "_meta": {"trace": 1, f"{PREFIX}protocolVersion": "forged"}}
     handshake = Agreement(version="2025-11-25", modern=False)
     assert handshake.stamp(params) is params
-    modern, _ = await agreed({"server/discover": DISCOVERED}, declared=Raw(b'{"elicitation":{"form":{}}}'))
+    modern, _ = await agreed({"server/discover": DISCOVERED}, client=caller(b'{"elicitation":{"form":{}}}'))
     meta = modern.stamp(params)["_meta"]
     assert meta["trace"] == 1
     assert meta[f"{PREFIX}protocolVersion"] == MODERN
@@ -274,11 +323,11 @@ async def test_a_capability_is_declared_or_not_whatever_the_server_sent(capabili
 
 
 async def test_what_the_client_declared_is_declared_to_the_server_in_either_era():
-    declared = Raw(b'{"sampling":{},"x":1.00}')
-    _, modern = await agreed({"server/discover": DISCOVERED}, declared=declared)
-    assert modern.requests[0][1]["_meta"][f"{PREFIX}clientCapabilities"] is declared
-    _, handshake = await agreed({"initialize": INITIALIZED}, modern=False, declared=declared)
-    assert handshake.requests[0][1]["capabilities"] is declared
+    client = caller(b'{"sampling":{},"x":1.00}')
+    _, modern = await agreed({"server/discover": DISCOVERED}, client=client)
+    assert modern.requests[0][1]["_meta"][f"{PREFIX}clientCapabilities"] is client.capabilities
+    _, handshake = await agreed({"initialize": INITIALIZED}, order=HANDSHAKE_ONLY, client=client)
+    assert handshake.requests[0][1]["capabilities"] is client.capabilities
 
 
 async def test_the_whole_first_answer_is_kept_in_either_era():

@@ -63,7 +63,7 @@ async def test_a_new_connection_is_listened_to_before_the_call_that_it_was_made_
     server, events = MemoryServer(modern=True), Subscribing()
     supervised = Supervisor("dev/fs", server.open, LIBRARY, Limits(), events)
     await supervised.forward("tools/call", {"name": "t"}, None)
-    assert server.events == ["server/discover", LISTEN, "tools/call"]
+    assert server.events == ["initialize", "server/discover", LISTEN, "tools/call"]
     assert listens(server) == [LISTS]
     events.subscriptions.close()
     await supervised.close()

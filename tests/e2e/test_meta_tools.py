@@ -202,11 +202,25 @@ async def test_progress_arrives_in_order_before_the_answer_under_the_callers_tok
 # -- the eras of servers
 
 
-@pytest.mark.parametrize("mode", ["modern", "exits_on_probe", "silent_probe"])
-async def test_a_server_of_any_era_is_reached(tmp_path: Path, log: Path, mode: str):
-    async with serving(write_config(tmp_path, {"dev": {"fs": rogue(mode, log=log)}})) as wire:
+EXITS = {("handshake", "modern_exits"), ("modern", "exits_on_probe")}
+"""Where a server exits on the greeting of its client's era, and is started once more."""
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("mode", ["modern", "modern_exits", "modern_silent", "exits_on_probe", "silent_probe"])
+async def test_a_server_of_any_era_is_reached_and_needs_no_probe_after_that(
+    tmp_path: Path, log: Path, mode: str, era: Era
+):
+    config = write_config(tmp_path, {"dev": {"fs": rogue(mode, log=log)}})
+    async with serving(config, era=era) as wire:
         assert json.loads(text_of(await wire.use("dev", "fs", "echo", {"x": 1})))["arguments"] == {"x": 1}
-        assert len(starts(log)) == (2 if mode == "exits_on_probe" else 1)
+        assert len(starts(log)) == (2 if (era, mode) in EXITS else 1)
+    before = len(received(log, "initialize")), len(received(log, "server/discover"))
+    async with serving(config, era=era) as wire:
+        await wire.use("dev", "fs", "echo")
+    after = len(received(log, "initialize")), len(received(log, "server/discover"))
+    is_modern = mode.startswith("modern")
+    assert (after[0] - before[0], after[1] - before[1]) == ((0, 1) if is_modern else (1, 0))
 
 
 @pytest.mark.parametrize("mode", ["list_changed", "modern"])

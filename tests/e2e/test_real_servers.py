@@ -272,8 +272,9 @@ async def test_a_modern_server_serves_clients_of_every_mode(client: Client):
     assert (failed.is_error, failed.content[0].text) == (True, "it failed by itself")
 
 
-async def test_a_tool_that_a_modern_server_adds_is_listed_and_callable(wires: dict[Era, Wire]):
-    wire = wires["handshake"]
+@pytest.mark.parametrize("era", ["handshake", "modern"])
+async def test_a_tool_that_a_server_of_both_eras_adds_is_listed_and_callable(wires: dict[Era, Wire], era: Era):
+    wire = wires[era]
     before = await wire.open("new")
     await wire.use("new", "modern", "grow")
 
@@ -287,9 +288,9 @@ async def test_a_tool_that_a_modern_server_adds_is_listed_and_callable(wires: di
 # -- compared with the server itself, on the raw wire
 
 
-def era_of(server: str) -> Era:
-    """The servers on npm are of the handshake era, those on PyPI speak both."""
-    return "modern" if server in {"git", "time"} else "handshake"
+def era_of(server: str, client: Era) -> Era:
+    """The servers on npm are of the handshake era, those on PyPI speak that of their client."""
+    return client if server in {"git", "time"} else "handshake"
 
 
 SAMPLES: list[tuple[str, str, str, dict[str, Any]]] = [
@@ -309,18 +310,20 @@ SAMPLES: list[tuple[str, str, str, dict[str, Any]]] = [
 
 async def test_every_list_and_every_result_is_what_the_server_itself_answers(wires: dict[Era, Wire], raw_place: Place):
     places = {"{folder}": str(raw_place.folder), "{repository}": str(raw_place.repository)}
-    for (toolbox, server), samples in itertools.groupby(SAMPLES, key=operator.itemgetter(0, 1)):
-        async with direct(raw_place.boxes[toolbox][server], era=era_of(server)) as itself:
+    grouped = itertools.groupby(SAMPLES, key=operator.itemgetter(0, 1))
+    for ((toolbox, server), samples), wire in itertools.product(
+        [(key, [*group]) for key, group in grouped], wires.values()
+    ):
+        async with direct(raw_place.boxes[toolbox][server], era=era_of(server, wire.era)) as itself:
             origin = {"toolbox_name": toolbox, "source_server": server}
-            listed = (await wires["handshake"].open(toolbox, detail="full"))["tools"]
+            listed = (await wire.open(toolbox, detail="full"))["tools"]
             ours = [tool for tool in listed if tool["source_server"] == server]
             assert ours == [tool | origin for tool in await itself.list_tools()]
             for _, _, tool, sample in samples:
                 arguments = {name: places.get(str(value), value) for name, value in sample.items()}
                 message = await itself.request("tools/call", {"name": tool, "arguments": arguments})
-                for wire in wires.values():
-                    answer = await wire.use(toolbox, server, tool, arguments)
-                    assert answer == as_seen_by(wire.era, message["result"]), tool
+                answer = await wire.use(toolbox, server, tool, arguments)
+                assert answer == as_seen_by(wire.era, message["result"]), tool
 
 
 def as_seen_by(era: Era, result: dict[str, Any]) -> dict[str, Any]:

@@ -17,13 +17,14 @@ import pytest
 from mcp_workbench import Workbench, load_config
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.provider import Kind
-from mcp_workbench.wire.caller import LIBRARY
+from mcp_workbench.wire.caller import LIBRARY, Caller
 from tests.support.canary import Canaries, files_below
 from tests.support.configs import LAUNCH, read_log, received, rogue, starts, write_config
 from tests.support.procs import wait_until
 from tests.support.wire import Wire, environment, error_of, result_of, serving
 
 ASKED = {"elicitation": {}}
+MODERN = Caller(version="2026-07-28", modern=True, key=("", True, b"{}"))
 KINDS: tuple[Kind, ...] = ("prompts", "resources", "templates")
 LISTS = ("prompts/list", "resources/list", "resources/templates/list")
 
@@ -44,13 +45,15 @@ async def opened(config: Path, toolbox: str = "dev", **arguments: Any) -> dict[s
         return await wire.open(toolbox, **arguments)
 
 
-async def remember(config: Path, *, variables: dict[str, str] | None = None, limits: Limits = DEFAULTS) -> list[str]:
+async def remember(
+    config: Path, *, variables: dict[str, str] | None = None, limits: Limits = DEFAULTS, caller: Caller = LIBRARY
+) -> list[str]:
     """Have a workbench in this process list everything, as one of its own would; the names of the tools."""
     with mock.patch.dict(os.environ, environment(config.parent / "home") | (variables or {})):
         del os.environ["WORKBENCH_CATALOG"]
         async with Workbench(load_config(config), limits=limits) as workbench:
-            boxes = [await workbench.open(toolbox) for toolbox in workbench.config.toolboxes]
-            place = workbench.at(LIBRARY)
+            place = workbench.at(caller)
+            boxes = [await place.open(toolbox) for toolbox in workbench.config.toolboxes]
             await asyncio.gather(*(place.items(kind, workbench.config.toolboxes) for kind in KINDS))
             return [tool["name"] for box in boxes for tool in box.tools]
 
@@ -203,7 +206,7 @@ async def test_a_modern_client_lists_everything_that_is_remembered_and_starts_no
     whole = {"command": sys.executable, "args": ["-SE", str(LAUNCH), "whole_server", "handshake", "w"]}
     boxes = {"dev": {"plain": rogue(log=log), "modern": rogue("modern", log=log)}, "ops": {"whole": whole}}
     config = write_config(tmp_path, boxes, toolMode="dynamic")
-    await remember(config)
+    await remember(config, caller=MODERN)
     assert len(starts(log)) == 2
     async with serving(config, era="modern") as wire:
         tools = [tool["name"] for tool in await wire.list_tools()]
@@ -238,9 +241,9 @@ async def test_a_server_that_fails_after_it_was_remembered_is_tried_and_reported
 async def test_a_server_that_ignores_the_probe_is_not_probed_again_by_the_next_workbench(tmp_path: Path):
     log = tmp_path / "rogue.log"
     config = write_config(tmp_path, {"dev": {"one": rogue("silent_probe", log=log)}})
-    await remember(config, limits=Limits(probe_patience_seconds=0.1))
+    await remember(config, limits=Limits(probe_patience_seconds=0.1), caller=MODERN)
     assert len(received(log, "server/discover")) == 1
-    async with serving(config) as wire:
+    async with serving(config, era="modern") as wire:
         assert not (await wire.use("dev", "one", "echo")).get("isError")
     assert len(received(log, "server/discover")) == 1
     assert len(received(log, "initialize")) == 2

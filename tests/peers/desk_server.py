@@ -79,7 +79,7 @@ async def form(context: Context, params: types.CallToolRequestParams) -> Any:
     """The person's answer, as the era has it."""
     if context.protocol_version < "2026":
         answer = await context.session.elicit_form("Who are you?", FORM)
-        return text(json.dumps({"action": answer.action, "content": answer.content}))
+        return text(json.dumps(answer.model_dump(by_alias=True, mode="json", exclude_none=True)))
     answers = params.input_responses or {}
     if "who" not in answers:
         asked = types.ElicitRequestFormParams(message="Who are you?", requested_schema=FORM)

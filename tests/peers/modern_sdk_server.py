@@ -2,7 +2,7 @@
 
     modern_sdk_server.py [NAME]
 
-NAME stands in its texts. It answers `initialize` as well, as the SDK does, but asks questions in the modern era only.
+NAME stands in its texts. It has no handshake: `initialize` is refused, and by the SDK all that follows it.
 """
 
 from __future__ import annotations
@@ -181,6 +181,12 @@ async def set_level(_: Context, __: types.SetLevelRequestParams) -> types.EmptyR
     return types.EmptyResult()
 
 
+async def refuse_handshake(context: Context, call_next: Any) -> Any:
+    if context.method == "initialize":
+        raise MCPError(code=-32022, message="Unsupported protocol version", data={"supported": ["2026-07-28"]})
+    return await call_next(context)
+
+
 async def serve() -> None:
     server = Server(
         NAME,
@@ -196,6 +202,7 @@ async def serve() -> None:
         on_completion=complete,
         on_subscriptions_listen=ListenHandler(BUS),
     )
+    server.middleware.append(refuse_handshake)
     server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, set_level)
     async with stdio_server() as (read, write):
         await server.run(read, write, server.create_initialization_options())

@@ -1,7 +1,4 @@
-"""A server of the modern era on the official SDK: a few tools, one of which makes the list grow.
-
-It answers `initialize` as well, as the SDK does; `rogue_stdio.py modern` is the one that refuses it.
-"""
+"""A server of both eras on the official SDK: a few tools, one of which makes the list grow."""
 
 from __future__ import annotations
 
@@ -40,6 +37,7 @@ async def call_tool(context: Context, params: types.CallToolRequestParams) -> ty
         case "grow":
             TOOLS.append(types.Tool(name=f"grown_{len(TOOLS)}", input_schema={"type": "object"}))
             await BUS.publish(ToolsListChanged())
+            await context.session.send_tool_list_changed()
             return text("grown")
         case "fail":
             return text("it failed by itself", is_error=True)

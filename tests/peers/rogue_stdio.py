@@ -166,7 +166,7 @@ MODES["ok"]["notifications/initialized"] = nothing
 TOOLS: dict[str, tuple[str, ...]] = {}
 
 
-# -- starting: exit_at_start, needs FILE, hang_init [stubborn] [daemon], slow_start SECONDS, exits_on_probe,
+# -- starting: exit_at_start, needs FILE, hang_init [stubborn] [daemon], slow_start SECONDS, exits_on_probe [SECONDS],
 # -- silent_probe, sloppy_probe KIND
 
 
@@ -202,6 +202,7 @@ def hang_on(peer: Peer, _: Message) -> None:
 
 
 @on("slow_start", "start")
+@on("exits_on_probe", "start")
 @on("modern", "start")
 def slow_start(peer: Peer, _: Message) -> None:
     time.sleep(float(peer.arguments[0]) if peer.arguments else 0)
@@ -488,6 +489,13 @@ def is_enveloped(peer: Peer, request: Message) -> bool:
 
 
 TOOLS["modern"] = ("echo", "grow")
+
+
+# -- modern_exits, modern_silent [SECONDS]: the same, but it exits on `initialize`, or ignores it
+
+MODES["modern_exits"] = dict(MODES["modern"], initialize=exits_on_probe)
+MODES["modern_silent"] = dict(MODES["modern"], initialize=nothing)
+TOOLS["modern_exits"] = TOOLS["modern_silent"] = TOOLS["modern"]
 
 
 # -- modern_never: the same, and `hang` is never answered

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from mcp_workbench.catalog.memory.records import Memory
+from mcp_workbench.catalog.memory.store import Declared
 from mcp_workbench.catalog.snapshot import ServerTools, take_listing
 from mcp_workbench.config.model import Config, ServerConfig
 from mcp_workbench.errors import ToolNotFound
@@ -49,9 +50,9 @@ def checked_tool(listing: ServerTools, identifier: ToolIdentifier) -> None:
 
 
 def _read(memory: Memory, servers: list[ServerConfig]) -> Iterator[tuple[ServerIdentifier, Known]]:
-    for declared in (*memory.declared(), EMPTY_OBJECT):
+    for declared, modern in (*memory.declared(), Declared(EMPTY_OBJECT, modern=False)):
         missing: list[ServerConfig] = []
-        for server, record in zip(servers, memory.of(servers, declared), strict=True):
+        for server, record in zip(servers, memory.of(servers, declared, modern=modern), strict=True):
             if (entry := record.get("tools")) is None:
                 missing.append(server)
                 continue

@@ -1,26 +1,34 @@
-"""Which protocol a server speaks, found out once and remembered.
+"""Negotiates the protocol with a server: `initialize` opens the handshake era, `server/discover` the modern one.
 
-Modern servers answer `server/discover`, older ones `initialize`. Both can be asked: the first good
-answer wins. The result, an `Agreement`, stamps what later requests must carry.
+Many servers speak both, and what they can do differs: in the handshake era a server asks its client with requests of
+its own. So the client's era comes first, and the other one only where the server does not speak that. The result, an
+`Agreement`, stamps what later requests must carry.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Final, TypeAlias, cast
 
 import msgspec
 from msgspec import Raw
 
 from mcp_workbench import observe
 from mcp_workbench.connections.base import Channel, explained
-from mcp_workbench.errors import Fault, NegotiationFailed, ServerRefused
+from mcp_workbench.errors import NegotiationFailed, ServerRefused
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire import eras
+from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.eras import HANDSHAKE_VERSIONS, MODERN_VERSIONS
-from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, UNSUPPORTED_VERSION, Params
+from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, METHOD_NOT_FOUND, UNSUPPORTED_VERSION, Params
 from mcp_workbench.wire.tasks import heard
+
+Order: TypeAlias = tuple[bool, ...]
+"""The eras to try, in order: True is the modern one."""
+HANDSHAKE_ONLY: Final[Order] = (False,)
+HANDSHAKE_FIRST: Final[Order] = (False, True)
+MODERN_FIRST: Final[Order] = (True, False)
 
 
 class Agreement(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,72 +75,65 @@ class _Initialized(msgspec.Struct, rename="camel"):
 
 
 async def negotiate(
-    channel: Channel,
-    limits: Limits,
-    *,
-    declared: Raw = EMPTY_OBJECT,
-    modern: bool | None = None,
-    handshake_first: bool = False,
+    channel: Channel, limits: Limits, caller: Caller, order: Order, *, is_remote: bool = False
 ) -> Agreement:
-    """Agree with the server on a protocol.
+    """Agree with the server on a protocol, on behalf of `caller`.
 
-    `declared` are the capabilities of the client that it will work for; `modern` is what it spoke last
-    time, if known; with `handshake_first` it is the handshake that a server which speaks both is asked for.
+    A server that stays silent is tried in the next era after a while, without taking the first greeting back. A
+    remote one is not while `initialize` is unanswered: its late answer would open a session that nobody ends.
     Raises a `Fault`: `NegotiationFailed`, or whatever ended the connection.
     """
-    if modern is False:
-        return await _initialize(channel, declared)
-    if handshake_first and modern is None:
-        return await _initialize_or_discover(channel, declared)
-    probe = asyncio.ensure_future(_discover(channel, declared))
-    asked = [probe]
+    asked = {order[0]: _greet(channel, caller, modern=order[0])}
+    patience = None if order == HANDSHAKE_ONLY or (is_remote and not order[0]) else limits.probe_patience_seconds
     try:
-        await asyncio.wait(asked, timeout=limits.probe_patience_seconds)
-        if not _is_settled(probe, channel):
-            asked.append(asyncio.ensure_future(_initialize(channel, declared)))
-        return await _first_good(asked)
+        await asyncio.wait(asked.values(), timeout=patience)
+        for modern in order[1:]:
+            if not _is_settled(asked[order[0]], channel):
+                asked[modern] = _greet(channel, caller, modern=modern)
+        agreement = await _first_good(channel, asked)
+        if order == HANDSHAKE_FIRST and not agreement.modern and (probe := asked.get(True)) is not None:
+            # It started slowly, and has read the probe too. Some servers exit on it: better now than during a call.
+            await asyncio.wait((probe, channel.ended), timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+        return agreement
     finally:
-        for task in asked:
+        for task in asked.values():
             task.cancel()
             task.add_done_callback(heard)
 
 
-async def _initialize_or_discover(channel: Channel, declared: Raw) -> Agreement:
-    """They aren't asked at once: a session would be left behind that nobody knows of."""
-    try:
-        return await _initialize(channel, declared)
-    except Fault as fault:
-        if channel.ended.done():
-            raise
-        why = fault
-    try:
-        return await _discover(channel, declared)
-    except Fault as fault:
-        raise (fault if channel.ended.done() else why) from None
+def has_no_handshake(fault: NegotiationFailed) -> bool:
+    """Whether a server refused `initialize` as modern servers do, which do not know it."""
+    refusal = fault.__cause__
+    return isinstance(refusal, ServerRefused) and refusal.rpc_code in (METHOD_NOT_FOUND, UNSUPPORTED_VERSION)
 
 
-def _is_settled(probe: asyncio.Task[Agreement], channel: Channel) -> bool:
-    """Whether the probe decided it: an agreement, or the end of the connection. A refusal does not."""
-    return probe.done() and (probe.exception() is None or channel.ended.done())
+def _greet(channel: Channel, caller: Caller, *, modern: bool) -> asyncio.Task[Agreement]:
+    return asyncio.ensure_future(_discover(channel, caller) if modern else _initialize(channel, caller))
 
 
-async def _first_good(tasks: list[asyncio.Task[Agreement]]) -> Agreement:
-    """The first success; if all fail, the last one's reason."""
-    waiting = set(tasks)
+def _is_settled(greeting: asyncio.Task[Agreement], channel: Channel) -> bool:
+    """Whether a greeting decided it: an agreement, or the end of the connection. A refusal does not."""
+    return greeting.done() and (greeting.exception() is None or channel.ended.done())
+
+
+async def _first_good(channel: Channel, asked: Mapping[bool, asyncio.Task[Agreement]]) -> Agreement:
+    """The first success, of several at once that of the first era. If all fail, raises why the handshake did."""
+    waiting = set(asked.values())
     while waiting:
         _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        for task in tasks:
+        for task in asked.values():
             if task.done() and task.exception() is None:
                 return task.result()
-    return tasks[-1].result()
+    last = list(asked.values())[-1]
+    return (last if channel.ended.done() else asked[False]).result()
 
 
-async def _discover(channel: Channel, declared: Raw) -> Agreement:
+async def _discover(channel: Channel, caller: Caller) -> Agreement:
     version = MODERN_VERSIONS[-1]
     envelope: dict[str, Any] = {
         eras.PROTOCOL_VERSION: version,
         eras.CLIENT_INFO: eras.SELF,
-        eras.CLIENT_CAPABILITIES: declared,
+        eras.CLIENT_CAPABILITIES: caller.capabilities,
     }
     try:
         raw = await channel.request("server/discover", {"_meta": envelope}, cancellable=False)
@@ -160,13 +161,15 @@ def _is_offered(refusal: ServerRefused, version: str) -> bool:
         return False
 
 
-async def _initialize(channel: Channel, declared: Raw) -> Agreement:
-    params = {"protocolVersion": HANDSHAKE_VERSIONS[-1], "capabilities": declared, "clientInfo": eras.SELF}
+async def _initialize(channel: Channel, caller: Caller) -> Agreement:
+    # The client's own version: the server then sends what the client knows, and leaves out what it does not.
+    version = caller.version if caller.version in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
+    params = {"protocolVersion": version, "capabilities": caller.capabilities, "clientInfo": eras.SELF}
     try:
         raw = await channel.request("initialize", params, cancellable=False)
         found = msgspec.json.decode(raw, type=_Initialized)
     except ServerRefused as refusal:
-        raise NegotiationFailed(f"it refused to initialize: {explained(refusal)}") from None
+        raise NegotiationFailed(f"it refused to initialize: {explained(refusal)}") from refusal
     except (msgspec.DecodeError, RecursionError):
         raise NegotiationFailed("it answered initialize with something else") from None
     if found.protocol_version not in HANDSHAKE_VERSIONS:

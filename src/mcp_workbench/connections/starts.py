@@ -1,7 +1,7 @@
 """How a connection to a server is made: a wire, a protocol that both agree on, and who hears what it says.
 
-A server that ends on a probe that it does not know is started once more without; the era that it spoke is
-remembered. One that is still being ended is waited for: it may hold what the next one needs.
+A server that ends on a greeting that it does not know is started once more with the other one; the era that it spoke
+is remembered. One that is still being ended is waited for: it may hold what the next one needs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ from msgspec import Raw
 
 from mcp_workbench.connections.base import Channel
 from mcp_workbench.connections.connection import Connection
-from mcp_workbench.connections.negotiate import Agreement, negotiate
+from mcp_workbench.connections.negotiate import (
+    HANDSHAKE_FIRST,
+    HANDSHAKE_ONLY,
+    MODERN_FIRST,
+    Agreement,
+    Order,
+    has_no_handshake,
+    negotiate,
+)
 from mcp_workbench.connections.slots import Slots
 from mcp_workbench.errors import Fault, NegotiationFailed, ProtocolViolation, ServerExited, StartupTimeout
 from mcp_workbench.limits import Limits
@@ -24,6 +32,8 @@ from mcp_workbench.wire.jsonrpc import RpcError
 
 OpenChannel: TypeAlias = Callable[[], Awaitable[Channel]]
 """Opens a wire to the server. Raises the `Fault` that prevents it."""
+Era: TypeAlias = Callable[[], bool | None]
+"""Whether the server is known to speak the modern era with clients of this era; None where that is not known."""
 
 
 class Events(Protocol):
@@ -58,76 +68,99 @@ class Starts:
         limits: Limits,
         events: list[Events],
         *,
-        modern: bool | None = None,
-        handshake_first: bool = False,
+        era: Era = lambda: None,
+        is_remote: bool = False,
     ) -> None:
-        """For `caller`, `slots`, `modern` and `handshake_first` see `Supervisor`; `events` may grow."""
-        self._handshake_first = handshake_first
+        """For `caller`, `slots`, `era` and `is_remote` see `Supervisor`; `events` may grow."""
+        self._remembered = era
+        self._is_remote = is_remote
         self._open_channel = open_channel
         self._caller = caller
         self._slots = slots
         self._limits = limits
         self._events = events
         self._tried_both_ways = False
-        self.hearsay = modern
-        """The era that it is said to speak, until it was tried."""
+        self._was_tried = False
         self.modern: bool | None = None
         """The era that the server spoke last."""
         self.closings: set[asyncio.Task[None]] = set()
         """Channels that are being closed."""
 
+    @property
+    def hearsay(self) -> bool | None:
+        """The era that it is remembered to speak, until it was tried."""
+        return None if self._was_tried else self._remembered()
+
+    def forget(self) -> None:
+        """Have the next start find out anew which era it speaks."""
+        self._was_tried = True
+        self.modern = None
+
     async def open(self) -> Connection:
         """A connection. Raises the `Fault` that prevents it."""
-        if self.hearsay is not None:
-            hearsay, self.hearsay = self.hearsay, None
-            try:
-                return await self._open_once(modern=hearsay)
-            except (NegotiationFailed, ServerExited, ProtocolViolation):
-                # It may be another version of the server, of the other era.
-                return await self._open_once(modern=False if hearsay else None)
+        hearsay, self._was_tried = self.hearsay, True
+        if hearsay is not None:
+            return await self._open_remembered(modern=hearsay)
         if self.modern is not None or self._tried_both_ways:
-            modern, self._tried_both_ways = self.modern, False
-            return await self._open_once(modern=modern)
+            self._tried_both_ways = False
+            return await self._open_once(self._order(self.modern))
         try:
-            return await self._open_once(modern=None)
+            return await self._open_once(self._order(None))
         except (ServerExited, ProtocolViolation) as fault:
             why = fault
-        # It may have ended because of a probe that it does not know: once more, without.
+        except NegotiationFailed as fault:
+            if self._caller.modern or self._is_remote or not has_no_handshake(fault):
+                raise
+            why = fault  # a server on the official SDK stays in the era of the first request, even if it refused that
+        # It may have ended because of a greeting that it does not know: once more, with the other one.
         try:
-            return await self._open_once(modern=False)
+            return await self._open_once(self._other_way())
         except Fault as fault:
             self._tried_both_ways = True
             raise (why if isinstance(fault, NegotiationFailed) else fault) from None
 
-    async def _open_once(self, *, modern: bool | None) -> Connection:
+    async def _open_remembered(self, *, modern: bool) -> Connection:
+        try:
+            return await self._open_once(self._order(modern))
+        except (NegotiationFailed, ServerExited, ProtocolViolation):
+            # It may be another version of the server, of the other era.
+            return await self._open_once(HANDSHAKE_ONLY if self._caller.modern and modern else self._order(None))
+
+    def _other_way(self) -> Order:
+        """How to greet a server that ended on the way of its client."""
+        has_handshake = self.modern is False  # it agreed to that, and ended on the probe that followed
+        return HANDSHAKE_ONLY if self._caller.modern or has_handshake else MODERN_FIRST
+
+    def _order(self, modern: bool | None) -> Order:  # noqa: FBT001 -- an era, or that it is not known
+        """Which eras to try: the one that the server is known to speak, else the client's own first."""
+        if modern is None:
+            return MODERN_FIRST if self._caller.modern else HANDSHAKE_FIRST
+        return MODERN_FIRST if modern else HANDSHAKE_ONLY
+
+    async def _open_once(self, order: Order) -> Connection:
         while self.closings:
             await asyncio.wait(tuple(self.closings))  # it may hold a port, or a lock
         channel = await self._open_channel()
         listener = _Listener(self._events, self._limits)
         channel.listen(listener)
         try:
-            agreement = await self._agree(channel, modern=modern)
+            agreement = await self._agree(channel, order)
+            self.modern = agreement.modern
+            _check_open(channel)
         except BaseException:
             # A server that does not want to end takes seconds; who waits for it need not wait for that.
             self.close(channel)
             raise
-        self.modern = agreement.modern
         takes_turns = self._caller.modern and self._caller.answers_differ and not agreement.modern
         connection = Connection(channel, agreement, self._slots, self._limits, takes_turns=takes_turns)
         listener.begin(connection)
         return connection
 
-    async def _agree(self, channel: Channel, *, modern: bool | None) -> Agreement:
+    async def _agree(self, channel: Channel, order: Order) -> Agreement:
         seconds = self._limits.startup_timeout_seconds
         try:
             async with asyncio.timeout(seconds):
-                return await negotiate(
-                    channel,
-                    self._limits,
-                    declared=self._caller.capabilities,
-                    modern=modern,
-                    handshake_first=self._handshake_first,
-                )
+                return await negotiate(channel, self._limits, self._caller, order, is_remote=self._is_remote)
         except TimeoutError:
             noise = f", and writes log lines to stdout: '{channel.noise}'" if channel.noise else ""
             tail = channel.last_words()
@@ -139,6 +172,12 @@ class Starts:
         closing = asyncio.get_running_loop().create_task(channel.close())
         self.closings.add(closing)
         closing.add_done_callback(self.closings.discard)
+
+
+def _check_open(channel: Channel) -> None:
+    """Raises the `Fault` that ended it."""
+    if channel.ended.done():
+        raise channel.ended.result()
 
 
 class _Listener:

@@ -28,7 +28,7 @@ from mcp_workbench.connections.connection import Connection
 from mcp_workbench.connections.health import Health
 from mcp_workbench.connections.liveness import Liveness
 from mcp_workbench.connections.slots import Slots
-from mcp_workbench.connections.starts import Events, OpenChannel, Starts
+from mcp_workbench.connections.starts import Era, Events, OpenChannel, Starts
 from mcp_workbench.errors import (
     CallTimeout,
     DownstreamUnavailable,
@@ -67,22 +67,20 @@ class Supervisor:
         events: Events,
         *,
         health: Health | None = None,
-        modern: bool | None = None,
-        handshake_first: bool = False,
+        era: Era = lambda: None,
+        is_remote: bool = False,
     ) -> None:
         """`caller` stands for all that it works for: they declare the same and speak the same era.
 
-        `health` is shared by all supervisors of one configured server; `modern` is the era that it once spoke,
-        if that is known; with `handshake_first` a server that speaks both is spoken to in the handshake era.
+        `health` is shared by all supervisors of one configured server; `era` tells which era the server spoke before
+        with clients like this one; `is_remote` tells that it is reached over HTTP.
         """
         self._label = label
         self._limits = limits
         self._events = [events]
         self._health = health or Health(limits)
         self._slots = Slots(limits.in_flight, limits.queued, limits.queue_wait_seconds)
-        self._starts = Starts(
-            open_channel, caller, self._slots, limits, self._events, modern=modern, handshake_first=handshake_first
-        )
+        self._starts = Starts(open_channel, caller, self._slots, limits, self._events, era=era, is_remote=is_remote)
         self._owners: set[asyncio.Task[None]] = set()
         self._liveness = Liveness(caller, limits)
         self._closing = asyncio.Event()
@@ -139,6 +137,10 @@ class Supervisor:
     def is_modern(self) -> bool:
         """Whether the server is, or is said to be, of the modern era, and so takes each request by itself."""
         return self._starts.modern is True or self._starts.hearsay is True
+
+    def forget_era(self) -> None:
+        """Have the next start find out anew which era the server speaks."""
+        self._starts.forget()
 
     def join(self, events: Events) -> None:
         """Somebody else uses it too, and hears what it says."""

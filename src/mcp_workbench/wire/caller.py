@@ -40,7 +40,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     answers: frozenset[str] = frozenset()
     """The questions that it declared it can be asked."""
     transparent: bool = False
-    """Whether it sees one server as it is: that is spoken to in its era, where it speaks both."""
+    """Whether it sees one server as it is, and comes back itself for the rest of a response that the server ended."""
     key: Key = ("", False, b"{}")
 
     @property
@@ -56,4 +56,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 
 
 LIBRARY: Final = Caller(version="", modern=False)
-"""Python code that uses the workbench without being an MCP client: it can't be asked."""
+"""Python code that uses the workbench without being an MCP client: it can't be asked.
+
+It counts as a client of the handshake era, which most servers speak and most hosts: so what it lists is right for them.
+"""

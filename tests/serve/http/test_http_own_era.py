@@ -9,7 +9,7 @@ import pytest
 
 from tests.serve.http.adjourning import Adjourning, adjourning
 from tests.serve.http.serving import Handshake, answer_in, modern, post_modern, served
-from tests.support.configs import rogue, write_config
+from tests.support.configs import received, rogue, write_config
 
 GREETINGS = {"initialize", "server/discover"}
 AT, META = "/mcp/dev/fs", "/mcp"
@@ -26,7 +26,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 async def handshake_tools(http: Any, path: str = AT) -> None:
     """What a handshake client does first; at `/mcp` it has the server started."""
     client = await Handshake.begin(http, path)
-    if path == AT:
+    if path != META:
         assert (await client.request("tools/list"))["result"]["tools"]
     else:
         await client.call({"name": "open_toolbox", "arguments": {"toolbox": "dev"}})
@@ -68,18 +68,20 @@ async def test_clients_of_both_eras_at_once_have_connections_of_their_own(tmp_pa
         assert [rpc for rpc in peer.rpcs if rpc in GREETINGS] == ["initialize", "server/discover", "initialize"]
 
 
-async def test_the_two_meta_tools_use_the_modern_era_for_any_client(tmp_path: Path):
+@pytest.mark.parametrize("path", [META, "/mcp/dev"])
+async def test_the_meta_tools_and_a_toolbox_use_the_era_of_their_client_too(tmp_path: Path, path: str):
     async with adjourning("both") as peer:
-        assert await greeted(peer, tmp_path, handshake_tools, META) == ["server/discover"]
+        assert await greeted(peer, tmp_path, handshake_tools, path) == ["initialize"]
+    async with adjourning("modern") as peer:
+        assert await greeted(peer, tmp_path, handshake_tools, path) == ["initialize", "server/discover"]
 
 
-async def test_a_program_is_asked_for_the_modern_era_first_for_any_client(tmp_path: Path):
-    """It has no streams, so nothing would be gained by the other."""
+async def test_a_program_is_greeted_in_the_era_of_its_client_too(tmp_path: Path):
     log = tmp_path / "log"
     config = write_config(tmp_path, {"dev": {"fs": rogue(log=log)}})
     async with served(config) as running, running.client() as http:
         await handshake_tools(http)
-    assert '"server/discover"' in log.read_text()
+    assert received(log, "server/discover") == []
 
 
 # -- what is remembered

@@ -16,7 +16,8 @@ from msgspec import Raw
 
 from mcp_workbench.private import Damaged
 
-Kind: TypeAlias = Literal["tools", "prompts", "resources", "templates"]
+Kind: TypeAlias = Literal["tools", "prompts", "resources", "templates", "era"]
+"""Which list. `era` is empty: its entry only tells which era the server spoke with clients of one era, and when."""
 
 _CHECKSUM_BYTES = 4
 
@@ -28,19 +29,21 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """The list as it was sent, before any filter."""
     fingerprint: bytes
     """Tells cheaply whether a list is another one."""
-    modern: bool | None
-    """Whether the server speaks the modern era, if it was asked."""
+    modern: bool
+    """Whether the server spoke the modern era."""
     offers: frozenset[str]
     """The names of its capabilities."""
     listed_at: float
     """When, as `time.time()` has it."""
+    is_lent: bool = False
+    """Whether it was listed for a client of the other era. Not stored."""
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """All of an entry but its items."""
 
     fingerprint: bytes
-    modern: bool | None
+    modern: bool
     offers: frozenset[str]
     listed_at: float
 

@@ -1,8 +1,9 @@
 """What is remembered of the lists of servers, so that they need not run to be shown.
 
-A `Record` belongs to one configured server as clients that declare certain capabilities see it: servers list
-other tools to clients that can be asked. It is found by a stamp of the whole expanded entry, so a list of another
-configuration is never shown. Secrets of the configuration do not reach the file (`veil.py`).
+A `Record` belongs to one configured server as clients of one era with certain capabilities see it: servers list other
+tools to clients that can be asked, and may list others in each era. A client that has no list of its own is lent the
+one that was made for clients of the other era. A record is found by a stamp of the whole expanded entry, so a list of
+another configuration is never shown. Secrets of the configuration do not reach the file (`veil.py`).
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ import os
 import time
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from msgspec import Raw
 
 from mcp_workbench import observe
 from mcp_workbench.catalog.memory.stamp import Stamps, declared_digest, load_key
-from mcp_workbench.catalog.memory.store import Entry, Kind, Store, fingerprint, store_path
+from mcp_workbench.catalog.memory.store import Declared, Entry, Kind, Store, fingerprint, store_path
 from mcp_workbench.catalog.memory.veil import Veil
 from mcp_workbench.config.model import NO_STORE, Config, Refresh, ServerConfig
 from mcp_workbench.limits import Limits
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     import asyncio
 
 VARIABLE = "WORKBENCH_CATALOG"
+_ERA = {modern: b"clients of the modern era" if modern else b"clients of the handshake era" for modern in (False, True)}
+"""Under which digest the era is kept that a server spoke with them, whatever they declared."""
 
 
 class Memory:
@@ -54,40 +57,44 @@ class Memory:
         if os.path.exists(self._located()):  # noqa: PTH110 -- pathlib is not loaded for it
             self._open()
 
-    def of(self, servers: Sequence[ServerConfig], declared: Raw) -> list[Record]:
-        """What is remembered of servers, for clients that declare this; nothing where a variable is missing.
+    def of(self, servers: Sequence[ServerConfig], declared: Raw, *, modern: bool) -> list[Record]:
+        """What is remembered of servers, for clients of this era that declare this.
 
-        Their tools are read at once: for many servers that is several times faster than one by one.
+        Nothing is, where a variable is missing. Their tools are read at once: for many servers that is
+        several times faster than one by one.
         """
         self._open()
-        digest, refresh = declared_digest(declared), self._config.catalog.refresh
+        refresh = self._config.catalog.refresh
         stamps = [self._stamp(server) for server in servers]
-        found: list[Entry | None] = [None] * len(servers)
+        own, other = (declared_digest(declared, modern=era) for era in (modern, not modern))
+        found: dict[bytes, Entry] = {}
         if self._store is not None:
-            found = self._store.get_many([(stamp, digest) for stamp in stamps], "tools")
+            found = _found(self._store, stamps, own)
+            lent = _found(self._store, [stamp for stamp in stamps if stamp not in found], other)
+            found |= {stamp: msgspec.structs.replace(entry, is_lent=True) for stamp, entry in lent.items()}
         return [
             Record(
                 self._store if stamp else None,
                 server,
-                (stamp, digest),
-                tools=tools,
+                Key(stamp, own, other, modern),
+                tools=found.get(stamp),
                 veil=Veil(self._key, server.secrets),
                 refresh=refresh,
                 limits=self._limits,
             )
-            for server, stamp, tools in zip(servers, stamps, found, strict=True)
+            for server, stamp in zip(servers, stamps, strict=True)
         ]
 
     def _stamp(self, server: ServerConfig) -> bytes:
         return self._stamps.of(server, self._environ) if self._stamps is not None and not server.missing else b""
 
-    def saw(self, declared: Raw) -> None:
-        """A client declared this, and will again."""
+    def saw(self, declared: Raw, *, modern: bool) -> None:
+        """A client of this era declared this, and will again."""
         self._open()
         if self._store is not None:
-            self._store.saw(declared)
+            self._store.saw(declared, modern=modern)
 
-    def declared(self) -> list[Raw]:
+    def declared(self) -> list[Declared]:
         """What clients declared lately, the newest first."""
         self._open()
         return self._store.declared(self._limits.places) if self._store is not None else []
@@ -123,6 +130,16 @@ class Memory:
         return os.path.expanduser(named) if named else self._config.catalog.path or store_path(os.environ)  # noqa: PTH111
 
 
+class Key(NamedTuple):
+    """Which lists of a server a record has: the digests are of its clients, and of the same ones in the other era."""
+
+    stamp: bytes
+    own: bytes
+    other: bytes
+    modern: bool
+    """The era of its clients."""
+
+
 class Record:
     """What is remembered of one server."""
 
@@ -130,7 +147,7 @@ class Record:
         self,
         store: Store | None,
         server: ServerConfig,
-        key: tuple[bytes, bytes],
+        key: Key,
         *,
         tools: Entry | None,
         veil: Veil,
@@ -142,21 +159,24 @@ class Record:
         self._server = server
         self._key = key
         self._tools = tools
+        self._era: Entry | None = None
         self._veil = veil
         self._limits = limits
         self.refresh = refresh
 
     def get(self, kind: Kind) -> Entry | None:
-        """The list as it was, and what the server said of itself then."""
+        """The list as it was, and what the server said of itself then; else the one for clients of the other era."""
         if self._store is None:
             return None
         entry = self._tools if kind == "tools" else None
         if entry is None:
-            entry = self._store.get(*self._key, kind)
+            entry = self._store.get(self._key.stamp, self._key.own, kind)
+        if entry is None and (lent := self._store.get(self._key.stamp, self._key.other, kind)) is not None:
+            entry = msgspec.structs.replace(lent, is_lent=True)
         items = self._veil.lifted(entry.items) if entry is not None else None
         return msgspec.structs.replace(entry, items=items) if entry is not None and items is not None else None
 
-    def draft(self, items: Sequence[Raw], *, modern: bool | None, offers: Collection[str]) -> Entry | None:
+    def draft(self, items: Sequence[Raw], *, modern: bool, offers: Collection[str]) -> Entry | None:
         """An entry for a list that was just read; None where it can't be kept. Any thread may make it."""
         kept = self._veil.drawn(items) if self._store is not None else None
         if kept is None:
@@ -175,13 +195,55 @@ class Record:
         if self._store is None:
             return
         if draft is not None:
-            self._store.put(*self._key, kind, draft)
+            self._store.put(self._key.stamp, self._key.own, kind, draft)
             return
         server = self._server.identifier
         observe.info("a list is not remembered, since a secret stands in it", server=server, list=kind)
-        self._store.drop(*self._key)
+        self._store.drop(self._key.stamp, self._key.own)
 
     def is_current(self, entry: Entry) -> bool:
-        """Whether a list need not be checked. A clock that was set back makes none current for longer."""
+        """Whether a list need not be checked: it is recent enough, and was listed in the era of its clients.
+
+        One that was made for clients of the other era counts where the server speaks the same with both.
+        """
+        if entry.is_lent and self.refresh != "never":
+            era = self.era()
+            if entry.modern != (self._key.modern if era is None else era):
+                return False
+        return self._is_recent(entry)
+
+    def era(self) -> bool | None:
+        """Whether the server speaks the modern era with these clients; None where nobody found out lately.
+
+        That it does not speak their own is asked again after a while: its next version may.
+        """
+        tools = self._tools
+        if tools is not None and not tools.is_lent and tools.modern == self._key.modern:
+            return tools.modern
+        entry = self._spoken()
+        return entry.modern if entry is not None and self._is_recent(entry) else None
+
+    def spoke(self, *, modern: bool) -> None:
+        """Remember the era that the server has just spoken."""
+        if self._store is None or self.era() == modern:
+            return
+        self._era = Entry(
+            items=(), fingerprint=fingerprint(()), modern=modern, offers=frozenset(), listed_at=time.time()
+        )
+        self._store.put(self._key.stamp, _ERA[self._key.modern], "era", self._era)
+
+    def _spoken(self) -> Entry | None:
+        if self._era is None and self._store is not None:
+            self._era = self._store.get(self._key.stamp, _ERA[self._key.modern], "era")
+        return self._era
+
+    def _is_recent(self, entry: Entry) -> bool:
+        """A clock that was set back makes nothing recent for longer."""
         age = time.time() - entry.listed_at
         return self.refresh == "never" or 0 <= age < self._limits.catalog_age_seconds
+
+
+def _found(store: Store, stamps: Sequence[bytes], digest: bytes) -> dict[bytes, Entry]:
+    """The tools that are remembered for clients of this digest, by the stamps of their servers."""
+    entries = store.get_many([(stamp, digest) for stamp in stamps], "tools") if stamps else []
+    return {stamp: entry for stamp, entry in zip(stamps, entries, strict=True) if entry is not None}

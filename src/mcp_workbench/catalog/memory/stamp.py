@@ -1,4 +1,4 @@
-"""What a remembered list belongs to: a server as it is configured, and what was declared to it.
+"""What a remembered list belongs to: a server as it is configured, and the client that it was listed for.
 
 A stamp is an HMAC over all of an expanded entry that can change what a server lists: a token, a variable, an argument.
 Two entries have the same stamp only where they start the same program in the same way. Without the key, which never
@@ -40,8 +40,11 @@ class Stamps:
         return hmac.digest(self._key, written, "sha256")
 
 
-def declared_digest(capabilities: Raw) -> bytes:
-    """The same for capabilities that mean the same to a server that lists. Whether roots may change does not matter."""
+def declared_digest(capabilities: Raw, *, modern: bool) -> bytes:
+    """Digest of a client's era and capabilities, the same for capabilities that mean the same to a server that lists.
+
+    Whether roots may change does not matter.
+    """
     try:
         declared: dict[str, Any] = msgspec.json.decode(capabilities, type=dict[str, Any])
         if isinstance(declared.get("roots"), dict):
@@ -49,7 +52,7 @@ def declared_digest(capabilities: Raw) -> bytes:
         canonical = msgspec.json.encode(declared, order="sorted")
     except (msgspec.DecodeError, RecursionError):
         canonical = bytes(capabilities)
-    return hashlib.sha256(canonical).digest()
+    return hashlib.sha256((b"modern " if modern else b"handshake ") + canonical).digest()
 
 
 def load_key(path: str) -> bytes | None:

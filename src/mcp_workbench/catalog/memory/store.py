@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from msgspec import Raw
 
@@ -33,7 +33,7 @@ from mcp_workbench.private import Unusable
 if TYPE_CHECKING:
     from mcp_workbench.catalog.memory.tables import Tables
 
-__all__ = ["Entry", "Kind", "Store", "fingerprint", "store_path"]
+__all__ = ["Declared", "Entry", "Kind", "Store", "fingerprint", "store_path"]
 
 VARIABLE: Final = "WORKBENCH_CATALOG"
 FILE_NAME: Final = "catalog.sqlite"
@@ -47,6 +47,13 @@ def store_path(environ: Mapping[str, str]) -> str:
     if named := environ.get(VARIABLE):
         return os.path.expanduser(named)
     return own_file(environ, "cache", FILE_NAME)
+
+
+class Declared(NamedTuple):
+    """What a client declared, and its era."""
+
+    capabilities: Raw
+    modern: bool
 
 
 class Store:
@@ -104,15 +111,17 @@ class Store:
 
     # -- what clients declare
 
-    def saw(self, declared: Raw) -> None:
-        """A client declared these capabilities."""
-        digest, now = declared_digest(declared), time.time()
-        self._attempt(lambda tables: tables.see(digest, bytes(declared), now), None, writes=True)
+    def saw(self, declared: Raw, *, modern: bool) -> None:
+        """A client of this era declared these capabilities."""
+        digest, now = declared_digest(declared, modern=modern), time.time()
+        written = bytes([modern]) + bytes(declared)
+        self._attempt(lambda tables: tables.see(digest, written, now), None, writes=True)
 
-    def declared(self, most: int) -> list[Raw]:
+    def declared(self, most: int) -> list[Declared]:
         """What clients declared lately, the newest first."""
         now = time.time()
-        return [Raw(one) for one in self._attempt(lambda tables: tables.seen(most, now), [])]
+        found = self._attempt(lambda tables: tables.seen(most, now), [])
+        return [Declared(Raw(one[1:]), modern=one[:1] == b"\1") for one in found]
 
     # -- the file
 

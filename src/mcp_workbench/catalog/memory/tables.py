@@ -19,7 +19,7 @@ from mcp_workbench.limits import Limits
 
 T = TypeVar("T")
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Of the tables and what stands in them. It grows with every change of either."""
 
 _MARK: Final = b"workbench_lists"
@@ -46,7 +46,7 @@ _FORGET: Final = """DELETE FROM workbench_declared WHERE id IN (
     SELECT id FROM workbench_declared ORDER BY id DESC LIMIT -1 OFFSET ?)"""
 
 Place: TypeAlias = tuple[bytes, bytes, Kind]
-"""The stamp of a server, the digest of what was declared to it, and which of its lists."""
+"""The stamp of a server, the digest of the client that it listed for, and which of its lists."""
 
 
 class Found(msgspec.Struct, frozen=True):
