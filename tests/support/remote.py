@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.support import programs
 from tests.support.reference import npm_server
 
-SDK = Path(__file__).parents[1] / "peers" / "sdk_remote_server.py"
+PEERS = Path(__file__).parents[1] / "peers"
 START_SECONDS = 30
 
 
@@ -33,9 +33,9 @@ async def _running(process: asyncio.subprocess.Process) -> AsyncIterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def sdk_over_http(how: str = "http") -> AsyncIterator[str]:
-    """The address of the SDK's server."""
-    process = await programs.start([sys.executable, str(SDK), how])
+async def sdk_over_http(how: str = "http", peer: str = "sdk_remote_server") -> AsyncIterator[str]:
+    """The address of a server on the SDK."""
+    process = await programs.start([sys.executable, str(PEERS / f"{peer}.py"), how])
     async with _running(process):
         assert process.stdout is not None
         yield (await asyncio.wait_for(process.stdout.readline(), START_SECONDS)).decode().strip()
