@@ -16,6 +16,7 @@ from mcp_workbench.errors import CallFailed, ConnectFailed, ServerRefused, Toolb
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.provider import Kind
 from mcp_workbench.surfaces.dynamic import DynamicSurface
+from mcp_workbench.surfaces.toolbox import ToolboxSurface
 from mcp_workbench.wire.caller import LIBRARY, Caller
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.workbench import Workbench
@@ -69,6 +70,41 @@ async def test_a_toolbox_that_was_open_before_starts_nothing_and_says_which_serv
     assert second.entries == first.entries
     assert second.servers_connected == 2
     assert counts(shops) == {"a": 1, "b": 1}
+
+
+def advising(shop: Shop, text: str) -> Shop:
+    """A server whose first answer has instructions."""
+    shop.methods["initialize"]["instructions"] = text
+    return shop
+
+
+async def test_the_instructions_of_a_server_are_remembered_with_its_tools(store: Path, clock: Clock):
+    shop = advising(Shop(tools=["x"]), "Read first.")
+    shops = {"dev": {"a": shop, "b": Shop("b")}}
+    for _ in range(2):
+        assert (await opened_once(store, shops))["dev"].instructions == {"a": "Read first."}
+    async with remembering(store, shops) as bench:
+        greeting = await ToolboxSurface(bench, "dev").hello(LIBRARY)
+        assert greeting.instructions.endswith("# a\nRead first.")
+    assert shop.tried == 1
+    advising(shop, "Write first.")
+    clock.later(2 * DAY)
+    async with remembering(store, shops) as bench:
+        await bench.open("dev")
+        await wait_until(lambda: shop.tried == 2 and not shop.is_running)
+    assert (await opened_once(store, shops))["dev"].instructions == {"a": "Write first."}, "the tools are the same"
+
+
+async def test_a_secret_in_instructions_does_not_reach_the_disk(store: Path):
+    secret, advice = "swordfish-4711", 'Log in with "swordfish-4711".'
+    shops = {"dev": {"a": advising(Shop(tools=["x"]), advice)}}
+    config = shop_config(shops, secrets=[secret])
+    for _ in range(2):
+        async with remembering(store, shops, config) as bench:
+            assert (await bench.open("dev")).instructions == {"a": advice}
+    assert shops["dev"]["a"].tried == 1
+    for file in store.parent.iterdir():
+        assert secret.encode() not in file.read_bytes()
 
 
 async def test_only_what_was_never_listed_is_started(store: Path):

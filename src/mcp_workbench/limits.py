@@ -88,6 +88,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The smallest `openBudget`: what is said beside the tools must fit."""
     open_budget_most_tokens: int = 1_000_000
     """The largest: the largest context windows."""
+    instructions_length: int = 4000
+    """Characters of a server's own instructions that are kept: two pages, which nearly all servers stay below."""
+    instructions_least_length: int = 120
+    """The shortest that they are cut to before servers are left out: a sentence or two."""
     mark_bytes: int = 8
     """Bytes of the mark that stands for a secret in a remembered list: a server has a few, so none has another's."""
     shown_inline_tools: int = 200

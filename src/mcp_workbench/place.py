@@ -228,6 +228,11 @@ class Place:
             stored=tuple(name for name in listings if name not in live),
             failed=failed,
             withheld=tuple((server, tool) for server, listing in listings.items() for tool in listing.withheld),
+            instructions={
+                name: provider.instructions
+                for name, provider in found.items()
+                if provider is not None and provider.instructions
+            },
         )
 
     async def _done(
@@ -364,6 +369,10 @@ class Place:
     def provider(self, server: ServerIdentifier) -> Provider:
         """Raises `ToolboxNotFound` or `ServerNotFound`."""
         return self._staff.of(self._find(server.toolbox, server.server))
+
+    def providers(self, toolbox: ToolboxConfig) -> dict[str, Provider]:
+        """The providers of a toolbox's servers, by name. Nothing is started."""
+        return dict(zip(toolbox.servers, self._staff.all_of(toolbox.servers.values()), strict=True))
 
     def existing(self, server: ServerIdentifier) -> Provider | None:
         """The provider of a server that somebody needed; there may be none, or no such server any more."""

@@ -17,6 +17,7 @@ from mcp_workbench.catalog.items import Item, take_items
 from mcp_workbench.catalog.memory.records import Record
 from mcp_workbench.catalog.memory.store import Entry
 from mcp_workbench.catalog.memory.store import Kind as ListKind
+from mcp_workbench.catalog.rendering.instructions import read_instructions
 from mcp_workbench.catalog.snapshot import Catalog, ServerTools, take_listing
 from mcp_workbench.config.model import Endpoint, ServerConfig
 from mcp_workbench.connections.base import Channel
@@ -86,6 +87,8 @@ class Provider:
         self._is_from_before = False
         before = self._entry("tools")
         self._offers = before.offers if before is not None else frozenset[str]()
+        self.instructions = jsonrpc.text_or_none(before.instructions) or "" if before is not None else ""
+        """What the server said about its own use, when it ran last."""
         label = config.identifier
         self._dialogue = Dialogue(label, seat, limits)
         self._host = host
@@ -96,6 +99,8 @@ class Provider:
             self.subscriptions.take_over(predecessor.subscriptions)
         open_it = partial(self._open, partial(open_channel, config, processes, limits))
         self.supervisor = self._supervised(host, label, open_it, health)
+        if (current := self.supervisor.current) is not None:  # of the host
+            self._hear(current.agreement)
         made: Callable[..., Listing[Any]] = partial(
             Listing, label, self.supervisor, self.reach, limits=limits, turn=turn
         )
@@ -280,7 +285,7 @@ class Provider:
     # -- Events of its supervisor
 
     def connected(self, connection: Connection, *, again: bool) -> None:
-        self._offers = frozenset(connection.agreement.offers)
+        self._hear(connection.agreement)
         if self._host is None:
             self._record.spoke(modern=connection.agreement.modern)
             if self._level is not None:
@@ -304,6 +309,11 @@ class Provider:
 
     async def asked(self, connection: Connection, method: str, params: Raw) -> Raw:
         return await self._dialogue.asked(connection, method, params)
+
+    def _hear(self, agreement: Agreement) -> None:
+        """Take what the server said of itself in its first answer."""
+        self._offers = frozenset(agreement.offers)
+        self.instructions = read_instructions(agreement.hello, self._limits)
 
     @property
     def is_waiting(self) -> bool:
@@ -357,7 +367,13 @@ class Provider:
 
     async def _keep(self, kind: ListKind, items: list[Raw], connection: Connection) -> None:
         agreement = connection.agreement
-        draft = partial(self._record.draft, items, modern=agreement.modern, offers=agreement.offers)
+        draft = partial(
+            self._record.draft,
+            items,
+            modern=agreement.modern,
+            offers=agreement.offers,
+            instructions=self.instructions if kind == "tools" else "",
+        )
         self._record.put(kind, await self._beside(items, lambda _limits: draft()))
         self._entries.pop(kind, None)
 

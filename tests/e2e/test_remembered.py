@@ -75,14 +75,16 @@ def warnings(wire: Wire) -> list[str]:
 
 async def test_a_toolbox_that_was_open_before_opens_without_starting_anything(tmp_path: Path):
     log = tmp_path / "rogue.log"
-    config = write_config(tmp_path, {"dev": {"one": rogue(log=log), "two": rogue("unknown_fields", log=log)}})
+    servers = {"one": rogue(log=log), "two": rogue("unknown_fields", log=log), "three": rogue("modern", log=log)}
+    config = write_config(tmp_path, {"dev": servers})
     first = await opened(config)
     assert "stored" not in first
-    assert len(starts(log)) == 2
+    assert first["instructions"] == {"three": "A modern server."}
+    assert len(starts(log)) == 3
     second = await opened(config)
     assert second.pop("stored") is True
     assert second == first
-    assert len(starts(log)) == 2
+    assert len(starts(log)) == 3
 
 
 async def test_the_first_call_starts_the_one_server_that_it_needs(tmp_path: Path):

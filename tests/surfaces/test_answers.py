@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from mcp_workbench.catalog.definition import Definition
 from mcp_workbench.catalog.opened import Found, Matches, Opened
-from mcp_workbench.catalog.rendering import render, signature
+from mcp_workbench.catalog.rendering import instructions, render, signature
 from mcp_workbench.catalog.rendering.budget import estimate
 from mcp_workbench.catalog.snapshot import Withheld
 from mcp_workbench.errors import ConnectFailed, SpawnFailed
@@ -223,6 +223,48 @@ def test_one_tool_that_fits_nowhere_hides_no_other():
     assert said["tools_left_out"] == 1
 
 
+# -- the servers' own instructions
+
+
+def test_instructions_stand_once_for_each_server_in_a_plain_open_only():
+    advice = {"fs": "Ask before you write.\nNever delete.", "db": "Read only."}
+    tools = many(2)
+    whole = toolbox(tools, live=("fs", "db"), instructions=advice)
+    for request in (DEV, OpenRequest("dev", detail="full"), OpenRequest("dev", detail="signature")):
+        text, said = opened(tools, request, whole=whole)
+        assert said["instructions"] == advice
+        assert list(said)[-1] == "tools", text
+    for request in (OpenRequest("dev", query="file"), OpenRequest("dev", tools=("tool_1",))):
+        assert "instructions" not in opened(tools, request, whole=whole)[1]
+
+
+def test_instructions_take_the_room_that_the_tools_leave_and_no_tool_is_shortened_for_them():
+    tools = many(60)
+    whole_cost = estimate(entries(opened(tools, budget=20_000)[0]).encode())
+    advice = {f"s{number}": f"Advice of server {number}. " * 80 for number in range(3)}
+    plenty, tight = whole_cost * 3, whole_cost + whole_cost // 8
+    text, said = opened(tools, budget=plenty, whole=toolbox(tools, instructions=advice))
+    assert shown_as(text, tools, render.entry)
+    assert said["instructions"] == advice
+    text, said = opened(tools, budget=tight, whole=toolbox(tools, instructions=advice))
+    assert shown_as(text, tools, render.entry), "they are still whole"
+    assert list(said["instructions"]) == list(advice)
+    assert all(one.endswith(" …") and len(one) < len(advice["s0"]) for one in said["instructions"].values())
+    assert estimate(text.encode()) <= tight
+
+
+def test_most_of_an_answer_is_for_the_tools_whatever_servers_say():
+    tools = many(600)
+    advice = {f"s{number}": f"Advice of server {number}. " * 150 for number in range(200)}
+    text, said = opened(tools, budget=2000, whole=toolbox(tools, instructions=advice))
+    shown = said["instructions"]
+    assert shown
+    assert said["instructions_left_out"] == 200 - len(shown)
+    assert cost(json.dumps(shown)) <= 2000 // 16 < cost(entries(text))
+    _, said = opened(tools, OpenRequest("dev", detail="full"), 2000, toolbox(tools, instructions=advice))
+    assert cost(json.dumps(said["instructions"])) <= 2000 // 4
+
+
 # -- searches
 
 
@@ -343,6 +385,7 @@ class Recipe(NamedTuple):
     held: int
     servers: int
     live: int
+    advice: tuple[int, int, int] = (0, 0, 0)
 
     def opened(self) -> Opened:
         server, box = (LABELS[number] for number in self.labels)
@@ -356,6 +399,7 @@ class Recipe(NamedTuple):
             stored=names[self.live :],
             failed=tuple(ConnectFailed(box, f"{server}{number}"[-128:], fault) for number in range(self.failed)),
             withheld=tuple((server, Withheld(talk(self.error), reason)) for _ in range(self.held)),
+            instructions={name: advice for name in names if (advice := talk(self.advice))},
         )
 
 
@@ -371,6 +415,7 @@ RECIPES = st.builds(
     st.sampled_from([0, 1, 5, 21, 200]),
     st.sampled_from([1, 2, 30, 101]),
     st.sampled_from([0, 1, 20, 101]),
+    st.tuples(PIECE, PIECE, st.sampled_from([0, 1, 5, 30])),
 )
 
 
@@ -390,7 +435,7 @@ def check_answer(text: str, tools: Sequence[Found], budget: int) -> None:
 def test_nothing_is_sent_that_was_not_counted(recipe: Recipe, budget: int):
     """If bytes were what an answer costs, no answer would have more bytes than it may."""
     whole = recipe.opened()
-    with mock.patch.object(answers, "estimate", len):
+    with mock.patch.object(answers, "estimate", len), mock.patch.object(instructions, "estimate", len):
         text, _ = opened(whole.found, budget=budget, whole=whole)
         assert len(text.encode()) <= budget
         tools = whole.found[: DEFAULTS.matches]
@@ -404,7 +449,8 @@ def test_whatever_there_is_to_tell_an_answer_costs_no_more_than_it_may(recipe: R
     whole = recipe.opened()
     text, said = opened(whole.found, budget=budget, whole=whole)
     check_answer(text, whole.found, budget)
-    for key, there in (("servers_failed", whole.failed), ("tools_withheld", whole.withheld)):
+    lists = {"servers_failed": whole.failed, "tools_withheld": whole.withheld, "instructions": whole.instructions}
+    for key, there in lists.items():
         assert len(said.get(key, ())) + said.get(f"{key}_left_out", 0) == len(there)
     assert said["toolbox"] == whole.toolbox
     assert said["servers_connected"] == whole.servers_connected

@@ -1,4 +1,4 @@
-"""What a client is told at the start, from the configuration alone."""
+"""What a client is told at the start, before a server is asked."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
-from mcp_workbench.surfaces.hello import View, static_hello
+from mcp_workbench.surfaces.hello import static_hello
 from mcp_workbench.surfaces.proxy import ProxySurface
+from mcp_workbench.surfaces.toolbox import ToolboxSurface
+from mcp_workbench.wire.caller import Caller
 from mcp_workbench.workbench import Workbench
-from tests.surfaces.benches import HANDSHAKE, MODERN, config_of
+from tests.support.memory import MemoryServer, serving
+from tests.surfaces.benches import HANDSHAKE, MODERN, config_of, listed
 
 KNOWN = {"dev": {"fs": ["read"]}, "ops": {"fs": ["read"]}}
 COMMON = {
@@ -20,26 +23,38 @@ COMMON = {
 }
 
 
-@pytest.mark.parametrize("modern", [True, False])
 @pytest.mark.parametrize("mode", ["proxy", "dynamic"])
-def test_what_there_is_at_all_is_announced(mode: Any, *, modern: bool):
-    hello = static_hello(config_of(KNOWN, tool_mode=mode), View(), modern=modern)
+def test_what_there_is_at_all_is_announced(mode: Any):
+    hello = static_hello(config_of(KNOWN, tool_mode=mode))
     assert hello.capabilities == {"tools": {"listChanged": True}, **COMMON}
     assert "dev" in hello.instructions
     assert "ops" in hello.instructions
 
 
 @pytest.mark.parametrize(
-    ("modern", "tasks"),
+    ("caller", "tasks"),
     [
-        (True, {"extensions": {"io.modelcontextprotocol/tasks": {}}}),
-        (False, {"tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}}),
+        (MODERN, {"extensions": {"io.modelcontextprotocol/tasks": {}}}),
+        (HANDSHAKE, {"tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}}),
     ],
 )
-def test_a_toolbox_that_is_served_natively_has_tasks_as_each_era_declares_them(tasks: Any, *, modern: bool):
-    hello = static_hello(config_of(KNOWN), View("dev"), modern=modern)
+async def test_a_toolbox_that_is_served_natively_has_tasks_as_each_era_declares_them(caller: Caller, tasks: Any):
+    async with Workbench(config_of(KNOWN)) as workbench:
+        hello = await ToolboxSurface(workbench, "dev").hello(caller)
     assert hello.capabilities == {"tools": {"listChanged": True}, **COMMON, **tasks}
-    assert "ops" not in hello.instructions
+    assert hello.instructions == "The toolbox dev\nServers: fs"
+
+
+async def test_a_toolbox_passes_on_what_its_servers_say_about_their_use_once_they_have_run():
+    servers = {name: MemoryServer(name) for name in "ab"}
+    servers["a"].methods["initialize"]["instructions"] = "Read first.\nThen write."
+    async with serving({"dev": servers, "ops": {"c": MemoryServer("c")}}) as workbench:
+        surface = ToolboxSurface(workbench, "dev")
+        assert (await surface.hello(HANDSHAKE)).instructions == "The toolbox dev\nServers: a, b"
+        assert [server.starts for server in servers.values()] == [0, 0], "a greeting starts nothing"
+        await listed(surface)
+        said = (await surface.hello(HANDSHAKE)).instructions
+    assert said == "The toolbox dev\nServers: a, b\n\n# a\nRead first.\nThen write."
 
 
 async def test_every_method_that_the_capabilities_promise_is_there():

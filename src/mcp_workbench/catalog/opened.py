@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 import msgspec
@@ -32,6 +33,8 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True):
     failed: tuple[ConnectFailed, ...] = ()
     withheld: tuple[tuple[str, Withheld], ...] = ()
     """Server name and tool."""
+    instructions: Mapping[str, str] = {}
+    """What servers say about their own use, by server name; only those that say something."""
 
     @property
     def servers_connected(self) -> int:

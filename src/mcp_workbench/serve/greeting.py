@@ -33,11 +33,11 @@ class Greeting(NamedTuple):
 def greet(config: Config, source: int, sink: int, limits: Limits = DEFAULTS, *, view: View = EVERYTHING) -> Greeting:
     """Answer the first request if it is there and asks who we are. Never waits."""
     callers = new_callers(view)
-    if view.server:  # it must be asked who it is
+    if view.toolbox:  # its servers, or what is remembered of them, must be asked first
         return Greeting(callers)
     received = _waiting(source, limits)
     line, ended, rest = received.partition(b"\n")
-    answer = _answer(config, view, callers, line, limits) if ended else None
+    answer = _answer(config, callers, line, limits) if ended else None
     if answer is None or not _write(sink, answer, limits):
         return Greeting(new_callers(view), received)
     return Greeting(callers, rest)
@@ -89,7 +89,7 @@ def _waiting(source: int, limits: Limits) -> bytes:
         return b""
 
 
-def _answer(config: Config, view: View, callers: Callers, line: bytes, limits: Limits) -> bytes | None:
+def _answer(config: Config, callers: Callers, line: bytes, limits: Limits) -> bytes | None:
     """The answer to a greeting; None for anything else, errors included: they can wait."""
     try:
         message = jsonrpc.read(line)
@@ -100,7 +100,7 @@ def _answer(config: Config, view: View, callers: Callers, line: bytes, limits: L
         return None
     if caller.modern == (message.method == "initialize"):
         return None
-    hello = static_hello(config, view, modern=caller.modern)
+    hello = static_hello(config)
     if caller.modern:
         return jsonrpc.result_line(message.id, discover_result(hello, limits))
     return jsonrpc.result_line(message.id, initialize_result(caller, hello))

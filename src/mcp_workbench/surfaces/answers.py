@@ -1,14 +1,15 @@
 """The answers of `open_toolbox`: one text block of compact JSON that costs no more tokens than it may.
 
 Whole definitions while they fit, then signatures, then names with the first sentence, then as many of those as
-fit. What is said beside the tools is shortened before the tools are.
+fit. What is said beside the tools is shortened before the tools are: the servers' instructions take the room that
+the tools leave, and never less than a small part of the budget.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import tee
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from msgspec import Raw
 
@@ -16,6 +17,7 @@ from mcp_workbench.catalog.definition import Definition
 from mcp_workbench.catalog.opened import Found, Matches, Opened
 from mcp_workbench.catalog.rendering import render, signature
 from mcp_workbench.catalog.rendering.budget import estimate
+from mcp_workbench.catalog.rendering.instructions import INSTRUCTIONS_SHARE, fitted
 from mcp_workbench.identity import EVERY_TOOLBOX, ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.surfaces import results
@@ -28,6 +30,8 @@ T = TypeVar("T")
 
 WHOLE = 'for a whole definition: {"toolbox":"TOOLBOX","tools":["NAME"]}'
 NOTHING_FITS = "No tool fits this query."
+INSTRUCTIONS_LEAST_SHARE: Final = 16
+"""Instructions get one part in so many of the budget even where the tools would need it."""
 
 
 class Brevity(NamedTuple):
@@ -46,6 +50,7 @@ class Brevity(NamedTuple):
 
 
 ALL = Brevity(0, 0)
+_NONE: Final[Mapping[str, str]] = {}
 Told: TypeAlias = Callable[[Brevity], Answer]
 """What is said beside the tools, as briefly as it must be."""
 
@@ -77,7 +82,9 @@ def opened(toolbox: Opened, found: Sequence[Found], request: OpenRequest, limits
             **({"note": note} if note else {}),
         }
 
-    return _answer(told, found, detail, limits)
+    # A search, or a look at some definitions, follows an open or is one of many: nothing is said twice.
+    instructions = toolbox.instructions if not request.query and not request.tools else _NONE
+    return _answer(told, found, detail, limits, instructions)
 
 
 def matches(searched: Matches, request: OpenRequest, limits: Limits) -> Raw:
@@ -96,18 +103,26 @@ def matches(searched: Matches, request: OpenRequest, limits: Limits) -> Raw:
     return _answer(told, searched.found, request.detail, limits)
 
 
-def _answer(told: Told, found: Sequence[Found], detail: str, limits: Limits) -> Raw:
+def _answer(
+    told: Told, found: Sequence[Found], detail: str, limits: Limits, instructions: Mapping[str, str] = _NONE
+) -> Raw:
+    budget = limits.open_budget_tokens
     if detail != "auto":
         level = FULL if detail == "full" else SIGNATURE
-        return _text(told(ALL), level, [level.show(*one) for one in found])
-    said = _briefly(told, limits)
+        said = told(ALL) | fitted(instructions, budget // INSTRUCTIONS_SHARE, limits)
+        return _text(said, level, [level.show(*one) for one in found])
+    beside = _briefly(told, limits)
+    least = min(budget // INSTRUCTIONS_LEAST_SHARE, _room(beside, BRIEF, limits))
+    said = beside | fitted(instructions, least, limits)
     briefs, again = tee(BRIEF.show(*one) for one in found)
     # The cheapest form first: where not even that fits beside what is always said, no other does.
     if len(list(_fitting(briefs, _room(said, FULL, limits), 0))) == len(found):
         for level in (FULL, SIGNATURE, BRIEF):
             entries = list(_fitting((level.show(*one) for one in found), _room(said, level, limits), 0))
             if len(entries) == len(found):
-                return _text(said, level, entries)
+                left = budget - estimate(_encoded(beside, level, entries)) if instructions else 0
+                room = min(max(left, least), budget // INSTRUCTIONS_SHARE)
+                return _text(beside | fitted(instructions, room, limits), level, entries)
     few = {**said, "tools_left_out": len(found)}
     entries = list(_fitting(again, _room(few, _some_of(len(found), len(found)), limits), limits.misfits))
     few["tools_left_out"] = len(found) - len(entries)

@@ -1,4 +1,4 @@
-"""What a client is told at the start, from the configuration alone. It needs no event loop."""
+"""What a client is told at the start. It needs no event loop."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from mcp_workbench.config.model import Config
+from mcp_workbench.config.model import Config, ToolboxConfig
 from mcp_workbench.surfaces.wording import instructions, toolbox_instructions
 from mcp_workbench.wire import eras
 
@@ -35,20 +35,24 @@ class Hello(NamedTuple):
     server_info: Any = eras.SELF
 
 
-def static_hello(config: Config, view: View, *, modern: bool) -> Hello:
-    """The greeting of a surface whose servers need not be asked."""
-    capabilities: dict[str, Any] = {
-        "tools": {"listChanged": True},
-        "prompts": {"listChanged": True},
-        "resources": {"subscribe": True, "listChanged": True},
-        "completions": {},
-        "logging": {},
-    }
-    if not view.toolbox:
-        return Hello(capabilities, instructions(config))
+_COMMON: Final[Mapping[str, Any]] = {
+    "tools": {"listChanged": True},
+    "prompts": {"listChanged": True},
+    "resources": {"subscribe": True, "listChanged": True},
+    "completions": {},
+    "logging": {},
+}
+
+
+def static_hello(config: Config) -> Hello:
+    """The greeting of the whole workbench: the configuration alone decides it."""
+    return Hello(_COMMON, instructions(config))
+
+
+def toolbox_hello(toolbox: ToolboxConfig | None, known: Mapping[str, Any], *, modern: bool) -> Hello:
+    """The greeting of one toolbox; `known` is what `instructions.fitted` gives for its servers."""
+    tasks: dict[str, Any] = {"tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}}
     if modern:
-        capabilities["extensions"] = {eras.TASKS: {}}
-    else:
-        capabilities["tasks"] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
-    toolbox = config.toolboxes.get(view.toolbox)  # none where another configuration lost it
-    return Hello(capabilities, toolbox_instructions(toolbox) if toolbox is not None else "")
+        tasks = {"extensions": {eras.TASKS: {}}}
+    said = toolbox_instructions(toolbox, known) if toolbox is not None else ""  # a new configuration may lack it
+    return Hello({**_COMMON, **tasks}, said)

@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.surfaces.base import Method, one_page
-from mcp_workbench.surfaces.hello import Hello, View, static_hello
+from mcp_workbench.surfaces.hello import Hello, static_hello
 from mcp_workbench.surfaces.metatools import MetaTools
 from mcp_workbench.surfaces.scope import Scope
 from mcp_workbench.surfaces.shelf import Shelf
@@ -42,7 +42,8 @@ class ProxySurface:
         self.unsubscribe = self._shelf.resources.unsubscribe
 
     async def hello(self, caller: Caller) -> Hello:
-        return static_hello(self._workbench.config, View(), modern=caller.modern)
+        del caller
+        return static_hello(self._workbench.config)
 
     def method(self, name: str) -> Method | None:
         return self._methods.get(name)

@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Raw
 
 from mcp_workbench.catalog.rendering import render
+from mcp_workbench.catalog.rendering.instructions import INSTRUCTIONS_SHARE, fitted
 from mcp_workbench.config.model import Config
 from mcp_workbench.errors import CallFailed, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier, native_names
@@ -20,7 +21,7 @@ from mcp_workbench.surfaces import results
 from mcp_workbench.surfaces.arguments import read_tool_arguments
 from mcp_workbench.surfaces.base import Method
 from mcp_workbench.surfaces.forwarding import refused
-from mcp_workbench.surfaces.hello import Hello, View, static_hello
+from mcp_workbench.surfaces.hello import Hello, toolbox_hello
 from mcp_workbench.surfaces.metatools import called
 from mcp_workbench.surfaces.pages import page
 from mcp_workbench.surfaces.scope import Scope
@@ -60,7 +61,12 @@ class ToolboxSurface:
         self.unwatch_task = self._tasks.unwatch
 
     async def hello(self, caller: Caller) -> Hello:
-        return static_hello(self._workbench.config, View(self._toolbox), modern=caller.modern)
+        """What is known of the servers without starting any decides it."""
+        toolbox, limits = self._workbench.config.toolboxes.get(self._toolbox), self._workbench.limits
+        known = self._workbench.at(caller).providers(toolbox) if toolbox is not None else {}
+        said = {server: provider.instructions for server, provider in known.items() if provider.instructions}
+        share = limits.open_budget_tokens // INSTRUCTIONS_SHARE
+        return toolbox_hello(toolbox, fitted(said, share, limits), modern=caller.modern)
 
     def translate(self, source: ServerIdentifier, method: str, params: dict[str, Raw]) -> Iterable[dict[str, Any]]:
         if method in eras.TASK_CHANGED:

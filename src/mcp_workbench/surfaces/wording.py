@@ -6,6 +6,7 @@ eras: a host's prompt cache holds. It needs no event loop, so it is there before
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Raw
@@ -42,10 +43,12 @@ def instructions(config: Config) -> str:
     return "\n".join(lines)
 
 
-def toolbox_instructions(toolbox: ToolboxConfig) -> str:
-    """What a model is told of one toolbox whose tools it sees as they are."""
+def toolbox_instructions(toolbox: ToolboxConfig, known: Mapping[str, Any]) -> str:
+    """What a model is told of one toolbox whose tools it sees as they are; `known` holds its servers' instructions."""
     servers = ", ".join(shown(server) for server in toolbox.servers)
-    return f"{shown(toolbox.description, DEFAULTS.log_value_length)}\nServers: {servers}"
+    parts = [f"{shown(toolbox.description, DEFAULTS.log_value_length)}\nServers: {servers}"]
+    parts += [f"# {shown(server)}\n{text}" for server, text in known.get("instructions", {}).items()]
+    return "\n\n".join(parts)
 
 
 def _open_toolbox(config: Config) -> dict[str, Any]:

@@ -37,6 +37,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """When, as `time.time()` has it."""
     is_lent: bool = False
     """Whether it was listed for a client of the other era. Not stored."""
+    instructions: Raw = Raw(b'""')
+    """Its instructions, as a JSON string."""
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -46,6 +48,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     modern: bool
     offers: frozenset[str]
     listed_at: float
+    instructions: bytes
 
 
 _heads = msgspec.msgpack.Decoder(Head)
@@ -63,7 +66,13 @@ def fingerprint(items: Sequence[Raw]) -> bytes:
 
 def write_head(key: bytes, entry: Entry) -> bytes:
     """All but the items, sealed for the key under which it is found."""
-    head = Head(fingerprint=entry.fingerprint, modern=entry.modern, offers=entry.offers, listed_at=entry.listed_at)
+    head = Head(
+        fingerprint=entry.fingerprint,
+        modern=entry.modern,
+        offers=entry.offers,
+        listed_at=entry.listed_at,
+        instructions=bytes(entry.instructions),
+    )
     return seal(key, msgspec.msgpack.encode(head))
 
 
@@ -93,6 +102,7 @@ def read_entry(key: bytes, sealed_head: bytes, sealed_body: bytes) -> Entry:
         modern=head.modern,
         offers=head.offers,
         listed_at=head.listed_at,
+        instructions=Raw(head.instructions),
     )
 
 

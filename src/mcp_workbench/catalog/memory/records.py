@@ -173,20 +173,28 @@ class Record:
             entry = self._store.get(self._key.stamp, self._key.own, kind)
         if entry is None and (lent := self._store.get(self._key.stamp, self._key.other, kind)) is not None:
             entry = msgspec.structs.replace(lent, is_lent=True)
-        items = self._veil.lifted(entry.items) if entry is not None else None
-        return msgspec.structs.replace(entry, items=items) if entry is not None and items is not None else None
+        lifted = self._veil.lifted((*entry.items, entry.instructions)) if entry is not None else None
+        if entry is None or lifted is None:
+            return None
+        *items, instructions = lifted
+        return msgspec.structs.replace(entry, items=tuple(items), instructions=instructions)
 
-    def draft(self, items: Sequence[Raw], *, modern: bool, offers: Collection[str]) -> Entry | None:
+    def draft(
+        self, items: Sequence[Raw], *, modern: bool, offers: Collection[str], instructions: str = ""
+    ) -> Entry | None:
         """An entry for a list that was just read; None where it can't be kept. Any thread may make it."""
-        kept = self._veil.drawn(items) if self._store is not None else None
+        said = Raw(msgspec.json.encode(instructions))
+        kept = self._veil.drawn((*items, said)) if self._store is not None else None
         if kept is None:
             return None
+        *kept_items, kept_instructions = kept
         return Entry(
-            items=kept,
-            fingerprint=fingerprint(kept),
+            items=tuple(kept_items),
+            fingerprint=fingerprint(kept_items),
             modern=modern,
             offers=frozenset(offers),
             listed_at=time.time(),
+            instructions=kept_instructions,
         )
 
     def put(self, kind: Kind, draft: Entry | None) -> None:

@@ -1,0 +1,68 @@
+"""The instructions that servers send with their first answer, made fit for a model's context.
+
+They are foreign text: invisible characters are escaped and every text is bounded. `fitted` keeps the instructions of
+several servers within a number of tokens.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from msgspec import Raw
+
+from mcp_workbench.catalog.rendering.budget import estimate
+from mcp_workbench.limits import DEFAULTS, Limits
+from mcp_workbench.shown import shown
+from mcp_workbench.wire import jsonrpc
+
+INSTRUCTIONS_SHARE: Final = 4
+"""Instructions take at most one part in so many of the budget: most of it is for the tools."""
+_SENTENCE_END: Final = re.compile("[.!?](?=\\s)|[\u3002\uff01\uff1f]|(?=\n)")
+_TAB_WIDTH: Final = 4
+
+
+def read_instructions(hello: Raw, limits: Limits = DEFAULTS) -> str:
+    """The instructions in a server's answer to `initialize` or `server/discover`; empty where there are none."""
+    text = (jsonrpc.text_or_none(jsonrpc.members(hello).get("instructions")) or "").strip()
+    cut = shortened(text, limits.instructions_length)
+    return "\n".join(shown(line.expandtabs(_TAB_WIDTH).rstrip(), len(cut)) for line in cut.splitlines())
+
+
+def shortened(text: str, length: int) -> str:
+    """At most `length` characters and an ellipsis: whole sentences if they fill half of it, else whole words."""
+    if len(text) <= length:
+        return text
+    kept = text[:length]
+    ends = (found.end() for found in _SENTENCE_END.finditer(text, 0, length + 1))
+    end = max((end for end in ends if end <= length), default=0)
+    if end < length // 2:
+        words = kept if text[length].isspace() else kept.rpartition(" ")[0]
+        return f"{(words or kept).rstrip()}…"
+    return f"{kept[:end].rstrip()} …"
+
+
+def fitted(texts: Mapping[str, str], tokens: int, limits: Limits = DEFAULTS) -> dict[str, Any]:
+    """The members of an answer that hold the instructions of servers, in at most `tokens`; nothing without any.
+
+    Long texts are shortened first. If that is not enough, the last servers are left out and counted.
+    """
+    fitting, length = dict(texts), limits.instructions_length
+    while _cost(fitting, texts) > tokens and length > limits.instructions_least_length:
+        length = max(length // 2, limits.instructions_least_length)
+        fitting = {server: shortened(text, length) for server, text in texts.items()}
+    while fitting and _cost(fitting, texts) > tokens:
+        fitting.popitem()
+    return _members(fitting, texts)
+
+
+def _cost(fitting: Mapping[str, str], texts: Mapping[str, str]) -> int:
+    members = _members(fitting, texts)
+    return estimate(jsonrpc.encode(members)) if members else 0
+
+
+def _members(fitting: Mapping[str, str], texts: Mapping[str, str]) -> dict[str, Any]:
+    left_out = len(texts) - len(fitting)
+    members: dict[str, Any] = {"instructions": fitting} if fitting else {}
+    return members | ({"instructions_left_out": left_out} if left_out else {})
