@@ -95,6 +95,27 @@ async def test_the_instructions_of_a_server_are_remembered_with_its_tools(store:
     assert (await opened_once(store, shops))["dev"].instructions == {"a": "Write first."}, "the tools are the same"
 
 
+@pytest.mark.parametrize(
+    ("caller", "capabilities", "declared"),
+    [
+        (HANDSHAKE, {"tools": {}}, False),
+        (HANDSHAKE, {"tools": {}, "tasks": {}}, True),
+        (MODERN, {"tools": {}, "extensions": {"vendor/x": {}}}, False),
+        (MODERN, {"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}}, True),
+    ],
+)
+async def test_whether_a_toolbox_has_tasks_is_known_before_a_server_runs(
+    store: Path, caller: Caller, capabilities: Any, *, declared: bool
+):
+    shops = {"dev": {"a": Shop(modern=caller.modern, capabilities=capabilities)}}
+    async with remembering(store, shops) as bench:
+        await bench.at(caller).open("dev")
+    async with remembering(store, shops) as bench:
+        hello = await ToolboxSurface(bench, "dev").hello(caller)
+    assert ("tasks" in hello.capabilities or "extensions" in hello.capabilities) is declared
+    assert counts(shops) == {"a": 1}
+
+
 async def test_a_secret_in_instructions_does_not_reach_the_disk(store: Path):
     secret, advice = "swordfish-4711", 'Log in with "swordfish-4711".'
     shops = {"dev": {"a": advising(Shop(tools=["x"]), advice)}}

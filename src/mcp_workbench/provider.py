@@ -34,7 +34,7 @@ from mcp_workbench.errors import Fault, StillStarting
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.listings import Listing, Remembered
-from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.client import Seat
 from mcp_workbench.wire.eras import HANDSHAKE_NOTICES, LIST_CHANGED
 from mcp_workbench.wire.exchange import Exchange
@@ -86,7 +86,8 @@ class Provider:
         self._entries: dict[ListKind, Entry | None] = {}
         self._is_from_before = False
         before = self._entry("tools")
-        self._offers = before.offers if before is not None else frozenset[str]()
+        self._offers = before.offers if before is not None else None
+        self._was_modern = before.modern if before is not None else None
         self.instructions = jsonrpc.text_or_none(before.instructions) or "" if before is not None else ""
         """What the server said about its own use, when it ran last."""
         label = config.identifier
@@ -211,7 +212,13 @@ class Provider:
 
     def offers(self, capability: str) -> bool:
         """Whether the server declared it, when it ran last."""
-        return capability in self._offers
+        return self._offers is not None and capability in self._offers
+
+    def may_have_tasks(self, *, modern: bool) -> bool:
+        """Whether clients of this era can have tasks of the server, or nothing is known of it yet."""
+        if self._offers is None:
+            return True
+        return bool(self._was_modern) == modern and self.offers(eras.TASKS if modern else "tasks")
 
     # -- what it does
 
@@ -312,7 +319,8 @@ class Provider:
 
     def _hear(self, agreement: Agreement) -> None:
         """Take what the server said of itself in its first answer."""
-        self._offers = frozenset(agreement.offers)
+        self._offers = agreement.names
+        self._was_modern = agreement.modern
         self.instructions = read_instructions(agreement.hello, self._limits)
 
     @property
@@ -371,7 +379,7 @@ class Provider:
             self._record.draft,
             items,
             modern=agreement.modern,
-            offers=agreement.offers,
+            offers=agreement.names,
             instructions=self.instructions if kind == "tools" else "",
         )
         self._record.put(kind, await self._beside(items, lambda _limits: draft()))

@@ -21,6 +21,8 @@ COMMON = {
     "completions": {},
     "logging": {},
 }
+TASKS = {"tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}}
+EXTENSION: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
 
 
 @pytest.mark.parametrize("mode", ["proxy", "dynamic"])
@@ -34,15 +36,25 @@ def test_what_there_is_at_all_is_announced(mode: Any):
 @pytest.mark.parametrize(
     ("caller", "tasks"),
     [
-        (MODERN, {"extensions": {"io.modelcontextprotocol/tasks": {}}}),
-        (HANDSHAKE, {"tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}}),
+        (MODERN, EXTENSION),
+        (HANDSHAKE, TASKS),
     ],
 )
-async def test_a_toolbox_that_is_served_natively_has_tasks_as_each_era_declares_them(caller: Caller, tasks: Any):
-    async with Workbench(config_of(KNOWN)) as workbench:
-        hello = await ToolboxSurface(workbench, "dev").hello(caller)
-    assert hello.capabilities == {"tools": {"listChanged": True}, **COMMON, **tasks}
-    assert hello.instructions == "The toolbox dev\nServers: fs"
+async def test_tasks_are_declared_where_a_server_has_them_in_the_era_of_the_client(caller: Caller, tasks: Any):
+    plain: dict[str, Any] = {"tools": {}, "extensions": {"vendor/other": {}}}
+    other_era = EXTENSION if not caller.modern else TASKS
+    without = MemoryServer("a", modern=caller.modern, capabilities=plain)
+    elsewhere = MemoryServer("b", modern=not caller.modern, capabilities={"tools": {}, **other_era, **tasks})
+    having = MemoryServer("c", modern=caller.modern, capabilities={"tools": {}, **tasks})
+    boxes = {"none": {"a": without, "b": elsewhere}, "some": {"a": without, "c": having}}
+    async with serving(boxes) as workbench:
+        for toolbox, expected in (("none", {}), ("some", tasks)):
+            surface = ToolboxSurface(workbench, toolbox)
+            unknown = (await surface.hello(caller)).capabilities
+            assert unknown == {"tools": {"listChanged": True}, **COMMON, **tasks}, "nothing is known of a server yet"
+            await listed(surface, caller)
+            known = (await surface.hello(caller)).capabilities
+            assert known == {"tools": {"listChanged": True}, **COMMON, **expected}
 
 
 async def test_a_toolbox_passes_on_what_its_servers_say_about_their_use_once_they_have_run():

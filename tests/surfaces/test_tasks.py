@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -19,12 +20,15 @@ from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.jsonrpc import RpcError
 from mcp_workbench.workbench import Workbench
 from tests.support.memory import LISTEN, MemoryServer, rejected, serving
-from tests.surfaces.benches import HANDSHAKE, MODERN, answer, config_of
+from tests.surfaces.benches import AUDIENCE, HANDSHAKE, MODERN, answer, config_of
 from tests.wire.pair import settle
 
 NAME = st.text(min_size=1, max_size=12)
 A = ServerIdentifier("dev", "a")
 RELATED = "io.modelcontextprotocol/related-task"
+DECLARED = b'{"extensions":{"io.modelcontextprotocol/tasks":{}}}'
+DECLARING = msgspec.structs.replace(MODERN, capabilities=Raw(DECLARED), key=(AUDIENCE, True, DECLARED))
+"""A modern client that declares the extension for tasks."""
 
 
 def tasks_of(servers: Iterable[str]) -> Tasks:
@@ -119,7 +123,7 @@ async def test_a_request_goes_to_the_server_of_the_task_under_its_own_id(method:
     servers["b"].methods[method] = lambda params: {"taskId": params["taskId"], "status": "working"}
     async with serving({"dev": servers}) as workbench:
         surface = ToolboxSurface(workbench, "dev")
-        answered = json.loads(await answer(surface, method, MODERN if modern else HANDSHAKE, taskId="b:a:1", x=1))
+        answered = json.loads(await answer(surface, method, DECLARING if modern else HANDSHAKE, taskId="b:a:1", x=1))
     assert answered == {"taskId": "b:a:1", "status": "working"}
     (params,) = servers["b"].asked(method)
     assert (params["taskId"], params["x"]) == ("a:1", 1)
@@ -140,11 +144,21 @@ async def test_a_request_without_a_task_reaches_nobody(task: Any):
 async def test_between_the_eras_there_are_no_tasks(*, modern: bool):
     server = MemoryServer("a", modern=modern)
     server.methods["tasks/get"] = rejected("tasks/get")
-    caller = HANDSHAKE if modern else MODERN
+    caller = HANDSHAKE if modern else DECLARING
     async with serving({"dev": {"a": server}}) as workbench:
         surface = ToolboxSurface(workbench, "dev")
         with pytest.raises(RpcError, match="Task not found"):
             await answer(surface, "tasks/get", caller, taskId="a:1")
+
+
+@pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
+async def test_a_modern_client_that_did_not_declare_tasks_is_told_what_to_declare(method: str):
+    server = MemoryServer("a", modern=True)
+    async with serving({"dev": {"a": server}}) as workbench:
+        with pytest.raises(RpcError) as caught:
+            await answer(ToolboxSurface(workbench, "dev"), method, MODERN, taskId="a:1")
+    assert (caught.value.code, caught.value.data) == (-32021, {"requiredCapabilities": json.loads(DECLARED)})
+    assert server.starts == 0
 
 
 async def test_the_tasks_of_all_servers_are_listed_and_one_that_fails_has_none():

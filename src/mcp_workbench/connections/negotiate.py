@@ -54,6 +54,12 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
             meta[eras.LOG_LEVEL] = log_level
         return {**params, "_meta": meta}
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of the capabilities and the extensions that the server declared."""
+        extensions: Any = self.offers.get("extensions")
+        return frozenset((*self.offers, *(cast("dict[str, Any]", extensions) if isinstance(extensions, dict) else ())))
+
     def declares(self, capability: str, feature: str) -> bool:
         """Whether the server declared e.g. `tools.listChanged`."""
         declared = self.offers.get(capability)

@@ -84,13 +84,8 @@ class Subscribers:
             raise RpcError(jsonrpc.INVALID_PARAMS, f"At most {self._limits.subscriptions} resources and tasks at once")
         if any(len(name) > self._limits.uri_length for name in (*wanted.resource_subscriptions, *wanted.task_ids)):
             raise RpcError(jsonrpc.INVALID_PARAMS, "An URI or a task id is too long")
-        if wanted.task_ids and eras.TASKS not in _extensions(caller):
-            required: dict[str, Any] = {"extensions": {eras.TASKS: {}}}
-            raise RpcError(
-                jsonrpc.MISSING_CLIENT_CAPABILITY,
-                "Missing required client capability",
-                {"requiredCapabilities": required},
-            )
+        if wanted.task_ids:
+            caller.require_tasks()
         return wanted
 
     async def _honour(self, caller: Caller, wanted: Filter, honoured: Filter) -> None:
@@ -112,10 +107,6 @@ class Subscribers:
 
 def _declares(capability: Any, feature: str) -> bool:
     return isinstance(capability, dict) and cast("dict[str, Any]", capability).get(feature) is True
-
-
-def _extensions(caller: Caller) -> dict[str, Raw]:
-    return jsonrpc.members(jsonrpc.members(caller.capabilities).get("extensions"))
 
 
 def _text(value: Any) -> str:

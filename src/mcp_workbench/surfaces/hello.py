@@ -49,10 +49,14 @@ def static_hello(config: Config) -> Hello:
     return Hello(_COMMON, instructions(config))
 
 
-def toolbox_hello(toolbox: ToolboxConfig | None, known: Mapping[str, Any], *, modern: bool) -> Hello:
+def toolbox_hello(toolbox: ToolboxConfig | None, known: Mapping[str, Any], tasks: Mapping[str, Any]) -> Hello:
     """The greeting of one toolbox; `known` is what `instructions.fitted` gives for its servers."""
-    tasks: dict[str, Any] = {"tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}}
-    if modern:
-        tasks = {"extensions": {eras.TASKS: {}}}
     said = toolbox_instructions(toolbox, known) if toolbox is not None else ""  # a new configuration may lack it
     return Hello({**_COMMON, **tasks}, said)
+
+
+def declared_tasks(*, modern: bool) -> dict[str, Any]:
+    """How tasks are declared in an era."""
+    if modern:
+        return {"extensions": {eras.TASKS: {}}}
+    return {"tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}}

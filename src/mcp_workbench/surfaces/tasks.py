@@ -77,6 +77,8 @@ class Tasks:
 
     def _by_id(self, method: str) -> Method:
         async def handle(exchange: Exchange, params: dict[str, Raw]) -> Raw:
+            if exchange.caller.modern:
+                exchange.caller.require_tasks()
             shown_id = jsonrpc.text_or_none(params.get("taskId"))
             if shown_id is None:
                 raise RpcError(jsonrpc.INVALID_PARAMS, "taskId must be a string")

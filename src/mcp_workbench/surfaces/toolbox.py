@@ -21,7 +21,7 @@ from mcp_workbench.surfaces import results
 from mcp_workbench.surfaces.arguments import read_tool_arguments
 from mcp_workbench.surfaces.base import Method
 from mcp_workbench.surfaces.forwarding import refused
-from mcp_workbench.surfaces.hello import Hello, toolbox_hello
+from mcp_workbench.surfaces.hello import Hello, declared_tasks, toolbox_hello
 from mcp_workbench.surfaces.metatools import called
 from mcp_workbench.surfaces.pages import page
 from mcp_workbench.surfaces.scope import Scope
@@ -66,7 +66,11 @@ class ToolboxSurface:
         known = self._workbench.at(caller).providers(toolbox) if toolbox is not None else {}
         said = {server: provider.instructions for server, provider in known.items() if provider.instructions}
         share = limits.open_budget_tokens // INSTRUCTIONS_SHARE
-        return toolbox_hello(toolbox, fitted(said, share, limits), modern=caller.modern)
+        # A capability can't be added later in a session. So tasks count until every server is known to have none:
+        # each tool says for itself whether it supports them.
+        has_tasks = any(provider.may_have_tasks(modern=caller.modern) for provider in known.values())
+        tasks = declared_tasks(modern=caller.modern) if has_tasks else {}
+        return toolbox_hello(toolbox, fitted(said, share, limits), tasks)
 
     def translate(self, source: ServerIdentifier, method: str, params: dict[str, Raw]) -> Iterable[dict[str, Any]]:
         if method in eras.TASK_CHANGED:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import Raw
 
-from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT
+from mcp_workbench.wire import eras, jsonrpc
+from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, RpcError
 
 QUESTIONS: Final[Mapping[str, str]] = {
     "sampling/createMessage": "sampling",
@@ -53,6 +54,15 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         if self.log_level not in LEVELS:
             return False
         return level not in LEVELS or LEVELS.index(level) >= LEVELS.index(self.log_level)
+
+    def require_tasks(self) -> None:
+        """Raises `RpcError` for a client that did not declare the modern extension for tasks."""
+        if eras.TASKS in jsonrpc.members(jsonrpc.members(self.capabilities).get("extensions")):
+            return
+        required: dict[str, Any] = {"extensions": {eras.TASKS: {}}}
+        raise RpcError(
+            jsonrpc.MISSING_CLIENT_CAPABILITY, "Missing required client capability", {"requiredCapabilities": required}
+        )
 
 
 LIBRARY: Final = Caller(version="", modern=False)

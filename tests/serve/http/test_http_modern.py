@@ -24,6 +24,7 @@ from tests.serve.http.serving import (
     use,
 )
 from tests.support.configs import received, rogue, starts, write_config
+from tests.support.pairs import whole
 from tests.support.procs import wait_until
 from tests.support.wire import Json
 
@@ -137,6 +138,35 @@ async def test_headers_must_say_what_the_body_says(tmp_path: Path, log: Path, ca
         assert len(received(log, "tools/call")) == (status == 200)
         if status != 200 and case != "another version":
             assert answer.json()["error"]["code"] == -32020
+
+
+ABOUT_TASKS: dict[str, tuple[dict[str, str], int]] = {
+    "the task": ({"mcp-name": "fs:t1"}, 200),
+    "the task in base64": ({"mcp-name": "=?base64?ZnM6dDE=?="}, 200),
+    "another task": ({"mcp-name": "fs:t2"}, 400),
+    "nothing": ({}, 400),
+}
+TASKS = {"extensions": {META + "tasks": {}}}
+
+
+@pytest.mark.row("E12")
+@pytest.mark.parametrize("case", ABOUT_TASKS)
+async def test_a_request_about_a_task_names_it_in_its_header(tmp_path: Path, case: str):
+    headers, status = ABOUT_TASKS[case]
+    config = write_config(tmp_path, {"dev": {"fs": whole("modern", "W")}})
+    async with served(config) as running, running.client() as http:
+        await post_modern(http, modern("tools/call", {"name": "slow"}, capabilities=TASKS), "/mcp/dev")
+        for method in ("tasks/get", "tasks/update", "tasks/cancel"):
+            request = modern(method, {"taskId": "fs:t1", "inputResponses": {}}, capabilities=TASKS)
+            answer = await post_modern(http, request, "/mcp/dev", headers)
+            assert answer.status_code == status, answer.text
+            if status != 200:
+                assert answer.json()["error"]["code"] == -32020
+        undeclared = await post_modern(http, modern("tasks/get", {"taskId": "fs:t1"}), "/mcp/dev", headers)
+        assert undeclared.json()["error"]["code"] == (-32021 if status == 200 else -32020)
+        assert undeclared.status_code == 400
+        elsewhere = await post_modern(http, modern("tasks/get", {"taskId": "fs:t1"}), "/mcp", headers)
+        assert elsewhere.json()["error"]["code"] == -32601
 
 
 SMUGGLED: dict[str, str] = {

@@ -41,7 +41,6 @@ from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import Id, Unreadable
 
-HEADER_MISMATCH: Final = -32020
 _LIST: Final = "tools/list"
 
 
@@ -67,7 +66,7 @@ class Posting(Outbox):
         try:
             await self._once(post)
         except ServerRefused as refusal:
-            if tool is None or was_known or refusal.rpc_code != HEADER_MISMATCH:
+            if tool is None or was_known or refusal.rpc_code != jsonrpc.HEADER_MISMATCH:
                 raise
             # What is remembered of a tool does not say which headers it wants; a list may have passed by meanwhile.
             if not self._mirrors.knows(tool):

@@ -19,7 +19,7 @@ from mcp_workbench.serve.front import Front, refusal
 from mcp_workbench.serve.greeting import new_callers
 from mcp_workbench.serve.http import sdk
 from mcp_workbench.serve.http.bodies import BODY, one_line
-from mcp_workbench.serve.http.schemas import MirroredTools
+from mcp_workbench.serve.http.schemas import MirroredTools, check_name
 from mcp_workbench.surfaces.hello import View
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.exchange import OnProgress
@@ -27,6 +27,8 @@ from mcp_workbench.wire.jsonrpc import Id, Params, RpcError, Unreadable
 from mcp_workbench.workbench import Workbench
 
 _SPLICE = "mcp_workbench.splice"
+_ABOUT_TASKS = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
+"""Requests of the extension for tasks. Their `Mcp-Name` is the task's id; the SDK does not check it."""
 _KEPT = frozenset({*eras.LIST_CHANGED, eras.ACKNOWLEDGED})
 
 
@@ -207,6 +209,8 @@ class ModernFront(Front):
             raise RpcError(jsonrpc.METHOD_NOT_FOUND, "Method not found: initialize")
         if message.method == "tools/call":
             self._mirrored.check(message.params, headers)
+        elif message.method in _ABOUT_TASKS and self._view.has_tasks:
+            check_name(headers, jsonrpc.members(message.params), "taskId")
         if (refused := self.admit(len(self._serving))) is not None:
             raise refused
         line = StreamLine(message.id, sink, self._workbench.limits.http_notice_bytes)

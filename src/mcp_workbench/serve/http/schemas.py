@@ -1,4 +1,4 @@
-"""Arguments that are headers too (`Mcp-Param-*`): whether both say the same.
+"""Arguments and names that are headers too (`Mcp-Param-*`, `Mcp-Name`): whether both say the same.
 
 What is compared is read from the bytes that are passed on, along the paths that a tool's schema marks.
 """
@@ -10,7 +10,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from mcp.shared.inbound import find_invalid_x_mcp_header, validate_mcp_param_headers, x_mcp_header_map
+from mcp.shared.inbound import (
+    MCP_NAME_HEADER,
+    decode_header_value,
+    find_invalid_x_mcp_header,
+    validate_mcp_param_headers,
+    x_mcp_header_map,
+)
 from msgspec import Raw
 
 from mcp_workbench.wire import jsonrpc
@@ -35,6 +41,13 @@ class _List(msgspec.Struct):
 class _Call(msgspec.Struct):
     name: str = ""
     arguments: Raw = jsonrpc.NOTHING
+
+
+def check_name(headers: Mapping[str, str], params: Mapping[str, Raw], member: str) -> None:
+    """Raises `RpcError` where `Mcp-Name` is not this member of the params, as the SDK does for tools."""
+    named = jsonrpc.text_or_none(params.get(member))
+    if named is not None and decode_header_value(headers.get(MCP_NAME_HEADER)) != named:
+        raise RpcError(jsonrpc.HEADER_MISMATCH, f"{MCP_NAME_HEADER} header does not match params.{member}")
 
 
 class MirroredTools:
