@@ -3,6 +3,7 @@
     WorkbenchError
     ├── ListenFailed        the address for HTTP can't be taken
     ├── LoginFailed         a person's login at a terminal did not come about
+    │   └── LoginRefused    the authorization server said no
     ├── TrustFailed         a project's configuration can't be trusted, or no more
     ├── RecordFailed        what workbenches do can't be read
     └── HostFileError       the file of a host can't be read or changed
@@ -36,6 +37,13 @@ class LoginFailed(WorkbenchError):
 
     code = "login_failed"
     retryable = True
+
+
+class LoginRefused(LoginFailed):
+    """An authorization server said no, in the words of OAuth."""
+
+    code = "login_refused"
+    retryable = False
 
 
 class TrustFailed(WorkbenchError):

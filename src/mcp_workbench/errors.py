@@ -24,6 +24,7 @@
         ├── ListTooLarge           the list does not end within the caps
         ├── VariableMissing        a ${VAR} of its configuration is not set
         ├── NeedsLogin             a remote server wants a person to log in first
+        ├── ClientRefused          the configured client credentials do not log us in
         ├── ServerExited           it ended while we needed it
         ├── ServerResting          it failed again and again, and is not started just now
         ├── Unresponsive           it runs, and says nothing at all
@@ -274,6 +275,14 @@ class NeedsLogin(Fault):
     @property
     def reason(self) -> str:
         return f"{self}. {self.hint}"
+
+
+class ClientRefused(Fault):
+    """The client credentials of a remote server's configuration do not log us in."""
+
+    code = "client_refused"
+    retryable = False
+    hint = "Check clientId, clientSecret or privateKey, and scopes, in its oauth."
 
 
 class ServerExited(Fault):

@@ -29,7 +29,7 @@ from tests.docs.markdown import ROOT, blocks, code_words, rows
 from tests.support import programs
 from tests.support.canary import Canaries
 from tests.support.configs import Toolboxes, read_log, received, rogue, starts, write_config
-from tests.support.oauth import oauth_peer
+from tests.support.oauth import OAuthPeer, oauth_peer
 from tests.support.procs import census, needs_proc, new_marker, wait_until
 from tests.support.screens import started
 from tests.support.wire import environment
@@ -197,6 +197,13 @@ def test_a_server_that_needs_a_login_is_no_failure_and_the_command_is_named(tmp_
         assert (finding["code"], finding["severity"]) == ("needs_auth", "warning")
         assert "mcp-workbench auth dev one" in finding["advice"]
         assert doctor(tmp_path / "workbench-config.json", "--strict").exit_code == 1
+
+
+def test_client_credentials_that_are_refused_are_a_failure(tmp_path: Path, peer: OAuthPeer):
+    client = {"grantType": "client_credentials", "clientId": "robot", "clientSecret": "x", "issuer": peer.address}
+    found = one(tmp_path, {"url": peer.url, "oauth": client}, status=1)
+    assert (found["state"], codes(found)) == ("failed", ["client_refused"])
+    assert "Check clientId" in found["findings"][0]["advice"]
 
 
 # -- what is odd about servers that work

@@ -31,6 +31,37 @@ def test_keys_of_other_hosts_are_accepted_and_told(load):
     assert all("the server itself tells where to log in" in message for message in told.values())
 
 
+MACHINE = {"grantType": "client_credentials", "clientId": "robot", "issuer": "https://b.example"}
+
+
+def test_client_credentials_are_read_and_their_secrets_hidden(server, secret):
+    read = server({"url": URL, "oauth": {**MACHINE, "clientSecret": "${TOKEN}", "scopes": ["a"]}})
+    client = OAuthClient(client_id="robot", client_secret=secret, scopes=("a",), issuer="https://b.example")
+    assert read.target == Endpoint(url=URL, oauth=client)
+    assert client.logs_in_itself
+    assert secret in read.secrets
+    signing = {**MACHINE, "privateKey": "-----BEGIN ${TOKEN}", "signingAlgorithm": "ES256"}
+    read = server({"url": URL, "oauth": signing})
+    key = f"-----BEGIN {secret}"
+    assert (read.target.oauth.private_key, read.target.oauth.signing_algorithm) == (key, "ES256")
+    assert key in read.secrets
+    assert not OAuthClient(client_id="robot", client_secret=secret).logs_in_itself
+
+
+@pytest.mark.parametrize(
+    ("oauth", "headers", "told"),
+    [
+        ({**MACHINE, "clientSecret": "s", "callbackPort": 7777}, {}, "'callbackPort' has no effect"),
+        ({**MACHINE, "clientSecret": "s"}, {"authorization": "x"}, "the Authorization of the headers is sent"),
+        ({"clientId": "a", "privateKey": "k"}, {}, "'privateKey' needs the grantType client_credentials"),
+        ({"clientId": "a", "issuer": "https://b.example"}, {}, "the server itself tells where to log in"),
+    ],
+)
+def test_what_has_no_effect_beside_client_credentials_is_told(load, oauth, headers, told):
+    [warning] = load({"mcpServers": {"s": {"url": URL, "oauth": oauth, "headers": headers}}}).warnings
+    assert told in warning.message
+
+
 def test_it_means_nothing_to_a_program(load):
     [warning] = load({"mcpServers": {"s": {"command": "x", "oauth": {"clientId": "a"}}}}).warnings
     assert "'oauth' has no effect for a server with a command" in warning.message
@@ -43,6 +74,13 @@ def test_it_means_nothing_to_a_program(load):
         ({"clientID": "a"}, "oauth.clientID", "unknown key 'clientID'"),
         ({"clientSecret": "hunter2-correct-horse"}, "oauth.clientSecret", "a secret is of no use without 'clientId'"),
         ({"clientId": ""}, "oauth.clientId", "cannot be empty"),
+        ({"grantType": "password"}, "oauth.grantType", "must be one of 'authorization_code', 'client_credentials'"),
+        ({**MACHINE, "clientId": "${EMPTY}", "clientSecret": "s"}, "oauth.clientId", "is empty once"),
+        ({"grantType": "client_credentials"}, "oauth", "client_credentials needs 'clientId'"),
+        ({**MACHINE, "issuer": "auth", "clientSecret": "s"}, "oauth.issuer", "must be an address that starts with"),
+        (MACHINE, "oauth", "client_credentials needs 'clientSecret' or 'privateKey'"),
+        ({**MACHINE, "clientSecret": "s", "privateKey": "k"}, "oauth", "needs 'clientSecret' or 'privateKey'"),
+        ({**MACHINE, "signingAlgorithm": "none"}, "oauth.signingAlgorithm", "must be one of 'RS256'"),
         ({"clientId": "${EMPTY}"}, "oauth.clientId", "is empty once its variables are replaced"),
         ({"scopes": "a b"}, "oauth.scopes", "must be a list"),
         ({"scopes": []}, "oauth.scopes", "cannot be empty"),

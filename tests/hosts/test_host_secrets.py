@@ -85,6 +85,10 @@ def hidden(entry: dict[str, Any]) -> dict[str, Any]:
             {"oauth": {"clientId": "me", "clientSecret": SECRET}},
             {"oauth": {"clientId": "me", "clientSecret": "${MY_SERVER_CLIENT_SECRET}"}},
         ),
+        (
+            {"oauth": {"clientId": "me", "privateKey": SECRET}},
+            {"oauth": {"clientId": "me", "privateKey": "${MY_SERVER_PRIVATE_KEY}"}},
+        ),
     ],
 )
 def test_a_secret_becomes_a_variable(entry: dict[str, Any], expected: dict[str, Any]):

@@ -12,13 +12,16 @@ to another resource or to an authorization server that must not be trusted.
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import secrets
 import socket
 import time
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import parse_qsl, unquote
 
+import jwt
 import uvicorn
 from mcp import types
 from mcp.server import ServerRequestContext
@@ -40,6 +43,7 @@ from pydantic import AnyHttpUrl
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 SCOPES = ["user", "more"]
 
@@ -55,7 +59,9 @@ class Behaviour:
     refreshes: str = "rotate"
     """`rotate`, `keep` (the old one goes on), `refuse`, `break` (500) or `none` (there are none)."""
     delay: float = 0.0
-    """Seconds that a refresh takes."""
+    """Seconds that a refresh takes, or a token for client credentials."""
+    machines: str = "grant"
+    """What clients without a person get: `grant`, `refuse` or `break` (503)."""
 
 
 @dataclass
@@ -66,6 +72,9 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
     codes: dict[str, AuthorizationCode] = field(default_factory=dict)
     access: dict[str, AccessToken] = field(default_factory=dict)
     refresh: dict[str, RefreshToken] = field(default_factory=dict)
+
+    keys: dict[str, str] = field(default_factory=dict)
+    """Public keys of clients that sign instead of having a secret."""
 
     def note(self, event: str, **values: Any) -> None:
         self.events.append({"event": event, **values})
@@ -113,9 +122,12 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
         del self.codes[authorization_code.code]
         return self._issued(client.client_id, authorization_code.scopes, authorization_code.resource)
 
-    def _issued(self, client: str, scopes: list[str], resource: str | None, keep: str = "") -> OAuthToken:
+    def _issued(
+        self, client: str, scopes: list[str], resource: str | None, keep: str = "", *, renews: bool = True
+    ) -> OAuthToken:
         access = f"at-{secrets.token_urlsafe(24)}"
-        refresh = keep or ("" if self.behaviour.refreshes == "none" else f"rt-{secrets.token_urlsafe(24)}")
+        renews = renews and self.behaviour.refreshes != "none"
+        refresh = keep or (f"rt-{secrets.token_urlsafe(24)}" if renews else "")
         ends = int(time.time()) + self.behaviour.lifetime
         self.access[access] = AccessToken(
             token=access, client_id=client, scopes=scopes, expires_at=ends, resource=resource
@@ -147,6 +159,36 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
             return self._issued(client.client_id, scopes, refresh_token.resource, refresh_token.token)
         del self.refresh[refresh_token.token]
         return self._issued(client.client_id, scopes, refresh_token.resource)
+
+    async def client_credentials(self, request: Request, form: dict[str, str], issuer: str) -> Response:
+        """A token for a client that comes without a person."""
+        await asyncio.sleep(self.behaviour.delay)
+        client, method = self._authenticated(request, form, issuer)
+        self.note("machine", method=method, known=bool(client), scope=form.get("scope"), resource=form.get("resource"))
+        if self.behaviour.machines == "break":
+            return JSONResponse({"error": "temporarily_unavailable"}, 503)
+        if not client or self.behaviour.machines == "refuse":
+            told = f"who is {form.get('client_assertion') or request.headers.get('authorization')}?"
+            return JSONResponse({"error": "invalid_client", "error_description": told}, 401)
+        token = self._issued(client, form.get("scope", "user").split(), form.get("resource"), renews=False)
+        return JSONResponse(token.model_dump(exclude_none=True))
+
+    def _authenticated(self, request: Request, form: dict[str, str], issuer: str) -> tuple[str, str]:
+        """The client, if it is one that is known, and how it proves who it is."""
+        if assertion := form.get("client_assertion"):
+            name = jwt.decode(assertion, options={"verify_signature": False})["sub"]
+            self.note("assertion", secret=assertion)
+            try:
+                jwt.decode(assertion, self.keys[name], algorithms=["ES256", "RS256"], audience=issuer)
+            except (jwt.InvalidTokenError, KeyError):
+                return "", "private_key_jwt"
+            return name, "private_key_jwt"
+        basic = request.headers.get("authorization", "").removeprefix("Basic ")
+        given = [unquote(part) for part in base64.b64decode(basic).decode().partition(":")[::2]] if basic else []
+        name, secret = given or (form.get("client_id", ""), form.get("client_secret", ""))
+        known = self.clients.get(name)
+        is_right = known is not None and known.client_secret == secret
+        return name if is_right else "", "client_secret_basic" if basic else "client_secret_post"
 
     async def load_access_token(self, token: str) -> AccessToken | None:
         found = self.access.get(token)
@@ -224,6 +266,7 @@ def application(address: str, provider: Provider) -> Any:
         provider.behaviour = Behaviour()
         for kept in (provider.events, provider.clients, provider.codes, provider.access, provider.refresh):
             kept.clear()
+        provider.keys.clear()
         return JSONResponse({})
 
     async def events(_: Request) -> Response:
@@ -232,6 +275,8 @@ def application(address: str, provider: Provider) -> Any:
     async def client(request: Request) -> Response:
         """Register a client by hand, as people do."""
         body = await request.json()
+        if key := body.pop("public_key", ""):
+            provider.keys[body["client_id"]] = key
         provider.clients[body["client_id"]] = OAuthClientInformationFull.model_validate(body)
         return JSONResponse({})
 
@@ -258,12 +303,35 @@ def application(address: str, provider: Provider) -> Any:
         revocation_options=RevocationOptions(enabled=True),
     )
     server = Server("protected", version="1.0", on_list_tools=list_tools, on_call_tool=call_tool)
-    return server.streamable_http_app(
+    app = server.streamable_http_app(
         auth=settings,
         auth_server_provider=provider,
         token_verifier=ProviderTokenVerifier(provider),
         custom_starlette_routes=routes,
     )
+    return with_client_credentials(app, address, provider)
+
+
+def with_client_credentials(app: ASGIApp, address: str, provider: Provider) -> ASGIApp:
+    """The SDK's token endpoint knows no `client_credentials`: this answers for it."""
+
+    async def handle(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] != "/token":
+            await app(scope, receive, send)
+            return
+        body = await Request(scope, receive).body()
+        form = dict(parse_qsl(body.decode()))
+
+        async def again() -> Message:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        if form.get("grant_type") != "client_credentials":
+            await app(scope, again, send)
+            return
+        answer = await provider.client_credentials(Request(scope, again), form, str(AnyHttpUrl(address)))
+        await answer(scope, again, send)
+
+    return handle
 
 
 def main() -> None:

@@ -103,6 +103,12 @@ async def log_in(place: Place, *, opens: bool) -> None:
     from mcp_workbench.connections.http import oauth  # noqa: PLC0415 -- large, and only here
 
     client, limits = place.endpoint.oauth, place.limits
+    if client.logs_in_itself:
+        async with Authority(place.endpoint, limits) as authority:
+            token = await oauth.client_token(authority, client, limits)
+        granted = f" ({observe.foreign(token.scope)})" if token.scope else ""
+        say(f"{place.name}: its client credentials work{granted}. `serve` logs in with them; nothing is kept.")
+        return
     async with listening(client.callback_port, limits) as callback, Authority(place.endpoint, limits) as authority:
 
         async def ask(address: str, state: str) -> oauth.Returned:

@@ -70,6 +70,8 @@ def _needs_login(server: ServerConfig) -> bool:
     endpoint = server.target
     if not isinstance(endpoint, Endpoint) or not (endpoint.oauth.client_id or endpoint.oauth.scopes):
         return False
+    if endpoint.oauth.logs_in_itself:
+        return False
     # What knows addresses and logins is large, and few servers are such.
     from mcp_workbench.connections.http.authority import server_url  # noqa: PLC0415
     from mcp_workbench.connections.http.credentials import KEYRING, VARIABLE, credentials_path  # noqa: PLC0415

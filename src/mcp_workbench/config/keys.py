@@ -185,7 +185,17 @@ TOOLBOX: tuple[Key, ...] = (
 ROOT_ONLY = ("openTimeout", "openBudget", "catalog", "record", "toolMode", "strict")
 """Keys that people look for in a server, where they are not."""
 
+AUTHORIZATION_CODE = "authorization_code"
+CLIENT_CREDENTIALS = "client_credentials"
+
 OAUTH: tuple[Key, ...] = (
+    Key(
+        "grantType",
+        "text",
+        "Who logs in: a person in a browser (authorization_code, the default), or the workbench itself with a client "
+        "of its own (client_credentials).",
+        choices=(AUTHORIZATION_CODE, CLIENT_CREDENTIALS),
+    ),
     Key(
         "clientId",
         "text",
@@ -193,6 +203,24 @@ OAUTH: tuple[Key, ...] = (
         expands=True,
     ),
     Key("clientSecret", "text", "The secret of that client, where it has one.", expands=True),
+    Key(
+        "issuer",
+        "text",
+        "For client_credentials: the authorization server that knows the client, and that alone gets its secret.",
+        expands=True,
+    ),
+    Key(
+        "privateKey",
+        "text",
+        "For client_credentials: a key in PEM form that proves who the client is, instead of a secret.",
+        expands=True,
+    ),
+    Key(
+        "signingAlgorithm",
+        "text",
+        "What privateKey signs with; RS256 by default.",
+        choices=("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"),
+    ),
     Key("scopes", "names", "What to ask for, instead of what the server says.", filled="Leave it out for the usual."),
     Key(
         "callbackPort",
@@ -209,7 +237,6 @@ OAUTH_OF_HOSTS = (
     "authServerMetadataUrl",
     "authorizationUrl",
     "enabled",
-    "issuer",
     "redirectUri",
     "registrationUrl",
     "scope",

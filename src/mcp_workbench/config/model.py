@@ -44,6 +44,16 @@ class OAuthClient(msgspec.Struct, frozen=True, kw_only=True):
     """What to ask for; empty: what the server says."""
     callback_port: int = 0
     """The port to which a login comes back; 0 is any."""
+    issuer: str = ""
+    """With client credentials: the authorization server that may get them. Empty: a person logs in."""
+    private_key: str = ""
+    """In PEM form, instead of a secret."""
+    signing_algorithm: str = "RS256"
+
+    @property
+    def logs_in_itself(self) -> bool:
+        """Whether tokens are fetched with client credentials, without a person."""
+        return bool(self.issuer)
 
     def __repr__(self) -> str:
         return "OAuthClient(...)"

@@ -29,6 +29,7 @@ from mcp_workbench.config.inherited import inherited
 from mcp_workbench.config.keys import (
     ANNOTATIONS,
     BOUNDS,
+    CLIENT_CREDENTIALS,
     HOST_KEYS,
     OAUTH_OF_HOSTS,
     ROOT_ONLY,
@@ -54,6 +55,7 @@ _HEADER_UNFIT = r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]"
 _SECRET_NAME = r"(?i)key|token|secret|passw|passphrase|pwd|credential|auth|(?:^|_)pat(?:$|_)"  # noqa: S105 -- what secrets are called
 _SCOPE = r"[!#-\[\]-~]+"
 _LAUNCH_KEYS = ("args", "env", "cwd", "inheritEnv")
+_TOLD_BY_SERVER = "has no effect here: the server itself tells where to log in"
 _ENDPOINT_KEYS = ("headers", "allowInsecure", "oauth")
 _USERINFO = r"(?i)https?://[^/?#]*@"
 OPEN_WIRE = r"(?i)http://(?!(?:[^/?#:]*\.)?localhost\.?(?:[:/?#]|$)|127\.[\d.]+(?:[:/?#]|$)|\[::1\])"
@@ -208,11 +210,14 @@ def _endpoint(members: Mapping[str, Place], url: Place, transport: Literal["http
     address = values.url(url)
     if headers and headers.members() and not allow_insecure and re.match(OPEN_WIRE, address):
         values.warn(headers, "these would be sent over http, so the server is refused: use https, or set allowInsecure")
+    oauth = values.oauth(members.get("oauth"))
+    if oauth.logs_in_itself and headers and any(name.lower() == "authorization" for name in headers.members()):
+        values.warn(members["oauth"], "'oauth' has no effect: the Authorization of the headers is sent")
     return Endpoint(
         url=address,
         headers=values.headers(headers),
         transport=transport,
-        oauth=values.oauth(members.get("oauth")),
+        oauth=oauth,
         allow_insecure=allow_insecure,
     )
 
@@ -305,11 +310,17 @@ class _Values:
 
     def oauth(self, place: Place | None) -> OAuthClient:
         members = place.members() if place else {}
-        self.warn_unused(members, OAUTH_OF_HOSTS, "has no effect here: the server itself tells where to log in")
-        secret = self.filled(members["clientSecret"]) if "clientSecret" in members else ""
+        self.warn_unused(members, OAUTH_OF_HOSTS, _TOLD_BY_SERVER)
+        secret, key = (self.filled(members[name]) if name in members else "" for name in ("clientSecret", "privateKey"))
+        self.secrets.update({secret, key} - {""})
         if secret and "clientId" not in members:
             raise members["clientSecret"].key_error("a secret is of no use without 'clientId'", "Add the clientId.")
-        self.secrets.update({secret} - {""})
+        itself = "grantType" in members and read_string(members["grantType"]) == CLIENT_CREDENTIALS
+        if place is not None and itself:
+            self._check_client_credentials(place, members)
+        else:
+            self.warn_unused(members, ("issuer",), _TOLD_BY_SERVER)
+            self.warn_unused(members, ("privateKey", "signingAlgorithm"), f"needs the grantType {CLIENT_CREDENTIALS}")
         for item in members["scopes"].items() if "scopes" in members else ():
             if not re.fullmatch(_SCOPE, read_string(item)):
                 raise item.error("is no name of a scope", "Write each scope as a string of its own, without spaces.")
@@ -318,7 +329,22 @@ class _Values:
             client_secret=secret,
             scopes=read_names(members["scopes"]) if "scopes" in members else (),
             callback_port=read_whole(members["callbackPort"]) if "callbackPort" in members else 0,
+            issuer=self.url(members["issuer"]) if itself else "",
+            private_key=key if itself else "",
+            signing_algorithm=read_string(members["signingAlgorithm"]) if "signingAlgorithm" in members else "RS256",
         )
+
+    def _check_client_credentials(self, place: Place, members: Mapping[str, Place]) -> None:
+        """Raise unless everything is there that a login without a person needs."""
+        for name, why in (
+            ("clientId", "Add the id of the client that the authorization server knows."),
+            ("issuer", "Add the address of the authorization server: no other gets the secret."),
+        ):
+            if name not in members:
+                raise place.error(f"{CLIENT_CREDENTIALS} needs '{name}'", why)
+        if ("clientSecret" in members) == ("privateKey" in members):
+            raise place.error(f"{CLIENT_CREDENTIALS} needs 'clientSecret' or 'privateKey'", "Add one of the two.")
+        self.warn_unused(members, ("callbackPort",), f"has no effect for {CLIENT_CREDENTIALS}")
 
     def warn(self, place: Place, message: str) -> None:
         self._reading.warnings.append(place.warning(message))

@@ -100,9 +100,10 @@ class _Hiding:
             result["headers"] = {name: self._named(name, one, self._of(name)) for name, one in headers.items()}
         if isinstance(entry.get("url"), str):
             result["url"] = self._loose(entry["url"], self._of("key"))
-        if isinstance(entry.get("oauth"), dict) and isinstance(entry["oauth"].get("clientSecret"), str):
-            secret = self._named("clientSecret", entry["oauth"]["clientSecret"], self._of("client secret"))
-            result["oauth"] = {**entry["oauth"], "clientSecret": secret}
+        for key, what in (("clientSecret", "client secret"), ("privateKey", "private key")):
+            if isinstance(entry.get("oauth"), dict) and isinstance(entry["oauth"].get(key), str):
+                secret = self._named(key, entry["oauth"][key], self._of(what))
+                result["oauth"] = {**result.get("oauth", entry["oauth"]), key: secret}
         return result
 
     def _of(self, name: str) -> str:

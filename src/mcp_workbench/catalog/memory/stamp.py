@@ -70,7 +70,11 @@ def _essence(target: Launch | Endpoint, environ: Mapping[str, str]) -> dict[str,
     """All that can change what a server lists. The basic variables that every server gets (PATH, HOME) are left out."""
     if isinstance(target, Endpoint):
         headers = {_plain(name): _plain(value) for name, value in target.headers.items()}
-        return {"url": _plain(target.url), "headers": headers, "transport": target.transport}
+        essence: dict[str, Any] = {"url": _plain(target.url), "headers": headers, "transport": target.transport}
+        if target.oauth.logs_in_itself:
+            client = target.oauth
+            essence["client"] = [_plain(one) for one in (client.issuer, client.client_id, *client.scopes)]
+        return essence
     env = {**inherited(target.inherit_env, environ), **target.env}
     return {
         "command": _plain(target.command),

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     import ssl
 
 KEEPING_METHOD: Final = (307, 308)
+SCOPE: Final = r'\bscope="([^"]{1,200})"'
+"""The scopes that a refusal says were missing."""
 _ACCEPTED: Final = 202
 _LITTLE: Final = 3
 """Digits of the length of a body that says nothing."""
@@ -43,6 +45,12 @@ class Auth(httpx2.Auth):
 
     async def finished(self) -> None:
         """Until nothing is under way whose end would be lost."""
+
+
+async def discard(response: httpx2.Response) -> None:
+    """Give up what a refusal says: httpx2 would read all of it before the next request, however long it is."""
+    await response.aclose()
+    response._content = b""  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] -- there is no other way to say that it was read
 
 
 class Client:

@@ -12,7 +12,6 @@ import os
 import re
 import time
 from collections.abc import AsyncGenerator, Generator
-from importlib import import_module
 from typing import Final, NoReturn
 
 import httpx2
@@ -21,7 +20,8 @@ from mcp_workbench import observe
 from mcp_workbench.command_errors import LoginFailed
 from mcp_workbench.config.model import Endpoint, ServerConfig
 from mcp_workbench.connections.http.authority import Authority, filed_as, server_url
-from mcp_workbench.connections.http.client import Auth, is_same_origin
+from mcp_workbench.connections.http.client import SCOPE, Auth, discard, is_same_origin
+from mcp_workbench.connections.http.client_login import client_login, load_oauth
 from mcp_workbench.connections.http.credentials import Busy, Credentials, Login, Unusable, open_credentials
 from mcp_workbench.connections.http.dial import is_loopback
 from mcp_workbench.errors import DownstreamUnavailable, NeedsLogin, login_command
@@ -30,17 +30,20 @@ from mcp_workbench.wire.tasks import heard
 
 _UNAUTHORIZED: Final = 401
 _FORBIDDEN: Final = 403
-_SCOPE: Final = r'\bscope="([^"]{1,200})"'
 _SCOPE_TOKENS: Final = r"[\x21\x23-\x5b\x5d-\x7e ]+"
 
 
-def auth_for(server: ServerConfig, limits: Limits) -> StoredLogin | None:
+def auth_for(server: ServerConfig, limits: Limits) -> Auth | None:
     """What logs us in at a server.
 
-    None where its configuration brings credentials, or where a token could be read on the way.
+    None where its configuration brings credentials, or where a stored token could be read on the way.
     """
     endpoint = server.target
-    if not isinstance(endpoint, Endpoint) or has_own_credentials(endpoint) or not is_private(endpoint):
+    if not isinstance(endpoint, Endpoint) or has_own_credentials(endpoint):
+        return None
+    if endpoint.oauth.logs_in_itself:
+        return client_login(endpoint, limits)
+    if not is_private(endpoint):
         return None
     return StoredLogin(server, endpoint, open_credentials(os.environ, limits), limits)
 
@@ -54,11 +57,6 @@ def is_private(endpoint: Endpoint) -> bool:
     """Whether a token may be sent there."""
     url = httpx2.URL(endpoint.url)
     return url.scheme == "https" or endpoint.allow_insecure or is_loopback(url.host)
-
-
-async def load_oauth() -> None:
-    """Import the module that knows the SDK: it takes most of a second, and others go on meanwhile."""
-    await asyncio.to_thread(import_module, "mcp_workbench.connections.http.oauth")
 
 
 class StoredLogin(Auth):
@@ -101,7 +99,7 @@ class StoredLogin(Auth):
             if is_asked_to_log_in(response):
                 raise self._needed()
             return
-        await _discard(response)
+        await discard(response)
         _sign(request, await self._renewals.renewed(login))
         response = yield request
         if response.status_code == _UNAUTHORIZED:
@@ -127,7 +125,7 @@ class StoredLogin(Auth):
         challenge = response.headers.get("www-authenticate", "")
         if "insufficient_scope" not in challenge:
             return
-        named = re.search(_SCOPE, challenge)
+        named = re.search(SCOPE, challenge)
         scopes = named[1] if named else ""
         is_noted = login is not None and not self._client.scopes and await self._noted(login, scopes)
         shown = f" ({observe.foreign(scopes)})" if scopes else ""
@@ -227,9 +225,3 @@ def is_asked_to_log_in(response: httpx2.Response) -> bool:
 
 def _sign(request: httpx2.Request, login: Login) -> None:
     request.headers["authorization"] = f"Bearer {login.access_token}"
-
-
-async def _discard(response: httpx2.Response) -> None:
-    """Give up what a refusal says: httpx2 would read all of it before the next request, however long it is."""
-    await response.aclose()
-    response._content = b""  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] -- there is no other way to say that it was read

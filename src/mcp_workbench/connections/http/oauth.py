@@ -15,12 +15,17 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Generator
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 import msgspec
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError, OAuthRegistrationError, OAuthTokenError
+from mcp.client.auth.extensions.client_credentials import (
+    ClientCredentialsOAuthProvider,
+    PrivateKeyJWTOAuthProvider,
+    SignedJWTParameters,
+)
 from mcp.client.auth.utils import (
     build_protected_resource_metadata_discovery_urls,
     create_oauth_metadata_request,
@@ -40,9 +45,10 @@ from mcp.shared.auth_utils import check_resource_allowed, resource_url_from_serv
 from pydantic import AnyHttpUrl, AnyUrl
 
 from mcp_workbench import observe
-from mcp_workbench.command_errors import LoginFailed
+from mcp_workbench.command_errors import LoginFailed, LoginRefused
 from mcp_workbench.config.model import OAuthClient
 from mcp_workbench.connections.http.authority import Authority, check_address, filed_as, shown_origin
+from mcp_workbench.connections.http.client_login import Token
 from mcp_workbench.connections.http.stores import Login
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire import eras
@@ -53,6 +59,7 @@ logging.getLogger("mcp.client.auth.oauth2").disabled = True
 CLIENT_NAME = "MCP Workbench"
 UNAUTHORIZED = (401, 403)
 _SUCCESS = range(200, 300)
+_TOO_MANY = 429
 REFUSALS = ("invalid_grant", "invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_target")
 """Errors of RFC 6749 and 8707 with which a token endpoint says no for good."""
 _SENDABLE = r"[\x21-\x7e]+"
@@ -134,10 +141,8 @@ class _Provider(OAuthClientProvider):
         observe.log.redact.hide((auth_code, code_verifier))
         client, metadata = self.context.client_info, self.context.oauth_metadata
         if client is not None and client.client_secret and client.token_endpoint_auth_method is None:
-            known = (metadata and metadata.token_endpoint_auth_methods_supported) or ["client_secret_basic"]
-            is_basic = "client_secret_basic" in known
-            client.token_endpoint_auth_method = "client_secret_basic" if is_basic else "client_secret_post"
-        return await super()._exchange_token_authorization_code(auth_code, code_verifier)
+            client.token_endpoint_auth_method = _secret_method(metadata)
+        return _hidden(await super()._exchange_token_authorization_code(auth_code, code_verifier))
 
     def login(self, url: str, tokens: OAuthToken, limits: Limits) -> Login:
         """What is kept of a login that came about."""
@@ -167,6 +172,75 @@ class _Provider(OAuthClientProvider):
     async def refreshed(self, response: httpx2.Response) -> OAuthToken | None:
         """The new tokens; None where the answer has none."""
         return self.context.current_tokens if await self._handle_refresh_response(response) else None
+
+
+class _SecretProvider(ClientCredentialsOAuthProvider):
+    """The SDK's provider for a client with a secret, which is sent as the authorization server takes it."""
+
+    async def _exchange_token_client_credentials(self) -> httpx2.Request:
+        if self.context.client_info is not None:
+            self.context.client_info.token_endpoint_auth_method = _secret_method(self.context.oauth_metadata)
+        return _hidden(await super()._exchange_token_client_credentials())
+
+
+def _hidden(request: httpx2.Request) -> httpx2.Request:
+    """The request; its Basic credentials are secret too, and an authorization server may repeat them."""
+    observe.log.redact.hide((request.headers.get("authorization", "").removeprefix("Basic "),))
+    return request
+
+
+def _secret_method(metadata: OAuthMetadata | None) -> Literal["client_secret_basic", "client_secret_post"]:
+    """How a client proves who it is by its secret."""
+    known = (metadata and metadata.token_endpoint_auth_methods_supported) or ["client_secret_basic"]
+    return "client_secret_basic" if "client_secret_basic" in known else "client_secret_post"
+
+
+# -- client credentials
+
+
+async def client_token(authority: Authority, client: OAuthClient, limits: Limits) -> Token:
+    """A token for client credentials. Raises `LoginRefused`, or `LoginFailed` where it may work later."""
+    held = _Held(None)
+    assertions: list[str] = []
+    try:
+        return await _client_token(authority, client, held, assertions, limits)
+    finally:
+        observe.log.redact.forget(assertions)  # there is a new one each time; what an error says of it is hidden
+
+
+async def _client_token(
+    authority: Authority, client: OAuthClient, held: _Held, assertions: list[str], limits: Limits
+) -> Token:
+    provider = _client_provider(str(authority.server), client, held, assertions)
+    scopes, request = _Scopes(client.scopes, None), _requests(authority)[0]
+    status = await _driven(provider, authority, scopes, request)
+    if held.tokens is None:  # the server may want a login for its tools alone
+        status = await _driven(provider, authority, scopes, request, is_refused=True)
+    if held.tokens is None:
+        raise LoginFailed("no token was given")
+    if status == UNAUTHORIZED[0]:
+        raise LoginRefused(f"the server refuses the token that it asked for (HTTP {status})")
+    return Token(held.tokens.access_token, held.tokens.scope or "", _renew_at(held.tokens, limits))
+
+
+def _client_provider(url: str, client: OAuthClient, held: _Held, assertions: list[str]) -> OAuthClientProvider:
+    """The SDK's provider for the kind of credentials that are configured; `assertions` gets what it signs."""
+    if client.client_secret:
+        return _SecretProvider(url, held, client.client_id, client.client_secret, issuer=client.issuer)
+    signed = SignedJWTParameters(
+        issuer=client.client_id,
+        subject=client.client_id,
+        signing_key=client.private_key,
+        signing_algorithm=client.signing_algorithm,
+    )
+    sign = signed.create_assertion_provider()
+
+    async def assertion(audience: str) -> str:
+        assertions.append(await sign(audience))
+        observe.log.redact.hide(assertions)
+        return assertions[-1]
+
+    return PrivateKeyJWTOAuthProvider(url, held, client.client_id, assertion, issuer=client.issuer)
 
 
 # -- a new login
@@ -258,7 +332,12 @@ def _configured(client: OAuthClient, redirect_uri: str) -> OAuthClientInformatio
 
 
 async def _driven(
-    provider: _Provider, authority: Authority, scopes: _Scopes, request: httpx2.Request, *, is_refused: bool = False
+    provider: OAuthClientProvider,
+    authority: Authority,
+    scopes: _Scopes,
+    request: httpx2.Request,
+    *,
+    is_refused: bool = False,
 ) -> int:
     """Have the SDK do what a request needs; the status with which the server answers that in the end.
 
@@ -336,7 +415,9 @@ def _raise_refusal(request: httpx2.Request, response: httpx2.Response) -> None:
     """An error in the words of RFC 6749, told with its code and description alone: the rest may repeat a secret."""
     if request.method != "POST" or response.is_success or not (problem := _problem(response)):
         return
-    raise LoginFailed(f"{shown_origin(request.url)} refused the login: {problem}")
+    is_passing = response.is_server_error or response.status_code == _TOO_MANY
+    failure = LoginFailed if is_passing else LoginRefused
+    raise failure(f"{shown_origin(request.url)} refused the login: {problem}")
 
 
 def _problem(response: httpx2.Response) -> str:
