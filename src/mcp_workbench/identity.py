@@ -61,6 +61,18 @@ class PromptIdentifier(msgspec.Struct, frozen=True, order=True):
         return (self.toolbox, self.server, self.prompt)
 
 
+class SkillIdentifier(msgspec.Struct, frozen=True, order=True):
+    """Which skill: of which server, in which toolbox. For skills that are named; most are known by their URI."""
+
+    toolbox: str
+    server: str
+    skill: str
+
+    def parts(self) -> tuple[str, str, str]:
+        """Toolbox, server and skill, in this order."""
+        return (self.toolbox, self.server, self.skill)
+
+
 class ToolIdentifier(msgspec.Struct, frozen=True, order=True, forbid_unknown_fields=True):
     """Which tool: of which server, in which toolbox.
 
@@ -102,7 +114,7 @@ class ToolIdentifier(msgspec.Struct, frozen=True, order=True, forbid_unknown_fie
         return (self.toolbox, self.server, self.tool)
 
 
-Named = TypeVar("Named", ToolIdentifier, PromptIdentifier)
+Named = TypeVar("Named", ToolIdentifier, PromptIdentifier, SkillIdentifier)
 
 
 def check_part(name: str, value: object) -> None:
@@ -115,7 +127,7 @@ def check_part(name: str, value: object) -> None:
         raise InvalidToolIdentifier(f"{name} cannot be empty")
 
 
-def joined_name(identifier: ToolIdentifier | PromptIdentifier) -> str:
+def joined_name(identifier: ToolIdentifier | PromptIdentifier | SkillIdentifier) -> str:
     """The one string name of a tool or a prompt, for protocols that know no other.
 
     It depends on the identifier alone and is injective: where the plain form could be the name
@@ -136,7 +148,7 @@ def _is_clean(part: str) -> bool:
     return SEPARATOR not in part and not part.startswith("_") and not part.endswith("_")
 
 
-def _hash(identifier: ToolIdentifier | PromptIdentifier) -> str:
+def _hash(identifier: ToolIdentifier | PromptIdentifier | SkillIdentifier) -> str:
     import hashlib  # noqa: PLC0415 -- only unusual names need it, every start would pay for it
 
     return hashlib.sha256(ascii(identifier.parts()).encode()).hexdigest()[:_HASH_LENGTH]

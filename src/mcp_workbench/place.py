@@ -323,6 +323,13 @@ class Place:
             )
         )
 
+    async def learn_tools(self, servers: Iterable[ServerIdentifier]) -> None:
+        """Have servers list their tools, as far as the open deadline allows."""
+        grouped: dict[str, list[ServerConfig]] = {}
+        for server in servers:
+            grouped.setdefault(server.toolbox, []).append(self._find(server.toolbox, server.server))
+        await _all_done(self._list(group) for group in grouped.values())
+
     def servers_of(self, toolboxes: Iterable[str]) -> list[ServerIdentifier]:
         """Every server of these toolboxes, in order."""
         return [ServerIdentifier(toolbox, name) for toolbox in toolboxes for name in self.toolbox(toolbox).servers]
@@ -340,6 +347,17 @@ class Place:
     def declaring(self, capability: str) -> list[ServerIdentifier]:
         """The servers that declared a capability when they ran last."""
         return self._where(lambda provider: provider.offers(capability))
+
+    def having(self, kind: Kind, toolboxes: Iterable[str]) -> list[ServerIdentifier]:
+        """The servers of these toolboxes that have such a list, or may: those that never ran. Starts nothing."""
+        boxes = [box for name in toolboxes if (box := self._config.toolboxes.get(name)) is not None]
+        servers = [server for box in boxes for server in box.servers.values()]
+        providers = self._staff.all_of(servers)
+        return [
+            ServerIdentifier(server.toolbox, server.name)
+            for server, provider in zip(servers, providers, strict=True)
+            if provider.may_have(kind)
+        ]
 
     def _where(self, is_meant: Callable[[Provider], bool]) -> list[ServerIdentifier]:
         return [server for server, provider in self._staff if is_meant(provider)]

@@ -18,12 +18,14 @@ from mcp_workbench.catalog.memory.records import Record
 from mcp_workbench.catalog.memory.store import Entry
 from mcp_workbench.catalog.memory.store import Kind as ListKind
 from mcp_workbench.catalog.rendering.instructions import read_instructions
+from mcp_workbench.catalog.skills import take_skills
 from mcp_workbench.catalog.snapshot import Catalog, ServerTools, take_listing
 from mcp_workbench.config.model import Endpoint, ServerConfig
 from mcp_workbench.connections.base import Channel
 from mcp_workbench.connections.connection import Connection
 from mcp_workbench.connections.health import Health
 from mcp_workbench.connections.listing import list_items
+from mcp_workbench.connections.negotiate import Agreement
 from mcp_workbench.connections.opening import open_channel
 from mcp_workbench.connections.processes import Processes
 from mcp_workbench.connections.starts import OpenChannel
@@ -36,20 +38,28 @@ from mcp_workbench.limits import Limits
 from mcp_workbench.listings import Listing, Remembered
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.client import Seat
-from mcp_workbench.wire.eras import HANDSHAKE_NOTICES, LIST_CHANGED
+from mcp_workbench.wire.eras import HANDSHAKE_NOTICES, LIST_CHANGED, SKILLS
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import Params
 
 T = TypeVar("T")
-Kind: TypeAlias = Literal["prompts", "resources", "templates"]
+Kind: TypeAlias = Literal["prompts", "resources", "templates", "skills"]
 """The lists besides tools. Templates are announced with resources."""
 
 _LISTS: dict[Kind, tuple[str, str, str]] = {
     "prompts": ("prompts/list", "prompts", "name"),
     "resources": ("resources/list", "resources", "uri"),
     "templates": ("resources/templates/list", "resourceTemplates", "uriTemplate"),
+    "skills": ("skills/list", "skills", "uri"),
 }
 """How each is asked for, where its items stand in a page, and what names an item."""
+_FEATURES: dict[Kind, frozenset[str]] = {
+    "prompts": frozenset({"prompts"}),
+    "resources": frozenset({"resources"}),
+    "templates": frozenset({"resources"}),
+    "skills": frozenset({SKILLS, "skills"}),
+}
+"""What a server that has such a list declares. An early draft declared skills as a capability."""
 
 
 class Provider:
@@ -87,7 +97,7 @@ class Provider:
         self._is_from_before = False
         before = self._entry("tools")
         self._offers = before.offers if before is not None else None
-        self._was_modern = before.modern if before is not None else None
+        self._was_modern = None if before is None or before.is_lent else before.modern
         self.instructions = jsonrpc.text_or_none(before.instructions) or "" if before is not None else ""
         """What the server said about its own use, when it ran last."""
         label = config.identifier
@@ -185,6 +195,8 @@ class Provider:
         start = self.supervisor.start
         if start is not None and start is self._waited_for:
             seconds = self._limits.refresh_wait_seconds
+        if kind == "skills" and self._items[kind].standing is not None:
+            self._items[kind].is_outdated = True  # no notification tells that skills changed
         try:
             return await self._items[kind].get(seconds)
         except StillStarting:
@@ -214,11 +226,15 @@ class Provider:
         """Whether the server declared it, when it ran last."""
         return self._offers is not None and capability in self._offers
 
+    def may_have(self, kind: Kind) -> bool:
+        """Whether the server declared that it has such a list; a server that never ran may have one."""
+        return self._offers is None or bool(self._offers & _FEATURES[kind])
+
     def may_have_tasks(self, *, modern: bool) -> bool:
-        """Whether clients of this era can have tasks of the server, or nothing is known of it yet."""
-        if self._offers is None:
+        """Whether clients of this era can have tasks of the server, or it has not run for such a client yet."""
+        if self._was_modern is None:
             return True
-        return bool(self._was_modern) == modern and self.offers(eras.TASKS if modern else "tasks")
+        return self._was_modern == modern and self.offers(eras.TASKS if modern else "tasks")
 
     # -- what it does
 
@@ -319,7 +335,7 @@ class Provider:
 
     def _hear(self, agreement: Agreement) -> None:
         """Take what the server said of itself in its first answer."""
-        self._offers = agreement.names
+        self._offers = agreement.features
         self._was_modern = agreement.modern
         self.instructions = read_instructions(agreement.hello, self._limits)
 
@@ -335,7 +351,7 @@ class Provider:
             case "prompts":
                 return (self._items["prompts"],)
             case "resources":
-                return (self._items["resources"], self._items["templates"])
+                return (self._items["resources"], self._items["templates"], self._items["skills"])
             case _:
                 return ()
 
@@ -359,16 +375,15 @@ class Provider:
         return await asyncio.to_thread(read, self._limits)
 
     async def _list(self, kind: Kind, connection: Connection) -> tuple[Item, ...]:
-        method, member, name = _LISTS[kind]
-        announced = "prompts" if kind == "prompts" else "resources"
-        if announced not in connection.agreement.offers:
+        method, member, _ = _LISTS[kind]
+        if not connection.agreement.features & _FEATURES[kind]:
             return ()
         raw = await list_items(connection, method, member, self._limits, caller=self._caller)
-        items = await self._beside(raw, partial(take_items, raw, name))
+        items = await self._beside(raw, partial(_take, kind, raw))
         await self._keep(kind, raw, connection)
         before = self._items[kind].last
         if before is not None and before != items:
-            self._changed(self._config.toolbox, announced)
+            self._changed(self._config.toolbox, "prompts" if kind == "prompts" else "resources")
         return items
 
     # -- what is remembered
@@ -379,7 +394,7 @@ class Provider:
             self._record.draft,
             items,
             modern=agreement.modern,
-            offers=agreement.names,
+            offers=agreement.features,
             instructions=self.instructions if kind == "tools" else "",
         )
         self._record.put(kind, await self._beside(items, lambda _limits: draft()))
@@ -417,16 +432,21 @@ class Provider:
         tools = self._entry("tools")
         if not self._may_recall or tools is None:
             return None
-        if ("prompts" if kind == "prompts" else "resources") not in tools.offers:
+        if not tools.offers & _FEATURES[kind]:
             return Remembered((), is_current=True)  # where that changes, a list of its tools will tell
         if (entry := self._entry(kind)) is None:
             return None
-        return Remembered(take_items(entry.items, _LISTS[kind][2], self._limits), self._record.is_current(entry))
+        return Remembered(_take(kind, entry.items, self._limits), self._record.is_current(entry))
 
     @property
     def _may_recall(self) -> bool:
         lost = self._catalog.is_lost(self._config.toolbox, self._config.name)
         return self._record.refresh != "always" and not lost
+
+
+def _take(kind: Kind, listed: Sequence[Raw], limits: Limits) -> tuple[Item, ...]:
+    """What of a list can be offered."""
+    return take_skills(listed, limits) if kind == "skills" else take_items(listed, _LISTS[kind][2], limits)
 
 
 def _is_long(items: Sequence[Raw], limits: Limits) -> bool:

@@ -14,7 +14,6 @@ import pytest
 from mcp_workbench.limits import Limits
 from mcp_workbench.serve.greeting import Greeting, greet
 from mcp_workbench.serve.session import Session
-from mcp_workbench.surfaces.dynamic import DynamicSurface
 from mcp_workbench.surfaces.proxy import ProxySurface
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.workbench import Workbench
@@ -50,18 +49,22 @@ def greeted(received: bytes, mode: Any = "proxy", limits: Limits | None = None) 
             os.close(descriptor)
 
 
-@pytest.mark.parametrize("mode", ["proxy", "dynamic"])
 @pytest.mark.parametrize("method", GREETINGS)
-async def test_the_answer_is_the_one_that_the_session_gives(method: str, mode: Any):
-    _, written = greeted(line(method, GREETINGS[method]), mode)
-    workbench = Workbench(config_of(KNOWN, tool_mode=mode))
-    surface = (DynamicSurface if mode == "dynamic" else ProxySurface)(workbench)
-    session = Session(workbench, surface, FakeLine(1), "client")
+async def test_the_answer_is_the_one_that_the_session_gives(method: str):
+    _, written = greeted(line(method, GREETINGS[method]))
+    workbench = Workbench(config_of(KNOWN))
+    session = Session(workbench, ProxySurface(workbench), FakeLine(1), "client")
     modern = method != "initialize"
     caller = Caller(version="2026-07-28" if modern else "2025-06-18", modern=modern)
     later = await session.handle(caller, FakeLine(1), method, {})
     assert json.loads(written) == {"jsonrpc": "2.0", "id": 1, "result": json.loads(bytes(later))}
     assert written.endswith(b"}\n")
+
+
+@pytest.mark.parametrize("method", GREETINGS)
+def test_a_surface_whose_extensions_depend_on_its_servers_leaves_the_greeting_to_the_session(method: str):
+    greeting, written = greeted(line(method, GREETINGS[method]), "dynamic")
+    assert (greeting.unread, written) == (b"", b"")
 
 
 def test_the_era_and_what_followed_are_handed_on():

@@ -10,7 +10,19 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mcp_workbench.identity import ServerIdentifier
-from mcp_workbench.surfaces.uris import SCHEME, Located, best_matches, fits, qualified, read_qualified
+from mcp_workbench.surfaces.resource_index import ResourceIndex
+from mcp_workbench.surfaces.uris import (
+    SCHEME,
+    SCHEMES,
+    Labelled,
+    Located,
+    best_matches,
+    fits,
+    labelled,
+    qualified,
+    read_labelled,
+    read_qualified,
+)
 
 NAME = st.text(min_size=1, max_size=12)
 URI = st.text(min_size=1, max_size=30)
@@ -62,6 +74,49 @@ def test_anything_else_names_no_server(uri: str):
 def test_an_uri_of_ours_within_one_of_ours_belongs_to_the_outer_server():
     inner = qualified(B, "file:///secret")
     assert read_qualified(qualified(A, inner)) == Located(A, inner)
+
+
+# -- URIs that name a server in the scheme of their resource
+
+KEPT = st.builds(str.__add__, st.sampled_from(SCHEMES), URI)
+
+
+@given(NAME, NAME, KEPT, st.booleans())
+@example("a+b", "c/d%2F", "ui:///main", True)  # noqa: FBT003 -- hypothesis takes it by position
+@example("dev", "..", "skill://a/SKILL.md", False)  # noqa: FBT003
+def test_every_form_of_a_labelled_uri_leads_back_to_its_server(toolbox: str, server: str, uri: str, with_toolbox: bool):  # noqa: FBT001
+    forms = list(labelled(ServerIdentifier(toolbox, server), uri, with_toolbox=with_toolbox))
+    assert len(forms) == 2
+    for form in forms:
+        assert form.startswith(uri[: uri.index("//") + 2])
+        assert read_labelled(form) == Labelled(toolbox if with_toolbox else None, server, uri)
+
+
+@pytest.mark.parametrize("uri", ["", "file:///a", "ui://", "ui://a", "ui://a/", "UI://a/b", "xui://a/b"])
+def test_anything_else_has_no_label(uri: str):
+    assert read_labelled(uri) is None
+
+
+OWNED = st.dictionaries(
+    st.builds(ServerIdentifier, st.sampled_from(["t", "u"]), st.sampled_from(["a", "b", "%61", "a/b"])),
+    st.sets(st.sampled_from(["ui://m", "ui://a/m", "ui://%61/m", "ui://a/a/m", "ui://t+a/m", "x:m", f"{SCHEME}t/a/m"])),
+    min_size=1,
+)
+
+
+@given(OWNED)
+@example({A: {"ui://m", "ui://a/m", "ui://%61/m"}, B: {"ui://m"}})
+def test_no_two_resources_are_shown_under_one_uri(owned: dict[ServerIdentifier, set[str]]):
+    index = ResourceIndex(owned, owned)
+    seen = [index.shown(server, uri) for server, found in owned.items() for uri in found]
+    assert len(seen) == len(set(seen))
+
+
+def test_a_server_is_named_with_its_toolbox_only_where_its_name_is_ambiguous():
+    namesake = ServerIdentifier("ops", "a")
+    shared = {server: {"ui://m"} for server in (A, B, namesake)}
+    index = ResourceIndex(shared, shared)
+    assert [index.shown(server, "ui://m") for server in shared] == ["ui://dev+a/m", "ui://b/m", "ui://ops+a/m"]
 
 
 # -- templates

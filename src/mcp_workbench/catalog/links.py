@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 from msgspec import Raw
 
+from mcp_workbench.catalog import apps
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
+from mcp_workbench.wire import jsonrpc
 
 
 class _Resource(msgspec.Struct):
@@ -35,7 +37,7 @@ class _Result(msgspec.Struct):
 
 
 _decoder = msgspec.json.Decoder(_Result)
-_MARK = b'"uri"'
+_MARKS = (b'"uri"', *apps.MARKS)
 
 
 class Links:
@@ -48,13 +50,17 @@ class Links:
     def remember(self, server: ServerIdentifier, result: Raw) -> None:
         """Take note of what a result names. One that is not as the protocol has it names nothing."""
         text = bytes(result)
-        if _MARK not in text or text.count(b"{") > self._limits.link_objects:
+        if not any(mark in text for mark in _MARKS) or text.count(b"{") > self._limits.link_objects:
             return
         try:
-            found = _decoder.decode(result)
+            found = [*_uris(_decoder.decode(result)), *apps.ui_uris(jsonrpc.fields(result).get("_meta"))]
         except (msgspec.DecodeError, RecursionError):
             return
-        for uri in _uris(found):
+        self.add(server, found)
+
+    def add(self, server: ServerIdentifier, uris: Iterable[str]) -> None:
+        """Take note of URIs that a server named."""
+        for uri in uris:
             if uri and len(uri) <= self._limits.uri_length:
                 named = self._servers.setdefault(uri, set())
                 named.add(server)

@@ -43,6 +43,13 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
     envelope: Mapping[str, Any] = {}
     """What a modern server gets in the `_meta` of every request."""
 
+    @property
+    def features(self) -> frozenset[str]:
+        """The names of its capabilities and of its extensions; early drafts of an extension were experimental."""
+        groups = (self.offers.get("extensions"), self.offers.get("experimental"))
+        named = [cast("dict[str, Any]", group) for group in groups if isinstance(group, dict)]
+        return frozenset(self.offers).union(*named)
+
     def stamp(self, params: Params, log_level: str | None = None, capabilities: Raw | None = None) -> Params:
         """`params` as this server wants them; `capabilities` are those of who calls now."""
         if not self.modern:
@@ -53,12 +60,6 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
         if log_level is not None:
             meta[eras.LOG_LEVEL] = log_level
         return {**params, "_meta": meta}
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The names of the capabilities and the extensions that the server declared."""
-        extensions: Any = self.offers.get("extensions")
-        return frozenset((*self.offers, *(cast("dict[str, Any]", extensions) if isinstance(extensions, dict) else ())))
 
     def declares(self, capability: str, feature: str) -> bool:
         """Whether the server declared e.g. `tools.listChanged`."""

@@ -46,7 +46,7 @@ MODERN_ONLY: Final = frozenset({"server/discover", "subscriptions/listen", "task
 MAY_ASK: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
 """Requests that a modern client may be asked in answer to."""
 CACHED: Final = frozenset(
-    {"tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"}
+    {"tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read", "skills/list"}
 )
 """Results that tell a modern client how long it may keep them."""
 _OURS = frozenset({"name", "arguments"})

@@ -20,6 +20,7 @@ from mcp_workbench.nearest import nearest_names
 from mcp_workbench.shown import shown
 from mcp_workbench.surfaces import results
 from mcp_workbench.surfaces.arguments import read_tool_arguments
+from mcp_workbench.surfaces.hello import Hello, extended
 from mcp_workbench.surfaces.metatools import OLD_METATOOLS, called, relay
 from mcp_workbench.surfaces.pages import page
 from mcp_workbench.surfaces.proxy import ProxySurface
@@ -41,12 +42,15 @@ class DynamicSurface(ProxySurface):
         super().__init__(workbench)
         self._names = NameTable[ToolIdentifier]()
         self._complete: dict[Key, Config] = {}
-        self._methods["tools/call"] = self._call_tool
+        self._methods |= {"tools/call": self._call_tool, **self._shelf.skills.methods}
+
+    async def hello(self, caller: Caller) -> Hello:
+        return extended(await super().hello(caller), self._shelf.extensions(caller))
 
     async def _list_tools(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         if exchange.caller.modern:
             await self._open_all(exchange)
-        native = self._native_tools(exchange.caller)
+        native = await self._native_tools(exchange.caller)
         return page("tools", [*self._metatools.definitions, *native], params, self._workbench.limits)
 
     async def _call_tool(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
@@ -71,11 +75,12 @@ class DynamicSurface(ProxySurface):
 
     # -- what is listed
 
-    def _native_tools(self, caller: Caller) -> Iterable[Raw]:
+    async def _native_tools(self, caller: Caller) -> list[Raw]:
         seen = self._scope.of(caller)
-        for identifier, definition in self._workbench.at(caller).catalog.present():
-            if identifier.toolbox in seen and self._names.register(identifier):
-                yield render.native(identifier, definition)
+        present = self._workbench.at(caller).catalog.present()
+        tools = {tool: definition for tool, definition in present if tool.toolbox in seen}
+        shown = await self._shelf.resources.with_readable_apps(caller, tools)
+        return [render.native(tool, definition) for tool, definition in shown.items() if self._names.register(tool)]
 
     def _opened(self, caller: Caller, toolbox: str) -> None:
         """An open that succeeded, even in part, adds its tools; a modern client has them anyway."""

@@ -55,6 +55,14 @@ def toolbox_hello(toolbox: ToolboxConfig | None, known: Mapping[str, Any], tasks
     return Hello({**_COMMON, **tasks}, said)
 
 
+def extended(hello: Hello, extensions: Mapping[str, Any]) -> Hello:
+    """A greeting that declares these extensions too."""
+    if not extensions:
+        return hello
+    declared = {**hello.capabilities.get("extensions", {}), **extensions}
+    return hello._replace(capabilities={**hello.capabilities, "extensions": declared})
+
+
 def declared_tasks(*, modern: bool) -> dict[str, Any]:
     """How tasks are declared in an era."""
     if modern:

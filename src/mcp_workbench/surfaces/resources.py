@@ -1,25 +1,29 @@
 """The resources of the toolboxes that a client sees.
 
 Each is under its own URI where one server has it, else under one that names the server. What a tool's
-result named can be read, though no list has it.
+definition or result named can be read, though no list has it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
+from mcp_workbench.catalog import apps
+from mcp_workbench.catalog.definition import Definition
 from mcp_workbench.catalog.rendering import render
 from mcp_workbench.errors import Fault, ServerRefused, WorkbenchError
-from mcp_workbench.identity import ServerIdentifier
+from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.shown import shown
 from mcp_workbench.surfaces import uris
 from mcp_workbench.surfaces.forwarding import as_rpc_error, failed, forward, refused
 from mcp_workbench.surfaces.pages import page
+from mcp_workbench.surfaces.resource_index import KnownResources
 from mcp_workbench.surfaces.scope import Scope
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
@@ -38,6 +42,7 @@ class Resources:
     def __init__(self, workbench: Workbench, scope: Scope) -> None:
         self._workbench = workbench
         self._scope = scope
+        self.known = KnownResources(scope)
         self._watched: dict[uris.Located, Counter[str]] = {}
         """Under which URIs the client watches a server's resource, and how often."""
 
@@ -100,25 +105,42 @@ class Resources:
 
     async def resolve(self, place: Place, caller: Caller, uri: str) -> uris.Located:
         """The server that has a resource, and the server's URI of it. Raises `RpcError`."""
+        candidates = await self.locate(place, caller, uri) or self._unlisted(place, uri)
+        return self.only(place, candidates, uri, modern=caller.modern)
+
+    async def locate(self, place: Place, caller: Caller, uri: str) -> set[uris.Located]:
+        """The resources that a URI may stand for, as lists, definitions and results tell."""
         if (found := self._qualified(place, caller, uri)) is not None:
-            return found
+            return {found}
         scope = self._scope.of(caller)
-        servers = {server for server in self._listing(place, "resources", uri) if server.toolbox in scope}
+        servers = {server for server in self.known.owners(place, uri) if server.toolbox in scope}
         if len(servers) != 1:
-            servers = await self._named(place, uri) or await self._search(place, scope, uri)
-        if not servers:
-            running = self._running(place)
-            servers = running if len(running) == 1 else servers
-        return uris.Located(_only(servers, uri, modern=caller.modern), uri)
+            servers = await self._named(place, uri)
+        return _located(servers, uri) or await self._search(place, scope, uri)
 
     async def resolve_template(self, place: Place, caller: Caller, template: str) -> uris.Located:
         """The same for a template, or an URI, that is to be completed."""
         if (found := self._qualified(place, caller, template)) is not None:
             return found
         await place.learn("templates", place.servers_of(self._scope.of(caller)))
-        if servers := self._listing(place, "templates", template):
-            return uris.Located(_only(servers, template, modern=caller.modern), template)
+        own = _located(self._listing(place, "templates", template), template)
+        labelled = self.known.labelled(place, template)
+        candidates = own or {one for one in labelled if one.server in self._listing(place, "templates", one.uri)}
+        if candidates:
+            return self.only(place, candidates, template, modern=caller.modern)
         return await self.resolve(place, caller, template)
+
+    async def with_readable_apps(
+        self, caller: Caller, tools: Mapping[ToolIdentifier, Definition]
+    ) -> dict[ToolIdentifier, Definition]:
+        """Tools whose definitions name their UI resources by the URIs under which the client can read them."""
+        if not any(apps.named_by(definition) for definition in tools.values()):
+            return dict(tools)
+        index = await self.known.index(self._workbench.at(caller), caller)
+        return {
+            tool: apps.with_uris(definition, partial(index.shown, ServerIdentifier(tool.toolbox, tool.server)))
+            for tool, definition in tools.items()
+        }
 
     def _qualified(self, place: Place, caller: Caller, uri: str) -> uris.Located | None:
         """What an URI that names a server stands for, if the client may see that server. Starts nothing."""
@@ -138,27 +160,38 @@ class Resources:
         One that names another one's resource does not take its place: a list counts for more.
         """
         await place.learn("resources", self._running(place))
-        listing = self._listing(place, "resources", uri)
-        named = {server for server in place.links.find(uri) if self._scope.allows(server.toolbox)}
+        listing, named = self.known.owners(place, uri), self._linked(place, uri)
+        if not listing and self.known.labelled(place, uri):
+            return set()  # it may be another server's resource under a URI of ours: the search tells
         return named & listing or listing or named
+
+    def _linked(self, place: Place, uri: str) -> set[ServerIdentifier]:
+        return {server for server in place.links.find(uri) if self._scope.allows(server.toolbox)}
 
     def _running(self, place: Place) -> set[ServerIdentifier]:
         """The servers that have resources, as far as they run."""
         return {server for server in place.offering("resources") if self._scope.allows(server.toolbox)}
 
-    async def _search(self, place: Place, scope: tuple[str, ...], uri: str) -> set[ServerIdentifier]:
-        """Ask the servers for their lists; what no list has may fit a template."""
-        everywhere = place.servers_of(scope)
-        await place.learn("resources", everywhere)
-        if servers := self._listing(place, "resources", uri):
-            return servers
+    async def _search(self, place: Place, scope: tuple[str, ...], uri: str) -> set[uris.Located]:
+        """Ask the servers for their lists; what no list has may name its server, or fit a template."""
+        labelled = self.known.labelled(place, uri)
+        everywhere = {*place.servers_of(scope), *(one.server for one in labelled)}
+        await self.known.learn(place, everywhere, tools=uri.startswith(apps.SCHEME))
+        if servers := self.known.owners(place, uri):
+            return _located(servers, uri)
+        if known := {one for one in labelled if one.server in self.known.owners(place, one.uri)}:
+            return known
+        if servers := self._linked(place, uri):
+            return _located(servers, uri)
         await place.learn("templates", everywhere)
-        templates = (
-            uris.Located(server, item.name)
-            for server, item in place.known_items("templates")
-            if self._scope.allows(server.toolbox)
-        )
-        return uris.best_matches(uri, templates, self._workbench.limits.template_bytes)
+        return self.known.fitting(place, uri, self._workbench.limits.template_bytes)
+
+    def _unlisted(self, place: Place, uri: str) -> set[uris.Located]:
+        """Where a resource may be that nobody lists: at the server that its URI names, or at the only one."""
+        labelled, running = self.known.labelled(place, uri), self._running(place)
+        if len(running) == 1 and {one.server for one in labelled} <= running:
+            return _located(running, uri)
+        return labelled
 
     def _listing(self, place: Place, kind: Kind, name: str) -> set[ServerIdentifier]:
         """The servers that have listed it so far."""
@@ -169,25 +202,34 @@ class Resources:
         }
 
     async def _shown(self, caller: Caller, kind: Kind, member: str) -> list[Raw]:
-        listed = await self._workbench.at(caller).items(kind, self._scope.of(caller))
-        times = Counter(item.name for items in listed.values() for item in items)
+        place = self._workbench.at(caller)
+        listed = await place.items(kind, self._scope.of(caller))
+        owned = {server: [item.name for item in items] for server, items in listed.items()}
+        index = self.known.index_of(place, owned)
+        if kind == "resources" and any(uris.has_kept_scheme(uri) for names in owned.values() for uri in names):
+            index = await self.known.index(place, caller)  # tools and skills may name the same ones
         return [
             item.raw
-            if times[item.name] == 1 and not item.name.startswith(uris.SCHEME)
-            else render.resource(member, uris.qualified(server, item.name), server, item)
+            if (uri := index.shown(server, item.name)) == item.name
+            else render.resource(member, uri, server, item)
             for server, items in listed.items()
             for item in items
         ]
 
+    def only(self, place: Place, found: set[uris.Located], uri: str, *, modern: bool) -> uris.Located:
+        """The one resource that was found. Raises `RpcError` where there are several, or none."""
+        if len(found) == 1:
+            return next(iter(found))
+        if not found:
+            raise _not_found(uri, modern=modern)
+        index = self.known.known_index(place, place.servers_of(self._scope.all()))
+        several = "\n".join(sorted(index.qualified(*one) for one in found)[: DEFAULTS.names_shown])
+        text = f"Several servers have {shown(uri)}. Read one of:\n{several}"
+        raise RpcError(jsonrpc.INVALID_PARAMS, text, {"uri": uri})
 
-def _only(servers: set[ServerIdentifier], uri: str, *, modern: bool) -> ServerIdentifier:
-    if len(servers) == 1:
-        return next(iter(servers))
-    named = shown(uri)
-    if servers:
-        several = "\n".join(sorted(uris.qualified(server, uri) for server in servers)[: DEFAULTS.names_shown])
-        raise RpcError(jsonrpc.INVALID_PARAMS, f"Several servers have {named}. Read one of:\n{several}", {"uri": uri})
-    raise _not_found(uri, modern=modern)
+
+def _located(servers: Iterable[ServerIdentifier], uri: str) -> set[uris.Located]:
+    return {uris.Located(server, uri) for server in servers}
 
 
 def _not_found(uri: str, *, modern: bool) -> RpcError:

@@ -21,6 +21,10 @@ class Scope:
         self._all_seen = self._all_seen or caller.modern
         return tuple(name for name in self._toolboxes() if caller.modern or name in self._opened)
 
+    def all(self) -> tuple[str, ...]:
+        """Every toolbox that is there for this client, open or not."""
+        return tuple(self._toolboxes())
+
     def allows(self, toolbox: str) -> bool:
         """Whether it is there for this client at all, open or not."""
         return toolbox in self._toolboxes()

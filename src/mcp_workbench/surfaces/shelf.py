@@ -1,4 +1,4 @@
-"""What the surfaces with several servers have in common: prompts, resources, completion, logs.
+"""What the surfaces with several servers have in common: prompts, resources, skills, completion, logs.
 
 It is put together from parts that each know one of them, as a table of methods.
 """
@@ -17,6 +17,7 @@ from mcp_workbench.surfaces.forwarding import forward
 from mcp_workbench.surfaces.prompts import Prompts
 from mcp_workbench.surfaces.resources import Resources
 from mcp_workbench.surfaces.scope import Scope
+from mcp_workbench.surfaces.skills import Skills
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.caller import LEVELS, Caller
 from mcp_workbench.wire.exchange import Exchange
@@ -31,8 +32,10 @@ class Shelf:
 
     def __init__(self, workbench: Workbench, scope: Scope, *, native_prompts: bool = False) -> None:
         self._workbench = workbench
+        self._scope = scope
         self.prompts = Prompts(workbench, scope, native=native_prompts)
         self.resources = Resources(workbench, scope)
+        self.skills = Skills(workbench, scope, self.resources, native=native_prompts)
         self.methods: dict[str, Method] = {
             "prompts/list": self.prompts.list,
             "prompts/get": self.prompts.get,
@@ -44,6 +47,14 @@ class Shelf:
             "completion/complete": self._complete,
             "logging/setLevel": self._set_level,
         }
+
+    def extensions(self, caller: Caller) -> dict[str, Any]:
+        """The extensions that native surfaces have, as far as is known without starting a server."""
+        place, toolboxes = self._workbench.at(caller), self._scope.all()
+        found: dict[str, Any] = {eras.SKILLS: {}} if place.having("skills", toolboxes) else {}
+        if any(server.toolbox in toolboxes for server in place.declaring(eras.APPS)):
+            found[eras.APPS] = {}
+        return found
 
     def translate(self, source: ServerIdentifier, method: str, params: dict[str, Raw]) -> Iterable[dict[str, Any]]:
         """A server's notification as the client sees it; what nobody here understands is not passed on."""

@@ -21,7 +21,7 @@ from mcp_workbench.surfaces import results
 from mcp_workbench.surfaces.arguments import read_tool_arguments
 from mcp_workbench.surfaces.base import Method
 from mcp_workbench.surfaces.forwarding import refused
-from mcp_workbench.surfaces.hello import Hello, declared_tasks, toolbox_hello
+from mcp_workbench.surfaces.hello import Hello, declared_tasks, extended, toolbox_hello
 from mcp_workbench.surfaces.metatools import called
 from mcp_workbench.surfaces.pages import page
 from mcp_workbench.surfaces.scope import Scope
@@ -52,6 +52,7 @@ class ToolboxSurface:
             "tools/call": self._call_tool,
             "tools/list": self._list_tools,
             **self._shelf.methods,
+            **self._shelf.skills.methods,
             **self._tasks.methods,
         }
         self.notice = self._shelf.notice
@@ -70,7 +71,7 @@ class ToolboxSurface:
         # each tool says for itself whether it supports them.
         has_tasks = any(provider.may_have_tasks(modern=caller.modern) for provider in known.values())
         tasks = declared_tasks(modern=caller.modern) if has_tasks else {}
-        return toolbox_hello(toolbox, fitted(said, share, limits), tasks)
+        return extended(toolbox_hello(toolbox, fitted(said, share, limits), tasks), self._shelf.extensions(caller))
 
     def translate(self, source: ServerIdentifier, method: str, params: dict[str, Raw]) -> Iterable[dict[str, Any]]:
         if method in eras.TASK_CHANGED:
@@ -93,8 +94,9 @@ class ToolboxSurface:
         self._has_listed = True  # at once: what changes meanwhile is told
         await self._learn(exchange.caller)
         catalog = self._workbench.at(exchange.caller).catalog
-        present = dict(catalog.present())
-        named = native_names(tool for tool in present if tool.toolbox == self._toolbox)
+        present = {tool: definition for tool, definition in catalog.present() if tool.toolbox == self._toolbox}
+        present = await self._shelf.resources.with_readable_apps(exchange.caller, present)
+        named = native_names(present)
         tools = [
             present[tool].raw if name == tool.tool else render.native(tool, present[tool])
             for name, tool in named.items()

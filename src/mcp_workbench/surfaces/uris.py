@@ -1,19 +1,24 @@
 """URIs of resources: which server one belongs to.
 
-A resource that one server lists keeps its URI. One that several list gets an URI that names the server;
-it can be resolved without any table, so it outlives a connection.
+A resource that one server has keeps its URI. One that several have gets a URI that names the server, from which
+the server's own URI can be read without any table, so it outlives a connection. Hosts recognise some resources by
+their scheme (`ui://`, `skill://`), so these keep it and name the server in front of the path.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from mcp_workbench.identity import ServerIdentifier
 
 SCHEME = "mcp-workbench://resource/"
+SCHEMES = ("ui://", "skill://")
+"""Schemes that mean something to hosts."""
+_WITH_TOOLBOX = "+"
+"""Between toolbox and server where the server's name alone is ambiguous. Percent-encoded names never contain it."""
 _EXPRESSION = r"\{[^{}]*\}"
 
 
@@ -40,8 +45,54 @@ def read_qualified(uri: str) -> Located | None:
     return Located(ServerIdentifier(unquote(toolbox), unquote(server)), own)
 
 
+class Labelled(NamedTuple):
+    """A URI in the scheme of its resource: the server's name, perhaps its toolbox, and the server's own URI."""
+
+    toolbox: str | None
+    server: str
+    uri: str
+
+
+def has_kept_scheme(uri: str) -> bool:
+    """Whether a URI keeps its scheme when it is made to name a server."""
+    return uri.startswith(SCHEMES)
+
+
+def labelled(server: ServerIdentifier, uri: str, *, with_toolbox: bool) -> Iterator[str]:
+    """URIs in the scheme of `uri` that name the server; each reads back to the same server and URI."""
+    scheme = next((scheme for scheme in SCHEMES if uri.startswith(scheme)), None)
+    parts = (server.toolbox, server.server) if with_toolbox else (server.server,)
+    if scheme is not None and len(uri) > len(scheme):
+        for encode in (_encoded, _encoded_whole):
+            yield f"{scheme}{_WITH_TOOLBOX.join(map(encode, parts))}/{uri[len(scheme) :]}"
+
+
+def read_labelled(uri: str) -> Labelled | None:
+    """What `labelled` put into a URI; None where it can't be one of those."""
+    for scheme in SCHEMES:
+        if uri.startswith(scheme):
+            label, _, rest = uri[len(scheme) :].partition("/")
+            first, has_toolbox, second = label.partition(_WITH_TOOLBOX)
+            toolbox, server = (unquote(first), unquote(second)) if has_toolbox else (None, unquote(first))
+            return Labelled(toolbox, server, f"{scheme}{rest}") if rest else None
+    return None
+
+
+def _encoded(name: str) -> str:
+    return quote(name, safe="")
+
+
+def _encoded_whole(name: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in name.encode())
+
+
 def best_matches(uri: str, templates: Iterable[Located], most_bytes: int) -> set[ServerIdentifier]:
-    """The servers whose templates fit an URI best: those with the most literal text.
+    """The servers whose templates fit an URI best; see `longest_match`."""
+    return longest_match(uri, templates, most_bytes)[1]
+
+
+def longest_match(uri: str, templates: Iterable[Located], most_bytes: int) -> tuple[int, set[ServerIdentifier]]:
+    """The most literal text of a template that fits, -1 where none does, and the servers of such templates.
 
     Templates beyond `most_bytes` together are not looked at.
     """
@@ -53,8 +104,8 @@ def best_matches(uri: str, templates: Iterable[Located], most_bytes: int) -> set
             break
         if fits(uri, place.uri):
             fitting.append((_literal_length(place.uri), place.server))
-    most = max((length for length, _ in fitting), default=0)
-    return {server for length, server in fitting if length == most}
+    most = max((length for length, _ in fitting), default=-1)
+    return most, {server for length, server in fitting if length == most}
 
 
 def fits(uri: str, template: str) -> bool:

@@ -39,6 +39,10 @@ KNOWN_NOTICES: Final = frozenset({*LIST_CHANGED, RESOURCE_UPDATED, *TASK_CHANGED
 """What a handshake server may say at any time, and a modern client hears only where it asked for it."""
 TASKS: Final = f"{RESERVED}tasks"
 """The modern extension for tasks."""
+SKILLS: Final = f"{RESERVED}skills"
+"""The extension for skills: `skills/list` and `skills/get`."""
+APPS: Final = f"{RESERVED}ui"
+"""The extension for MCP Apps: tools that name a `ui://` resource for the host to show."""
 RELATED_TASK: Final = f"{RESERVED}related-task"
 INPUT_REQUIRED: Final = "input_required"
 PROGRESS_TOKEN: Final = "progressToken"  # noqa: S105 -- no password

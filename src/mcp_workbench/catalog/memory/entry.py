@@ -16,7 +16,7 @@ from msgspec import Raw
 
 from mcp_workbench.private import Damaged
 
-Kind: TypeAlias = Literal["tools", "prompts", "resources", "templates", "era"]
+Kind: TypeAlias = Literal["tools", "prompts", "resources", "templates", "skills", "era"]
 """Which list. `era` is empty: its entry only tells which era the server spoke with clients of one era, and when."""
 
 _CHECKSUM_BYTES = 4
@@ -32,7 +32,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     modern: bool
     """Whether the server spoke the modern era."""
     offers: frozenset[str]
-    """The names of its capabilities."""
+    """The names of its capabilities and extensions."""
     listed_at: float
     """When, as `time.time()` has it."""
     is_lent: bool = False

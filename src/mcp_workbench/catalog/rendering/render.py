@@ -47,6 +47,11 @@ def resource(member: str, uri: str, server: ServerIdentifier, item: Item) -> Raw
     return Raw(jsonrpc.encode(fields))
 
 
+def skill(name: str, item: Item) -> Raw:
+    """A skill under another name than its own. Its frontmatter stays: hosts compare it with the file."""
+    return Raw(jsonrpc.encode({**jsonrpc.fields(item.raw), "name": name}))
+
+
 def _origin(meta: Raw | None, server: ServerIdentifier, **original: str) -> Raw:
     """A server's `_meta`, with which server it is and what it calls the thing itself."""
     place = {"source_server": server.server, "toolbox_name": server.toolbox}

@@ -1,0 +1,119 @@
+"""Which URIs the servers of a client have, and under which URI the client sees each.
+
+A server has the resources that it lists, the UIs that its tools name, and the files of its skills.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from mcp_workbench.catalog import apps, skills
+from mcp_workbench.identity import ServerIdentifier
+from mcp_workbench.surfaces import uris
+from mcp_workbench.surfaces.scope import Scope
+from mcp_workbench.wire.caller import Caller
+
+if TYPE_CHECKING:
+    from mcp_workbench.place import Place
+
+
+class ResourceIndex:
+    """Decides which URIs name their server. It never gives out a URI that a server itself uses."""
+
+    def __init__(self, owned: Mapping[ServerIdentifier, Collection[str]], visible: Iterable[ServerIdentifier]) -> None:
+        """`owned` are the URIs of each server whose resources the client sees, `visible` all servers it may name."""
+        self._owners = Counter(uri for owned_uris in owned.values() for uri in set(owned_uris))
+        self._namesakes = Counter(server.server for server in visible)
+
+    def is_shared(self, uri: str) -> bool:
+        """Whether several servers have it."""
+        return self._owners[uri] > 1
+
+    def shown(self, server: ServerIdentifier, uri: str) -> str:
+        """The URI under which the client sees a server's resource: its own unless another server has it too."""
+        return self.qualified(server, uri) if self.is_shared(uri) or uri.startswith(uris.SCHEME) else uri
+
+    def qualified(self, server: ServerIdentifier, uri: str) -> str:
+        """A URI that names the server."""
+        is_ambiguous = self._namesakes[server.server] > 1
+        for candidate in uris.labelled(server, uri, with_toolbox=is_ambiguous):
+            if candidate not in self._owners:
+                return candidate
+        return uris.qualified(server, uri)
+
+
+class KnownResources:
+    """What is known of the resources that a client may read."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+
+    async def learn(self, place: Place, servers: Iterable[ServerIdentifier], *, tools: bool = True) -> None:
+        """Have servers list what was not asked yet: resources, skills, and the tools that name UIs."""
+        chosen = tuple(servers)
+        asked = [place.learn("resources", chosen), place.learn("skills", chosen)]
+        await asyncio.gather(*asked, *([place.learn_tools(chosen)] if tools else []))
+
+    async def index(self, place: Place, caller: Caller) -> ResourceIndex:
+        """An index of everything that this client sees."""
+        servers = place.servers_of(self._scope.of(caller))
+        await self.learn(place, servers)
+        return self.known_index(place, servers)
+
+    def known_index(self, place: Place, servers: Iterable[ServerIdentifier]) -> ResourceIndex:
+        """An index of what these servers have, as far as is known."""
+        owned: dict[ServerIdentifier, set[str]] = {server: set() for server in servers}
+        for server, uri in self._owned(place):
+            if server in owned:
+                owned[server].add(uri)
+        return self.index_of(place, owned)
+
+    def index_of(self, place: Place, owned: Mapping[ServerIdentifier, Collection[str]]) -> ResourceIndex:
+        return ResourceIndex(owned, self._visible(place))
+
+    def owners(self, place: Place, uri: str) -> set[ServerIdentifier]:
+        """The servers that are known to have a resource."""
+        return {server for server, owned in self._owned(place) if owned == uri}
+
+    def labelled(self, place: Place, uri: str) -> set[uris.Located]:
+        """The resources that a URI stands for if it names a server in its own scheme."""
+        if (read := uris.read_labelled(uri)) is None:
+            return set()
+        return {
+            uris.Located(server, read.uri)
+            for server in self._visible(place)
+            if server.server == read.server and read.toolbox in (None, server.toolbox)
+        }
+
+    def fitting(self, place: Place, uri: str, most_bytes: int) -> set[uris.Located]:
+        """What the templates that fit best lead to. A URI may fit as it is, or without the server that it names."""
+        templates = list(self._templates(place))
+        most, servers = uris.longest_match(uri, templates, most_bytes)
+        found = {uris.Located(server, uri) for server in servers}
+        for one in self.labelled(place, uri):
+            own = [template for template in templates if template.server == one.server]
+            length, _ = uris.longest_match(one.uri, own, most_bytes)
+            if length >= 0 and length + len(uri) - len(one.uri) > most:
+                most, found = length + len(uri) - len(one.uri), {one}
+        return found
+
+    def _visible(self, place: Place) -> list[ServerIdentifier]:
+        return place.servers_of(self._scope.all())
+
+    def _owned(self, place: Place) -> Iterator[tuple[ServerIdentifier, str]]:
+        listed = ((server, item.name) for server, item in place.known_items("resources"))
+        files = ((server, uri) for server, item in place.known_items("skills") for uri in skills.file_uris(item.raw))
+        return self._allowed(chain(listed, apps.named_in(place.catalog), files))
+
+    def _templates(self, place: Place) -> Iterator[uris.Located]:
+        """The templates of servers, and the folders of their skills."""
+        listed = ((server, item.name) for server, item in place.known_items("templates"))
+        folders = ((server, skills.folder_template(item)) for server, item in place.known_items("skills"))
+        return (uris.Located(*one) for one in self._allowed(chain(listed, folders)) if one[1])
+
+    def _allowed(self, found: Iterable[tuple[ServerIdentifier, str]]) -> Iterator[tuple[ServerIdentifier, str]]:
+        return (one for one in found if self._scope.allows(one[0].toolbox))
