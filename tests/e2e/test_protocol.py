@@ -110,6 +110,12 @@ def two(case: Case) -> dict[str, Any]:
     return {"s": whole(case.server, "W"), "t": whole(case.server, "X")}
 
 
+def with_apps(case: Case) -> dict[str, Any]:
+    """Two servers with MCP Apps and skills, under the same URIs."""
+    peer = str(PEERS / "apps_server.py")
+    return {name: {"command": sys.executable, "args": ["-SE", peer, name, case.server]} for name in ("s", "t")}
+
+
 # -- greeting
 
 
@@ -419,6 +425,31 @@ async def test_updates_of_a_shared_uri_name_the_server(case: Case, hosts: Hosts)
         (updated,) = await host.wire.notification(UPDATED)
         assert updated["params"] == {"uri": uri, **tagged(number)}
         await unwatch(host, uri, number)
+
+
+@feature("MCP Apps", surfaces=NATIVE)
+async def test_the_ui_that_a_tool_names_can_be_read(case: Case, hosts: Hosts):
+    async with hosts.at(servers=with_apps(case)) as host:
+        tools = (await host.get("tools/list"))["tools"]
+        named = {tool["name"]: tool["_meta"]["ui"]["resourceUri"] for tool in tools}
+        prefix = "s/" if case.surface == "toolbox" else ""
+        assert named["main_s"] == f"ui://{prefix}widget/main"
+        for tool, uri in named.items():
+            read = await host.get("resources/read", {"uri": uri})
+            assert read["contents"][0]["text"] == "<p>{} of {}</p>".format(*tool.split("_"))
+
+
+@feature("skills", surfaces=NATIVE)
+async def test_skills_are_listed_and_got_and_their_files_read(case: Case, hosts: Hosts):
+    async with hosts.at(servers=with_apps(case)) as host:
+        result = await host.get("skills/list")
+        assert ({"ttlMs", "cacheScope"} <= result.keys()) is case.is_modern
+        skills = result["skills"]
+        prefix = "s/" if case.surface == "toolbox" else ""
+        assert skills[0]["uri"] == f"skill://{prefix}team/git/SKILL.md"
+        assert (await host.get("skills/get", {"uri": skills[0]["uri"]}))["skill"] == skills[0]
+        read = await host.get("resources/read", {"uri": skills[0]["resources"][1]["uri"]})
+        assert read["contents"][0]["text"] == "x of s\n"
 
 
 async def watch(host: Host, uri: str) -> int | None:

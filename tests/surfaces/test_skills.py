@@ -20,7 +20,8 @@ from tests.support.memory import EVERYTHING, MemoryServer, serving
 from tests.surfaces.benches import HANDSHAKE, MODERN, answer
 
 SKILLS = "io.modelcontextprotocol/skills"
-DECLARED = {**EVERYTHING, "extensions": {SKILLS: {}}}
+APPS = "io.modelcontextprotocol/ui"
+DECLARED = {**EVERYTHING, "extensions": {SKILLS: {}, APPS: {}}}
 GIT = "skill://team/git/SKILL.md"
 
 
@@ -189,7 +190,8 @@ async def test_skills_are_declared_where_a_server_has_them_or_may(caller: Caller
         for surface in surfaces.values():
             await answer(surface, "tools/list", caller)
         assert await declaring() == ["dev"]
-        assert SKILLS in (await DynamicSurface(workbench).hello(caller)).capabilities["extensions"]
+        extensions = (await DynamicSurface(workbench).hello(caller)).capabilities["extensions"]
+        assert extensions == {SKILLS: {}, APPS: {}}
 
 
 async def test_one_server_answers_for_itself_and_the_two_meta_tools_have_no_skills():

@@ -77,7 +77,8 @@ class KnownResources:
 
     def owners(self, place: Place, uri: str) -> set[ServerIdentifier]:
         """The servers that are known to have a resource."""
-        return {server for server, owned in self._owned(place) if owned == uri}
+        owned = self._owned(place) if uri.startswith(apps.SCHEME) else self._listed(place)
+        return {server for server, one in owned if one == uri}
 
     def labelled(self, place: Place, uri: str) -> set[uris.Located]:
         """The resources that a URI stands for if it names a server in its own scheme."""
@@ -105,9 +106,13 @@ class KnownResources:
         return place.servers_of(self._scope.all())
 
     def _owned(self, place: Place) -> Iterator[tuple[ServerIdentifier, str]]:
+        return chain(self._listed(place), self._allowed(apps.named_in(place.catalog)))
+
+    def _listed(self, place: Place) -> Iterator[tuple[ServerIdentifier, str]]:
+        """What servers list: resources, and the files of skills."""
         listed = ((server, item.name) for server, item in place.known_items("resources"))
         files = ((server, uri) for server, item in place.known_items("skills") for uri in skills.file_uris(item.raw))
-        return self._allowed(chain(listed, apps.named_in(place.catalog), files))
+        return self._allowed(chain(listed, files))
 
     def _templates(self, place: Place) -> Iterator[uris.Located]:
         """The templates of servers, and the folders of their skills."""
