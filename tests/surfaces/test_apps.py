@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
+from mcp_workbench.errors import ServerRefused
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.surfaces.base import Surface
 from mcp_workbench.surfaces.dynamic import DynamicSurface
@@ -132,6 +133,15 @@ async def test_a_server_that_is_named_like_its_own_uris_is_read_under_them():
         assert await named(surface) == {"a": "ui://weather/main", "b": MAIN}
         for uri in ("ui://weather/main", "ui://weather/berlin"):
             assert await read(surface, uri) == f"a {uri}"
+
+
+async def test_a_uri_that_names_a_server_that_fails_is_not_asked_of_another_one():
+    boxes = {"dev": {"a": app("a"), "b": app("b")}}
+    boxes["dev"]["b"].methods["initialize"] = ServerRefused("not today", rpc_code=-1)
+    async with serving(boxes) as workbench:
+        error = await refused(ToolboxSurface(workbench, "dev"), "ui://b/widget/main")
+        assert (error.code, error.data["server"]) == (-31001, "b")
+    assert boxes["dev"]["a"].asked("resources/read") == []
 
 
 async def test_a_template_that_two_servers_share_names_the_server_in_its_own_scheme():
