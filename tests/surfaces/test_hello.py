@@ -22,6 +22,7 @@ COMMON = {
     "logging": {},
 }
 TASKS = {"tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}}
+SKILLS: dict[str, Any] = {"io.modelcontextprotocol/skills": {}}
 EXTENSION: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
 
 
@@ -51,7 +52,8 @@ async def test_tasks_are_declared_where_a_server_has_them_in_the_era_of_the_clie
         for toolbox, expected in (("none", {}), ("some", tasks)):
             surface = ToolboxSurface(workbench, toolbox)
             unknown = (await surface.hello(caller)).capabilities
-            assert unknown == {"tools": {"listChanged": True}, **COMMON, **tasks}, "nothing is known of a server yet"
+            possible = {**tasks, "extensions": {**tasks.get("extensions", {}), **SKILLS}}
+            assert unknown == {"tools": {"listChanged": True}, **COMMON, **possible}, "nothing is known of a server yet"
             await listed(surface, caller)
             known = (await surface.hello(caller)).capabilities
             assert known == {"tools": {"listChanged": True}, **COMMON, **expected}
