@@ -116,6 +116,24 @@ async def test_whether_a_toolbox_has_tasks_is_known_before_a_server_runs(
     assert counts(shops) == {"a": 1}
 
 
+@pytest.mark.parametrize("tasks", [True, False])
+async def test_what_a_server_declares_in_one_era_does_not_tell_whether_it_has_tasks_in_the_other(
+    store: Path, *, tasks: bool
+):
+    own: dict[str, Any] = {"tasks": {}} if tasks else {}
+    shop = Shop(capabilities={"tools": {}, **own})
+    extension: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+    shop.methods["server/discover"] = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}, **extension}}
+    shops = {"dev": {"a": shop}}
+    async with remembering(store, shops) as bench:
+        await bench.at(MODERN).open("dev")
+    for is_known in (False, True):
+        async with remembering(store, shops) as bench:
+            hello = await ToolboxSurface(bench, "dev").hello(HANDSHAKE)
+            assert ("tasks" in hello.capabilities) == (tasks or not is_known)
+            await bench.at(HANDSHAKE).provider(ServerIdentifier("dev", "a")).tools_now()
+
+
 async def test_a_secret_in_instructions_does_not_reach_the_disk(store: Path):
     secret, advice = "swordfish-4711", 'Log in with "swordfish-4711".'
     shops = {"dev": {"a": advising(Shop(tools=["x"]), advice)}}
