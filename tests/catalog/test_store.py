@@ -613,6 +613,16 @@ def test_a_store_of_a_newer_version_is_left_alone(path: Path, warnings: list[str
     assert path.read_bytes() == newer
 
 
+def test_a_store_of_an_older_version_is_replaced(path: Path):
+    path.parent.mkdir()
+    data = filled(path)
+    path.write_bytes(data[:60] + (VERSION - 1).to_bytes(4) + data[64:])
+    store = Store.open(str(path), AT_ONCE)
+    assert store.get(b"3", DECLARED, "tools") is None
+    assert works(store)
+    store.close()
+
+
 def test_a_file_of_somebody_else_that_was_named_by_mistake_is_left_alone(tmp_path: Path, warnings: list[str]):
     notes = tmp_path / "mcp-workbench" / "notes.txt"
     notes.parent.mkdir()
