@@ -353,11 +353,7 @@ class Place:
         boxes = [box for name in toolboxes if (box := self._config.toolboxes.get(name)) is not None]
         servers = [server for box in boxes for server in box.servers.values()]
         providers = self._staff.all_of(servers)
-        return [
-            ServerIdentifier(server.toolbox, server.name)
-            for server, provider in zip(servers, providers, strict=True)
-            if provider.may_have(kind)
-        ]
+        return [server.identifier for server, one in zip(servers, providers, strict=True) if one.may_have(kind)]
 
     def _where(self, is_meant: Callable[[Provider], bool]) -> list[ServerIdentifier]:
         return [server for server, provider in self._staff if is_meant(provider)]

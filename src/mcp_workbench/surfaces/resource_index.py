@@ -54,7 +54,8 @@ class KnownResources:
 
     async def learn(self, place: Place, servers: Iterable[ServerIdentifier], *, tools: bool = True) -> None:
         """Have servers list what was not asked yet: resources, skills, and the tools that name UIs."""
-        chosen = tuple(servers)
+        if not (chosen := tuple(servers)):
+            return
         asked = [place.learn("resources", chosen), place.learn("skills", chosen)]
         await asyncio.gather(*asked, *([place.learn_tools(chosen)] if tools else []))
 
