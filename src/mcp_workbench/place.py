@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Raw
 
 from mcp_workbench import observe
-from mcp_workbench.catalog import links
+from mcp_workbench.catalog import apps, links
 from mcp_workbench.catalog.items import Item
 from mcp_workbench.catalog.memory.records import Memory
 from mcp_workbench.catalog.opened import Found, Matches, Opened
@@ -189,8 +189,17 @@ class Place:
             await self._meanwhile(exchange, (config,), self._reach(identifier, provider))
         result = await self._call(identifier, provider, params, exchange)
         if provider.offers("resources"):
-            self.links.remember(ServerIdentifier(identifier.toolbox, identifier.server), result)
+            self._note_links(ServerIdentifier(identifier.toolbox, identifier.server), result, exchange)
         return result
+
+    def _note_links(self, server: ServerIdentifier, result: Raw, exchange: Exchange | None) -> None:
+        """Take note of the resources that a result names: in its content, and as a UI in its `_meta`."""
+        self.links.remember(server, result)
+        if exchange is None:
+            return
+        with contextlib.suppress(msgspec.DecodeError):  # nested too deep, which is told to its client
+            if (meta := exchange.read(result).get("_meta")) is not None:
+                self.links.add(server, apps.ui_uris(meta))
 
     async def _call(
         self, identifier: ToolIdentifier, provider: Provider, params: Params, exchange: Exchange | None

@@ -15,8 +15,8 @@ from mcp_workbench.wire import jsonrpc
 SCHEME = "ui://"
 _FLAT = ("ui/resourceUri", "openai/outputTemplate")
 """Keys of `_meta` from before `ui.resourceUri`, which servers still send next to it."""
-MARKS = (b"resourceUri", b"outputTemplate")
-"""What stands in every JSON text that names a UI: looking for it is cheaper than parsing."""
+_MARKS = (b"resourceUri", b"outputTemplate")
+"""What stands in every definition that names a UI: looking for it is cheaper than parsing."""
 
 
 def ui_uris(meta: Raw | None) -> Iterator[str]:
@@ -31,7 +31,7 @@ def ui_uris(meta: Raw | None) -> Iterator[str]:
 def named_by(definition: Definition) -> set[str]:
     """The UI resources that a tool's definition names."""
     text = bytes(definition.raw)
-    if not any(mark in text for mark in MARKS):
+    if not any(mark in text for mark in _MARKS):
         return set()
     return set(ui_uris(jsonrpc.fields(definition.raw).get("_meta")))
 

@@ -8,10 +8,8 @@ from collections.abc import Iterable, Iterator
 import msgspec
 from msgspec import Raw
 
-from mcp_workbench.catalog import apps
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
-from mcp_workbench.wire import jsonrpc
 
 
 class _Resource(msgspec.Struct):
@@ -37,7 +35,7 @@ class _Result(msgspec.Struct):
 
 
 _decoder = msgspec.json.Decoder(_Result)
-_MARKS = (b'"uri"', *apps.MARKS)
+_MARK = b'"uri"'
 
 
 class Links:
@@ -50,13 +48,13 @@ class Links:
     def remember(self, server: ServerIdentifier, result: Raw) -> None:
         """Take note of what a result names. One that is not as the protocol has it names nothing."""
         text = bytes(result)
-        if not any(mark in text for mark in _MARKS) or text.count(b"{") > self._limits.link_objects:
+        if _MARK not in text or text.count(b"{") > self._limits.link_objects:
             return
         try:
-            found = [*_uris(_decoder.decode(result)), *apps.ui_uris(jsonrpc.fields(result).get("_meta"))]
+            found = _decoder.decode(result)
         except (msgspec.DecodeError, RecursionError):
             return
-        self.add(server, found)
+        self.add(server, _uris(found))
 
     def add(self, server: ServerIdentifier, uris: Iterable[str]) -> None:
         """Take note of URIs that a server named."""
