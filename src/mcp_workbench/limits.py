@@ -73,9 +73,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     list_inline_bytes: int = 256 * 1024
     """A longer list is read in a thread: on the event loop it would delay every other call."""
     refresh_wait_seconds: float = 2.0
-    """How long an open waits for a list that changed, before it answers with the one it has."""
+    """How long an open, or a call of an unknown name, waits for a new list before it goes by the one that is there."""
     relist_interval_seconds: float = 2.0
-    """A storm of `list_changed` leads to at most one new listing in this time."""
+    """A storm of `list_changed`, or of unknown names, leads to at most one new listing in this time; no list has a
+    shorter time to live."""
 
     # -- what is remembered of lists, and what of it is shown
     catalog_age_seconds: float = 86_400.0

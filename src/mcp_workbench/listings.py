@@ -1,13 +1,15 @@
 """One list of one server (its tools, prompts, resources or templates), kept current.
 
 Asking the server is single flight; what was listed on the connection that is there now stands until the
-server says that it changed. Where there is no connection, what is remembered stands, and is checked where it is
-old: that may start a server, which is stopped again if nobody else needs it.
+server says that it changed, or until the time to live that the server states has passed. Where there is no
+connection, what is remembered stands, and is checked where it is old: that may start a server, which is stopped
+again if nobody else needs it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from typing import Generic, NamedTuple, TypeVar
 
@@ -29,6 +31,14 @@ class Remembered(NamedTuple, Generic[T]):
     is_current: bool
 
 
+class Fetched(NamedTuple, Generic[T]):
+    """A list as a server just gave it."""
+
+    value: T
+    ttl_seconds: float | None
+    """How long it stays fresh; None: until the server says that it changed."""
+
+
 class Listing(Generic[T]):
     """What a server last listed, and how to list again."""
 
@@ -37,7 +47,7 @@ class Listing(Generic[T]):
         label: ServerIdentifier,
         supervisor: Supervisor,
         connect: Callable[[], Awaitable[Connection]],
-        read: Callable[[Connection], Awaitable[T]],
+        read: Callable[[Connection], Awaitable[Fetched[T]]],
         limits: Limits,
         *,
         recall: Callable[[], Remembered[T] | None],
@@ -59,7 +69,12 @@ class Listing(Generic[T]):
         self._value: T | None = None
         self._listing: asyncio.Task[T] | None = None
         self._relisting: asyncio.Task[None] | None = None
+        self._rechecking: asyncio.Task[None] | None = None
+        self._rechecked_at = -math.inf
         self._listed_at = 0.0
+        self._expires_at = math.inf
+        self._done_before = 0
+        """How many requests of clients the server had done when it was asked for the list."""
         self._tried_on: Connection | None = None
         self._listed_on: Connection | None = None
         self.is_outdated = False
@@ -79,7 +94,7 @@ class Listing(Generic[T]):
         """The list where it is known without waiting: what stands, or what is remembered of a server at rest."""
         self._supervisor.touch()
         known = self.standing
-        if known is not None and not self.is_outdated:
+        if known is not None and not self.is_stale:
             return known
         return self._kept() if self._supervisor.current is None else None
 
@@ -90,6 +105,19 @@ class Listing(Generic[T]):
         if known is not None and loop.time() - self._listed_at < self._limits.relist_interval_seconds:
             return known
         return await asyncio.shield(self._list_once())
+
+    async def recheck(self) -> None:
+        """Ask a running server again, for a caller who misses something in its list.
+
+        One request serves everyone who waits, and there is at most one in `relist_interval_seconds`. Callers who
+        come sooner wait for the next one if the server has done anything since it listed; else its list stands. A
+        server that does not answer within `refresh_wait_seconds` is not waited for.
+        """
+        if self._supervisor.current is None or self._is_just_listed:
+            return
+        if self._rechecking is None or self._rechecking.done():
+            self._rechecking = asyncio.get_running_loop().create_task(self._recheck())
+        await asyncio.wait((self._rechecking,))
 
     async def _get(self, seconds: float | None) -> T:
         listing = self._list_once()
@@ -108,6 +136,11 @@ class Listing(Generic[T]):
         """What was listed on the connection that is there now."""
         current = self._supervisor.current
         return self._value if current is not None and self._listed_on is current else None
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the server must be asked before the list counts as current."""
+        return self.is_outdated or asyncio.get_running_loop().time() >= self._expires_at
 
     @property
     def is_remembered(self) -> bool:
@@ -138,7 +171,7 @@ class Listing(Generic[T]):
 
     def close(self) -> None:
         """No more refreshes; who waits for a listing is told by the end of the connection."""
-        for task in (self._relisting, self._checking):
+        for task in (self._relisting, self._rechecking, self._checking):
             if task is not None:
                 task.cancel()
 
@@ -184,14 +217,34 @@ class Listing(Generic[T]):
     async def _list_now(self) -> T:
         connection = self._tried_on = await self._connect()
         self._listed_at = asyncio.get_running_loop().time()
+        self._done_before = self._supervisor.done
         self.is_outdated = False  # what changes from here on is not in this listing
         try:
-            self._value = await self._read(connection)
+            fetched = await self._read(connection)
         except Fault:
             self.is_outdated = True
             raise
+        self._value = fetched.value
         self._listed_on = connection
-        return self._value
+        self._expires_at = math.inf
+        if fetched.ttl_seconds is not None:
+            self._expires_at = self._listed_at + max(fetched.ttl_seconds, self._limits.relist_interval_seconds)
+        return fetched.value
+
+    @property
+    def _is_just_listed(self) -> bool:
+        """Whether the list is from a moment ago, and the server has done nothing since."""
+        if self.standing is None or self._supervisor.done != self._done_before:
+            return False
+        return asyncio.get_running_loop().time() - self._listed_at < self._limits.relist_interval_seconds
+
+    async def _recheck(self) -> None:
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(max(0.0, self._rechecked_at + self._limits.relist_interval_seconds - loop.time()))
+        if self._supervisor.current is None:
+            return
+        self._rechecked_at = loop.time()
+        await asyncio.wait((self._list_once(),), timeout=self._limits.refresh_wait_seconds)
 
     async def _relist(self) -> None:
         """Until the list is current, or there is no connection: then the next demand lists."""

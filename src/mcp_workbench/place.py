@@ -9,10 +9,9 @@ a tool exist before anything is started or contacted, and names whatever goes wr
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -136,6 +135,7 @@ class Place:
         """The tools of every toolbox that fit a query, as far as they are known. Nothing is started."""
         servers = self.servers_of(self._config.toolboxes)
         providers = self._staff.all_of(self._config.servers())
+        await asyncio.gather(*(provider.freshen() for provider in providers if provider.is_stale))
         unknown = [
             server for server, provider in zip(servers, providers, strict=True) if await provider.known_tools() is None
         ]
@@ -339,6 +339,11 @@ class Place:
             grouped.setdefault(server.toolbox, []).append(self._find(server.toolbox, server.server))
         await _all_done(self._list(group) for group in grouped.values())
 
+    async def recheck(self, toolboxes: Collection[str], *kinds: Kind | Literal["tools"]) -> None:
+        """Ask the running servers of these toolboxes again, for a caller who misses something in their lists."""
+        running = [provider for server, provider in self._staff if server.toolbox in toolboxes and provider.is_running]
+        await asyncio.gather(*(provider.recheck(kind) for provider in running for kind in kinds))
+
     def servers_of(self, toolboxes: Iterable[str]) -> list[ServerIdentifier]:
         """Every server of these toolboxes, in order."""
         return [ServerIdentifier(toolbox, name) for toolbox in toolboxes for name in self.toolbox(toolbox).servers]
@@ -446,9 +451,8 @@ class Place:
                 listing = await provider.tools()
             except Fault as fault:
                 raise ConnectFailed(identifier.toolbox, identifier.server, fault) from None
-        if identifier.tool not in listing.tools and provider.may_be_asked:
-            with contextlib.suppress(Fault):
-                listing = await provider.tools_now()
+        if identifier.tool not in listing.tools:
+            listing = await provider.recheck_tools() or listing
         if identifier.tool not in listing.tools:
             raise ToolNotFound(identifier, hint=nearest_or_known(identifier.tool, listing.tools, "tools"))
 

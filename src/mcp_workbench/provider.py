@@ -6,6 +6,7 @@ It joins a supervisor, the lists that are kept of it, its subscriptions and the 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal, TypeAlias, TypeVar
@@ -24,7 +25,7 @@ from mcp_workbench.config.model import Endpoint, ServerConfig
 from mcp_workbench.connections.base import Channel
 from mcp_workbench.connections.connection import Connection
 from mcp_workbench.connections.health import Health
-from mcp_workbench.connections.listing import list_items
+from mcp_workbench.connections.listing import Listed, list_items
 from mcp_workbench.connections.negotiate import Agreement
 from mcp_workbench.connections.opening import open_channel
 from mcp_workbench.connections.processes import Processes
@@ -35,7 +36,7 @@ from mcp_workbench.dialogue import Dialogue
 from mcp_workbench.errors import Fault, StillStarting
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
-from mcp_workbench.listings import Listing, Remembered
+from mcp_workbench.listings import Fetched, Listing, Remembered
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.client import Seat
 from mcp_workbench.wire.eras import HANDSHAKE_NOTICES, LIST_CHANGED, SKILLS
@@ -94,7 +95,6 @@ class Provider:
         self._waited_for: object = None
         self._record = record
         self._entries: dict[ListKind, Entry | None] = {}
-        self._is_from_before = False
         before = self._entry("tools")
         self._offers = before.offers if before is not None else None
         self._was_modern = None if before is None or before.is_lent else before.modern
@@ -156,6 +156,27 @@ class Provider:
         """The tools that the server lists now; see `Listing.fresh`."""
         return await self._tools.fresh()
 
+    async def freshen(self) -> None:
+        """Have the running server list again, and wait a moment for it."""
+        with contextlib.suppress(Fault):
+            await self._tools.get(self._limits.refresh_wait_seconds)
+
+    async def recheck(self, kind: Kind | Literal["tools"]) -> None:
+        """Ask the running server again, for a caller who misses something; see `Listing.recheck`."""
+        await (self._tools if kind == "tools" else self._items[kind]).recheck()
+
+    async def recheck_tools(self) -> ServerTools | None:
+        """The tools, for a caller who misses one: the server is asked again, and started if it has listed before.
+
+        With `"refresh": "never"` only a running server is asked. One that can't be asked leaves the list as it is.
+        """
+        if self.is_running:
+            await self._tools.recheck()
+        elif self._record.refresh != "never" and (self._tools.last is not None or self._entry("tools") is not None):
+            with contextlib.suppress(Fault):
+                await self._tools.fresh()
+        return self._catalog.listing(self._config.toolbox, self._config.name)
+
     async def known_tools(self) -> ServerTools | None:
         """The tools that are known without asking the server."""
         await self._load()
@@ -181,9 +202,8 @@ class Provider:
         return (entry := self._record.get("tools")) is not None and not entry.is_lent
 
     @property
-    def may_be_asked(self) -> bool:
-        """Whether a doubt about its tools is worth asking the server, which may have to be started for it."""
-        return self._is_from_before and self._record.refresh != "never"
+    def is_running(self) -> bool:
+        return self.supervisor.current is not None
 
     @property
     def is_live(self) -> bool:
@@ -215,7 +235,12 @@ class Provider:
     def is_settled(self) -> bool:
         """Whether the catalog knows what tools the server offers now."""
         listed = self._catalog.listing(self._config.toolbox, self._config.name) is not None
-        return listed and not self._tools.is_outdated
+        return listed and not self._tools.is_stale
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether it runs, and may offer other tools than are known."""
+        return self.is_running and not self.is_settled
 
     def runs_with(self, capability: str) -> bool:
         """Whether the connection that is there now declared it."""
@@ -357,16 +382,16 @@ class Provider:
 
     # -- listing
 
-    async def _list_tools(self, connection: Connection) -> ServerTools:
-        definitions = await list_items(connection, "tools/list", "tools", self._limits, caller=self._caller)
-        listing = await self._beside(definitions, partial(take_listing, definitions, self._config.tool_filters))
-        await self._keep("tools", definitions, connection)
-        self._is_from_before = False
+    async def _list_tools(self, connection: Connection) -> Fetched[ServerTools]:
+        listed = await list_items(connection, "tools/list", "tools", self._limits, caller=self._caller)
+        listing = await self._beside(listed.items, partial(take_listing, listed.items, self._config.tool_filters))
+        await self._keep("tools", listed, connection)
         if self._catalog.put(self._config.toolbox, self._config.name, listing):
             for pattern in listing.unmatched_filters:
                 observe.warning("a tool filter matches nothing", server=self._config.identifier, filter=pattern)
             self._changed(self._config.toolbox, "tools")
-        return self._catalog.listing(self._config.toolbox, self._config.name) or listing
+        shown = self._catalog.listing(self._config.toolbox, self._config.name) or listing
+        return Fetched(shown, _lifetime(listed, connection, "tools"))
 
     async def _beside(self, raw: Sequence[Raw], read: Callable[[Limits], T]) -> T:
         """Read what was listed; much of it beside the event loop, which must not wait for that."""
@@ -374,30 +399,32 @@ class Provider:
             return read(self._limits)
         return await asyncio.to_thread(read, self._limits)
 
-    async def _list(self, kind: Kind, connection: Connection) -> tuple[Item, ...]:
+    async def _list(self, kind: Kind, connection: Connection) -> Fetched[tuple[Item, ...]]:
         method, member, _ = _LISTS[kind]
         if not connection.agreement.features & _FEATURES[kind]:
-            return ()
-        raw = await list_items(connection, method, member, self._limits, caller=self._caller)
-        items = await self._beside(raw, partial(_take, kind, raw))
-        await self._keep(kind, raw, connection)
+            return Fetched((), None)
+        listed = await list_items(connection, method, member, self._limits, caller=self._caller)
+        items = await self._beside(listed.items, partial(_take, kind, listed.items))
+        await self._keep(kind, listed, connection)
+        announced = "prompts" if kind == "prompts" else "resources"
         before = self._items[kind].last
         if before is not None and before != items:
-            self._changed(self._config.toolbox, "prompts" if kind == "prompts" else "resources")
-        return items
+            self._changed(self._config.toolbox, announced)
+        return Fetched(items, _lifetime(listed, connection, announced))
 
     # -- what is remembered
 
-    async def _keep(self, kind: ListKind, items: list[Raw], connection: Connection) -> None:
+    async def _keep(self, kind: ListKind, listed: Listed, connection: Connection) -> None:
         agreement = connection.agreement
         draft = partial(
             self._record.draft,
-            items,
+            listed.items,
             modern=agreement.modern,
             offers=agreement.features,
             instructions=self.instructions if kind == "tools" else "",
+            ttl_seconds=listed.ttl_seconds or None,
         )
-        self._record.put(kind, await self._beside(items, lambda _limits: draft()))
+        self._record.put(kind, await self._beside(listed.items, lambda _limits: draft()))
         self._entries.pop(kind, None)
 
     def _entry(self, kind: ListKind) -> Entry | None:
@@ -419,7 +446,6 @@ class Provider:
     def _know(self, listing: ServerTools) -> None:
         if self._catalog.listing(self._config.toolbox, self._config.name) is None:
             self._catalog.put(self._config.toolbox, self._config.name, listing)
-            self._is_from_before = True
 
     def _recall_tools(self) -> Remembered[ServerTools] | None:
         """The tools that the server listed before, unless it can't be reached now: then nobody is told of them."""
@@ -447,6 +473,13 @@ class Provider:
 def _take(kind: Kind, listed: Sequence[Raw], limits: Limits) -> tuple[Item, ...]:
     """What of a list can be offered."""
     return take_skills(listed, limits) if kind == "skills" else take_items(listed, _LISTS[kind][2], limits)
+
+
+def _lifetime(listed: Listed, connection: Connection, capability: str) -> float | None:
+    """How long a list stays fresh. A server that states 0 and announces changes is asked when it does."""
+    if listed.ttl_seconds == 0 and connection.agreement.declares(capability, "listChanged"):
+        return None
+    return listed.ttl_seconds
 
 
 def _is_long(items: Sequence[Raw], limits: Limits) -> bool:

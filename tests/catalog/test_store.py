@@ -94,6 +94,7 @@ ENTRIES = st.builds(
             "offers": st.frozensets(st.text(st.characters(exclude_categories=["Cs"]))),
             "modern": st.booleans(),
             "listed_at": st.floats(allow_nan=False),
+            "ttl_seconds": st.none() | st.floats(min_value=0),
         }
     ),
 )

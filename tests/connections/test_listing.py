@@ -58,7 +58,7 @@ def tool(name: object) -> dict[str, Any]:
 
 
 async def names_of(server: Pages, limits: Limits = LIMITS) -> list[str]:
-    return [json.loads(bytes(raw))["name"] for raw in await list_items(server, "tools/list", "tools", limits)]
+    return [json.loads(bytes(raw))["name"] for raw in (await list_items(server, "tools/list", "tools", limits)).items]
 
 
 async def fault_of(server: Pages, limits: Limits = LIMITS) -> Fault:
@@ -80,9 +80,35 @@ async def test_all_pages_are_listed_in_order():
 
 async def test_definitions_are_the_bytes_that_were_sent():
     server = Pages(lambda _: b'{"tools":[{"name": "a", "n":1.00}],"x":1e400,"nextCursor":null}')
-    assert [bytes(raw) for raw in await list_items(server, "tools/list", "tools", LIMITS)] == [
+    assert [bytes(raw) for raw in (await list_items(server, "tools/list", "tools", LIMITS)).items] == [
         b'{"name": "a", "n":1.00}'
     ]
+
+
+@pytest.mark.parametrize(
+    ("stated", "seconds"),
+    [
+        ([b"1500"], 1.5),
+        ([b"60000", b"1000", b"5000"], 1.0),
+        ([None, b"2000"], 2.0),
+        ([None], None),
+        ([b"0", b"1000"], 0.0),
+        ([b"-5"], 0.0),
+        ([b"2.5"], 0.0025),
+        ([b"null"], None),
+        ([b'"60000"'], None),
+        ([b"true"], None),
+        ([b"{}", b"3000"], 3.0),
+    ],
+)
+async def test_the_shortest_time_to_live_of_the_pages_counts(stated: list[bytes | None], seconds: float | None):
+    def page(cursor: str | None) -> bytes:
+        number = int(cursor or 0)
+        more = b',"nextCursor":"%d"' % (number + 1) if number + 1 < len(stated) else b""
+        ttl = stated[number]
+        return b'{"tools":[]%b%b}' % (more, b"" if ttl is None else b',"ttlMs":%b' % ttl)
+
+    assert (await list_items(Pages(page), "tools/list", "tools", LIMITS)).ttl_seconds == seconds
 
 
 async def test_the_empty_string_is_a_cursor_like_any_other():

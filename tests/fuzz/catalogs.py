@@ -74,7 +74,7 @@ def check_results(case: dict[str, Any]) -> dict[str, Any]:
 
 def _list(results: list[bytes], member: str) -> list[Raw] | Fault:
     try:
-        return asyncio.run(list_items(Pages(results), f"{member}/list", member, LIMITS))
+        return asyncio.run(list_items(Pages(results), f"{member}/list", member, LIMITS)).items
     except Fault as fault:
         return fault
 

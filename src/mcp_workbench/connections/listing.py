@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 from msgspec import Raw
@@ -31,20 +31,31 @@ class Requests(Protocol):
     ) -> Awaitable[Raw]: ...
 
 
+class Listed(NamedTuple):
+    """A whole list."""
+
+    items: list[Raw]
+    """As the server sent them, in its order."""
+    ttl_seconds: float | None
+    """How long the server says that the list stays fresh; None where it says nothing."""
+
+
 class _Page(msgspec.Struct, rename="camel"):
     next_cursor: str | None = None
+    ttl_ms: Raw = jsonrpc.NOTHING
 
 
 async def list_items(
     server: Requests, method: str, member: str, limits: Limits, *, caller: Caller | None = None
-) -> list[Raw]:
-    """Every item as the server sent it, in its order. Raises a `Fault`.
+) -> Listed:
+    """Every item, and the shortest time to live that a page states. Raises a `Fault`.
 
     `member` is where a page of `method` has its items: `tools`, `prompts`, `resources` or `resourceTemplates`.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + limits.list_total_timeout_seconds
     items: list[Raw] = []
+    ttl_seconds: float | None = None
     cursors: set[str] = set()
     size = 0
     params: Params = {}
@@ -52,14 +63,15 @@ async def list_items(
         seconds = min(limits.list_page_timeout_seconds, deadline - loop.time())
         raw = await _page(server, method, params, caller, seconds)
         size += memoryview(raw).nbytes
-        page, cursor = _read(raw, method, member)
+        page, cursor, ttl = _read(raw, method, member)
         items += page
+        ttl_seconds = min((one for one in (ttl, ttl_seconds) if one is not None), default=None)
         if len(items) > limits.list_tools or size > limits.list_bytes:
             raise ListTooLarge(
                 f"its answer to {method} is over {limits.list_tools} {member} or {limits.list_bytes} bytes"
             )
         if cursor is None:
-            return items
+            return Listed(items, ttl_seconds)
         if cursor in cursors:
             raise ListTooLarge(f"its answer to {method} repeats itself without end")
         cursors.add(cursor)
@@ -81,12 +93,21 @@ async def _page(server: Requests, method: str, params: Params, caller: Caller | 
         raise explained(refusal) from None
 
 
-def _read(raw: Raw, method: str, member: str) -> tuple[list[Raw], str | None]:
-    """The items of a page, and the cursor of the next one."""
+def _read(raw: Raw, method: str, member: str) -> tuple[list[Raw], str | None, float | None]:
+    """The items of a page, the cursor of the next one, and how long the page stays fresh."""
     try:
-        cursor = msgspec.json.decode(raw, type=_Page).next_cursor
+        page = msgspec.json.decode(raw, type=_Page)
         if raw is EMPTY_OBJECT:
-            return [], None
-        return msgspec.json.decode(jsonrpc.fields(raw)[member], type=list[Raw]), cursor
+            return [], None, None
+        items = msgspec.json.decode(jsonrpc.fields(raw)[member], type=list[Raw])
+        return items, page.next_cursor, _seconds(page.ttl_ms)
     except (msgspec.DecodeError, RecursionError, KeyError):
         raise ProtocolViolation(f"its answer to {method} is not a list") from None
+
+
+def _seconds(ttl_ms: Raw) -> float | None:
+    """A time to live in seconds: a negative one counts as 0, anything but a number as missing."""
+    try:
+        return max(0.0, msgspec.json.decode(ttl_ms, type=float) / 1000)
+    except msgspec.DecodeError:
+        return None

@@ -92,6 +92,8 @@ class Supervisor:
         self._was_ready = False
         self._needs_login = False
         self._calls = 0
+        self.done = 0
+        """Requests of clients that are over: whatever it offers may have changed by each."""
         self._users = 0
         self._used_at = 0.0
         self._drained: asyncio.Future[None] | None = None
@@ -177,6 +179,7 @@ class Supervisor:
         finally:
             self._slots.release()
             self._calls -= 1
+            self.done += 1
             self.touch()
             if self._drained is not None and not self._calls and not self._drained.done():
                 self._drained.set_result(None)

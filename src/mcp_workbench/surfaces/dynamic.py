@@ -63,6 +63,9 @@ class DynamicSurface(ProxySurface):
         is_complete = self._complete.get(caller.key) is self._workbench.config
         if self.resolve(name) is None and caller.modern and not is_complete:
             await self._open_all(exchange)  # A modern client may call what it knows from an earlier connection.
+        if self.resolve(name) is None and has_joined_form(name):
+            await self._workbench.at(caller).recheck(self._scope.of(caller), "tools")
+            self._register(caller)
         return await self._call_native(exchange, name, arguments)
 
     def resolve(self, name: str) -> ToolIdentifier | None:

@@ -21,7 +21,15 @@ from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.nearest import known_names, nearest_names
 from mcp_workbench.shown import shown
 from mcp_workbench.surfaces import results
-from mcp_workbench.surfaces.arguments import NoToolbox, OldName, corrected_call, named_parts, read_open, read_use
+from mcp_workbench.surfaces.arguments import (
+    NoToolbox,
+    OldName,
+    OpenRequest,
+    corrected_call,
+    named_parts,
+    read_open,
+    read_use,
+)
 from mcp_workbench.surfaces.forwarding import refused
 from mcp_workbench.surfaces.wording import OPEN_TOOLBOX, USE_TOOL, definitions
 from mcp_workbench.wire import jsonrpc
@@ -31,6 +39,7 @@ from mcp_workbench.workbench import Workbench
 
 if TYPE_CHECKING:
     from mcp_workbench.catalog.opened import Found, Opened
+    from mcp_workbench.place import Place
 
 MIGRATION = "Tool names changed in 0.11.0: see docs/migration.md"
 OLD_METATOOLS = {f"workbench_{name}": name for name in (OPEN_TOOLBOX, USE_TOOL)}
@@ -91,8 +100,8 @@ class MetaTools:
 
         if request.toolbox == EVERY_TOOLBOX:
             return answers.matches(await place.search_all(request.query), request, self._workbench.limits)
-        if request.tools and (known := await place.known_of(request.toolbox)) is not None:
-            _chosen(known, request.tools)
+        if request.tools:
+            await self._check_known(place, request)
         opened = await place.open(request.toolbox, exchange)
         self._on_opened(exchange.caller, opened.toolbox)
         found: Sequence[Found] = opened.found
@@ -108,6 +117,17 @@ class MetaTools:
             definitions = (len(tool.raw) for _, tool in opened.found)
             recorder.opened(exchange.caller.audience, opened.toolbox, definitions, len(answered))
         return answered
+
+    async def _check_known(self, place: Place, request: OpenRequest) -> None:
+        """Refuse names that no server of the toolbox has, before one is started for them. Raises `ToolsNotFound`."""
+        known = await place.known_of(request.toolbox)
+        if known is None:
+            return
+        try:
+            _chosen(known, request.tools)
+        except ToolsNotFound:
+            await place.recheck((request.toolbox,), "tools")
+            _chosen(await place.known_of(request.toolbox) or known, request.tools)
 
     def migration_help(self, exchange: Exchange, name: str, arguments: Raw = jsonrpc.NOTHING) -> str:
         """That names changed, and the call to send for every known tool that once had this name."""

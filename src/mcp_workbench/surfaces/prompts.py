@@ -55,6 +55,9 @@ class Prompts:
             raise RpcError(jsonrpc.INVALID_PARAMS, "The name of a prompt must be a string")
         if name not in self._names:
             await self._list(place, caller)
+        if name not in self._names:
+            await place.recheck(self._scope.of(caller), "prompts")
+            await self._list(place, caller)
         if (prompt := self._names.get(name)) is None:
             hint = nearest_or_known(name, self._names, "prompts")
             raise RpcError(jsonrpc.INVALID_PARAMS, f"Prompt '{shown(name)}' not found. {hint}")

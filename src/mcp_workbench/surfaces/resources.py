@@ -106,6 +106,8 @@ class Resources:
     async def resolve(self, place: Place, caller: Caller, uri: str) -> uris.Located:
         """The server that has a resource, and the server's URI of it. Raises `RpcError`."""
         candidates = await self.locate(place, caller, uri) or self._unlisted(place, uri)
+        if not candidates:
+            candidates = await self._search_again(place, self._scope.of(caller), uri)
         return self.only(place, candidates, uri, modern=caller.modern)
 
     async def locate(self, place: Place, caller: Caller, uri: str) -> set[uris.Located]:
@@ -192,6 +194,11 @@ class Resources:
         if len(running) == 1 and {one.server for one in labelled} <= running:
             return _located(running, uri)
         return labelled
+
+    async def _search_again(self, place: Place, scope: tuple[str, ...], uri: str) -> set[uris.Located]:
+        """Search in what the running servers list now: it may be new, and not announced."""
+        await place.recheck(scope, "resources", "templates")
+        return await self._search(place, scope, uri)
 
     def _listing(self, place: Place, kind: Kind, name: str) -> set[ServerIdentifier]:
         """The servers that have listed it so far."""

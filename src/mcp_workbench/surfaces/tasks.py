@@ -105,7 +105,7 @@ class Tasks:
             except WorkbenchError as error:
                 observe.debug("a server's tasks are missing", server=server, code=error.code)
                 continue
-            tasks += [self.shown(server, jsonrpc.members(task)) for task in listed]
+            tasks += [self.shown(server, jsonrpc.members(task)) for task in listed.items]
         return Raw(jsonrpc.encode({"tasks": tasks}))
 
 

@@ -107,6 +107,9 @@ class ToolboxSurface:
         name, arguments = called(params)
         if name not in self._names or self._learnt_from is not self._workbench.config:
             await self._learn(exchange.caller)
+        if name not in self._names:
+            await self._workbench.at(exchange.caller).recheck((self._toolbox,), "tools")
+            await self._learn(exchange.caller)
         if (tool := self._names.get(name)) is None:
             raise RpcError(jsonrpc.INVALID_PARAMS, self._unknown(name))
         try:

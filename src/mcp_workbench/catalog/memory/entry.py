@@ -39,6 +39,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it was listed for a client of the other era. Not stored."""
     instructions: Raw = Raw(b'""')
     """Its instructions, as a JSON string."""
+    ttl_seconds: float | None = None
+    """How long the server said that the list stays fresh; None where it did not, or said 0."""
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -49,6 +51,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     offers: frozenset[str]
     listed_at: float
     instructions: bytes
+    ttl_seconds: float | None = None
 
 
 _heads = msgspec.msgpack.Decoder(Head)
@@ -72,6 +75,7 @@ def write_head(key: bytes, entry: Entry) -> bytes:
         offers=entry.offers,
         listed_at=entry.listed_at,
         instructions=bytes(entry.instructions),
+        ttl_seconds=entry.ttl_seconds,
     )
     return seal(key, msgspec.msgpack.encode(head))
 
@@ -103,6 +107,7 @@ def read_entry(key: bytes, sealed_head: bytes, sealed_body: bytes) -> Entry:
         offers=head.offers,
         listed_at=head.listed_at,
         instructions=Raw(head.instructions),
+        ttl_seconds=head.ttl_seconds,
     )
 
 

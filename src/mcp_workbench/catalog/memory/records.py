@@ -88,6 +88,12 @@ class Memory:
     def _stamp(self, server: ServerConfig) -> bytes:
         return self._stamps.of(server, self._environ) if self._stamps is not None and not server.missing else b""
 
+    def forget(self, server: ServerConfig) -> None:
+        """Forget what a server listed, to whichever client: it may know us as somebody else from now on."""
+        self.prepare()
+        if self._store is not None and (stamp := self._stamp(server)):
+            self._store.drop(stamp)
+
     def saw(self, declared: Raw, *, modern: bool) -> None:
         """A client of this era declared this, and will again."""
         self._open()
@@ -180,7 +186,13 @@ class Record:
         return msgspec.structs.replace(entry, items=tuple(items), instructions=instructions)
 
     def draft(
-        self, items: Sequence[Raw], *, modern: bool, offers: Collection[str], instructions: str = ""
+        self,
+        items: Sequence[Raw],
+        *,
+        modern: bool,
+        offers: Collection[str],
+        instructions: str = "",
+        ttl_seconds: float | None = None,
     ) -> Entry | None:
         """An entry for a list that was just read; None where it can't be kept. Any thread may make it."""
         said = Raw(msgspec.json.encode(instructions))
@@ -195,6 +207,7 @@ class Record:
             offers=frozenset(offers),
             listed_at=time.time(),
             instructions=kept_instructions,
+            ttl_seconds=ttl_seconds,
         )
 
     def put(self, kind: Kind, draft: Entry | None) -> None:
@@ -248,7 +261,10 @@ class Record:
     def _is_recent(self, entry: Entry) -> bool:
         """A clock that was set back makes nothing recent for longer."""
         age = time.time() - entry.listed_at
-        return self.refresh == "never" or 0 <= age < self._limits.catalog_age_seconds
+        most = self._limits.catalog_age_seconds
+        if entry.ttl_seconds is not None:
+            most = min(most, max(entry.ttl_seconds, self._limits.relist_interval_seconds))
+        return self.refresh == "never" or 0 <= age < most
 
 
 def _found(store: Store, stamps: Sequence[bytes], digest: bytes) -> dict[bytes, Entry]:

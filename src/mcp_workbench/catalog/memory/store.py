@@ -105,8 +105,8 @@ class Store:
         now = time.time()
         self._attempt(lambda tables: tables.keep((stamp, declared, kind), entry, now), None, writes=True)
 
-    def drop(self, stamp: bytes, declared: bytes) -> None:
-        """Forget every list of a server."""
+    def drop(self, stamp: bytes, declared: bytes | None = None) -> None:
+        """Forget every list of a server, for clients that declare this; without it, for all."""
         self._attempt(lambda tables: tables.drop(stamp, declared), None, writes=True)
 
     # -- what clients declare

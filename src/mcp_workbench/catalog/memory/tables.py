@@ -39,6 +39,7 @@ _TOUCH: Final = "UPDATE workbench_lists SET used_at = ? WHERE id = ?"
 _ADD: Final = "INSERT INTO workbench_lists (stamp, declared, kind, head, size, used_at) VALUES (?, ?, ?, ?, ?, ?)"
 _ADD_ITEMS: Final = "INSERT INTO workbench_items (id, body) VALUES (?, ?)"
 _REMOVE: Final = ("DELETE FROM workbench_lists WHERE id = ?", "DELETE FROM workbench_items WHERE id = ?")
+_OF_SERVER: Final = "SELECT id FROM workbench_lists WHERE stamp = ? AND (? IS NULL OR declared = ?)"
 _NEWEST: Final = "SELECT digest FROM workbench_declared WHERE seen_at > ? ORDER BY id DESC LIMIT 1"
 _SEE: Final = "INSERT OR REPLACE INTO workbench_declared (digest, capabilities, seen_at) VALUES (?, ?, ?)"
 _SEEN: Final = "SELECT digest, capabilities FROM workbench_declared WHERE seen_at > ? ORDER BY id DESC LIMIT ?"
@@ -103,10 +104,10 @@ class Tables:
         with self._file.transaction("IMMEDIATE"):
             self._file.run_each(_TOUCH, [(now, one) for one in ids])
 
-    def drop(self, stamp: bytes, declared: bytes) -> None:
-        """Remove every kind of list."""
+    def drop(self, stamp: bytes, declared: bytes | None = None) -> None:
+        """Remove every kind of list, as clients that declare this see it; without it, as any client does."""
         with self._file.transaction("IMMEDIATE"):
-            rows = self._file.run("SELECT id FROM workbench_lists WHERE stamp = ? AND declared = ?", (stamp, declared))
+            rows = self._file.run(_OF_SERVER, (stamp, declared, declared))
             self._remove([row[0] for row in rows.fetchall()])
 
     def _find(self, place: Place) -> Found | None:
