@@ -21,7 +21,7 @@ from msgspec import Raw
 
 from mcp_workbench import observe
 from mcp_workbench.catalog.memory.stamp import Stamps, declared_digest, load_key
-from mcp_workbench.config.model import Endpoint, Launch, ServerConfig
+from mcp_workbench.config.model import Endpoint, Launch, OAuthClient, ServerConfig
 from mcp_workbench.connections.processes import INHERITED, environment
 
 STAMPS = Stamps(b"k" * 32)
@@ -82,6 +82,8 @@ def test_a_change_of_how_a_server_is_started_changes_its_stamp(fields: dict[str,
         {"headers": {"authorisation": "Bearer secret"}},
         {"headers": {}},
         {"transport": "sse"},
+        {"oauth": OAuthClient(client_id="another")},
+        {"oauth": OAuthClient(scopes=("admin",))},
     ],
 )
 def test_a_change_of_how_a_server_is_reached_changes_its_stamp(fields: dict[str, Any]):

@@ -23,7 +23,7 @@ from click.testing import CliRunner
 from mcp_workbench.cli import browser, login
 from mcp_workbench.cli.app import app
 from mcp_workbench.command_errors import LoginFailed
-from mcp_workbench.config.model import Endpoint
+from mcp_workbench.config.model import NO_STORE, CatalogConfig, Config, Endpoint
 from mcp_workbench.connections.http.callback import Answer, listening
 from mcp_workbench.connections.http.credentials import Credentials
 from mcp_workbench.connections.http.stores import FileStore
@@ -213,7 +213,9 @@ def place_of(peer: OAuthPeer, folder: Path, limits: Limits) -> login.Place:
     server = remote(peer.url)
     assert isinstance(server.target, Endpoint)
     path = str(folder / "data" / "credentials")
-    return login.Place(server, server.target, Credentials(FileStore(path, limits), path, limits), limits)
+    credentials = Credentials(FileStore(path, limits), path, limits)
+    config = Config(file="/etc/config.json", toolboxes={}, catalog=CatalogConfig(path=NO_STORE))
+    return login.Place(server, server.target, credentials, limits, config)
 
 
 @contextlib.contextmanager
@@ -389,6 +391,20 @@ def test_a_logout_forgets_also_where_nobody_can_be_asked_to_revoke(peer: OAuthPe
     assert "could not be reached" in done.stdout
     assert done.stdout.startswith("dev/remote: logged out. It could not be revoked, and ends by itself: ")
     assert somebody.login(peer.url) is None
+
+
+@pytest.mark.parametrize("first", [("--logout",), ()], ids=["logout", "login"])
+async def test_what_a_server_listed_to_one_account_is_not_shown_to_the_next(somebody: Person, first: tuple[str, ...]):
+    async def opened() -> dict[str, Any]:
+        async with serving(somebody.config, env=somebody.env) as wire:
+            return await wire.open("dev")
+
+    await somebody.logged_in()
+    assert "stored" not in await opened()
+    assert (await opened())["stored"] is True
+    assert (await asyncio.to_thread(somebody.runs, *first)).returncode == 0
+    await somebody.logged_in()
+    assert "stored" not in await opened()
 
 
 # -- parts

@@ -15,11 +15,12 @@ from urllib.parse import urlencode, urlsplit
 import httpx2
 
 from mcp_workbench import observe
+from mcp_workbench.catalog.memory.records import Memory
 from mcp_workbench.cli import browser
 from mcp_workbench.cli.chosen import chosen, log_level, refuse
 from mcp_workbench.cli.terminal import report, say
 from mcp_workbench.command_errors import LoginFailed
-from mcp_workbench.config.model import Endpoint, ServerConfig
+from mcp_workbench.config.model import Config, Endpoint, ServerConfig
 from mcp_workbench.connections.http import login as logins
 from mcp_workbench.connections.http.authority import Authority, filed_as, server_url, shown_origin
 from mcp_workbench.connections.http.callback import Answer, Callback, listening
@@ -39,6 +40,7 @@ class Place(NamedTuple):
     endpoint: Endpoint
     credentials: Credentials
     limits: Limits
+    config: Config
 
     @property
     def name(self) -> str:
@@ -46,7 +48,11 @@ class Place(NamedTuple):
 
     @property
     def filed_as(self) -> str:
-        return filed_as(str(server_url(self.endpoint)), self.endpoint.oauth)
+        return _filed_as(self.endpoint)
+
+
+def _filed_as(endpoint: Endpoint) -> str:
+    return filed_as(str(server_url(endpoint)), endpoint.oauth)
 
 
 def run(options: Mapping[str, str]) -> int:
@@ -81,7 +87,7 @@ def _place(options: Mapping[str, str]) -> Place:
         raise LoginFailed(f"'{shown(name)}' is a program of this machine, and has no login", hint="See its env.")
     if "logout" not in options:
         _check_logins(name, server.target)
-    return Place(server, server.target, open_credentials(os.environ, DEFAULTS), DEFAULTS)
+    return Place(server, server.target, open_credentials(os.environ, DEFAULTS), DEFAULTS, config)
 
 
 def _check_logins(name: str, endpoint: Endpoint) -> None:
@@ -124,6 +130,7 @@ async def log_in(place: Place, *, opens: bool) -> None:
     except Unusable as error:
         hint = "Put that right, or name another file in $WORKBENCH_CREDENTIALS, and log in again."
         raise LoginFailed(f"the login can't be kept in {place.credentials.name}: {error}", hint=hint) from None
+    _forget_lists(place)
     scope = f" ({observe.foreign(login.scope)})" if login.scope else ""
     say(f"{place.name}: logged in{scope}. The login is kept in {place.credentials.name}.")
 
@@ -208,6 +215,17 @@ def _is_terminal() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
+def _forget_lists(place: Place) -> None:
+    """Forget what servers with this login listed: to another account they may list other things."""
+    memory = Memory(place.config, place.limits)
+    try:
+        for server in place.config.servers():
+            if isinstance(server.target, Endpoint) and _filed_as(server.target) == place.filed_as:
+                memory.forget(server)
+    finally:
+        memory.close()
+
+
 # -- out
 
 
@@ -220,6 +238,7 @@ async def log_out(place: Place) -> None:
     if login is None:
         say(f"{place.name}: no login is kept in {place.credentials.name}.")
         return
+    _forget_lists(place)
     say(f"{place.name}: logged out. {await _revoked(place, login)}")
 
 

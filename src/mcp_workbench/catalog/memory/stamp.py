@@ -71,8 +71,8 @@ def _essence(target: Launch | Endpoint, environ: Mapping[str, str]) -> dict[str,
     if isinstance(target, Endpoint):
         headers = {_plain(name): _plain(value) for name, value in target.headers.items()}
         essence: dict[str, Any] = {"url": _plain(target.url), "headers": headers, "transport": target.transport}
-        if target.oauth.logs_in_itself:
-            client = target.oauth
+        client = target.oauth
+        if client.issuer or client.client_id or client.scopes:  # another client may be shown other tools
             essence["client"] = [_plain(one) for one in (client.issuer, client.client_id, *client.scopes)]
         return essence
     env = {**inherited(target.inherit_env, environ), **target.env}
