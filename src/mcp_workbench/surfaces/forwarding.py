@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET, Raw
+from msgspec import UNSET, Raw, UnsetType
 
 from mcp_workbench import observe
 from mcp_workbench.errors import ConnectFailed, Fault, RequestError, ServerRefused, WorkbenchError
@@ -39,8 +39,12 @@ def refused(refusal: ServerRefused, *, modern: bool) -> RpcError:
     code = refusal.rpc_code
     if modern and code == jsonrpc.RESOURCE_NOT_FOUND:
         code = jsonrpc.INVALID_PARAMS
-    data = Raw(refusal.data) if _is_harmless(refusal.data) else UNSET
-    return RpcError(code, observe.redacted(str(refusal), DEFAULTS.stderr_tail_bytes), data)
+    return RpcError(code, observe.redacted(str(refusal), DEFAULTS.stderr_tail_bytes), refusal_data(refusal))
+
+
+def refusal_data(refusal: ServerRefused) -> Raw | UnsetType:
+    """The `data` of a server's error, where it may be passed on."""
+    return Raw(refusal.data) if _is_harmless(refusal.data) else UNSET
 
 
 def _is_harmless(data: bytes) -> bool:

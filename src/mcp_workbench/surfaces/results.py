@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from msgspec import Raw
+from msgspec import UNSET, Raw
 
-from mcp_workbench.errors import WorkbenchError
+from mcp_workbench.errors import CallFailed, WorkbenchError
+from mcp_workbench.surfaces.forwarding import refusal_data
 from mcp_workbench.wire import jsonrpc
 
 ERROR_META = "mcp-workbench/error"
@@ -23,10 +24,15 @@ def failure(error: WorkbenchError, *, prefix: str = "", named: Mapping[str, str]
     """What went wrong and what to do, for a model to read; the code and the place, for programs.
 
     Foreign text in it, which may hold secrets, was redacted where it was taken up: here a name of the
-    configuration would be blacked out too. `named` are the parts of an identifier that the call gave.
+    configuration would be blacked out too. `named` are the parts of an identifier that the call gave. A server's own
+    JSON-RPC error keeps its code and its data.
     """
     message = f"{prefix}{error}\n{error.hint}" if error.hint else f"{prefix}{error}"
     told: dict[str, Any] = {"code": error.wire_code, **(named or {}), **error.where}
     if error.retry_after is not None:
         told["retry_after"] = math.ceil(error.retry_after)
+    if isinstance(error, CallFailed) and error.refusal is not None:
+        told["rpc_code"] = error.refusal.rpc_code
+        if (data := refusal_data(error.refusal)) is not UNSET:
+            told["data"] = data
     return text(message, isError=True, _meta={ERROR_META: told})
