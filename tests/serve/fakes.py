@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from mcp_workbench.errors import Overloaded
+from mcp_workbench.errors import Fault, Overloaded
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.serve.callers import Callers
@@ -87,6 +87,9 @@ class FakeSurface:
         except asyncio.CancelledError:
             self.cancelled.append(name)
             raise
+
+    def refuse_call(self, params: dict[str, Raw], fault: Fault) -> Raw:
+        return Raw(json.dumps({"refused": called(params)[0], "because": str(fault)}).encode())
 
     def watch(self, changed: Callable[[str], None]) -> None:
         self.on_change = changed

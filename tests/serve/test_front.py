@@ -178,8 +178,15 @@ async def test_of_a_clients_requests_so_many_are_answered_at_once_and_the_others
         await pipes.answer(0)
         pipes.send(*({**CALL, "id": number} for number in range(1, 6)))
         for number in (4, 5):
-            error = (await pipes.answer(number))["error"]
-            assert (error["code"], error["data"]) == (-31001, {"code": "overloaded", "retry_after": 5})
+            result = (await pipes.answer(number))["result"]
+            told = {"code": "overloaded", **USE, "retry_after": 5}
+            assert (result["isError"], result["_meta"]["mcp-workbench/error"]) == (True, told)
+            reason = "3 requests are being answered already"
+            assert result["content"][0]["text"].startswith(f"Tool 't' in server 'a' (toolbox 'dev') failed: {reason}\n")
+        pipes.send({"id": 7, "method": "tools/list"}, {"id": 8, "method": "tools/call", "params": {"name": 5}})
+        error = (await pipes.answer(7))["error"]
+        assert (error["code"], error["data"]) == (-31001, {"code": "overloaded", "retry_after": 5})
+        assert (await pipes.answer(8))["error"]["code"] == -32602
         gate.set()
         for number in (1, 2, 3):
             assert (await pipes.answer(number))["result"] == {"content": []}

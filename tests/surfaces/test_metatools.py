@@ -13,14 +13,32 @@ from msgspec import Raw
 
 from mcp_workbench import observe
 from mcp_workbench.config.model import Config
+from mcp_workbench.errors import Overloaded, ServerRefused
+from mcp_workbench.identity import ToolIdentifier
+from mcp_workbench.limits import DEFAULTS
+from mcp_workbench.serve.session import Session
 from mcp_workbench.surfaces.dynamic import DynamicSurface
 from mcp_workbench.surfaces.proxy import ProxySurface
 from mcp_workbench.surfaces.wording import definitions, instructions
 from mcp_workbench.workbench import Workbench
 from tests.support.configs import read_log, rogue
-from tests.surfaces.benches import HANDSHAKE, MODERN, answer, call, config_of, error_of, knowing, listed, running
+from tests.support.library import DeafLine
+from tests.support.memory import MemoryServer, serving
+from tests.surfaces.benches import (
+    AUDIENCE,
+    HANDSHAKE,
+    MODERN,
+    answer,
+    call,
+    config_of,
+    error_of,
+    knowing,
+    listed,
+    running,
+)
 
 KNOWN = {"dev": {"fs": ["read", "write"], "db": ["query"]}, "ops": {"fs": ["read"]}}
+READ = {"toolbox": "dev", "server": "fs", "tool": "read"}
 MIGRATION = "Tool names changed in 0.11.0: see docs/migration.md"
 
 
@@ -398,7 +416,77 @@ async def test_what_a_server_refused_is_a_failure_and_its_code_is_told(tmp_path:
         tool = {"toolbox": "dev", "server": "one", "tool": "echo"}
         result = await call(ProxySurface(workbench), "use_tool", {"tool": tool})
         assert error_of(result) == "Tool 'echo' in server 'one' (toolbox 'dev') failed: not on a Sunday (code -32050)"
-        assert result["_meta"]["mcp-workbench/error"] == {"code": "server_refused", **tool}
+        told = {"code": "server_refused", **tool, "rpc_code": -32050, "data": {"day": 7}}
+        assert result["_meta"]["mcp-workbench/error"] == told
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b'{"day":"Sunday","n":1.00}', b'"data":{"day":"Sunday","n":1.00}'),
+        (b"null", b'"data":null'),
+        (b"", None),
+        (b'{"token":"s3cr3t-t0ken"}', None),
+        (b'"%b"' % (b"x" * DEFAULTS.refusal_data_bytes), None),
+    ],
+    ids=["object", "null", "absent", "secret", "large"],
+)
+@pytest.mark.parametrize("surface_of", [ProxySurface, DynamicSurface])
+async def test_the_data_of_a_servers_error_is_kept_word_for_word_unless_it_is_secret_or_large(
+    surface_of: type[ProxySurface], data: bytes, told: bytes | None, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(observe, "log", observe.Log(2))
+    observe.log.redact.hide(["s3cr3t-t0ken"])
+    server = MemoryServer("a")
+    server.methods["tools/call"] = ServerRefused("not today", rpc_code=-32050, data=data)
+    async with serving({"dev": {"a": server}}) as workbench:
+        surface = surface_of(workbench)
+        tool = {"toolbox": "dev", "server": "a", "tool": "t"}
+        results = [await answer(surface, "tools/call", name="use_tool", arguments={"tool": tool})]
+        if surface_of is DynamicSurface:
+            await call(surface, "open_toolbox", {"toolbox": "dev"})
+            results.append(await answer(surface, "tools/call", name="dev__a__t", arguments={}))
+        for result in results:
+            assert b'"rpc_code":-32050' in result
+            assert (b'"data"' in result) == (told is not None)
+            assert told is None or told in result
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "text", "named"),
+    [
+        ("use_tool", {"tool": READ}, "Tool 'read' in server 'fs' (toolbox 'dev') failed: busy", READ),
+        ("use_tool", {"tool": {"toolbox": "dev"}}, "busy", {"toolbox": "dev"}),
+        ("use_tool", None, "busy", {}),
+        ("open_toolbox", {"toolbox": "dev"}, "busy", {"toolbox": "dev"}),
+        ("no_such", {}, "busy", {}),
+        ("dev__fs__read", {}, "[dev/fs/read] Error: Tool 'read' in server 'fs' (toolbox 'dev') failed: busy", READ),
+    ],
+)
+def test_a_call_that_no_server_got_is_a_result_that_names_it(name: str, arguments: Any, text: str, named: Any):
+    surface = DynamicSurface(knowing(KNOWN))
+    surface._names.register(ToolIdentifier("dev", "fs", "read"))
+    params = {"name": Raw(json.dumps(name).encode())}
+    params |= {} if arguments is None else {"arguments": Raw(json.dumps(arguments).encode())}
+    result = json.loads(bytes(surface.refuse_call(params, Overloaded("busy"))))
+    assert error_of(result).splitlines()[0] == text
+    assert result["_meta"]["mcp-workbench/error"] == {"code": "overloaded", **named, "retry_after": 5}
+
+
+async def test_a_client_that_declares_too_much_hears_which_call_failed():
+    server = MemoryServer("a")
+    async with serving({"dev": {"a": server}}, places=1) as workbench:
+        workbench.at(HANDSHAKE)
+        session = Session(workbench, DynamicSurface(workbench), DeafLine(), AUDIENCE)
+        tool = {"toolbox": "dev", "server": "a", "tool": "t"}
+        for name, arguments in (("use_tool", {"tool": tool}), ("dev__a__t", {}), ("open_toolbox", {"toolbox": "dev"})):
+            params = {"name": Raw(json.dumps(name).encode()), "arguments": Raw(json.dumps(arguments).encode())}
+            result = json.loads(bytes(await session.handle(MODERN, DeafLine(), "tools/call", params)))
+            assert "different sets of capabilities already" in error_of(result)
+            assert result["_meta"]["mcp-workbench/error"]["code"] == "overloaded"
+            assert result["resultType"] == "complete"
+            if name == "use_tool":
+                assert error_of(result).startswith("Tool 't' in server 'a' (toolbox 'dev') failed: ")
 
 
 def test_raw_is_what_definitions_are():

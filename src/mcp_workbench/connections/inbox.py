@@ -36,7 +36,7 @@ class Inbox:
         """How the first line begins that was no message; empty where there was none."""
         self.inbound: Inbound | None = None
 
-    def admit(self, load: int) -> RpcError | None:
+    def admit(self, load: int, *_request: object) -> RpcError | None:
         """A flood of questions costs no more than reading it."""
         return self._too_many if load >= self._limits.questions else None
 

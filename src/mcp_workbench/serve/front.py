@@ -42,12 +42,19 @@ class Front:
         except (RpcError, WorkbenchError) as error:  # nobody waits for an answer
             observe.warning("a client's notification was not passed on", method=method, reason=str(error))
 
-    def admit(self, load: int) -> RpcError | None:
-        """One client can't take all the memory that there is."""
+    def admit(self, load: int, method: str, params: Raw) -> RpcError | Raw | None:
+        """One client can't take all the memory that there is: None, or the answer to a request too many."""
         if load < self._workbench.limits.client_requests:
             return None
         hint = "Try again in a few seconds, with fewer requests at once."
-        return as_rpc_error(Overloaded(f"{load} requests are being answered already", hint=hint))
+        overload = Overloaded(f"{load} requests are being answered already", hint=hint)
+        if method != "tools/call":
+            return as_rpc_error(overload)
+        try:
+            given = _members(params)
+            return self._session.refuse(self._callers.of(method, given), method, given, overload)
+        except RpcError as error:
+            return error
 
     async def _greeted(self, work: Awaitable[Raw]) -> Raw:
         """A greeting that failed, because a server did, may be tried again."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from mcp_workbench.errors import InputUnavailable, WorkbenchError
+from mcp_workbench.errors import Fault, InputUnavailable, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.serve.greeting import COMPLETE, discover_result, initialize_result
@@ -89,6 +89,13 @@ class Session:
             raise RpcError(jsonrpc.METHOD_NOT_FOUND, f"Method not found: {shown(method)}")
         self._greeted = self._greeted or not caller.modern  # some clients never say that they are initialized
         return self._answer(caller, line, method, handler, params)
+
+    def refuse(self, caller: Caller, method: str, params: dict[str, Raw], fault: Fault) -> Raw:
+        """The answer to a request that no server got. Raises `RpcError`, but for a call: a model reads its result."""
+        if method != "tools/call":
+            raise as_rpc_error(fault)
+        result = self._surface.refuse_call(params, fault)
+        return for_modern(result, jsonrpc.members(result)) if caller.modern else result
 
     def notice(self, method: str, params: dict[str, Raw]) -> None:
         """A notification from the client; cancellations and progress are the peer's business."""
@@ -177,7 +184,9 @@ class Session:
                 return self._outcome(exchange, method, params, await exchange.outcome())
             exchange = _exchange(caller, line, method, params, drops_tasks=self._surface.own_lists)
             return self._outcome(exchange, method, params, await exchange.run(handler(exchange, params)))
-        except WorkbenchError as error:  # what a surface does not say in its own way
+        except Fault as fault:  # what a surface does not say in its own way
+            return self.refuse(caller, method, params, fault)
+        except WorkbenchError as error:
             raise as_rpc_error(error) from None
 
     def _outcome(self, exchange: Exchange, method: str, params: dict[str, Raw], outcome: Answer | Question) -> Raw:

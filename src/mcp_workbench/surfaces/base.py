@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeAlias
 
 from msgspec import Raw
 
+from mcp_workbench.errors import Fault
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.surfaces.hello import Hello
 from mcp_workbench.wire import jsonrpc
@@ -44,6 +45,13 @@ class Surface(Protocol):
 
     def method(self, name: str) -> Method | None:
         """What answers a method; None where there is no such method here."""
+        ...
+
+    def refuse_call(self, params: dict[str, Raw], fault: Fault) -> Raw:
+        """The result of a `tools/call` that no server got; it names the tool as far as the call does.
+
+        Raises `RpcError` where the call names none.
+        """
         ...
 
     def translate(self, source: ServerIdentifier, method: str, params: dict[str, Raw]) -> Iterable[dict[str, Any]]:

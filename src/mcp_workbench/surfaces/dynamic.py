@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from mcp_workbench.catalog.rendering import render
 from mcp_workbench.config.model import Config
-from mcp_workbench.errors import CallFailed, ConnectFailed, RequestError, UnknownToolName, WorkbenchError
+from mcp_workbench.errors import CallFailed, ConnectFailed, Fault, RequestError, UnknownToolName, WorkbenchError
 from mcp_workbench.identity import NameTable, ToolIdentifier, has_joined_form, joined_name, tools_once_named
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.nearest import nearest_names
@@ -76,6 +76,12 @@ class DynamicSurface(ProxySurface):
         is_renewed = kind == "tools" and self._metatools.renew()
         return is_renewed or self._scope.has_shown(toolbox)
 
+    def refuse_call(self, params: dict[str, Raw], fault: Fault) -> Raw:
+        identifier = self.resolve(called(params)[0])
+        if identifier is None:
+            return super().refuse_call(params, fault)
+        return _failed(identifier, CallFailed(identifier, fault))
+
     # -- what is listed
 
     async def _native_tools(self, caller: Caller) -> list[Raw]:
@@ -115,8 +121,7 @@ class DynamicSurface(ProxySurface):
         try:
             return await relay(self._workbench, identifier, read_tool_arguments(arguments), exchange)
         except (CallFailed, ConnectFailed) as error:
-            place = "/".join(shown(part) for part in identifier.parts())
-            return results.failure(error, prefix=f"[{place}] Error: ", named=identifier.params())
+            return _failed(identifier, error)
         except WorkbenchError as error:
             return results.failure(error, prefix="Error: ", named=identifier.params())
 
@@ -138,6 +143,11 @@ class DynamicSurface(ProxySurface):
         if closed:
             hints.append(f"Not open: {', '.join(closed[: DEFAULTS.names_shown])}. Call open_toolbox first.")
         return " ".join(hints)
+
+
+def _failed(identifier: ToolIdentifier, error: CallFailed | ConnectFailed) -> Raw:
+    place = "/".join(shown(part) for part in identifier.parts())
+    return results.failure(error, prefix=f"[{place}] Error: ", named=identifier.params())
 
 
 def _closed(config: Config, opened: Iterable[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,6 +12,8 @@ from msgspec import Raw
 
 from mcp_workbench.errors import (
     CallFailed,
+    Fault,
+    RequestError,
     ToolNotFound,
     ToolsNotFound,
     UnknownToolName,
@@ -74,6 +77,14 @@ class MetaTools:
             raise self._unknown(exchange, name, arguments)
         except WorkbenchError as error:
             return results.failure(error, named=named_parts(arguments))
+
+    def refuse_call(self, params: dict[str, Raw], fault: Fault) -> Raw:
+        """The result of a call of one of the two that no server got; see `Surface.refuse_call`."""
+        name, arguments = called(params)
+        if name == USE_TOOL:
+            with contextlib.suppress(RequestError):
+                return results.failure(CallFailed(read_use(arguments)[0], fault))
+        return results.failure(fault, named=named_parts(arguments))
 
     async def use(self, exchange: Exchange, arguments: Raw) -> Raw:
         try:
@@ -197,6 +208,8 @@ async def relay(workbench: Workbench, identifier: ToolIdentifier, arguments: Raw
         if error.refusal is not None and _is_for_client(error.refusal.rpc_code, exchange.caller):
             raise refused(error.refusal, modern=exchange.caller.modern) from None
         raise
+    except Fault as fault:  # the client has no connections of its own: there are too many, or it is the end
+        raise CallFailed(identifier, fault) from None
 
 
 def _is_for_client(code: int, caller: Caller) -> bool:

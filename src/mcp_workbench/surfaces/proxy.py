@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Raw
 
+from mcp_workbench.errors import Fault
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.surfaces.base import Method, one_page
 from mcp_workbench.surfaces.hello import Hello, static_hello
@@ -47,6 +48,9 @@ class ProxySurface:
 
     def method(self, name: str) -> Method | None:
         return self._methods.get(name)
+
+    def refuse_call(self, params: dict[str, Raw], fault: Fault) -> Raw:
+        return self._metatools.refuse_call(params, fault)
 
     def changed(self, toolbox: str, kind: str) -> bool:
         return self._metatools.renew() if kind == "tools" else self._scope.has_shown(toolbox)

@@ -164,6 +164,10 @@ class ServerSurface:
         except WorkbenchError as error:
             return results.failure(error, named=tool.params())
 
+    def refuse_call(self, params: dict[str, Raw], fault: Fault) -> Raw:
+        tool = ToolIdentifier(self._server.toolbox, self._server.server, called(params)[0] or "?")
+        return results.failure(CallFailed(tool, fault))
+
     async def _list_filtered(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         one_page(params)
         try:

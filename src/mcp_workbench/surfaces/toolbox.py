@@ -13,7 +13,7 @@ from msgspec import Raw
 from mcp_workbench.catalog.rendering import render
 from mcp_workbench.catalog.rendering.instructions import INSTRUCTIONS_SHARE, fitted
 from mcp_workbench.config.model import Config
-from mcp_workbench.errors import CallFailed, WorkbenchError
+from mcp_workbench.errors import CallFailed, Fault, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier, native_names
 from mcp_workbench.nearest import nearest_or_known
 from mcp_workbench.shown import shown
@@ -122,6 +122,10 @@ class ToolboxSurface:
         except WorkbenchError as error:
             return results.failure(error, named=tool.params())
         return self._tasks.shown_result(ServerIdentifier(tool.toolbox, tool.server), result)
+
+    def refuse_call(self, params: dict[str, Raw], fault: Fault) -> Raw:
+        tool = self._names.get(called(params)[0])
+        return results.failure(fault if tool is None else CallFailed(tool, fault), named={"toolbox": self._toolbox})
 
     def _unknown(self, name: str) -> str:
         shared = [known for known, tool in self._names.items() if tool.tool == name]

@@ -309,6 +309,10 @@ def error_line(id_: Id | None, error: RpcError) -> bytes:
     return encode({"jsonrpc": "2.0", "id": id_, "error": body})
 
 
+def answer_line(id_: Id, answer: Raw | RpcError) -> bytes:
+    return error_line(id_, answer) if isinstance(answer, RpcError) else result_line(id_, answer)
+
+
 class Ids:
     """Ids that a peer cannot guess, so that it cannot answer what it was not asked.
 

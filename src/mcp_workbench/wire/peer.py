@@ -75,13 +75,13 @@ class Peer:
         handler: Handler,
         *,
         answers_always: bool = True,
-        admit: Callable[[int], RpcError | None] = lambda _: None,
+        admit: Callable[[int, str, Raw], RpcError | Raw | None] = lambda _load, _method, _params: None,
         over: Callable[[int], None] = lambda _: None,
         adjourn: Callable[[Id], None] = lambda _: None,
     ) -> None:
         """Without `answers_always` it lets requests drop of a peer that does not read its answers.
 
-        `admit` is asked of each request, with the number of those being answered; an error refuses it.
+        `admit` is asked of each request, with the number of those being answered; what it returns is the answer.
         `over` is told when nobody waits for the answer to a request of ours any more, `adjourn` when the other side
         should come back later for the rest of what a request of its own brings.
         """
@@ -325,8 +325,8 @@ class Peer:
         elif id_ in self._inbound:
             problem = RpcError(jsonrpc.INVALID_REQUEST, "A request with this id is still being answered")
             self._writer.write(jsonrpc.error_line(id_, problem), id_)
-        elif (refusal := self._admit(len(self._inbound))) is not None:
-            self._writer.write(jsonrpc.error_line(id_, refusal), id_)
+        elif (refusal := self._admit(len(self._inbound), method, params)) is not None:
+            self._writer.write(jsonrpc.answer_line(id_, refusal), id_)
         elif self._fault is None:
             self._inbound[id_] = self._loop.create_task(self._answer(id_, method, params))
 

@@ -325,6 +325,10 @@ async def test_no_more_requests_at_once_than_there_may_be(tmp_path: Path, log: P
         await wait_until(lambda: len(received(log, "tools/call")) == 2, what="the calls")
         refused = (await post_modern(http, modern("tools/list"), "/mcp/dev/fs")).json()
         assert refused["error"]["data"]["code"] == "overloaded"
+        result = (await post_modern(http, modern("tools/call", {"name": "hang"}), "/mcp/dev/fs")).json()["result"]
+        named = {"toolbox": "dev", "server": "fs", "tool": "hang"}
+        assert result["_meta"]["mcp-workbench/error"] == {"code": "overloaded", **named, "retry_after": 5}
+        assert (result["isError"], result["resultType"]) == (True, "complete")
         for call in hanging:
             call.cancel()
         await wait_until(lambda: len(received(log, "notifications/cancelled")) == 2, what="the cancellations")

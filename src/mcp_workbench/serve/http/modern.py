@@ -211,8 +211,11 @@ class ModernFront(Front):
             self._mirrored.check(message.params, headers)
         elif message.method in _ABOUT_TASKS and self._view.has_tasks:
             check_name(headers, jsonrpc.members(message.params), "taskId")
-        if (refused := self.admit(len(self._serving))) is not None:
+        refused = self.admit(len(self._serving), message.method, message.params)
+        if isinstance(refused, RpcError):
             raise refused
+        if refused is not None:
+            return refused
         line = StreamLine(message.id, sink, self._workbench.limits.http_notice_bytes)
         try:
             result = await self._done(self.request(message.method, message.params, line))
