@@ -17,6 +17,7 @@ from mcp_workbench.surfaces.server import ServerSurface
 from mcp_workbench.wire import eras
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.jsonrpc import RpcError
+from mcp_workbench.workbench import Workbench
 from tests.serve.fakes import FakeLine
 from tests.support.memory import EVERYTHING, LISTEN, MemoryServer, rejected, serving
 from tests.surfaces.benches import AUDIENCE, HANDSHAKE, MODERN, answer, call, error_of
@@ -53,6 +54,47 @@ async def test_the_server_speaks_for_itself_but_for_tasks_of_the_other_era(calle
         expected["extensions"] = {"vendor/x": {}}
     assert hello.capabilities == expected
     assert json.loads(bytes(hello.server_info)) == {"name": "a", "version": "1"}
+
+
+GREETINGS = {False: "initialize", True: "server/discover"}
+EXTRAS: dict[str, Any] = {"ttlMs": 60_000, "cacheScope": "public", "vendor/x": [1.5], "_meta": {"vendor/y": {"z": 1}}}
+
+
+async def greeting(workbench: Workbench, caller: Caller) -> dict[str, Any]:
+    session = Session(workbench, ServerSurface(workbench, A), FakeLine(None), AUDIENCE)
+    return json.loads(bytes(await session.handle(caller, FakeLine(1), GREETINGS[caller.modern], {})))
+
+
+@pytest.mark.parametrize("caller", [HANDSHAKE, MODERN])
+@pytest.mark.parametrize("modern", [False, True])
+async def test_what_else_a_server_says_of_itself_reaches_a_client_of_its_era(caller: Caller, *, modern: bool):
+    server = MemoryServer("a", modern=modern)
+    server.methods[GREETINGS[modern]] |= {**EXTRAS, "resultType": "complete"} if modern else EXTRAS
+    async with serving({"dev": {"a": server}}) as workbench:
+        found = await greeting(workbench, caller)
+    if caller.modern != modern:
+        assert found.keys().isdisjoint({"vendor/x"})
+        assert not caller.modern or (found["ttlMs"], found["cacheScope"]) == (3_600_000, "private")
+        return
+    assert {name: found[name] for name in ("ttlMs", "cacheScope", "vendor/x")} == {
+        name: EXTRAS[name] for name in ("ttlMs", "cacheScope", "vendor/x")
+    }
+    assert found["_meta"]["vendor/y"] == {"z": 1}
+    if modern:
+        assert found["_meta"][eras.SERVER_INFO] == {"name": "a", "version": "1"}
+        assert (found["supportedVersions"], found["resultType"]) == (["2026-07-28"], "complete")
+    else:
+        assert (found["protocolVersion"], found["serverInfo"]) == (HANDSHAKE.version, {"name": "a", "version": "1"})
+
+
+@pytest.mark.parametrize("ttl", [60_000, 0, "soon", -1])
+async def test_a_greeting_that_is_older_than_its_time_to_live_promises_none(ttl: Any):
+    server = MemoryServer("a", modern=True)
+    server.methods["server/discover"] |= {"ttlMs": ttl}
+    async with serving({"dev": {"a": server}}) as workbench:
+        connection = await workbench.at(MODERN).connect(A)
+        connection.began -= 61
+        assert (await greeting(workbench, MODERN))["ttlMs"] == 0
 
 
 async def test_a_server_that_cannot_be_reached_is_an_error_with_its_code():

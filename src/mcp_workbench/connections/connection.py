@@ -43,6 +43,11 @@ class Connection:
         self.began = asyncio.get_running_loop().time()
         self.questions = Questions(channel, slots, limits, takes_turns=takes_turns)
 
+    @property
+    def age_seconds(self) -> float:
+        """How long ago the server said what it is."""
+        return asyncio.get_running_loop().time() - self.began
+
     def request(
         self,
         method: str,

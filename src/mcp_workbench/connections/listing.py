@@ -107,7 +107,5 @@ def _read(raw: Raw, method: str, member: str) -> tuple[list[Raw], str | None, fl
 
 def _seconds(ttl_ms: Raw) -> float | None:
     """A time to live in seconds: a negative one counts as 0, anything but a number as missing."""
-    try:
-        return max(0.0, msgspec.json.decode(ttl_ms, type=float) / 1000)
-    except msgspec.DecodeError:
-        return None
+    number = jsonrpc.number_or_none(ttl_ms)
+    return None if number is None else max(0.0, number / 1000)

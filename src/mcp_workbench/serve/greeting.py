@@ -51,6 +51,7 @@ def new_callers(view: View, principal: str = "local") -> Callers:
 def initialize_result(caller: Caller, hello: Hello) -> Raw:
     """The answer to a handshake client's first request."""
     result: dict[str, Any] = {
+        **hello.others,
         "protocolVersion": caller.version,
         "capabilities": hello.capabilities,
         "serverInfo": hello.server_info,
@@ -65,8 +66,9 @@ def discover_result(hello: Hello, limits: Limits) -> Raw:
         "capabilities": hello.capabilities,
         "ttlMs": limits.list_ttl_ms,
         "cacheScope": "private",
+        **hello.others,
         "resultType": "complete",
-        "_meta": {eras.SERVER_INFO: hello.server_info},
+        "_meta": {**jsonrpc.members(hello.others.get("_meta")), eras.SERVER_INFO: hello.server_info},
     }
     return Raw(jsonrpc.encode(result | _instructions(hello)))
 

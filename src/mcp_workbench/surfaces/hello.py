@@ -33,6 +33,8 @@ class Hello(NamedTuple):
     capabilities: Mapping[str, Any]
     instructions: Any = ""
     server_info: Any = eras.SELF
+    others: Mapping[str, Any] = {}
+    """What else a server said of itself, for a client of its own era."""
 
 
 _COMMON: Final[Mapping[str, Any]] = {

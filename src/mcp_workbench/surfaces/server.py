@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from msgspec import Raw
 
 from mcp_workbench.config.model import ServerConfig
+from mcp_workbench.connections.connection import Connection
 from mcp_workbench.connections.negotiate import Agreement
 from mcp_workbench.errors import CallFailed, Fault, ServerRefused, ToolNotFound, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
@@ -29,6 +30,10 @@ from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import RpcError
 from mcp_workbench.workbench import Workbench
+
+_HANDSHAKE_HELLO: Final = frozenset({"protocolVersion", "capabilities", "serverInfo", "instructions"})
+_MODERN_HELLO: Final = frozenset({"supportedVersions", "capabilities", "instructions"})
+"""What a greeting says in either era; everything else in it passes."""
 
 
 class ServerSurface:
@@ -57,11 +62,13 @@ class ServerSurface:
     async def hello(self, caller: Caller) -> Hello:
         """What the server itself said, as the client's era has it."""
         self._is_handshake = not caller.modern
-        agreement = await self._agreement(caller)
+        connection = await self._connection(caller)
+        agreement = connection.agreement
         self._offers = agreement.offers
         said = jsonrpc.members(agreement.hello)
         info = said.get("serverInfo") or jsonrpc.members(said.get("_meta")).get(eras.SERVER_INFO)
-        return Hello(_bridged(agreement, modern=caller.modern), said.get("instructions", ""), info or eras.SELF)
+        others = _others(said, connection) if agreement.modern == caller.modern else {}
+        return Hello(_bridged(agreement, modern=caller.modern), said.get("instructions", ""), info or eras.SELF, others)
 
     def _entry(self) -> ServerConfig | None:
         """How the server is configured now."""
@@ -208,10 +215,22 @@ class ServerSurface:
         return jsonrpc.EMPTY_OBJECT
 
     async def _agreement(self, caller: Caller) -> Agreement:
+        return (await self._connection(caller)).agreement
+
+    async def _connection(self, caller: Caller) -> Connection:
         try:
-            return (await self._workbench.at(caller).connect(self._server)).agreement
+            return await self._workbench.at(caller).connect(self._server)
         except WorkbenchError as error:
             raise as_rpc_error(error) from None
+
+
+def _others(said: dict[str, Raw], connection: Connection) -> dict[str, Raw]:
+    """What a server said of itself beyond what every greeting has. What it said is stale after the time it stated."""
+    known = _MODERN_HELLO if connection.agreement.modern else _HANDSHAKE_HELLO
+    others = {name: value for name, value in said.items() if name not in known}
+    if "ttlMs" in others and connection.age_seconds * 1000 >= (jsonrpc.number_or_none(others["ttlMs"]) or 0):
+        others["ttlMs"] = Raw(b"0")
+    return others
 
 
 def _bridged(agreement: Agreement, *, modern: bool) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from msgspec import Raw
 from mcp_workbench.errors import InputUnavailable
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.wire.caller import QUESTIONS, Caller
-from mcp_workbench.wire.jsonrpc import Id, Params, fields
+from mcp_workbench.wire.jsonrpc import Id, Params, fields, number_or_none
 from mcp_workbench.wire.tasks import heard
 
 PROGRESS = "notifications/progress"
@@ -136,7 +136,7 @@ class Exchange:
 
     def progressed(self, fields: dict[str, Raw]) -> None:
         """The server reports progress of this call."""
-        if not self._said or _number(fields.get("progress")) > self._said * DEFAULTS.progress_step:
+        if not self._said or (number_or_none(fields.get("progress")) or 0.0) > self._said * DEFAULTS.progress_step:
             self.notify(PROGRESS, fields)
 
     def say(self, message: str) -> None:
@@ -238,10 +238,3 @@ class Exchange:
         self._end()
         if self._work is not None and not self._work.done():
             self._work.cancel(reason)
-
-
-def _number(raw: Raw | None) -> float:
-    try:
-        return msgspec.json.decode(raw, type=float) if raw is not None else 0.0
-    except msgspec.DecodeError:
-        return 0.0

@@ -92,6 +92,7 @@ _request_decoder = msgspec.json.Decoder(_Request)
 _error_decoder = msgspec.json.Decoder(ErrorBody)
 _text_decoder = msgspec.json.Decoder(str)
 _id_decoder: msgspec.json.Decoder[Id] = msgspec.json.Decoder(Id)
+_number_decoder = msgspec.json.Decoder(float)
 _object_decoder = msgspec.json.Decoder(dict[str, Raw])
 encode = msgspec.json.Encoder().encode
 
@@ -257,6 +258,14 @@ def text(raw: Raw) -> str:
 def text_or_none(raw: Raw | None) -> str | None:
     """The string, None where it is something else."""
     return text(raw) if raw is not None and is_text(raw) else None
+
+
+def number_or_none(raw: Raw | None) -> float | None:
+    """The number, None where it is something else."""
+    try:
+        return _number_decoder.decode(raw) if raw is not None else None
+    except msgspec.DecodeError:
+        return None
 
 
 def members(raw: Raw | None) -> dict[str, Raw]:
