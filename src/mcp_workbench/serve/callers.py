@@ -55,6 +55,11 @@ class Callers:
         return self._handshake_caller(method, params)
 
     @property
+    def version(self) -> str:
+        """The version that a handshake agreed on; empty where there was none."""
+        return self._handshake.version if self._handshake is not None else ""
+
+    @property
     def is_greeted(self) -> bool:
         """Whether a handshake was accepted."""
         return self._handshake is not None

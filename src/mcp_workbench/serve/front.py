@@ -14,6 +14,7 @@ from mcp_workbench.serve.surface import surface_for
 from mcp_workbench.surfaces.forwarding import as_rpc_error
 from mcp_workbench.surfaces.hello import View
 from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire.batch import Part, is_batch, read_batch
 from mcp_workbench.wire.exchange import Line
 from mcp_workbench.wire.jsonrpc import ErrorBody, Id, RpcError, Unreadable
 from mcp_workbench.wire.peer import Peer, PeerLine, Writer
@@ -76,17 +77,26 @@ class PeerFront(Front):
         """Have the client come back for the rest of what a request brings, on a wire that has that."""
 
     def unreadable(self, line: bytes, problem: Unreadable) -> None:
-        self._peer.refuse(line, refusal(problem))
+        if not is_batch(line):
+            self.refuse(line, jsonrpc.refusal(problem))
+            return
+        try:
+            batch = self.read_batch(line)
+        except RpcError as error:
+            self.refuse(line, error)
+        else:
+            self._peer.receive_batch(batch)
+
+    def read_batch(self, line: bytes) -> list[Part]:
+        """The messages of a batch. Raises `RpcError` where this client must not send it."""
+        return read_batch(line, self._callers.version, self._workbench.limits.client_requests)
+
+    def refuse(self, line: bytes, error: RpcError) -> None:
+        """Answer what can't be taken."""
+        self._peer.refuse(line, error)
 
     def complaint(self, error: ErrorBody) -> None:
         observe.warning("the client could not read a message", code=error.code, reason=error.message)
-
-
-def refusal(problem: Unreadable) -> RpcError:
-    """The answer to what is no message."""
-    code = jsonrpc.PARSE_ERROR if problem.syntax else jsonrpc.INVALID_REQUEST
-    what = "Parse error" if problem.syntax else "Invalid request"
-    return RpcError(code, f"{what}: {problem}")
 
 
 def _members(params: Raw) -> dict[str, Raw]:

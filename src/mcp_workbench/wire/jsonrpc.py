@@ -32,6 +32,8 @@ UNSUPPORTED_VERSION: Final = -32022
 URL_ELICITATION_REQUIRED: Final = -32042
 RESOURCE_NOT_FOUND: Final = -32002
 """In the handshake era; a modern client gets `INVALID_PARAMS`."""
+REQUEST_CANCELLED: Final = -32800
+"""What answers a cancelled request where something waits for an answer, as by the SDK; elsewhere nothing does."""
 SERVER_FAILED: Final = -31001
 """A server behind the workbench failed. Outside of what the protocol reserves."""
 
@@ -78,6 +80,13 @@ class Unreadable(Exception):
         self.claims = claims
         self.is_deep = is_deep
         """Whether it is nested deeper than can be read."""
+
+
+def refusal(problem: Unreadable) -> RpcError:
+    """The answer to what is no message."""
+    code = PARSE_ERROR if problem.syntax else INVALID_REQUEST
+    what = "Parse error" if problem.syntax else "Invalid request"
+    return RpcError(code, f"{what}: {problem}")
 
 
 class _Request(msgspec.Struct):

@@ -9,7 +9,7 @@ queue per message. It does not know what any method means, nor which side of the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from msgspec import Raw
@@ -17,6 +17,7 @@ from msgspec import Raw
 from mcp_workbench import observe
 from mcp_workbench.errors import CallTimeout, Fault, ServerRefused
 from mcp_workbench.wire import eras, jsonrpc
+from mcp_workbench.wire.batch import Answers, Part, first_request
 from mcp_workbench.wire.deadlines import Deadlines, Pending
 from mcp_workbench.wire.exchange import PROGRESS, Line, OnProgress
 from mcp_workbench.wire.jsonrpc import ErrorBody, Id, Message, Params, RpcError, Unreadable
@@ -189,6 +190,20 @@ class Peer:
         else:
             self._requested(message.id, message.method, message.params)
 
+    def receive_batch(self, parts: Sequence[Part]) -> None:
+        """Handle what came in one batch; the answers go together. Never raises, never waits."""
+        answers = Answers(first_request(parts), self._writer.write)
+        for part in parts:
+            if isinstance(part, RpcError):
+                answers.write(jsonrpc.error_line(None, part))
+            elif part.method is None:
+                self._answered(part)
+            elif part.id is jsonrpc.UNSET:
+                self._notified(part.method, part.params)
+            else:
+                self._requested(part.id, part.method, part.params, answers)
+        answers.complete()
+
     def fail_request(self, line: bytes, fault: Callable[[], Fault]) -> bool:
         """Fail the request that an unreadable answer belongs to, or several; False if none can be told."""
         ids = jsonrpc.recover_ids(line, self._pending.__contains__)
@@ -316,33 +331,37 @@ class Peer:
             # Its id is free from now on; it may never take a step, and so not clean up itself.
             task.cancel("the client cancelled it")
 
-    def _requested(self, id_: Any, method: str, params: Raw) -> None:
+    def _requested(self, id_: Any, method: str, params: Raw, batch: Answers | None = None) -> None:
+        out = self._writer if batch is None else batch
         if self._writer.congested and not self._answers_always:
             self.strays += 1
         elif id_ is None:
             problem = RpcError(jsonrpc.INVALID_REQUEST, "A request's id must be a string or a whole number")
-            self._writer.write(jsonrpc.error_line(None, problem))
+            out.write(jsonrpc.error_line(None, problem))
         elif id_ in self._inbound:
             problem = RpcError(jsonrpc.INVALID_REQUEST, "A request with this id is still being answered")
-            self._writer.write(jsonrpc.error_line(id_, problem), id_)
+            out.write(jsonrpc.error_line(id_, problem), id_)
         elif (refusal := self._admit(len(self._inbound), method, params)) is not None:
-            self._writer.write(jsonrpc.answer_line(id_, refusal), id_)
+            out.write(jsonrpc.answer_line(id_, refusal), id_)
         elif self._fault is None:
-            self._inbound[id_] = self._loop.create_task(self._answer(id_, method, params))
+            line = PeerLine(self, id_ if batch is None else batch.about)
+            task = self._inbound[id_] = self._loop.create_task(self._answer(id_, method, params, line, out))
+            if batch is not None:
+                batch.wait_for(task, id_)
 
-    async def _answer(self, id_: Id, method: str, params: Raw) -> None:
+    async def _answer(self, id_: Id, method: str, params: Raw, line: PeerLine, out: Writer | Answers) -> None:
         try:
-            result = await self._handler.request(method, params, PeerLine(self, id_))
-            self._writer.write(jsonrpc.result_line(id_, result), id_)
+            result = await self._handler.request(method, params, line)
+            out.write(jsonrpc.result_line(id_, result), id_)
         except RpcError as error:
-            self._writer.write(jsonrpc.error_line(id_, error), id_)
+            out.write(jsonrpc.error_line(id_, error), id_)
         except asyncio.CancelledError:
             # By the protocol a cancelled request gets no answer; nobody waits for this task.
             return
         except Exception as error:  # noqa: BLE001 -- a defect of ours must not end the connection
             observe.error("a request failed inside the workbench", method=method, error=repr(error))
             internal = RpcError(jsonrpc.INTERNAL_ERROR, "Internal error")
-            self._writer.write(jsonrpc.error_line(id_, internal), id_)
+            out.write(jsonrpc.error_line(id_, internal), id_)
         finally:
             if self._inbound.get(id_) is asyncio.current_task():
                 del self._inbound[id_]

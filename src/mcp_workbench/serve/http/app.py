@@ -27,10 +27,11 @@ from mcp_workbench.serve.http.bodies import BODY, Glance, HungUp, glance, outlin
 from mcp_workbench.serve.http.guard import Guard, Refused
 from mcp_workbench.serve.http.modern import ModernFront
 from mcp_workbench.serve.http.protocol import WIRE, Wire
-from mcp_workbench.serve.http.sessions import HttpSession, Sessions
+from mcp_workbench.serve.http.sessions import HttpSession, Sessions, taken
 from mcp_workbench.surfaces.forwarding import as_rpc_error
 from mcp_workbench.surfaces.hello import View
 from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire.batch import is_batch, no_batch
 from mcp_workbench.wire.eras import HANDSHAKE_VERSIONS
 from mcp_workbench.wire.jsonrpc import Id, RpcError
 from mcp_workbench.workbench import Workbench
@@ -121,6 +122,8 @@ class App:
         """Who takes a request. Raises `RequestError`, `Overloaded`, `RpcError`."""
         version = _header(scope, b"mcp-protocol-version")
         if about.is_modern or (version is not None and version not in HANDSHAKE_VERSIONS):
+            if is_batch(scope.get(BODY, b"")):
+                raise no_batch(version or "")
             return self._modern_front(view, owner).handle
         given = _header(scope, b"mcp-session-id")
         if given is not None:
@@ -128,7 +131,7 @@ class App:
             if session is None:
                 raise SessionNotFound
             if about.method and about.id is not None and session.is_taken(about.id):
-                raise RpcError(jsonrpc.INVALID_REQUEST, "A request with this id is still being answered")
+                raise taken()
             return session.handle
         if about.method != "initialize":
             raise RpcError(jsonrpc.INVALID_REQUEST, "The header Mcp-Session-Id is missing; begin with initialize")

@@ -26,14 +26,14 @@ class Asked(NamedTuple):
     line: bytes
     version: str | None
     """The protocol's version, where the client says it."""
+    is_batch: bool = False
+    """Whether it is a batch; then the id is that of its first request."""
 
 
 def asked(scope: Scope) -> Asked | None:
     """The request in a POST that the SDK would take, however deep it is nested; None where it has to be asked."""
-    headers = dict[bytes, bytes](scope["headers"])
-    if len(headers) < len(scope["headers"]) or not _is_usual(
-        headers.get(b"accept", b""), headers.get(b"content-type", b"")
-    ):
+    headers = _usual_headers(scope)
+    if headers is None:
         return None
     id_ = _id(scope[SHOWN])
     if id_ is None:
@@ -42,8 +42,20 @@ def asked(scope: Scope) -> Asked | None:
     return Asked(id_, one_line(scope[BODY]), None if version is None else version.decode("latin-1"))
 
 
+def is_usual(scope: Scope) -> bool:
+    """Whether a client reads both kinds of answers, sends JSON, and has each header once."""
+    return _usual_headers(scope) is not None
+
+
+def _usual_headers(scope: Scope) -> dict[bytes, bytes] | None:
+    headers = dict[bytes, bytes](scope["headers"])
+    is_usual = len(headers) == len(scope["headers"]) and _is_usual(
+        headers.get(b"accept", b""), headers.get(b"content-type", b"")
+    )
+    return headers if is_usual else None
+
+
 def _is_usual(accept: bytes, content_type: bytes) -> bool:
-    """Whether a client reads both kinds of answers, and sends JSON."""
     return len(accept) + len(content_type) <= DEFAULTS.http_usual_bytes and _is_accepted(accept, content_type)
 
 

@@ -15,7 +15,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from mcp_workbench import observe
 from mcp_workbench.errors import InputUnavailable
-from mcp_workbench.serve.front import Front, refusal
+from mcp_workbench.serve.front import Front
 from mcp_workbench.serve.greeting import new_callers
 from mcp_workbench.serve.http import sdk
 from mcp_workbench.serve.http.bodies import BODY, one_line
@@ -202,7 +202,7 @@ class ModernFront(Front):
         try:
             message = jsonrpc.read(one_line(body))
         except Unreadable as problem:
-            raise refusal(problem) from None
+            raise jsonrpc.refusal(problem) from None
         if message.method is None or not isinstance(message.id, int | str):
             raise RpcError(jsonrpc.INVALID_REQUEST, "A request needs an id and a method")
         if message.method == "initialize":  # each request has its own era here: it is a method that there is not

@@ -48,6 +48,7 @@ from mcp_workbench.serve.http.asked import Asked
 from mcp_workbench.serve.http.bodies import BODY, one_line
 from mcp_workbench.serve.http.replies import Reply, event, primer
 from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire.batch import is_batch
 from mcp_workbench.wire.jsonrpc import Id, RpcError
 
 _ANSWERS: Final = (JSONRPCResponse, JSONRPCError)
@@ -82,9 +83,11 @@ class _Message(JSONRPCNotification):
 
 
 def is_answer(line: bytes, about: Id | None) -> bool:
-    """Whether a message of ours answers the request that it is about."""
+    """Whether a message of ours answers the request that it is about, or the batch that this is the first of."""
     if about is None:
         return False
+    if is_batch(line):
+        return True
     head = jsonrpc.encode({"jsonrpc": "2.0", "id": about})[:-1]
     return line.startswith((head + b',"result"', head + b',"error"'))
 

@@ -5,26 +5,32 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable
+from http import HTTPStatus
 
 from msgspec import Raw
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from mcp_workbench import observe
 from mcp_workbench.errors import Fault, InputUnavailable, Overloaded, ShuttingDown
-from mcp_workbench.serve.front import PeerFront, refusal
+from mcp_workbench.serve.front import PeerFront
 from mcp_workbench.serve.greeting import new_callers
 from mcp_workbench.serve.http import sdk
-from mcp_workbench.serve.http.asked import Asked, asked
+from mcp_workbench.serve.http.asked import Asked, asked, is_usual
+from mcp_workbench.serve.http.bodies import BODY, one_line
 from mcp_workbench.serve.http.protocol import WIRE
 from mcp_workbench.serve.http.written import StreamWriter
 from mcp_workbench.surfaces.hello import View
 from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire.batch import first_request, is_batch
 from mcp_workbench.wire.exchange import Line
-from mcp_workbench.wire.jsonrpc import Id, RpcError, Unreadable
+from mcp_workbench.wire.jsonrpc import Id, RpcError
 from mcp_workbench.workbench import Workbench
 
-REQUEST_CANCELLED = -32800
-"""What ends the stream of a cancelled request, as by the SDK: in this era only an answer does."""
+
+def taken() -> RpcError:
+    """The answer to a request whose id another one has."""
+    return RpcError(jsonrpc.INVALID_REQUEST, "A request with this id is still being answered")
 
 
 class HttpSession(PeerFront):
@@ -63,7 +69,11 @@ class HttpSession(PeerFront):
         listener = self._loop.create_task(self._until_listening()) if scope["method"] == "GET" else None
         try:
             request = asked(scope) if scope["method"] == "POST" else None
-            if request is None or not await self._reply(request, send, scope["state"][WIRE].lost):
+            if request is None and scope["method"] == "POST" and is_batch(scope[BODY]) and is_usual(scope):
+                request = self._batched(one_line(scope[BODY]))
+            if isinstance(request, Response):
+                await request(scope, receive, send)
+            elif request is None or not await self._reply(request, send, scope["state"][WIRE].lost):
                 await self._transport.handle_request(scope, receive, send)
         finally:
             if listener is not None:
@@ -83,12 +93,28 @@ class HttpSession(PeerFront):
 
         lost.add_done_callback(leave)
         try:
-            self._take(sdk.Incoming(request.line, request.id))
+            # A batch has an answer for each of its requests, also for one that is cancelled.
+            self._take(sdk.Incoming(request.line, None if request.is_batch else request.id))
             await reply.run(send)
         finally:
             lost.remove_done_callback(leave)
             leave()
         return True
+
+    def _batched(self, line: bytes) -> Asked | Response:
+        """A batch as one request, on whose stream its answers go; or the response to one without requests."""
+        try:
+            batch = self.read_batch(line)
+        except RpcError as error:
+            return _bad_request(error)
+        first = first_request(batch)
+        if first is not None:
+            return Asked(first, line, None, is_batch=True) if not self.is_taken(first) else _bad_request(taken())
+        for part in batch:
+            if isinstance(part, RpcError):
+                return _bad_request(part)
+        self._peer.receive_batch(batch)
+        return Response(status_code=HTTPStatus.ACCEPTED)
 
     async def _turn(self, key: str) -> bool:
         """Wait until the client reads what it was sent; whether its session goes on then."""
@@ -137,11 +163,11 @@ class HttpSession(PeerFront):
             self._is_ending = True
             raise
 
-    def unreadable(self, line: bytes, problem: Unreadable) -> None:
+    def refuse(self, line: bytes, error: RpcError) -> None:
         if self._reading is None:
-            super().unreadable(line, problem)
+            super().refuse(line, error)
         else:  # the transport could read it, and keeps its stream open for the answer
-            self._writer.write(jsonrpc.error_line(self._reading, refusal(problem)), self._reading)
+            self._writer.write(jsonrpc.error_line(self._reading, error), self._reading)
 
     # -- its life
 
@@ -168,7 +194,7 @@ class HttpSession(PeerFront):
             self._unanswered[str(message.request)] = message.request
         self._peer.receive(message.line)
         if message.cancels is not None and self._unanswered.get(str(message.cancels)) == message.cancels:
-            error = RpcError(REQUEST_CANCELLED, "Request cancelled")
+            error = RpcError(jsonrpc.REQUEST_CANCELLED, "Request cancelled")
             self._writer.write(jsonrpc.error_line(message.cancels, error), message.cancels)
 
     def _answered(self, about: Id) -> None:
@@ -230,6 +256,10 @@ class HttpSession(PeerFront):
         else:
             observe.info("a session was idle and is over", owner=self.owner)
             self.abandon()
+
+
+def _bad_request(error: RpcError) -> Response:
+    return Response(jsonrpc.error_line(None, error), HTTPStatus.BAD_REQUEST, None, "application/json")
 
 
 class Sessions:

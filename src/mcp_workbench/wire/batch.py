@@ -1,0 +1,104 @@
+"""JSON-RPC batches, which only protocol version 2025-03-26 has: an array of messages, answered with an array."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from mcp_workbench.shown import shown
+from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire.jsonrpc import Id, Message, RpcError, Unreadable
+
+VERSION: Final = "2025-03-26"
+Part: TypeAlias = Message | RpcError
+"""A message of a batch, or the answer to what is none."""
+
+_decoder = msgspec.json.Decoder(list[Raw])
+
+
+def is_batch(line: bytes) -> bool:
+    """Whether a line looks like a batch."""
+    return line.lstrip()[:1] == b"["
+
+
+def read_batch(line: bytes, version: str, most: int) -> list[Part]:
+    """The messages of a batch. Raises `RpcError` for one that is empty, too long, or of another version."""
+    if version != VERSION:
+        raise no_batch(version)
+    try:
+        parts = _decoder.decode(line)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise RpcError(jsonrpc.PARSE_ERROR, f"Parse error: {error}") from None
+    if not parts:
+        raise _refused("a batch must have a message")
+    if len(parts) > most:
+        raise _refused(f"a batch may have at most {most} messages")
+    return [_read(bytes(part)) for part in parts]
+
+
+def no_batch(version: str) -> RpcError:
+    """The answer to a batch of a client that speaks another version, or none yet."""
+    spoken = f", and this client speaks {shown(version)}" if version else ""
+    return _refused(f"only protocol version {VERSION} has batches{spoken}. Send each message by itself")
+
+
+def first_request(parts: Sequence[Part]) -> Id | None:
+    """The id of the first request of a batch; None where it has no requests."""
+    ids = (part.id for part in parts if isinstance(part, Message) and part.method is not None)
+    return next((id_ for id_ in ids if id_ is not None and id_ is not UNSET), None)
+
+
+def _refused(problem: str) -> RpcError:
+    return RpcError(jsonrpc.INVALID_REQUEST, f"Invalid request: {problem}")
+
+
+def _read(part: bytes) -> Part:
+    try:
+        return jsonrpc.read(part)
+    except Unreadable as problem:
+        return jsonrpc.refusal(problem)
+
+
+class Answers:
+    """The answers to one batch: they leave together when the last one is there.
+
+    A request that was cancelled is answered too, with an error: others wait for the same array.
+    """
+
+    def __init__(self, about: Id | None, send: Callable[[bytes, Id | None], None]) -> None:
+        """`about` is the request to which everything belongs that is sent on behalf of the batch."""
+        self.about = about
+        self._send = send
+        self._lines: list[bytes] = []
+        self._waiting: dict[asyncio.Task[None], Id] = {}
+        self._is_whole = False
+
+    def write(self, line: bytes, about: Id | None = None) -> None:  # noqa: ARG002 -- as `Writer.write`
+        """One more answer, by the task that worked on it or by nobody."""
+        self._lines.append(line)
+        if (task := asyncio.current_task()) is not None:
+            self._waiting.pop(task, None)
+        self._send_if_ready()
+
+    def wait_for(self, task: asyncio.Task[None], id_: Id) -> None:
+        """A task will write the answer to a request, unless it is cancelled."""
+        self._waiting[task] = id_
+        task.add_done_callback(self._ended)
+
+    def complete(self) -> None:
+        """The whole batch was read."""
+        self._is_whole = True
+        self._send_if_ready()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if (id_ := self._waiting.pop(task, None)) is not None:
+            self.write(jsonrpc.error_line(id_, RpcError(jsonrpc.REQUEST_CANCELLED, "Request cancelled")))
+
+    def _send_if_ready(self) -> None:
+        if self._is_whole and not self._waiting and self._lines:
+            lines, self._lines = self._lines, []
+            self._send(b"[" + b",".join(lines) + b"]", self.about)
