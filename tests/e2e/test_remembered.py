@@ -106,9 +106,31 @@ async def test_a_call_without_an_open_knows_the_tool_and_asks_for_no_list_first(
     await remember(config)
     async with serving(config) as wire:
         await wire.use("dev", "one", "echo")
-        missing = await wire.use("dev", "one", "nothing")
-        assert error_of(missing).startswith("Tool 'nothing' not found in server 'one' (toolbox 'dev')")
-    assert len(received(log, "tools/list")) == 1
+        assert len(received(log, "tools/list")) == 1
+        for _ in range(3):  # the running server is asked once before that is said
+            missing = await wire.use("dev", "one", "nothing")
+            assert error_of(missing).startswith("Tool 'nothing' not found in server 'one' (toolbox 'dev')")
+    assert len(received(log, "tools/list")) == 2
+
+
+@pytest.mark.parametrize("surface", ["default", "toolbox"])
+async def test_a_tool_that_appears_without_a_word_is_called_and_a_client_hears_of_it(tmp_path: Path, surface: str):
+    shelf, log = write_shelf(tmp_path, "before"), tmp_path / "rogue.log"
+    config = write_config(tmp_path, {"dev": {"one": rogue("shelf", shelf, log=log)}})
+    arguments = ["--toolbox", "dev"] if surface == "toolbox" else []
+
+    async def call(wire: Wire, name: str) -> dict[str, Any]:
+        return await (wire.call(name, {}) if arguments else wire.use("dev", "one", name))
+
+    async with serving(config, *arguments) as wire:
+        await wire.list_tools()
+        assert not (await call(wire, "before")).get("isError")
+        write_shelf(tmp_path, "before", "after")
+        results = await asyncio.gather(*(call(wire, "after") for _ in range(50)))
+        assert not any(result.get("isError") for result in results)
+        if arguments:
+            await wire.notification("notifications/tools/list_changed")
+    assert (len(starts(log)), len(received(log, "tools/list"))) == (1, 2)
 
 
 async def test_with_always_a_server_is_asked_at_every_open(tmp_path: Path):
