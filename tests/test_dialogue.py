@@ -45,8 +45,13 @@ class Host:
         self.asked: list[tuple[str, Any, Exchange | None]] = []
         self.on_progress: OnProgress | None = None
 
-    def tell(self, source: ServerIdentifier, method: str, params: dict[str, Raw]) -> None:
+    def tell(
+        self, source: ServerIdentifier, method: str, params: dict[str, Raw], exchange: Exchange | None = None
+    ) -> None:
         assert source == A
+        if exchange is not None:
+            exchange.notify(method, params)
+            return
         self.told.append((method, {key: json.loads(bytes(value)) for key, value in params.items()}))
 
     def changed(self, toolbox: str, kind: str) -> None:
@@ -73,10 +78,10 @@ class Host:
 class Talk:
     """A server's words to a client, and the calls of the client meanwhile."""
 
-    def __init__(self, who: Caller, client: Host | None, **limits: Any) -> None:
+    def __init__(self, who: Caller, client: Host | None, *, modern: bool = False, **limits: Any) -> None:
         self.channel = MemoryChannel(MemoryServer())
         settings = Limits(**limits)
-        self.connection = Connection(self.channel, Agreement(version="", modern=False), Slots(9, 9, 9), settings)
+        self.connection = Connection(self.channel, Agreement(version="", modern=modern), Slots(9, 9, 9), settings)
         self.dialogue = Dialogue(A, Seat(who, lambda: client), settings)
 
     def call(self, who: Caller) -> tuple[Exchange, DeafLine]:
@@ -85,13 +90,13 @@ class Talk:
         self.connection.questions.calls[exchange] = None
         return exchange, line
 
-    def say(self, method: str, **params: Any) -> None:
+    def say(self, method: str, *, owner: object = None, **params: Any) -> None:
         fields = {key: Raw(json.dumps(value).encode()) for key, value in params.items()}
-        self.dialogue.notified(self.connection, method, fields)
+        self.dialogue.notified(self.connection, method, fields, owner)
 
-    def ask(self, method: str = FORM, **params: Any) -> asyncio.Task[Raw]:
+    def ask(self, method: str = FORM, *, owner: object = None, **params: Any) -> asyncio.Task[Raw]:
         raw = Raw(json.dumps(params).encode())
-        return asyncio.ensure_future(self.dialogue.asked(self.connection, method, raw))
+        return asyncio.ensure_future(self.dialogue.asked(self.connection, method, raw, owner))
 
     async def refused(self, method: str = FORM, **params: Any) -> RpcError:
         with pytest.raises(RpcError) as caught:
@@ -124,11 +129,48 @@ async def test_a_modern_client_hears_a_log_message_in_a_call_that_wants_it(
     wanted: str | None, level: str, *, heard: bool
 ):
     client = Host()
-    talk = Talk(caller(modern=True), client)
+    talk = Talk(caller(modern=True), client, modern=True)
     _, quiet = talk.call(caller(modern=True))
     _, line = talk.call(caller(modern=True, log_level=wanted))
     talk.say(LOG, level=level)
     assert ([method for method, _ in line.heard], quiet.heard, client.told) == ([LOG] if heard else [], [], [])
+
+
+@pytest.mark.parametrize("modern", [False, True], ids=["handshake server", "modern server"])
+async def test_a_message_on_the_stream_of_a_call_goes_to_that_call(*, modern: bool):
+    talk = Talk(caller(modern=True), client := Host(), modern=modern)
+    _, first = talk.call(caller(modern=True, log_level="debug"))
+    call, second = talk.call(caller(modern=True, log_level="debug"))
+    talk.say(LOG, owner=call, level="error")
+    talk.say("vendor/x", owner=call)
+    assert ([method for method, _ in second.heard], first.heard, client.told) == ([LOG, "vendor/x"], [], [])
+
+
+async def test_a_message_on_the_stream_of_a_request_of_ours_belongs_to_no_call():
+    talk = Talk(caller(modern=True), client := Host())
+    _, line = talk.call(caller(modern=True, log_level="debug"))
+    talk.say(LOG, owner=object(), level="error")
+    assert (line.heard, client.told) == ([], [])
+
+
+async def test_a_message_that_could_belong_to_several_calls_goes_to_the_session_alone():
+    talk = Talk(caller(modern=True), client := Host())
+    _, quiet = talk.call(caller(modern=True))
+    _, line = talk.call(caller(modern=True, log_level="debug"))
+    talk.say(LOG, level="error")
+    assert (line.heard, quiet.heard, client.told) == ([], [], [(LOG, {"level": "error"})])
+
+
+async def test_a_handshake_client_hears_on_the_stream_of_its_call_what_belongs_to_it():
+    talk = Talk(caller(), client := Host())
+    first, line = talk.call(caller())
+    talk.say(LOG, level="info")
+    _, other = talk.call(caller())
+    talk.say(LOG, level="info")
+    talk.say(LOG, owner=first, level="info")
+    talk.say("notifications/resources/updated", owner=first, uri="x:1")
+    assert ([method for method, _ in line.heard], other.heard) == ([LOG, LOG], [])
+    assert [method for method, _ in client.told] == [LOG, "notifications/resources/updated"]
 
 
 async def test_a_log_message_that_could_be_anybodys_reaches_nobody():
@@ -139,6 +181,15 @@ async def test_a_log_message_that_could_be_anybodys_reaches_nobody():
 
 
 # -- questions
+
+
+async def test_a_question_on_the_stream_of_a_call_is_asked_for_that_call():
+    client = Host({"action": "accept"})
+    talk = Talk(caller(), client)
+    talk.call(caller())
+    exchange, _ = talk.call(caller())
+    await talk.ask(owner=exchange)
+    assert [asked[2] for asked in client.asked] == [exchange]
 
 
 async def test_an_answer_comes_back_and_the_only_call_is_the_one_that_asks():

@@ -1,8 +1,9 @@
 """What a server starts by itself, and the way to the client that it is for.
 
-A connection belongs to one client (or to several that can't be asked), so nothing can reach another one.
-A handshake client is told and asked at any time. A modern one only hears what belongs to a request of
-its own, and is asked by answering one: a question that comes between calls waits for the next.
+A connection belongs to one client, or to several that present the same token. What belongs to a call goes to that
+call's client and no other; what can't be attributed to a call goes to the session's own stream, which modern clients
+over HTTP don't have. A handshake client is told and asked at any time. A modern one only hears what belongs to a
+request of its own, and is asked by answering one: a question that comes between calls waits for the next.
 """
 
 from __future__ import annotations
@@ -40,31 +41,45 @@ class Dialogue:
 
     # -- notifications
 
-    def notified(self, connection: Connection, method: str, params: dict[str, Raw]) -> None:
-        """Pass on what the server says. What no client can be told apart for is dropped."""
+    def notified(self, connection: Connection, method: str, params: dict[str, Raw], owner: object = None) -> None:
+        """Pass on what the server says: to the call that it belongs to, if that is known. For `owner` see `Inbound`."""
+        if (client := self._client()) is None:
+            return
         fields = _without_subscription(params)
         if method == eras.LOGGED and self._caller.modern:
-            level = jsonrpc.text_or_none(fields.get("level"))
-            listener = next((one for one in connection.questions.calls if one.caller.wants(level)), None)
-            if listener is not None and self._caller.audience:
-                listener.notify(method, fields)
-        elif (client := self._client()) is not None:
+            self._logged(connection, client, fields, owner)
+        elif method in eras.SUBSCRIBED or (method == eras.ELICITED and self._caller.modern):
             client.tell(self._source, method, fields)
+        else:
+            client.tell(self._source, method, fields, connection.questions.call_of(owner))
+
+    def _logged(self, connection: Connection, client: Client, fields: dict[str, Raw], owner: object) -> None:
+        """A log message for a modern client, which says with each call which levels it wants.
+
+        A modern server logs only for calls that want it, so the others don't count.
+        """
+        level = jsonrpc.text_or_none(fields.get("level"))
+        calls = connection.questions.calls
+        wanting = [call for call in calls if call.caller.wants(level)]
+        call = connection.questions.call_of(owner, among=wanting if connection.agreement.modern else calls)
+        if call in wanting or (call is None and owner is None and wanting):
+            client.tell(self._source, eras.LOGGED, fields, call)
 
     # -- questions
 
-    async def asked(self, connection: Connection, method: str, params: Raw) -> Raw:
-        """The client's answer to the server's question. Raises `RpcError`."""
+    async def asked(self, connection: Connection, method: str, params: Raw, owner: object = None) -> Raw:
+        """The client's answer to the server's question. Raises `RpcError`. For `owner` see `Inbound`."""
         client = self._client()
         undeclared = method not in self._caller.answers and (method in QUESTIONS or self._caller.modern)
         if client is None or undeclared:
             raise RpcError(jsonrpc.METHOD_NOT_FOUND, f"Method not found: {shown(method)}")
+        fields = jsonrpc.members(params)
         if self._open >= self._limits.questions:
             raise RpcError(jsonrpc.INTERNAL_ERROR, f"{self._limits.questions} questions are open already")
         self._open += 1
         try:
             async with asyncio.timeout(self._limits.question_seconds):
-                return await self._put(connection, client, method, jsonrpc.members(params))
+                return await self._put(connection, client, method, fields, owner)
         except TimeoutError:
             raise RpcError(jsonrpc.INTERNAL_ERROR, "The client did not answer in time") from None
         except Withdrawn:
@@ -79,13 +94,14 @@ class Dialogue:
         finally:
             self._open -= 1
 
-    async def _put(self, connection: Connection, client: Client, method: str, params: dict[str, Raw]) -> Raw:
+    async def _put(
+        self, connection: Connection, client: Client, method: str, params: dict[str, Raw], owner: object
+    ) -> Raw:
         if not self._caller.modern:
             on_progress = _back_to(connection, jsonrpc.members(params.get("_meta")).get(eras.PROGRESS_TOKEN))
-            calls = connection.questions.calls
-            call = next(iter(calls)) if len(calls) == 1 else None
+            call = connection.questions.call_of(owner)
             return await connection.questions.ask(call, client.ask(self._source, method, params, on_progress, call))
-        return await connection.questions.put(method, params)
+        return await connection.questions.put(method, params, owner)
 
 
 def _back_to(connection: Connection, token: Raw | None) -> OnProgress | None:

@@ -345,7 +345,7 @@ class Provider:
             if is_doubtful and listing.is_in_use:
                 listing.outdate()
 
-    def notified(self, connection: Connection, method: str, params: Raw) -> None:
+    def notified(self, connection: Connection, method: str, params: Raw, owner: object = None) -> None:
         if self.supervisor.state == "closed":
             return
         for listing in self._announced(LIST_CHANGED.get(method)):
@@ -353,10 +353,10 @@ class Provider:
                 listing.outdate()
         fields = jsonrpc.members(params)
         if self._host is None and self.subscriptions.hears(method, fields):
-            self._dialogue.notified(connection, method, fields)
+            self._dialogue.notified(connection, method, fields, owner)
 
-    async def asked(self, connection: Connection, method: str, params: Raw) -> Raw:
-        return await self._dialogue.asked(connection, method, params)
+    async def asked(self, connection: Connection, method: str, params: Raw, owner: object = None) -> Raw:
+        return await self._dialogue.asked(connection, method, params, owner)
 
     def _hear(self, agreement: Agreement) -> None:
         """Take what the server said of itself in its first answer."""

@@ -28,14 +28,16 @@ class Heard:
     def __init__(self, answer: Any = None) -> None:
         self.methods: list[str] = []
         self.params: list[Any] = []
+        self.owners: list[object] = []
         self._answer = answer
 
-    def notification(self, method: str, params: Raw) -> None:
+    def notification(self, method: str, params: Raw, owner: object) -> None:
+        self.owners.append(owner)
         self.methods.append(method)
         self.params.append(msgspec.json.decode(params) if bytes(params) else None)
 
-    async def request(self, method: str, params: Raw) -> Raw:
-        self.notification(method, params)
+    async def request(self, method: str, params: Raw, owner: object) -> Raw:
+        self.notification(method, params, owner)
         if self._answer is None:
             raise RpcError(METHOD_NOT_FOUND, "Method not found")
         return Raw(msgspec.json.encode(self._answer))

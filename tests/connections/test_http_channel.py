@@ -80,6 +80,16 @@ async def test_what_a_server_says_before_its_answer_is_heard_before_it():
         assert heard.methods == ["notifications/message"]
 
 
+async def test_a_message_on_the_response_stream_of_a_request_says_whose_request_that_is():
+    heard, owner = Heard(), object()
+    async with rogue() as server, agreed(server.url("events"), heard) as (channel, agreement):
+        params = agreement.stamp({"name": "echo", "arguments": {}})
+        await channel.request("tools/call", params, owner=owner, hard_seconds=30)
+        assert heard.owners == [owner]
+        await channel.request("tools/call", params, hard_seconds=30)
+        assert heard.owners[1] not in (None, owner)
+
+
 async def test_connections_are_used_again():
     async with rogue() as server, agreed(server.url("ok")) as (channel, agreement):
         for _ in range(20):

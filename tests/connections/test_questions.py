@@ -13,7 +13,7 @@ from mcp_workbench.connections.connection import Connection
 from mcp_workbench.connections.negotiate import Agreement
 from mcp_workbench.connections.slots import Slots
 from mcp_workbench.connections.supervisor import Supervisor
-from mcp_workbench.errors import CallTimeout
+from mcp_workbench.errors import CallTimeout, InputUnavailable
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire.caller import LIBRARY, Caller
 from mcp_workbench.wire.exchange import Answer, Exchange, Question, Withdrawn
@@ -444,3 +444,36 @@ async def test_a_handshake_client_that_does_not_answer_is_waited_for_once():
     await desk.end("second")
     await second
     asked.cancel()
+
+
+# -- where the wire tells which call a question belongs to
+
+
+async def test_a_question_on_the_stream_of_a_call_is_put_to_that_call():
+    desk = Desk(takes_turns=False)
+    _, first = desk.call("a")
+    call, second = desk.call("b")
+    await settle()
+    asked = asyncio.ensure_future(desk.questions.put(ASKED, {"name": "q"}, call))
+    await reply(call, await question_of(second))
+    assert await asyncio.wait_for(asked, 5) == ANSWERED
+    assert not first.done()
+    await desk.end("a")
+    await desk.end("b")
+    assert await answer_of(call) == "b"
+
+
+async def test_a_question_of_a_call_that_is_over_is_put_to_no_other():
+    desk = Desk(takes_turns=False)
+    over, ended = desk.call("a")
+    _, other = desk.call("b")
+    await settle()
+    asked = asyncio.ensure_future(desk.questions.put(ASKED, {"name": "q"}, over))
+    await question_of(ended)
+    over.cancel("the client went away")
+    with pytest.raises(InputUnavailable):
+        await asyncio.wait_for(asked, 5)
+    with pytest.raises(InputUnavailable):
+        await asyncio.wait_for(desk.questions.put(ASKED, {"name": "q"}, over), 5)
+    await desk.end("b")
+    assert isinstance(await other, Answer)

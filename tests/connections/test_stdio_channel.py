@@ -42,12 +42,12 @@ class Hears:
     def __init__(self) -> None:
         self.methods: list[str] = []
 
-    def notification(self, method: str, params: Raw) -> None:
-        del params
+    def notification(self, method: str, params: Raw, owner: object) -> None:
+        del params, owner
         self.methods.append(method)
 
-    async def request(self, method: str, params: Raw) -> Raw:
-        del params
+    async def request(self, method: str, params: Raw, owner: object) -> Raw:
+        del params, owner
         return Raw(json.dumps({"method": method}).encode())
 
 

@@ -44,11 +44,12 @@ class Listener:
     def __init__(self) -> None:
         self.notifications = 0
 
-    def notification(self, method: str, params: Raw) -> None:
-        del method, params
+    def notification(self, method: str, params: Raw, owner: object) -> None:
+        del method, params, owner
         self.notifications += 1
 
-    async def request(self, method: str, params: Raw) -> Raw:
+    async def request(self, method: str, params: Raw, owner: object) -> Raw:
+        del owner
         if method.startswith("no"):
             raise RpcError(-32601, "no")
         await asyncio.sleep(1)

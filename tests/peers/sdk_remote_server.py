@@ -1,8 +1,8 @@
 """A server on the official SDK, the same over stdio and over HTTP, in both eras.
 
-    sdk_remote_server.py stdio|http|json
+    sdk_remote_server.py stdio|http|json|handshake
 
-Over HTTP it prints its address. `json` answers with JSON instead of streams.
+Over HTTP it prints its address. `json` answers with JSON instead of streams, `handshake` refuses the modern era.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "sample": {"type": "object"},
     "change": {"type": "object"},
     "fail": {"type": "object"},
+    "shout": {"type": "object"},
 }
+ROOMS: dict[str, asyncio.Barrier] = {}
 EVENTS: list[str] = []
 
 
@@ -76,6 +78,8 @@ async def talk(context: Context, params: types.CallToolRequestParams, name: str)
             return text(answer.model_dump_json(by_alias=True, exclude_none=True))
         case "change":
             return await change(context)
+        case "shout":
+            return await shout(context, params.arguments or {})
         case _:
             raise MCPError(code=-32602, message=f"Unknown tool: {name}", data={"name": name})
 
@@ -102,11 +106,27 @@ async def ask(context: Context, params: types.CallToolRequestParams) -> Any:
     return text(json.dumps(answers["k"].model_dump(by_alias=True, mode="json", exclude_none=True)["content"]))
 
 
+async def shout(context: Context, arguments: dict[str, Any]) -> types.CallToolResult:
+    """Log a word, once as many calls as `together` says are in the same `room`."""
+    word, room = arguments["word"], ROOMS.setdefault(arguments["room"], asyncio.Barrier(arguments["together"]))
+    await room.wait()
+    await context.session.send_log_message(  # pyright: ignore[reportDeprecated]
+        "info", word, related_request_id=context.request_id
+    )
+    await room.wait()
+    return text(word)
+
+
 async def change(context: Context) -> types.CallToolResult:
     SCHEMAS[f"added_{len(SCHEMAS)}"] = {"type": "object"}
     await BUS.publish(ToolsListChanged())
     await context.session.send_tool_list_changed()
     return text("changed")
+
+
+async def set_level(_: Context, __: types.SetLevelRequestParams) -> types.EmptyResult:
+    """It is there so that the capability is declared."""
+    return types.EmptyResult()
 
 
 def main() -> None:
@@ -118,15 +138,31 @@ def main() -> None:
         on_call_tool=call_tool,
         on_subscriptions_listen=ListenHandler(BUS),
     )
+    server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, set_level)
     if how == "stdio":
         asyncio.run(on_stdio(server))
         return
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # uvicorn sets it for sockets of its own only
     app = server.streamable_http_app(json_response=how == "json")
-    config = uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(
+        handshake_only(app) if how == "handshake" else app, log_level="error", timeout_graceful_shutdown=1
+    )
     print(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp", flush=True)
     uvicorn.Server(config).run(sockets=[listener])
+
+
+def handshake_only(app: Any) -> Any:
+    """As SDKs did before the modern era: a version that they do not know is a bad request."""
+
+    async def guarded(scope: Any, receive: Any, send: Any) -> None:
+        if dict(scope.get("headers", [])).get(b"mcp-protocol-version", b"") < b"2026":
+            await app(scope, receive, send)
+            return
+        await send({"type": "http.response.start", "status": 400, "headers": [(b"content-type", b"text/plain")]})
+        await send({"type": "http.response.body", "body": b"Unsupported protocol version"})
+
+    return guarded
 
 
 async def on_stdio(server: Server[Any]) -> None:

@@ -603,7 +603,7 @@ async def test_a_modern_client_hears_only_what_a_subscription_asked_for():
     for uri in ("file:///a", "file:///b", "file:///a/part", "file:///ab"):
         client.session.tell(SEEN, "notifications/resources/updated", {"uri": Raw(json.dumps(uri).encode())})
     client.session.tell(UNSEEN, "notifications/resources/updated", {"uri": Raw(b'"file:///a"')})
-    client.session.tell(SEEN, "notifications/message", {"level": Raw(b'"info"')})
+    client.session.tell(SEEN, "notifications/elicitation/complete", {"elicitationId": Raw(b'"e"')})
     client.session.changed("seen", "prompts")
     assert [params["uri"] for _, params in told[1:]] == ["file:///a", "file:///a/part"]
     assert {params["_meta"][f"{PREFIX}subscriptionId"] for _, params in told} == {1}

@@ -67,8 +67,10 @@ class ListeningClient:
         self.told: list[tuple[ServerIdentifier, str]] = []
         self.changes: list[tuple[str, str]] = []
 
-    def tell(self, source: ServerIdentifier, method: str, params: dict[str, Raw]) -> None:
-        del params
+    def tell(
+        self, source: ServerIdentifier, method: str, params: dict[str, Raw], exchange: Exchange | None = None
+    ) -> None:
+        del params, exchange
         self.told.append((source, method))
 
     def changed(self, toolbox: str, kind: str) -> None:

@@ -67,7 +67,8 @@ class Recorder:
             raise RpcError(-32601, f"Method not found: {method}")
         return await self.methods[method](params, line)
 
-    def notification(self, method: str, params: Raw) -> None:
+    def notification(self, method: str, params: Raw, owner: object) -> None:
+        del owner
         self.notifications.append((method, json.loads(bytes(params) or b"null")))
 
     def unreadable(self, line: bytes, problem: Unreadable) -> None:

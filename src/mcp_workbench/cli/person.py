@@ -83,7 +83,9 @@ class Person:
         self._has_heard = True
         self._show(_progress(params, self._seconds))
 
-    def tell(self, source: ServerIdentifier, method: str, params: dict[str, Raw]) -> None:
+    def tell(
+        self, source: ServerIdentifier, method: str, params: dict[str, Raw], exchange: Exchange | None = None
+    ) -> None:
         """Log messages and announcements are for hosts."""
 
     def changed(self, toolbox: str, kind: str) -> None:

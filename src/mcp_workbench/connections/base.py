@@ -23,13 +23,16 @@ def explained(refusal: ServerRefused) -> ServerRefused:
 
 
 class Inbound(Protocol):
-    """Who takes what a server starts by itself."""
+    """Who takes what a server starts by itself.
 
-    def notification(self, method: str, params: Raw) -> None:
+    `owner` is the `owner` of the request on whose response stream it came, None where the wire does not tell.
+    """
+
+    def notification(self, method: str, params: Raw, owner: object = None) -> None:
         """Take note. Called in the order of arrival."""
         ...
 
-    async def request(self, method: str, params: Raw) -> Raw:
+    async def request(self, method: str, params: Raw, owner: object = None) -> Raw:
         """Answer the server. Raises `RpcError` to refuse."""
         ...
 

@@ -13,9 +13,8 @@ from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.shown import shown
 from mcp_workbench.wire import jsonrpc
-from mcp_workbench.wire.exchange import Line
 from mcp_workbench.wire.jsonrpc import ErrorBody, RpcError, Unreadable
-from mcp_workbench.wire.peer import Peer
+from mcp_workbench.wire.peer import Peer, PeerLine
 
 
 class Inbox:
@@ -40,17 +39,17 @@ class Inbox:
         """A flood of questions costs no more than reading it."""
         return self._too_many if load >= self._limits.questions else None
 
-    async def request(self, method: str, params: Raw, line: Line) -> Raw:  # noqa: ARG002 -- Handler's signature
+    async def request(self, method: str, params: Raw, line: PeerLine) -> Raw:
         """`ping` is ours to answer; the rest is for whoever listens."""
         if method == "ping":
             return jsonrpc.EMPTY_OBJECT
         if self.inbound is None:
             raise RpcError(jsonrpc.METHOD_NOT_FOUND, f"Method not found: {shown(method)}")
-        return await self.inbound.request(method, params)
+        return await self.inbound.request(method, params, line.owner)
 
-    def notification(self, method: str, params: Raw) -> None:
+    def notification(self, method: str, params: Raw, owner: object) -> None:
         if self.inbound is not None:
-            self.inbound.notification(method, params)
+            self.inbound.notification(method, params, owner)
 
     def unreadable(self, line: bytes, problem: Unreadable) -> None:
         """An answer in a broken message fails its call; other broken messages end the connection."""

@@ -1,27 +1,30 @@
 """The questions that a handshake server asks, and the calls of its client that they belong to.
 
-On stdio such a server does not say which call it asks for. A handshake client need not know: it is asked
-as the server would ask it. A modern client is asked by answering one of its calls, so it has to be the
-right one, and calls take turns. A question between calls is put to the next.
+Over HTTP a question comes on the response stream of the call that it belongs to. On stdio such a server does not say
+which call it asks for. A handshake client need not know: it is asked as the server would ask it. A modern client is
+asked by answering one of its calls, so it has to be the right one, and calls take turns. A question between calls is
+put to the next.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Generator, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Coroutine, Generator, Iterable, Sequence
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from msgspec import Raw
 
 from mcp_workbench.connections.base import Channel
 from mcp_workbench.connections.slots import Slots
 from mcp_workbench.connections.turns import Turns
+from mcp_workbench.errors import InputUnavailable
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire.exchange import Exchange, Withdrawn
 from mcp_workbench.wire.jsonrpc import Params
 from mcp_workbench.wire.tasks import heard
 
+T = TypeVar("T")
 Posed: TypeAlias = tuple[Exchange, asyncio.Future[Raw]]
 """The call that a question was put to, and its client's answer."""
 
@@ -46,7 +49,7 @@ class Questions:
         self._slots = slots
         self._limits = limits
         self._turns = Turns(limits) if takes_turns else None
-        self._asking: dict[asyncio.Task[Raw], Exchange] = {}
+        self._asking: dict[asyncio.Task[Any], Exchange] = {}
         self._background: set[asyncio.Task[Any]] = set()
         self._waiting: list[_Waiting] = []
         self._settled_at = 0.0
@@ -75,6 +78,16 @@ class Questions:
                 waiting.posed.set_result((call, call.pose(waiting.method, waiting.params)))
                 tasks += [waiting.task] if waiting.task is not None else []
         return tasks
+
+    def call_of(self, owner: object, among: Iterable[Exchange] | None = None) -> Exchange | None:
+        """The call under way that a message belongs to; None where that is not known. For `owner` see `Inbound`.
+
+        A wire that does not tell leaves no doubt while there is only one call that it could be.
+        """
+        calls = tuple(self.calls if among is None else among)
+        if owner is not None:
+            return next((call for call in calls if call is owner), None)
+        return calls[0] if len(calls) == 1 else None
 
     async def settle(self, call: Exchange, answering: Sequence[asyncio.Task[Any]]) -> None:
         """Let the server have its answers before it gets the call: it may need them, for example the roots.
@@ -105,7 +118,7 @@ class Questions:
 
     # -- questions
 
-    async def ask(self, call: Exchange | None, question: Coroutine[Any, Any, Raw]) -> Raw:
+    async def ask(self, call: Exchange | None, question: Coroutine[Any, Any, T]) -> T:
         """A question to a client. Raises `Withdrawn` when the call that it belongs to is cancelled.
 
         Meanwhile the server waits, and its silence is not held against that call; against none, where it
@@ -132,20 +145,25 @@ class Questions:
             task.cancel()
             task.add_done_callback(heard)
 
-    async def put(self, method: str, params: Params) -> Raw:
-        """A question to a modern client, in answer to a call of its own, now or when it makes one."""
+    async def put(self, method: str, params: Params, owner: object = None) -> Raw:
+        """A question to a modern client, in answer to a call of its own, now or when it makes one.
+
+        For `owner` see `Inbound`. Raises `InputUnavailable` where that is a call which can't be asked any more.
+        """
         after: Exchange | None = None
         while True:
-            after, answer = await self._pose(method, params, after)
+            if isinstance(owner, Exchange) and (owner is after or owner not in self.calls or not owner.may_ask):
+                raise InputUnavailable("the call that it belongs to can't be asked any more")
+            after, answer = await self._pose(method, params, after, owner)
             try:
-                return await self._answered(after, answer)
+                return await self.wait(after, answer)
             except Withdrawn:
                 continue  # the call ended first: it was not the one, or it is another one's turn
             finally:
                 answer.cancel()
 
-    async def _answered(self, call: Exchange, answer: asyncio.Future[Raw]) -> Raw:
-        """The client's answer. When it takes its time, other calls of it get their turn."""
+    async def wait(self, call: Exchange, answer: asyncio.Future[T]) -> T:
+        """What a modern client answers to a call. When it takes its time, its other calls get their turn."""
         if self._turns is not None:
             self._turns.claim(call)
         asking = asyncio.ensure_future(self.ask(call, _wait(answer)))
@@ -161,12 +179,12 @@ class Questions:
             asking.cancel()
             asking.add_done_callback(heard)
 
-    async def _pose(self, method: str, params: Params, after: Exchange | None) -> Posed:
+    async def _pose(self, method: str, params: Params, after: Exchange | None, owner: object) -> Posed:
         """Put a question to the call that it belongs to, else to the next that comes; never to `after`."""
         calls = [call for call in self.calls if call.may_ask and call is not after]
         if calls:
             holder = self._turns.holder if self._turns is not None else None
-            call = holder if holder is not None and holder in calls else calls[0]
+            call = self.call_of(owner, calls) or (holder if holder is not None and holder in calls else calls[0])
             return call, call.pose(method, params)
         waiting = _Waiting(method, params, asyncio.get_running_loop().create_future(), asyncio.current_task())
         self._waiting.append(waiting)
@@ -188,7 +206,7 @@ class Questions:
         self._settled_at = asyncio.get_running_loop().time() + self._limits.settle_seconds
 
     @contextlib.contextmanager
-    def _lending(self, call: Exchange | None, question: asyncio.Task[Raw]) -> Generator[None]:
+    def _lending(self, call: Exchange | None, question: asyncio.Task[Any]) -> Generator[None]:
         """While a client takes its time the call's slot is for others: its server only waits."""
         if call is None:
             yield
@@ -211,5 +229,5 @@ class Questions:
                 self._slots.reclaim()
 
 
-async def _wait(answer: asyncio.Future[Raw]) -> Raw:
+async def _wait(answer: asyncio.Future[T]) -> T:
     return await answer

@@ -37,17 +37,17 @@ Era: TypeAlias = Callable[[], bool | None]
 
 
 class Events(Protocol):
-    """Who is told what happens on a server's connections."""
+    """Who is told what happens on a server's connections. For `owner` see `Inbound`."""
 
     def connected(self, connection: Connection, *, again: bool) -> None:
         """There is a new connection; `again` if there was one before."""
         ...
 
-    def notified(self, connection: Connection, method: str, params: Raw) -> None:
-        """The server says something that belongs to no request. Called in order."""
+    def notified(self, connection: Connection, method: str, params: Raw, owner: object = None) -> None:
+        """The server says something besides its answers. Called in order."""
         ...
 
-    async def asked(self, connection: Connection, method: str, params: Raw) -> Raw:
+    async def asked(self, connection: Connection, method: str, params: Raw, owner: object = None) -> Raw:
         """The server asks something. Raises `RpcError` to refuse."""
         ...
 
@@ -191,15 +191,15 @@ class _Listener:
     def begin(self, connection: Connection) -> None:
         self._connection.set_result(connection)
 
-    def notification(self, method: str, params: Raw) -> None:
+    def notification(self, method: str, params: Raw, owner: object = None) -> None:
         if self._connection.done():
             for events in self._events:
-                events.notified(self._connection.result(), method, params)
+                events.notified(self._connection.result(), method, params, owner)
 
-    async def request(self, method: str, params: Raw) -> Raw:
+    async def request(self, method: str, params: Raw, owner: object = None) -> Raw:
         if not self._connection.done():
             if not self._patience:
                 raise RpcError(jsonrpc.INVALID_REQUEST, "Nothing is agreed on yet")
             self._patience -= 1
             await asyncio.shield(self._connection)
-        return await self._events[0].asked(self._connection.result(), method, params)
+        return await self._events[0].asked(self._connection.result(), method, params, owner)

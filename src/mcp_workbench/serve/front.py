@@ -37,7 +37,8 @@ class Front:
         work = self._session.handle(caller, line, method, given)
         return self._greeted(work) if method == "initialize" else work
 
-    def notification(self, method: str, params: Raw) -> None:
+    def notification(self, method: str, params: Raw, owner: object = None) -> None:
+        del owner  # clients answer no requests with streams
         try:
             self._session.notice(method, _members(params))
         except (RpcError, WorkbenchError) as error:  # nobody waits for an answer

@@ -133,14 +133,22 @@ class Session:
 
     # -- Client: what servers say
 
-    def tell(self, source: ServerIdentifier, method: str, params: dict[str, Raw]) -> None:
+    def tell(
+        self, source: ServerIdentifier, method: str, params: dict[str, Raw], exchange: Exchange | None = None
+    ) -> None:
         for translated in self._surface.translate(source, method, params):
             if (kind := eras.LIST_CHANGED.get(method)) is not None:
                 self.publish(kind)
-            elif self._greeted or method not in eras.KNOWN_NOTICES:
+            elif exchange is not None:
+                exchange.notify(method, translated)
+            elif self._greeted or self._may_log(method) or method not in eras.KNOWN_NOTICES:
                 self._line.notify(method, translated)
             else:
                 self._subscribers.tell(method, translated)
+
+    def _may_log(self, method: str) -> bool:
+        """Whether this is a log message for a modern client: some call wants it, though it is not known which."""
+        return method == eras.LOGGED and self._caller is not None and self._caller.modern
 
     def changed(self, toolbox: str, kind: str) -> None:
         if self._surface.changed(toolbox, kind):

@@ -16,8 +16,10 @@ from mcp_workbench.wire.jsonrpc import Params
 class Client(Protocol):
     """Who hears what a server says, as far as it is for them."""
 
-    def tell(self, source: ServerIdentifier, method: str, params: dict[str, Raw]) -> None:
-        """A server notified something that belongs to no request."""
+    def tell(
+        self, source: ServerIdentifier, method: str, params: dict[str, Raw], exchange: Exchange | None = None
+    ) -> None:
+        """A server notified something; `exchange` is the call it belongs to, if that is known."""
         ...
 
     def changed(self, toolbox: str, kind: str) -> None:

@@ -35,7 +35,9 @@ TASK_CHANGED: Final = ("notifications/tasks/status", "notifications/tasks")
 HANDSHAKE_NOTICES: Final = frozenset({"notifications/initialized", "notifications/roots/list_changed"})
 """What a client may say in the handshake era only."""
 ELICITED: Final = "notifications/elicitation/complete"
-KNOWN_NOTICES: Final = frozenset({*LIST_CHANGED, RESOURCE_UPDATED, *TASK_CHANGED, LOGGED, ELICITED})
+SUBSCRIBED: Final = frozenset({*LIST_CHANGED, RESOURCE_UPDATED, *TASK_CHANGED})
+"""What belongs to a subscription or a session, and to no call."""
+KNOWN_NOTICES: Final = SUBSCRIBED | {LOGGED, ELICITED}
 """What a handshake server may say at any time, and a modern client hears only where it asked for it."""
 TASKS: Final = f"{RESERVED}tasks"
 """The modern extension for tasks."""

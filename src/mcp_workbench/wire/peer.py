@@ -19,7 +19,7 @@ from mcp_workbench.errors import CallTimeout, Fault, ServerRefused
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.batch import Answers, Part, first_request
 from mcp_workbench.wire.deadlines import Deadlines, Pending
-from mcp_workbench.wire.exchange import PROGRESS, Line, OnProgress
+from mcp_workbench.wire.exchange import PROGRESS, OnProgress
 from mcp_workbench.wire.jsonrpc import ErrorBody, Id, Message, Params, RpcError, Unreadable
 
 CANCELLED = "notifications/cancelled"
@@ -30,12 +30,12 @@ _KEPT = frozenset({*eras.LIST_CHANGED, eras.ACKNOWLEDGED})
 class Handler(Protocol):
     """What a peer does with what the other side starts."""
 
-    def request(self, method: str, params: Raw, line: Line) -> Awaitable[Raw]:
+    def request(self, method: str, params: Raw, line: PeerLine) -> Awaitable[Raw]:
         """Answer a request. Raises `RpcError` to answer with an error."""
         ...
 
-    def notification(self, method: str, params: Raw) -> None:
-        """Take note. Called in the order of arrival."""
+    def notification(self, method: str, params: Raw, owner: object) -> None:
+        """Take note. Called in the order of arrival. For `owner` see `Peer.receive`."""
         ...
 
     def unreadable(self, line: bytes, problem: Unreadable) -> None:
@@ -175,8 +175,12 @@ class Peer:
 
     # -- what arrives
 
-    def receive(self, line: bytes) -> None:
-        """Handle one line. Never raises, never waits."""
+    def receive(self, line: bytes, owner: object = None) -> None:
+        """Handle one line. Never raises, never waits.
+
+        `owner` is the `owner` of our request on whose response stream the line came; None where the wire has one
+        stream for everything.
+        """
         self.heard += 1
         try:
             message = self._read(line)
@@ -186,9 +190,9 @@ class Peer:
         if message.method is None:
             self._answered(message)
         elif message.id is jsonrpc.UNSET:
-            self._notified(message.method, message.params)
+            self._notified(message.method, message.params, owner)
         else:
-            self._requested(message.id, message.method, message.params)
+            self._requested(message.id, message.method, message.params, owner)
 
     def receive_batch(self, parts: Sequence[Part]) -> None:
         """Handle what came in one batch; the answers go together. Never raises, never waits."""
@@ -199,9 +203,9 @@ class Peer:
             elif part.method is None:
                 self._answered(part)
             elif part.id is jsonrpc.UNSET:
-                self._notified(part.method, part.params)
+                self._notified(part.method, part.params, None)
             else:
-                self._requested(part.id, part.method, part.params, answers)
+                self._requested(part.id, part.method, part.params, None, answers)
         answers.complete()
 
     def fail_request(self, line: bytes, fault: Callable[[], Fault]) -> bool:
@@ -302,14 +306,14 @@ class Peer:
 
     # -- what the other side starts
 
-    def _notified(self, method: str, params: Raw) -> None:
+    def _notified(self, method: str, params: Raw, owner: object) -> None:
         if method == PROGRESS:
             self._progressed(params)
         elif method == CANCELLED:
             self._cancelled(params)
         else:
             try:
-                self._handler.notification(method, params)
+                self._handler.notification(method, params, owner)
             except Exception as error:  # noqa: BLE001 -- what follows in the same read must not be lost
                 observe.error("a notification failed inside the workbench", method=method, error=repr(error))
 
@@ -331,7 +335,7 @@ class Peer:
             # Its id is free from now on; it may never take a step, and so not clean up itself.
             task.cancel("the client cancelled it")
 
-    def _requested(self, id_: Any, method: str, params: Raw, batch: Answers | None = None) -> None:
+    def _requested(self, id_: Any, method: str, params: Raw, owner: object, batch: Answers | None = None) -> None:
         out = self._writer if batch is None else batch
         if self._writer.congested and not self._answers_always:
             self.strays += 1
@@ -344,7 +348,7 @@ class Peer:
         elif (refusal := self._admit(len(self._inbound), method, params)) is not None:
             out.write(jsonrpc.answer_line(id_, refusal), id_)
         elif self._fault is None:
-            line = PeerLine(self, id_ if batch is None else batch.about)
+            line = PeerLine(self, id_ if batch is None else batch.about, owner)
             task = self._inbound[id_] = self._loop.create_task(self._answer(id_, method, params, line, out))
             if batch is not None:
                 batch.wait_for(task, id_)
@@ -370,11 +374,13 @@ class Peer:
 class PeerLine:
     """A request that the other side made, while it is open."""
 
-    __slots__ = ("_peer", "request_id")
+    __slots__ = ("_peer", "owner", "request_id")
 
-    def __init__(self, peer: Peer, request_id: Id | None) -> None:
+    def __init__(self, peer: Peer, request_id: Id | None, owner: object = None) -> None:
         self._peer = peer
         self.request_id = request_id
+        self.owner = owner
+        """See `Peer.receive`."""
 
     def notify(self, method: str, params: Params) -> None:
         if self._peer.congested and method not in _KEPT:

@@ -39,12 +39,14 @@ class Owner(Protocol):
 class Post:
     """A request of ours under way."""
 
-    __slots__ = ("answered", "id", "line", "method", "params", "task", "version")
+    __slots__ = ("answered", "id", "line", "method", "owner", "params", "task", "version")
 
     task: asyncio.Task[None]
 
-    def __init__(self, id_: int, message: Outgoing, line: bytes) -> None:
+    def __init__(self, id_: int, message: Outgoing, line: bytes, owner: object) -> None:
         self.id = id_
+        self.owner = self if owner is None else owner
+        """What the messages on its response stream belong to: a call, else this request of ours and no call."""
         self.line = line
         self.method = str(message.method)
         self.params = message.members()
@@ -101,7 +103,7 @@ class Outbox(ABC):
             return
         message = read_outgoing(line)
         if message.is_request and isinstance(message.id, int):
-            post = self._posts[message.id] = Post(message.id, message, line)
+            post = self._posts[message.id] = Post(message.id, message, line, self.peer.owner_of(message.id))
             post.task = asyncio.get_running_loop().create_task(self._run(post))
         elif message.method != CANCELLED:
             told = self._notices.send(line, in_order=message.method is not jsonrpc.UNSET)

@@ -132,7 +132,7 @@ class Posting(Outbox):
                 async with asyncio.timeout(self._limits.stream_end_seconds):
                     async for event in events:
                         if (message := tail.note(event)) is not None:
-                            self.peer.receive(message)
+                            self.peer.receive(message, post.owner)
 
     async def _resume(self, post: Post, tail: Tail) -> None:
         """Ask for the rest of a stream until it brings the answer. Raises the `Fault` if it does not."""
@@ -164,7 +164,7 @@ class Posting(Outbox):
         elif post.method == _LIST and post.version is not None:
             large = len(message) > self._limits.list_inline_bytes
             message = await asyncio.to_thread(self._mirrors.learn, message) if large else self._mirrors.learn(message)
-        self.peer.receive(message)
+        self.peer.receive(message, post.owner)
         post.answered = not self.peer.is_waiting(post.id)
 
     async def _refusal(self, response: httpx2.Response, method: str, id_: Id | None, *, named: bool) -> Fault:

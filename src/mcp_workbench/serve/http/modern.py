@@ -117,7 +117,9 @@ class Nowhere:
     request_id = None
 
     def notify(self, method: str, params: Params) -> None:
-        """Nobody asked for it."""
+        """Several clients may share a token, so a message that belongs to no request of theirs reaches none of them."""
+        del params
+        observe.debug("a message that belongs to no request was dropped", method=method)
 
     async def ask(self, method: str, params: Params, on_progress: OnProgress | None = None) -> Raw:
         del params, on_progress
