@@ -74,6 +74,8 @@ class Dialogue:
         if client is None or undeclared:
             raise RpcError(jsonrpc.METHOD_NOT_FOUND, f"Method not found: {shown(method)}")
         fields = jsonrpc.members(params)
+        if self._caller.modern and not self._caller.allows(method, fields):
+            raise RpcError(jsonrpc.INVALID_PARAMS, "The client did not declare this mode of elicitation")
         if self._open >= self._limits.questions:
             raise RpcError(jsonrpc.INTERNAL_ERROR, f"{self._limits.questions} questions are open already")
         self._open += 1

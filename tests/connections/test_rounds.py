@@ -258,3 +258,96 @@ async def test_what_goes_wrong_after_a_question_goes_wrong_with_a_call_that_was_
         await asyncio.wait_for(connection.forward("tools/call", {}, Exchange(HANDSHAKE, client)), 5)
     assert caught.value.was_sent
     assert len(channel.requests) == (1 if when == "asking" else 2)
+
+
+# -- pages that a person is asked to open
+
+
+PAGES = Caller(
+    version="2025-11-25",
+    modern=False,
+    capabilities=Raw(b'{"elicitation":{"url":{}}}'),
+    answers=frozenset({FORM}),
+)
+COMPLETE = "notifications/elicitation/complete"
+
+
+class Visitor(Client):
+    """A client that opens pages, and writes down what it hears."""
+
+    def __init__(self, *actions: str) -> None:
+        super().__init__()
+        self._actions = list(actions)
+        self.complete: list[str] = []
+
+    def notify(self, method: str, params: Any) -> None:
+        assert method == COMPLETE
+        self.complete.append(params["elicitationId"])
+
+    async def ask(self, method: str, params: Any, on_progress: OnProgress | None = None) -> Raw:
+        await super().ask(method, params, on_progress)
+        return Raw(json.dumps({"action": self._actions.pop(0)}).encode())
+
+    @property
+    def ids(self) -> list[str]:
+        return [params["elicitationId"] for _, params in self.asked]
+
+
+def page(*urls: str, **members: Any) -> Raw:
+    """A result that asks to open these."""
+    requests = {url: {"method": FORM, "params": {"mode": "url", "url": url, "message": "m", **members}} for url in urls}
+    return Raw(json.dumps({"resultType": "input_required", "inputRequests": requests}).encode())
+
+
+async def test_each_page_has_an_id_and_its_visit_is_complete_when_the_server_goes_on():
+    client = Visitor("accept", "decline", "accept")
+    asked = page("x:1", "x:2", "x:3")
+    assert await outcome(asked, Server(DONE), client, caller=PAGES) is DONE
+    first, second, third = client.ids
+    assert len({first, second, third}) == 3
+    assert sorted(client.complete) == sorted([first, third])
+
+
+async def test_a_page_that_is_asked_about_again_is_the_same_and_not_complete_until_the_server_goes_on():
+    client = Visitor("accept", "accept", "accept")
+    assert await outcome(page("x:1"), Server(page("x:1"), page("x:2"), DONE), client, caller=PAGES) is DONE
+    first, again, other = client.ids
+    assert first == again != other
+    assert client.complete == [first, other]
+
+
+async def test_an_id_of_the_servers_own_is_kept():
+    client = Visitor("accept")
+    assert await outcome(page("x:1", elicitationId="own"), Server(DONE), client, caller=PAGES) is DONE
+    assert client.complete == client.ids == ["own"]
+
+
+async def test_no_visit_is_complete_where_the_call_fails():
+    async def failing(_params: Any) -> Raw:
+        raise ServerExited("it ended")
+
+    client, server = Visitor("accept"), Server()
+    server.send = failing
+    with pytest.raises(ServerExited):
+        await outcome(page("x:1"), server, client, caller=PAGES)
+    assert client.complete == []
+
+
+@pytest.mark.parametrize(
+    ("version", "declared"),
+    [("2025-06-18", b'{"elicitation":{"url":{}}}'), ("2025-11-25", b'{"elicitation":{}}')],
+    ids=["too old", "undeclared"],
+)
+async def test_a_client_that_knows_no_pages_is_not_asked_to_open_one(version: str, declared: bytes):
+    caller = Caller(version=version, modern=False, capabilities=Raw(declared), answers=frozenset({FORM}))
+    client = Client()
+    with pytest.raises(InputUnavailable, match="URL mode"):
+        await outcome(page("x:1"), Server(DONE), client, caller=caller)
+    assert client.asked == []
+
+
+async def test_a_client_that_opens_pages_only_is_asked_no_form():
+    client = Client()
+    with pytest.raises(InputUnavailable):
+        await outcome(asking(FORM), Server(DONE), client, caller=PAGES)
+    assert client.asked == []

@@ -1,13 +1,15 @@
 """The questions of a modern server: it answers a request with them, and wants it again with the answers.
 
 A modern client gets such an answer as it is. A handshake client is asked what it holds, and the request is
-sent again, for a bounded number of rounds.
+sent again, for a bounded number of rounds. The handshake era names each page that a person is asked to open, and
+notifies the client when the visit is complete: both are added here.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import os
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
 import msgspec
@@ -17,6 +19,7 @@ from mcp_workbench import observe
 from mcp_workbench.errors import InputUnavailable, ProtocolViolation, ServerRefused
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire import eras, jsonrpc
+from mcp_workbench.wire.caller import is_page
 from mcp_workbench.wire.deadlines import call_too_long
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, NOTHING, Params
@@ -62,17 +65,21 @@ async def answered(
 async def _rounds(
     result: Raw, params: Params, exchange: Exchange, send: Callable[[Params], Awaitable[Raw]], limits: Limits
 ) -> Raw:
+    pages = _Pages(exchange, limits)
     for _ in range(limits.question_rounds):
         asked = _read(result, exchange, limits)
         if exchange.caller.modern:
             return result
-        answers = {key: await _put(exchange, question, limits) for key, question in asked.input_requests.items()}
+        questions = asked.input_requests
+        pages.complete(but={_url(question) for question in questions.values()})
+        answers = {key: await _put(exchange, question, limits, pages) for key, question in questions.items()}
         retry: dict[str, Any] = {**params, "inputResponses": answers}
         retry.pop("requestState", None)
         if jsonrpc.is_present(asked.request_state):
             retry["requestState"] = asked.request_state
         result = await send(retry)
         if not is_question(result):
+            pages.complete()
             return result
     raise InputUnavailable(
         f"it asked {limits.question_rounds} times and still wants to know more",
@@ -91,19 +98,61 @@ def _read(result: Raw, exchange: Exchange, limits: Limits) -> _Asked:
     if len(asked.input_requests) > limits.questions:
         raise ProtocolViolation(f"it asks more than {limits.questions} questions at once")
     for question in asked.input_requests.values():
-        if question.method not in exchange.caller.answers:
-            method = observe.foreign(question.method)
-            raise InputUnavailable(f"it asks {method}, which its client did not declare that it answers")
+        params = jsonrpc.members(question.params)
+        if not exchange.caller.allows(question.method, params):
+            what = observe.foreign(question.method) + (" in URL mode" if is_page(question.method, params) else "")
+            raise InputUnavailable(f"it asks {what}, which its client did not declare that it answers")
     return asked
 
 
-async def _put(exchange: Exchange, question: _Question, limits: Limits) -> Raw:
+async def _put(exchange: Exchange, question: _Question, limits: Limits, pages: _Pages) -> Raw:
     """Ask a handshake client."""
+    params = pages.named(question)
     try:
         async with asyncio.timeout(limits.question_seconds):
-            return await exchange.ask(question.method, jsonrpc.members(question.params))
+            answer = await exchange.ask(question.method, params)
     except TimeoutError:
         raise InputUnavailable(f"its client did not answer {question.method} in time") from None
     except ServerRefused as refusal:
         reason = f"{observe.foreign(str(refusal))} (code {refusal.rpc_code})"
         raise InputUnavailable(f"its client refused {question.method}: {reason}") from None
+    pages.answered(question, answer)
+    return answer
+
+
+class _Pages:
+    """The pages that a handshake client was asked to open in one call, each with the `elicitationId` that it knows."""
+
+    def __init__(self, exchange: Exchange, limits: Limits) -> None:
+        self._exchange = exchange
+        self._limits = limits
+        self._ids: dict[str, str] = {}
+
+    def named(self, question: _Question) -> dict[str, Any]:
+        """The params of a question, with an id if it is about a page: the same one if it is asked again."""
+        params: dict[str, Any] = jsonrpc.members(question.params)
+        if (url := _url(question)) is not None:
+            own = jsonrpc.text_or_none(params.get("elicitationId"))
+            id_ = self._ids.setdefault(url, own or os.urandom(self._limits.handle_bytes).hex())
+            params["elicitationId"] = id_
+        return params
+
+    def answered(self, question: _Question, answer: Raw) -> None:
+        """A page that is not opened is not waited for."""
+        if (url := _url(question)) is not None and _action(answer) != "accept":
+            self._ids.pop(url, None)
+
+    def complete(self, but: Collection[str | None] = ()) -> None:
+        """The server went on: the visits are complete, but for the pages that it asks about again."""
+        for url in self._ids.keys() - but:
+            self._exchange.notify(eras.ELICITED, {"elicitationId": self._ids.pop(url)})
+
+
+def _url(question: _Question) -> str | None:
+    """The page that a question asks to open."""
+    params = jsonrpc.members(question.params)
+    return jsonrpc.text_or_none(params.get("url")) if is_page(question.method, params) else None
+
+
+def _action(answer: Raw) -> str | None:
+    return jsonrpc.text_or_none(jsonrpc.members(answer).get("action"))

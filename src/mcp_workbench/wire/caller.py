@@ -21,6 +21,9 @@ QUESTIONS: Final[Mapping[str, str]] = {
 Key: TypeAlias = tuple[str, bool, bytes]
 """Whose connections and lists a call uses: audience, era, declared capabilities."""
 
+ELICIT: Final = "elicitation/create"
+_FIRST_WITH_URLS: Final = "2025-11-25"
+
 LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """The protocol's log levels, from the least severe."""
 
@@ -49,6 +52,15 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it matters which call a question belongs to: the roots are the same for all."""
         return bool(self.answers - {"roots/list"})
 
+    def allows(self, method: str, params: Mapping[str, Raw]) -> bool:
+        """Whether it declared that it answers this question. An elicitation capability without modes means forms."""
+        if method != ELICIT or method not in self.answers:
+            return method in self.answers
+        modes = jsonrpc.members(jsonrpc.members(self.capabilities).get("elicitation"))
+        if is_page(method, params):
+            return "url" in modes and self.version >= _FIRST_WITH_URLS
+        return "form" in modes or "url" not in modes
+
     def wants(self, level: str | None) -> bool:
         """Whether a log message of this level is for a modern request: only if it asked for logs."""
         if self.log_level not in LEVELS:
@@ -63,6 +75,11 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         raise RpcError(
             jsonrpc.MISSING_CLIENT_CAPABILITY, "Missing required client capability", {"requiredCapabilities": required}
         )
+
+
+def is_page(method: str, params: Mapping[str, Raw]) -> bool:
+    """Whether a question asks the person to open a page: an elicitation in URL mode."""
+    return method == ELICIT and jsonrpc.text_or_none(params.get("mode")) == "url"
 
 
 LIBRARY: Final = Caller(version="", modern=False)
