@@ -43,6 +43,8 @@ class Dialogue:
 
     def notified(self, connection: Connection, method: str, params: dict[str, Raw], owner: object = None) -> None:
         """Pass on what the server says: to the call that it belongs to, if that is known. For `owner` see `Inbound`."""
+        if method == eras.ELICITED:
+            connection.pages.completed(params)
         if (client := self._client()) is None:
             return
         fields = _without_subscription(params)

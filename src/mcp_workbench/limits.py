@@ -173,6 +173,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """A page of a list that several servers share: a fourth of the largest message."""
     question_rounds: int = 10
     """How often one call of a modern server may ask before it is given up: it could ask for ever."""
+    visit_seconds: float = 30.0
+    """How long a call that was refused until a person has visited a page waits to hear that they have: most logins take
+    less, and hosts give up on a call after 60 s."""
     turn_seconds: float = 2.0
     """How long a call that waits for a modern client keeps other calls from a server that can't tell which
     call it asks for. Questions of one call come within milliseconds; a person takes longer."""

@@ -68,6 +68,8 @@ DIGITS = "12345678901234567890.10"
 UPDATED = "notifications/resources/updated"
 LOGGED = "notifications/message"
 PROGRESS = "notifications/progress"
+COMPLETE = "notifications/elicitation/complete"
+URL_NEEDED = -32042
 HOPS = 4
 """From us to the server and back: on a busy machine each takes as long as it keeps us waiting."""
 
@@ -679,12 +681,14 @@ def question_of(name: str, kind: str, era: Era) -> Json:
             return {}
 
 
-async def check_asked(host: Host, kind: str, answer: Json) -> None:
+async def check_asked(host: Host, kind: str, answer: Json) -> Json:
     outcome = await host.asking("ask", {"kind": kind}, lambda _: answer)
     (question,) = outcome.questions
-    assert without(question.get("params", {}), "_meta") == question_of("W", kind, host.case.server)
+    added = "elicitationId" if kind == "url" and host.case.pair == ("handshake", "modern") else ""
+    assert without(question.get("params", {}), "_meta", added) == question_of("W", kind, host.case.server)
     structured = outcome.result["structuredContent"]
     assert without(structured, "progress") == {"kind": kind, "answer": answer, "server": "W"}
+    return question.get("params", {})
 
 
 @feature("elicitation, form")
@@ -698,10 +702,73 @@ async def test_a_server_asks_by_a_form(hosts: Hosts):
 @feature("elicitation, URL")
 async def test_a_server_asks_to_open_a_page(case: Case, hosts: Hosts):
     async with hosts.at(ABLE) as host:
-        await check_asked(host, "url", {"action": "accept"})
-        if case.pair == ("handshake", "handshake"):
-            (complete,) = await host.wire.notification("notifications/elicitation/complete")
-            assert complete["params"] == {"elicitationId": "e1"}
+        asked = await check_asked(host, "url", {"action": "accept"})
+        if case.is_modern:
+            assert host.wire.seen(COMPLETE) == []
+            return
+        (complete,) = await host.wire.notification(COMPLETE)
+        assert complete["params"] == {"elicitationId": asked["elicitationId"]}
+        if case.server == "handshake":
+            assert asked["elicitationId"] == "e1"
+            return
+        again = await check_asked(host, "url", {"action": "accept"})
+        assert len(again["elicitationId"]) >= 32
+        assert again["elicitationId"] != asked["elicitationId"]
+        await check_asked(host, "url", {"action": "decline"})
+        assert [one["params"] for one in host.wire.seen(COMPLETE)[1:]] == [{"elicitationId": again["elicitationId"]}]
+
+
+@feature("elicitation, URL")
+async def test_a_page_is_asked_for_only_where_the_client_declared_that(case: Case, hosts: Hosts):
+    async with hosts.at({"elicitation": {}}) as host:
+        outcome = await host.asking("ask", {"kind": "url", "anyway": True}, lambda _: {"action": "accept"})
+        if case.pair == ("handshake", "handshake"):  # the two agree on it, or the client refuses it itself
+            assert len(outcome.questions) == 1
+        elif case.server == "handshake":
+            assert outcome.result["structuredContent"]["answer"]["code"] == BAD_PARAMS
+        else:
+            assert "elicitation/create in URL mode" in error_of(outcome.result)
+            assert outcome.result["_meta"]["mcp-workbench/error"]["code"] == "input_unavailable"
+
+
+@feature("elicitation, URL", pairs=(("modern", "handshake"),))
+async def test_a_refusal_until_a_page_is_opened_becomes_a_question(case: Case, hosts: Hosts):
+    async with hosts.at(ABLE) as host:
+        for method, params in (
+            ("tools/call", host.named("needs_url", {})),
+            ("prompts/get", {"name": host.prompt("plain")}),
+            ("resources/read", {"uri": "test://W/a"}),
+        ):
+            await host.call("gate", {"times": 1})
+            outcome = await host.answering(method, params, lambda _: {"action": "accept"})
+            (question,) = outcome.questions
+            assert question == {"method": "elicitation/create", "params": question_of("W", "url", "handshake")}
+            assert outcome.result["resultType"] == "complete"
+            assert "isError" not in outcome.result
+        assert case.is_modern
+
+
+@feature("elicitation, URL", pairs=(("modern", "handshake"),))
+async def test_a_page_that_is_not_opened_fails_the_call(hosts: Hosts):
+    async with hosts.at(ABLE) as host:
+        await host.call("gate", {"times": 1})
+        outcome = await host.asking("needs_url", {}, lambda _: {"action": "decline"})
+        assert outcome.result["_meta"]["mcp-workbench/error"]["code"] == "input_unavailable"
+        assert "did not open the page" in error_of(outcome.result)
+
+
+@feature("elicitation, URL", pairs=TO_HANDSHAKE)
+@pytest.mark.parametrize("capabilities", [{"elicitation": {}}, {}], ids=["forms", "nothing"])
+async def test_a_refusal_until_a_page_is_opened_passes_to_others_as_it_is(case: Case, capabilities: Json, hosts: Hosts):
+    async with hosts.at(capabilities) as host:
+        await host.call("gate", {"times": 1})
+        message = await host.wire.request("tools/call", host.named("needs_url", {}))
+        if case.surface != "default" or (capabilities and not case.is_modern):
+            assert message["error"]["code"] == URL_NEEDED
+            assert message["error"]["data"] == {"elicitations": [question_of("W", "url", "handshake")]}
+        else:
+            assert "A page must be opened first (code -32042)" in error_of(result_of(message))
+            assert result_of(message)["_meta"]["mcp-workbench/error"]["code"] == "server_refused"
 
 
 @feature("sampling")

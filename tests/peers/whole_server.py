@@ -191,6 +191,7 @@ class Server:
         self.listens: dict[Any, Message] = {}
         self.tasks: dict[str, Task] = {}
         self.added: dict[str, list[str]] = {kind: [] for kind in CHANGES}
+        self.gated: int | None = None
         self.roots: Any = None
         self.roots_changes = 0
         self.background: list[Any] = []
@@ -774,9 +775,25 @@ def refuse(server: Server, _: Call) -> Message:
     raise Refused(REFUSED, f"refused by {server.name}", {"why": 1})
 
 
+@tool("gate", HANDSHAKE, takes=("times",))
+def gate(server: Server, call: Call) -> Message:
+    """So many requests are refused until a page is opened; then they pass."""
+    server.gated = int(call.arguments["times"])
+    return says("gated")
+
+
+def pass_gate(server: Server) -> None:
+    if server.gated:
+        server.gated -= 1
+        page = server.questions_of("url")["params"]
+        raise Refused(URL_NEEDED, "A page must be opened first", {"elicitations": [page]})
+
+
 @tool("needs_url", HANDSHAKE)
 def needs_url(server: Server, _: Call) -> Message:
-    raise Refused(URL_NEEDED, "A page must be opened first", {"elicitations": [server.questions_of("url")["params"]]})
+    server.gated = 1 if server.gated is None else server.gated
+    pass_gate(server)
+    return says(f"let in by {server.name}")
 
 
 @tool("slow", execution={"taskSupport": "optional"})
@@ -884,6 +901,7 @@ def list_templates(server: Server, call: Call) -> Message:
 
 @method("resources/read")
 def read_resource(server: Server, call: Call) -> Message | Work:
+    pass_gate(server)
     uri: str = call.params.get("uri", "")
     if not server.readable(uri):
         raise Refused(BAD_PARAMS if server.modern else NO_RESOURCE, f"{server.name} has no such resource", {"uri": uri})
@@ -946,6 +964,7 @@ def list_prompts(server: Server, call: Call) -> Message:
 
 @method("prompts/get")
 def get_prompt(server: Server, call: Call) -> Message | Work:
+    pass_gate(server)
     match call.params.get("name"):
         case "greet" if "who" in call.arguments:
             return prompt(f"Hello {call.arguments['who']} from {server.name}")

@@ -2,7 +2,8 @@
 
 The bridge between the eras is small: a modern server's question is passed on to a modern client, and put to
 a handshake client as the requests that it knows (`rounds.py`); a handshake server's question goes to the
-call that it belongs to (`questions.py`), whose exchange knows its client's era.
+call that it belongs to (`questions.py`), whose exchange knows its client's era; its refusal until a person has visited
+a page becomes a question to a modern client (`pages.py`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from msgspec import Raw
 
 from mcp_workbench.connections.base import Channel
 from mcp_workbench.connections.negotiate import Agreement
+from mcp_workbench.connections.pages import Pages
 from mcp_workbench.connections.questions import Questions
 from mcp_workbench.connections.rounds import answered, is_question
 from mcp_workbench.connections.slots import Slots
@@ -42,6 +44,7 @@ class Connection:
         self._level: str | None = None
         self.began = asyncio.get_running_loop().time()
         self.questions = Questions(channel, slots, limits, takes_turns=takes_turns)
+        self.pages = Pages(self.questions, limits)
 
     @property
     def age_seconds(self) -> float:
@@ -85,11 +88,8 @@ class Connection:
         """A client's request, within the deadlines of a call, whatever the eras of both sides."""
         if exchange is None:
             return await self._send(method, params, None)
-        if self.agreement.modern != exchange.caller.modern and "task" in params:
-            # Tasks are different things in the two eras; by the protocol who has none ignores this.
-            params = {key: value for key, value in params.items() if key != "task"}
-        if exchange.caller.modern and not self.agreement.modern:
-            _check_not_resumed(params)
+        if self.agreement.modern != exchange.caller.modern:
+            params = _for_other_era(params, exchange)
         if self.questions.takes_turns:
             await self.questions.turn(exchange)
         answering = self.questions.begin(exchange)
@@ -99,7 +99,10 @@ class Connection:
             if exchange.caller.log_level is not None and not self.agreement.modern:
                 await self._use_level(exchange.caller.log_level)
             began = asyncio.get_running_loop().time()
-            result = await self._send(method, params, exchange)
+            try:
+                result = await self._send(method, params, exchange)
+            except ServerRefused as refusal:
+                result = await self._visited(refusal, method, params, exchange, began)
             if not self.agreement.modern:
                 return _without_type(result) if exchange.caller.modern else result
             if not is_question(result):
@@ -110,6 +113,19 @@ class Connection:
             raise
         finally:
             self.questions.end(exchange)
+
+    async def _visited(
+        self, refusal: ServerRefused, method: str, params: Params, exchange: Exchange, began: float
+    ) -> Raw:
+        """What becomes of a refusal: the result after a modern client opened the pages that it names, else itself."""
+        pages = () if self.agreement.modern else self.pages.wanted(refusal, exchange)
+        if not pages:
+            raise refusal
+        try:
+            return await self.pages.visited(pages, exchange, partial(self._send, method, params, exchange), began=began)
+        except Fault as fault:
+            fault.was_sent = True  # the first time it was
+            raise
 
     async def _answered(self, result: Raw, method: str, params: Params, exchange: Exchange, began: float) -> Raw:
         """What becomes of a modern server's question, put in answer to a request that it has."""
@@ -152,7 +168,12 @@ def _without_type(result: Raw) -> Raw:
     return Raw(jsonrpc.encode(members)) if members.pop("resultType", None) is not None else result
 
 
-def _check_not_resumed(params: Params) -> None:
-    """A handshake server gave out no state, so what comes with one is no call to be made again."""
-    if "requestState" in params or "inputResponses" in params:
+def _for_other_era(params: Params, exchange: Exchange) -> Params:
+    """The params of a request for a server of the other era. Raises `RpcError`.
+
+    A handshake server gave out no state, so what comes with one is no call to be made again. Tasks are different things
+    in the two eras; by the protocol who has none ignores this.
+    """
+    if exchange.caller.modern and ("requestState" in params or "inputResponses" in params):
         raise RpcError(jsonrpc.INVALID_PARAMS, "requestState is unknown or has expired; send the request without it")
+    return {key: value for key, value in params.items() if key != "task"} if "task" in params else params

@@ -213,7 +213,7 @@ async def relay(workbench: Workbench, identifier: ToolIdentifier, arguments: Raw
 
 
 def _is_for_client(code: int, caller: Caller) -> bool:
-    """A capability that a modern client has to declare, or an address that a person has to visit first."""
-    if code == jsonrpc.MISSING_CLIENT_CAPABILITY:
-        return caller.modern
+    """A capability that a modern client has to declare, or a page that the user of a handshake client has to visit."""
+    if caller.modern:
+        return code == jsonrpc.MISSING_CLIENT_CAPABILITY
     return code == jsonrpc.URL_ELICITATION_REQUIRED and "elicitation/create" in caller.answers
