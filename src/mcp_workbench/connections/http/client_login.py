@@ -37,7 +37,7 @@ class Token(msgspec.Struct, frozen=True):
     text: str
     scope: str = ""
     renew_at: float | None = None
-    """The time of day from which on it is renewed before it is used."""
+    """From when on it is renewed before it is used, as `time.monotonic()` has it."""
 
     def __repr__(self) -> str:
         return "Token(...)"
@@ -61,7 +61,7 @@ class Tokens:
         token = self._token
         if token is None:
             return await self.renewed(None)
-        is_due = token.renew_at is not None and time.time() >= token.renew_at
+        is_due = token.renew_at is not None and time.monotonic() >= token.renew_at
         if is_due and time.monotonic() >= self._pauses_until:
             try:
                 return await self.renewed(token)

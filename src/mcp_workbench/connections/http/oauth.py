@@ -220,7 +220,9 @@ async def _client_token(
         raise LoginFailed("no token was given")
     if status == UNAUTHORIZED[0]:
         raise LoginRefused(f"the server refuses the token that it asked for (HTTP {status})")
-    return Token(held.tokens.access_token, held.tokens.scope or "", _renew_at(held.tokens, limits))
+    seconds = _good_for_seconds(held.tokens, limits)
+    renew_at = time.monotonic() + seconds if seconds is not None else None
+    return Token(held.tokens.access_token, held.tokens.scope or "", renew_at)
 
 
 def _client_provider(url: str, client: OAuthClient, held: _Held, assertions: list[str]) -> OAuthClientProvider:
@@ -491,11 +493,13 @@ def _provider(login: Login) -> _Provider:
 
 
 def _renew_at(tokens: OAuthToken, limits: Limits) -> float | None:
-    """The time of day at which it is soon too old."""
+    """The time of day at which a token is renewed; None if it has no end."""
+    seconds = _good_for_seconds(tokens, limits)
+    return time.time() + seconds if seconds is not None else None
+
+
+def _good_for_seconds(tokens: OAuthToken, limits: Limits) -> float | None:
+    """How long a token is used before it is renewed, a while before its end; None if it has no end."""
     if tokens.expires_in is None or tokens.expires_in <= 0:  # some servers mean that it has no end
         return None
-    return (
-        time.time()
-        + tokens.expires_in
-        - min(limits.login_margin_seconds, tokens.expires_in * limits.login_margin_share)
-    )
+    return tokens.expires_in - min(limits.login_margin_seconds, tokens.expires_in * limits.login_margin_share)
