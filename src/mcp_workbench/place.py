@@ -9,6 +9,7 @@ a tool exist before anything is started or contacted, and names whatever goes wr
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
