@@ -191,6 +191,9 @@ class Place:
         result = await self._call(identifier, provider, params, exchange)
         if provider.offers("resources"):
             self._note_links(ServerIdentifier(identifier.toolbox, identifier.server), result, exchange)
+        if exchange is not None and not exchange.caller.modern:
+            definition = self.catalog.tool(identifier)
+            exchange.projection = "schema" if definition is not None and definition.wraps_output else "value"
         return result
 
     def _note_links(self, server: ServerIdentifier, result: Raw, exchange: Exchange | None) -> None:

@@ -14,13 +14,13 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from msgspec import Raw
 
 from mcp_workbench import observe
-from mcp_workbench.catalog.items import Item, take_items
+from mcp_workbench.catalog.items import Item, ServerItems, take_items
 from mcp_workbench.catalog.memory.records import Record
 from mcp_workbench.catalog.memory.store import Entry
 from mcp_workbench.catalog.memory.store import Kind as ListKind
 from mcp_workbench.catalog.rendering.instructions import read_instructions
 from mcp_workbench.catalog.skills import take_skills
-from mcp_workbench.catalog.snapshot import Catalog, ServerTools, take_listing
+from mcp_workbench.catalog.snapshot import Catalog, ServerTools, Withheld, take_listing
 from mcp_workbench.config.model import Endpoint, ServerConfig
 from mcp_workbench.connections.base import Channel
 from mcp_workbench.connections.connection import Connection
@@ -116,7 +116,7 @@ class Provider:
             Listing, label, self.supervisor, self.reach, limits=limits, turn=turn
         )
         self._tools: Listing[ServerTools] = made(self._list_tools, recall=self._recall_tools)
-        self._items: dict[Kind, Listing[tuple[Item, ...]]] = {
+        self._items: dict[Kind, Listing[ServerItems]] = {
             kind: made(partial(self._list, kind), recall=partial(self._recall, kind)) for kind in _LISTS
         }
 
@@ -149,7 +149,7 @@ class Provider:
         if (entry := self._unread()) is not None:
             if _is_long(entry.items, self._limits):
                 return None
-            self._know(take_listing(entry.items, self._config.tool_filters, self._limits))
+            self._know(self._take(entry.items, self._limits))
         return self._tools.at_hand()
 
     async def tools_now(self) -> ServerTools:
@@ -218,7 +218,7 @@ class Provider:
         if kind == "skills" and self._items[kind].standing is not None:
             self._items[kind].is_outdated = True  # no notification tells that skills changed
         try:
-            return await self._items[kind].get(seconds)
+            return (await self._items[kind].get(seconds)).items
         except StillStarting:
             self._waited_for = self.supervisor.start
             raise
@@ -229,7 +229,12 @@ class Provider:
 
     def known(self, kind: Kind) -> tuple[Item, ...]:
         """What of these it has listed so far."""
-        return self._items[kind].last or ()
+        listed = self._items[kind].last
+        return listed.items if listed is not None else ()
+
+    async def withheld(self, kind: Kind) -> tuple[Withheld, ...]:
+        """What of these the server lists now and is not offered; see `Listing.fresh`."""
+        return (await self._items[kind].fresh()).withheld
 
     @property
     def is_settled(self) -> bool:
@@ -384,14 +389,26 @@ class Provider:
 
     async def _list_tools(self, connection: Connection) -> Fetched[ServerTools]:
         listed = await list_items(connection, "tools/list", "tools", self._limits, caller=self._caller)
-        listing = await self._beside(listed.items, partial(take_listing, listed.items, self._config.tool_filters))
+        listing = await self._beside(listed.items, partial(self._take, listed.items))
         await self._keep("tools", listed, connection)
         if self._catalog.put(self._config.toolbox, self._config.name, listing):
             for pattern in listing.unmatched_filters:
                 observe.warning("a tool filter matches nothing", server=self._config.identifier, filter=pattern)
+            self._log_withheld("tools", listing.withheld)
             self._changed(self._config.toolbox, "tools")
         shown = self._catalog.listing(self._config.toolbox, self._config.name) or listing
         return Fetched(shown, _lifetime(listed, connection, "tools"))
+
+    def _take(self, definitions: Sequence[Raw], limits: Limits) -> ServerTools:
+        handshake = self._caller.is_handshake_client
+        return take_listing(definitions, self._config.tool_filters, limits, handshake=handshake)
+
+    def _log_withheld(self, kind: str, withheld: Sequence[Withheld]) -> None:
+        server = self._config.identifier
+        for one in withheld[: self._limits.names_shown]:
+            observe.warning("a definition is withheld", server=server, kind=kind, name=one.name, reason=one.reason)
+        if (left := len(withheld) - self._limits.names_shown) > 0:
+            observe.warning("more definitions are withheld", server=server, kind=kind, count=left)
 
     async def _beside(self, raw: Sequence[Raw], read: Callable[[Limits], T]) -> T:
         """Read what was listed; much of it beside the event loop, which must not wait for that."""
@@ -399,16 +416,18 @@ class Provider:
             return read(self._limits)
         return await asyncio.to_thread(read, self._limits)
 
-    async def _list(self, kind: Kind, connection: Connection) -> Fetched[tuple[Item, ...]]:
+    async def _list(self, kind: Kind, connection: Connection) -> Fetched[ServerItems]:
         method, member, _ = _LISTS[kind]
         if not connection.agreement.features & _FEATURES[kind]:
-            return Fetched((), None)
+            return Fetched(ServerItems(), None)
         listed = await list_items(connection, method, member, self._limits, caller=self._caller)
-        items = await self._beside(listed.items, partial(_take, kind, listed.items))
+        items = await self._beside(listed.items, partial(_take_items, kind, listed.items))
         await self._keep(kind, listed, connection)
         announced = "prompts" if kind == "prompts" else "resources"
         before = self._items[kind].last
-        if before is not None and before != items:
+        if before is None or before != items:
+            self._log_withheld(kind, items.withheld)
+        if before is not None and before.items != items.items:
             self._changed(self._config.toolbox, announced)
         return Fetched(items, _lifetime(listed, connection, announced))
 
@@ -436,7 +455,7 @@ class Provider:
     async def _load(self) -> None:
         """Have the catalog know what is remembered, where it knows nothing newer."""
         if (entry := self._unread()) is not None:
-            self._know(await self._beside(entry.items, partial(take_listing, entry.items, self._config.tool_filters)))
+            self._know(await self._beside(entry.items, partial(self._take, entry.items)))
 
     def _unread(self) -> Entry | None:
         """The tools that are remembered, where the catalog knows of none yet."""
@@ -454,15 +473,15 @@ class Provider:
             return None
         return Remembered(listing, self._record.is_current(entry))
 
-    def _recall(self, kind: Kind) -> Remembered[tuple[Item, ...]] | None:
+    def _recall(self, kind: Kind) -> Remembered[ServerItems] | None:
         tools = self._entry("tools")
         if not self._may_recall or tools is None:
             return None
         if not tools.offers & _FEATURES[kind]:
-            return Remembered((), is_current=True)  # where that changes, a list of its tools will tell
+            return Remembered(ServerItems(), is_current=True)  # where that changes, a list of its tools will tell
         if (entry := self._entry(kind)) is None:
             return None
-        return Remembered(_take(kind, entry.items, self._limits), self._record.is_current(entry))
+        return Remembered(_take_items(kind, entry.items, self._limits), self._record.is_current(entry))
 
     @property
     def _may_recall(self) -> bool:
@@ -470,9 +489,11 @@ class Provider:
         return self._record.refresh != "always" and not lost
 
 
-def _take(kind: Kind, listed: Sequence[Raw], limits: Limits) -> tuple[Item, ...]:
+def _take_items(kind: Kind, listed: Sequence[Raw], limits: Limits) -> ServerItems:
     """What of a list can be offered."""
-    return take_skills(listed, limits) if kind == "skills" else take_items(listed, _LISTS[kind][2], limits)
+    if kind == "skills":
+        return ServerItems(take_skills(listed, limits))
+    return take_items(listed, _LISTS[kind][2], limits)
 
 
 def _lifetime(listed: Listed, connection: Connection, capability: str) -> float | None:

@@ -8,6 +8,7 @@ import pytest
 from msgspec import Raw
 
 from mcp_workbench.catalog.definition import Definition, name_of, oversize
+from mcp_workbench.catalog.official_models import Refused
 from mcp_workbench.limits import Limits
 
 LIMITS = Limits(schema_bytes=2000, schema_depth=8)
@@ -18,21 +19,21 @@ def nested(depth: int, opening: str = '{"a":', closing: str = "}") -> Raw:
 
 
 def test_a_definition_is_kept_compact_with_its_own_digits_and_its_own_order():
-    read = Definition.read(Raw(b'{ "z": 1.00,\n "name": "t",\t"n": 1e400, "u": "a\\u2028b c" }'))
-    assert read is not None
+    raw = b'{ "z": 1.00,\n "name": "t",\t"n": 1e400, "u": "a\\u2028b c", "inputSchema": {"type": "object"} }'
+    read = Definition.read(Raw(raw))
     assert read.name == "t"
-    assert bytes(read.raw) == b'{"z":1.00,"name":"t","n":1e400,"u":"a\\u2028b c"}'
+    assert bytes(read.raw) == b'{"z":1.00,"name":"t","n":1e400,"u":"a\\u2028b c","inputSchema":{"type":"object"}}'
 
 
 @pytest.mark.parametrize("raw", [b"{}", b"null", b"5", b"[]", b'"t"', b'{"name":null}', b'{"name":5}', b'{"name":""}'])
 def test_what_has_no_usable_name_is_no_definition(raw: bytes):
-    assert Definition.read(Raw(raw)) is None
+    with pytest.raises(Refused, match="it has no name"):
+        Definition.read(Raw(raw))
 
 
 @pytest.mark.parametrize("annotations", [None, [], "x", 5])
 def test_annotations_that_are_no_object_are_none(annotations: object):
     read = Definition.read(Raw(json.dumps({"name": "t", "annotations": annotations}).encode()))
-    assert read is not None
     assert read.annotations() == {}
 
 
@@ -41,7 +42,6 @@ def test_annotations_are_read_whatever_numbers_stand_elsewhere(number: str):
     """A definition is raw JSON with the server's own digits: Python need not be able to hold them."""
     raw = f'{{"name":"t","inputSchema":{{"maximum":{number}}},"annotations":{{"readOnlyHint":true}}}}'
     read = Definition.read(Raw(raw.encode()))
-    assert read is not None
     assert read.annotations() == {"readOnlyHint": True}
 
 

@@ -81,7 +81,7 @@ def _list(results: list[bytes], member: str) -> list[Raw] | Fault:
 
 def check_items(listed: list[Raw], member: str) -> None:
     """Prompts and resources that are offered have a name each, and can be shown."""
-    items = take_items(listed, member, LIMITS)
+    items = take_items(listed, member, LIMITS).items
     assert len({item.name for item in items}) == len(items) <= len(listed)
     server = ServerIdentifier("dev", "a")
     for item in items:
@@ -130,12 +130,31 @@ def account_of(definitions: list[bytes], filters: Iterable[str]) -> tuple[set[st
     known = [_read(one) for one in definitions]
     if any(isinstance(one, Unfit) for one in known):
         return None
-    times = Counter(one["name"] for one in known if isinstance(one, dict) and allows(filters, one))
+    allowed = [one for one in known if isinstance(one, dict) and allows(filters, one)]
+    times = Counter(one["name"] for one in allowed)
     nameless = times.pop("", 0)
-    withheld = Counter({name: 1 for name, count in times.items() if count > 1})
+    unclear = {one["name"] for one in allowed if not says_how_it_is_called(one)}
+    withheld = Counter({name: 1 for name, count in times.items() if count > 1 or name in unclear})
     if nameless:
         withheld[""] = nameless
-    return {name for name, count in times.items() if count == 1}, withheld
+    return {name for name, count in times.items() if count == 1 and name not in unclear}, withheld
+
+
+def says_how_it_is_called(tool: dict[str, Any]) -> bool:
+    """Whether its `inputSchema` is one that official clients accept, or that has a plain repair."""
+    schema = tool.get("inputSchema")
+    if schema in (None, {}, [], True):
+        return True
+    if not isinstance(schema, dict):
+        return False
+    kind, properties, required = schema.get("type"), schema.get("properties"), schema.get("required")
+    is_list = isinstance(kind, list) and "object" in kind and all(isinstance(one, str) for one in kind)
+    if properties not in (None, {}, []) and not (
+        isinstance(properties, dict) and all(isinstance(one, dict | bool) or one is None for one in properties.values())
+    ):
+        return False
+    is_required = required is None or (isinstance(required, list) and all(isinstance(one, str) for one in required))
+    return is_required and (kind in (None, "object") or is_list)
 
 
 class Unfit:

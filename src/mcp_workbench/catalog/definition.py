@@ -1,4 +1,4 @@
-"""One tool as its server defined it: raw JSON, read no further than its name."""
+"""One tool as its server defined it: raw JSON that every official client accepts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import re
 import msgspec
 from msgspec import Raw
 
+from mcp_workbench.catalog import official_models
+from mcp_workbench.catalog.official_models import Refused
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.wire import jsonrpc
 
@@ -21,27 +23,37 @@ class _Head(msgspec.Struct):
     name: str
 
 
-_heads = msgspec.json.Decoder(_Head)
-
-
 class Definition(msgspec.Struct, frozen=True):
     """A tool's name and its whole definition, as compact JSON with the server's own digits."""
 
     name: str
     raw: Raw
+    wraps_output: bool = False
+    """Whether its output schema is wrapped for handshake clients, and so must its results be."""
 
     @classmethod
-    def read(cls, raw: Raw) -> Definition | None:
-        """None where it has no usable name."""
+    def read(cls, raw: Raw, *, handshake: bool = False) -> Definition:
+        """The definition for clients of an era, repaired if official clients would refuse it. Raises `Refused`."""
         try:
-            name = _heads.decode(raw).name
-        except (msgspec.DecodeError, RecursionError):
-            return None
-        return cls(name, Raw(msgspec.json.format(raw, indent=-1))) if name else None
+            name = official_models.decoder(official_models.Tool).decode(raw).name
+        except msgspec.DecodeError:
+            return cls._repaired(raw, handshake=handshake)
+        if not name:
+            raise Refused("it has no name")
+        return cls(name, Raw(msgspec.json.format(raw, indent=-1)))
+
+    @classmethod
+    def _repaired(cls, raw: Raw, *, handshake: bool) -> Definition:
+        from mcp_workbench.catalog.repair import repair_tool  # noqa: PLC0415 -- most definitions need no repair
+
+        if not (name := own_name(raw)):
+            raise Refused("it has no name")
+        repaired = repair_tool(raw, handshake=handshake)
+        return cls(name, repaired.raw, repaired.wraps_output)
 
     def annotations(self) -> dict[str, bool]:
         """What of the tool's `annotations` is true or false; the rest is not looked at."""
-        given = jsonrpc.members(jsonrpc.fields(self.raw).get("annotations"))
+        given = jsonrpc.members(jsonrpc.members(self.raw).get("annotations"))
         return {name: bytes(raw) == b"true" for name, raw in given.items() if bytes(raw) in (b"true", b"false")}
 
 
@@ -53,6 +65,14 @@ def oversize(raw: Raw, limits: Limits) -> str | None:
     if view.count(b"{") + view.count(b"[") > limits.schema_depth and _is_deeper(view, limits.schema_depth):
         return f"its definition is nested deeper than {limits.schema_depth}"
     return None
+
+
+def own_name(raw: Raw) -> str:
+    """The name in a definition that can be read; empty if it has none."""
+    try:
+        return official_models.decoder(_Head).decode(raw).name
+    except (msgspec.DecodeError, RecursionError):
+        return ""
 
 
 def name_of(raw: Raw) -> str:

@@ -1,33 +1,72 @@
-"""Prompts, resources and templates as a server lists them: raw JSON, read no further than their name."""
+"""Prompts, resources and templates as a server lists them: raw JSON that every official client accepts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
+from mcp_workbench.catalog import official_models as official
 from mcp_workbench.catalog.definition import oversize
+from mcp_workbench.catalog.official_models import Refused
+from mcp_workbench.catalog.snapshot import Withheld
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire import jsonrpc
 
+_MODELS: Final[dict[str, type[Struct]]] = {
+    "name": official.Prompt,
+    "uri": official.Resource,
+    "uriTemplate": official.ResourceTemplate,
+}
+"""What official clients accept, by the member that names an item."""
 
-class Item(msgspec.Struct, frozen=True):
+
+class Item(Struct, frozen=True):
     """What names it (a prompt's name, a resource's URI, a template), and all of it, as compact JSON."""
 
     name: str
     raw: Raw
 
 
-def take_items(listed: Sequence[Raw], member: str, limits: Limits) -> tuple[Item, ...]:
-    """What of a list can be offered, in its order, each name once: the first one that has it.
+class ServerItems(Struct, frozen=True):
+    """One list of one server."""
 
-    What has no name, or is too large or too deep for any reader, is left out.
+    items: tuple[Item, ...] = ()
+    """What is offered, in the server's order."""
+    withheld: tuple[Withheld, ...] = ()
+
+
+def take_items(listed: Sequence[Raw], member: str, limits: Limits) -> ServerItems:
+    """What of a list can be offered, each name once: the first one that has it.
+
+    What has no name, is too large or too deep for any reader, or would be refused by official clients is withheld.
     """
     items: dict[str, Item] = {}
+    withheld: list[Withheld] = []
     for raw in listed:
-        if jsonrpc.is_object(raw) and oversize(raw, limits) is None:
-            name = jsonrpc.text_or_none(jsonrpc.fields(raw).get(member))
-            if name and name not in items:
-                items[name] = Item(name, Raw(msgspec.json.format(raw, indent=-1)))
-    return tuple(items.values())
+        name = "" if oversize(raw, limits) else jsonrpc.text_or_none(jsonrpc.members(raw).get(member)) or ""
+        if name in items:
+            continue
+        try:
+            items[name] = Item(name, _accepted(raw, name, member, limits))
+        except Refused as refused:
+            withheld.append(Withheld(name, str(refused)))
+    return ServerItems(tuple(items.values()), tuple(withheld))
+
+
+def _accepted(raw: Raw, name: str, member: str, limits: Limits) -> Raw:
+    """The item, repaired if official clients would refuse it as it is. Raises `Refused`."""
+    if (problem := oversize(raw, limits)) is not None:
+        raise Refused(problem)
+    if not name:
+        raise Refused(f"it has no {member}")
+    model = _MODELS[member]
+    try:
+        official.decoder(model).decode(raw)
+    except msgspec.DecodeError:
+        from mcp_workbench.catalog.repair import repair_item  # noqa: PLC0415 -- most items need no repair
+
+        return repair_item(raw, model, member)
+    return Raw(msgspec.json.format(raw, indent=-1))

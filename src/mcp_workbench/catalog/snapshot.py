@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 from msgspec import Raw
 
-from mcp_workbench.catalog.definition import Definition, name_of, oversize
+from mcp_workbench.catalog.definition import Definition, name_of, oversize, own_name
 from mcp_workbench.catalog.filters import ToolFilter
+from mcp_workbench.catalog.official_models import Refused
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT
@@ -35,9 +36,14 @@ class ServerTools(msgspec.Struct, frozen=True, kw_only=True):
     unmatched_filters: tuple[str, ...] = ()
 
 
-def take_listing(definitions: Sequence[Raw], patterns: Iterable[str], limits: Limits) -> ServerTools:
-    """Choose from what a server listed: filters first, then what can't be offered is withheld."""
-    read = [_read(raw, limits) for raw in definitions]
+def take_listing(
+    definitions: Sequence[Raw], patterns: Iterable[str], limits: Limits, *, handshake: bool = False
+) -> ServerTools:
+    """Choose from what a server listed: filters first, then what can't be offered is withheld.
+
+    With `handshake`, definitions that only modern clients accept are projected for handshake clients.
+    """
+    read = [_read(raw, limits, handshake=handshake) for raw in definitions]
     tool_filter = ToolFilter(patterns)
     allowed = [one for one in read if tool_filter.allows(one[0])] if tool_filter else read
     duplicates = _duplicates(tool for tool, _ in allowed)
@@ -50,13 +56,14 @@ def take_listing(definitions: Sequence[Raw], patterns: Iterable[str], limits: Li
     )
 
 
-def _read(raw: Raw, limits: Limits) -> tuple[Definition, str | None]:
+def _read(raw: Raw, limits: Limits, *, handshake: bool) -> tuple[Definition, str | None]:
     """A definition, and why it can't be offered; one that can't be read whole is known by its name."""
     if (problem := oversize(raw, limits)) is not None:
         return Definition(name_of(raw), EMPTY_OBJECT), problem
-    if (definition := Definition.read(raw)) is None:
-        return Definition("", EMPTY_OBJECT), "it has no name"
-    return definition, None
+    try:
+        return Definition.read(raw, handshake=handshake), None
+    except Refused as refused:
+        return Definition(own_name(raw), raw), str(refused)
 
 
 def _duplicates(tools: Iterable[Definition]) -> dict[str, None]:

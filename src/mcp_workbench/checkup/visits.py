@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import AsyncIterator, Iterator
+from typing import Final, NamedTuple
 
 from mcp_workbench import observe
 from mcp_workbench.catalog.rendering.budget import estimate
@@ -15,7 +15,7 @@ from mcp_workbench.config.model import Endpoint, ServerConfig
 from mcp_workbench.errors import Fault, NeedsLogin, StartupTimeout
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
-from mcp_workbench.provider import Provider
+from mcp_workbench.provider import Kind, Provider
 from mcp_workbench.shown import shown
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import LIBRARY
@@ -24,6 +24,11 @@ from mcp_workbench.workbench import Workbench
 _LOOK = "Start its command in a terminal to see what is wrong with it."
 _WAIT = "Start its command in a terminal to see what it waits for, or set a longer startupTimeout for it."
 _LOOK_THERE = "Check its url and the network, or set a longer startupTimeout for it."
+
+
+_REPORT = "Only the server can put that right: report it to who makes it."
+_ITEMS: Final[dict[Kind, str]] = {"prompts": "prompt", "resources": "resource", "templates": "resource template"}
+"""The lists besides tools, and what one item of each is called."""
 
 
 class Visit(NamedTuple):
@@ -41,6 +46,7 @@ async def visit(workbench: Workbench, server: ServerConfig, *, advice: str = "")
     try:
         with provider.supervisor.used():
             answer, listing = await _asked(provider, limits)
+            others = [finding for kind in _ITEMS async for finding in _of_items(provider, kind)]
     except NeedsLogin as fault:
         return Visit("needs_login", findings=(_needs_login(fault),))
     except Fault as fault:
@@ -48,7 +54,7 @@ async def visit(workbench: Workbench, server: ServerConfig, *, advice: str = "")
     finally:
         provider.supervisor.let_go()
     await provider.supervisor.cleared()
-    return Visit("ok", answer, tuple(_of_answer(server, answer, listing, limits)))
+    return Visit("ok", answer, (*_of_answer(server, answer, listing, limits), *others))
 
 
 async def _asked(provider: Provider, limits: Limits) -> tuple[Answer, ServerTools]:
@@ -94,6 +100,20 @@ def _needs_login(fault: NeedsLogin) -> Finding:
 # -- what is odd about an answer
 
 
+async def _of_items(provider: Provider, kind: Kind) -> AsyncIterator[Finding]:
+    """Prompts, resources or templates that are not offered."""
+    try:
+        withheld = await provider.withheld(kind)
+    except Fault as fault:
+        message = f"its {_ITEMS[kind]}s can't be listed: {observe.redacted(str(fault))}"
+        yield Finding(code="list_failed", message=message, advice=fault.hint or _REPORT)
+        return
+    for item in withheld:
+        name = shown(observe.redacted(item.name))
+        message = f"its {_ITEMS[kind]} '{name}' is not offered: {item.reason}"
+        yield Finding(code="item_withheld", message=message, advice=_REPORT)
+
+
 def _of_answer(server: ServerConfig, answer: Answer, listing: ServerTools, limits: Limits) -> Iterator[Finding]:
     for pattern in listing.unmatched_filters:
         yield Finding(
@@ -112,7 +132,7 @@ def _of_answer(server: ServerConfig, answer: Answer, listing: ServerTools, limit
         yield Finding(
             code="tool_withheld",
             message=f"its tool '{shown(observe.redacted(tool.name))}' is not offered: {tool.reason}",
-            advice="Only the server can put that right: report it to who makes it.",
+            advice=_REPORT,
         )
     if answer.noise:
         yield Finding(

@@ -27,6 +27,7 @@ from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Answer, Exchange, Line, OnProgress, Question
 from mcp_workbench.wire.jsonrpc import Params, RpcError
+from mcp_workbench.wire.projection import Projection, handshake_result
 from mcp_workbench.workbench import Workbench
 
 Own = Callable[[Caller, Line, dict[str, Raw]], Awaitable[Raw]]
@@ -210,7 +211,7 @@ class Session:
     def _for_era(self, exchange: Exchange, method: str, result: Raw) -> Raw:
         members = exchange.read(result)
         if not exchange.caller.modern:
-            return for_handshake(result, members)
+            return for_handshake(result, members, exchange.projection)
         if method not in CACHED:
             return for_modern(result, members)
         fixed = method == "tools/list" and not self._surface.tools_change
@@ -228,11 +229,13 @@ async def _named(work: Awaitable[Raw]) -> Raw:
         raise as_rpc_error(error) from None
 
 
-def for_handshake(result: Raw, members: dict[str, Raw]) -> Raw:
-    """A result as a handshake client wants it: without `resultType`. Nothing else is touched."""
-    if "resultType" not in members:
+def for_handshake(result: Raw, members: dict[str, Raw], projection: Projection = "none") -> Raw:
+    """A result as a handshake client wants it: without `resultType`, and with an object as structured content."""
+    projected = handshake_result(members, projection) if projection != "none" else None
+    if projected is None and "resultType" not in members:
         return result
-    return Raw(jsonrpc.encode({key: value for key, value in members.items() if key != "resultType"}))
+    kept = members if projected is None else projected
+    return Raw(jsonrpc.encode({key: value for key, value in kept.items() if key != "resultType"}))
 
 
 def for_modern(result: Raw, members: dict[str, Raw], hints: dict[str, Any] | None = None) -> Raw:

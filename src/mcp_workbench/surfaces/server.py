@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec import Raw
 
+from mcp_workbench import observe
 from mcp_workbench.config.model import ServerConfig
 from mcp_workbench.connections.connection import Connection
 from mcp_workbench.connections.negotiate import Agreement
@@ -29,7 +30,11 @@ from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import RpcError
+from mcp_workbench.wire.projection import handshake_tools
 from mcp_workbench.workbench import Workbench
+
+if TYPE_CHECKING:
+    from mcp_workbench.place import Place
 
 _HANDSHAKE_HELLO: Final = frozenset({"protocolVersion", "capabilities", "serverInfo", "instructions"})
 _MODERN_HELLO: Final = frozenset({"supportedVersions", "capabilities", "instructions"})
@@ -54,6 +59,7 @@ class ServerSurface:
         """What a handshake client watches: a set, whoever says it twice."""
         self._methods: dict[str, Method] = {
             "tools/call": self._call_tool,
+            "tools/list": self._list_tools,
             "resources/subscribe": self._subscribe,
             "resources/unsubscribe": self._unsubscribe,
             "logging/setLevel": self._set_level,
@@ -157,7 +163,7 @@ class ServerSurface:
         try:
             if self._is_filtered:
                 return await place.relay(tool, read_tool_arguments(arguments), exchange)
-            return await place.forward(self._server, "tools/call", params, exchange)
+            return await self._forward_call(place, tool, params, exchange)
         except ToolNotFound as error:
             raise RpcError(jsonrpc.INVALID_PARAMS, f"{error}. {error.hint}") from None
         except ServerRefused as refusal:
@@ -174,6 +180,36 @@ class ServerSurface:
     def refuse_call(self, params: dict[str, Raw], fault: Fault) -> Raw:
         tool = ToolIdentifier(self._server.toolbox, self._server.server, called(params)[0] or "?")
         return results.failure(CallFailed(tool, fault))
+
+    def _is_projected(self, caller: Caller) -> bool:
+        """Whether a modern server serves a handshake client, which knows less of output schemas."""
+        if caller.modern or (provider := self._existing(caller)) is None:
+            return False
+        current = provider.supervisor.current
+        return current is not None and current.agreement.modern
+
+    async def _forward_call(
+        self, place: Place, tool: ToolIdentifier, params: dict[str, Raw], exchange: Exchange
+    ) -> Raw:
+        result = await place.forward(self._server, "tools/call", params, exchange)
+        if self._is_projected(exchange.caller):
+            exchange.projection = "schema" if await self._wraps_output(place, tool, result) else "value"
+        return result
+
+    async def _wraps_output(self, place: Place, tool: ToolIdentifier, result: Raw) -> bool:
+        """Whether the tool's output schema is wrapped. It is looked up only where the value does not decide."""
+        if not jsonrpc.is_object(jsonrpc.members(result).get("structuredContent", jsonrpc.NOTHING)):
+            return False
+        try:
+            listing = await place.provider(self._server).tools()
+        except WorkbenchError as error:  # the call has succeeded: its result is passed on in any case
+            observe.info("the output schema of a tool is not known", server=tool.server, code=error.code)
+            return False
+        return (definition := listing.tools.get(tool.tool)) is not None and definition.wraps_output
+
+    async def _list_tools(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
+        result = await self._pass("tools/list", exchange, params)
+        return handshake_tools(result) if self._is_projected(exchange.caller) else result
 
     async def _list_filtered(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         one_page(params)

@@ -48,6 +48,11 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     key: Key = ("", False, b"{}")
 
     @property
+    def is_handshake_client(self) -> bool:
+        """Whether it is an MCP client of the handshake era: Python code that uses the workbench is none."""
+        return not self.modern and bool(self.version)
+
+    @property
     def answers_differ(self) -> bool:
         """Whether it matters which call a question belongs to: the roots are the same for all."""
         return bool(self.answers - {"roots/list"})

@@ -19,6 +19,7 @@ from mcp_workbench.errors import InputUnavailable
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.wire.caller import QUESTIONS, Caller
 from mcp_workbench.wire.jsonrpc import Id, Params, fields, number_or_none
+from mcp_workbench.wire.projection import Projection
 from mcp_workbench.wire.tasks import heard
 
 PROGRESS = "notifications/progress"
@@ -82,6 +83,7 @@ class Exchange:
         "members",
         "meta",
         "progress_token",
+        "projection",
     )
 
     def __init__(
@@ -103,6 +105,8 @@ class Exchange:
         """What else the request holds besides what names its target: it travels too."""
         self.may_ask = may_ask
         """Whether the protocol lets a modern client be asked in answer to this request."""
+        self.projection: Projection = "none"
+        """How the result of a call is projected for a handshake client."""
         self._over = False
         self._said = 0
         self._missed: list[tuple[str, Params]] = []

@@ -109,7 +109,7 @@ _MARK = b"\xef\xbb\xbf"
 _BEGINNING = rb"\s*(?:\[\s*)?\{"
 _NEXT_MESSAGE = rb'\}\s*\{\s*"'
 _LEADING_ID = rb'^\s*\{[^{}\[\]]*?"id"\s*:\s*("[^"\\]*"|-?\d{1,18})\s*[,}]'
-_BRACE, _QUOTE, _NULL = b'{"n'
+_BRACE, _BRACKET, _QUOTE, _NULL = b'{["n'
 """The first byte of well-formed JSON tells its kind."""
 
 _BRACKETS = rb'(?:[^\[\]{}"]++|"(?:[^"\\]++|\\.)*+")*+([\[{]+|[\]}]+)'
@@ -240,6 +240,12 @@ def is_object(raw: Raw) -> bool:
     """Whether well-formed JSON is an object."""
     view = memoryview(raw)
     return view.nbytes > 0 and view[0] == _BRACE
+
+
+def is_list(raw: Raw) -> bool:
+    """Whether well-formed JSON is an array."""
+    view = memoryview(raw)
+    return view.nbytes > 0 and view[0] == _BRACKET
 
 
 def is_text(raw: Raw) -> bool:

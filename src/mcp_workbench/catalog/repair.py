@@ -1,0 +1,198 @@
+"""Repairs definitions that official clients would refuse, where their meaning is plain.
+
+One definition that a client refuses costs it the whole list. So a definition is offered only if every official
+client accepts it, and is repaired first if it can be without a guess:
+
+- an optional member that clients refuse (`null`, or of a wrong type) is left out, as if the server had not sent it:
+  the smallest one, such as `annotations.title` or a single icon. All such members only describe;
+- an `inputSchema` that is missing, `null` or empty, or that does not name its type, describes an object, since
+  arguments are objects;
+- a resource or template without a name is named by its URI.
+
+What says how a tool or a prompt is called is never guessed: there the definition is refused. What needs no repair
+keeps its bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, get_args, get_origin
+
+import msgspec
+from msgspec import Raw, Struct
+
+from mcp_workbench.catalog import official_models as official
+from mcp_workbench.catalog.official_models import Refused
+from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire.projection import wrapped_schema
+
+_EMPTY: Final = frozenset({b"null", b"{}", b"[]"})
+"""What servers send for nothing. Some languages write an empty object as an empty list."""
+_OBJECT: Final = Raw(b'{"type":"object"}')
+_BOOLEAN_SCHEMAS: Final = {b"true": Raw(b"{}"), b"false": Raw(b'{"not":{}}'), b"null": Raw(b"{}")}
+_ESSENTIAL: Final = frozenset({"properties", "required", "arguments"})
+"""Optional members that say how something is called, or that the rest of a schema depends on."""
+
+
+class RepairedTool(Struct, frozen=True):
+    """A tool that every official client of an era accepts."""
+
+    raw: Raw
+    wraps_output: bool = False
+    """Whether its output schema is wrapped for handshake clients, and so must its results be."""
+
+
+def repair_tool(raw: Raw, *, handshake: bool) -> RepairedTool:
+    """A tool that clients refuse as it is, repaired for clients of an era. Raises `Refused`."""
+    given = jsonrpc.fields(raw)
+    members = dict(given)
+    members["inputSchema"] = _input_schema(given.get("inputSchema"))
+    output, wraps_output = _output_schema(given.get("outputSchema"))
+    members |= {"outputSchema": output} if output is not None else {}
+    _leave_out_refused(members, official.Tool)
+    _check(members, official.Tool)
+    if not handshake:
+        members |= _modern_schemas(given)
+    return RepairedTool(_encoded(members), handshake and wraps_output)
+
+
+def repair_item(raw: Raw, model: type[Struct], named_by: str) -> Raw:
+    """A prompt, resource or template that clients refuse as it is, repaired. Raises `Refused`."""
+    members = jsonrpc.fields(raw)
+    if not jsonrpc.is_text(members.get("name", jsonrpc.NOTHING)):
+        members["name"] = members[named_by]
+    if "arguments" in members:
+        _repair_arguments(members)
+    _leave_out_refused(members, model)
+    _check(members, model)
+    return _encoded(members)
+
+
+def _check(members: dict[str, Raw], model: type[Struct]) -> None:
+    if (place := official.refusal(model, Raw(jsonrpc.encode(members)))) is not None:
+        raise Refused(f"official clients refuse its {place or 'definition'}")
+
+
+def _encoded(members: dict[str, Raw]) -> Raw:
+    return Raw(msgspec.json.format(jsonrpc.encode(members), indent=-1))
+
+
+# -- schemas
+
+
+def _input_schema(given: Raw | None) -> Raw:
+    if given is None or _compact(given) in _EMPTY or bytes(given) == b"true":
+        return _OBJECT
+    if not jsonrpc.is_object(given):
+        return given
+    return Raw(jsonrpc.encode(_object_schema({"type": Raw(b'"object"'), **jsonrpc.fields(given)})))
+
+
+def _output_schema(given: Raw | None) -> tuple[Raw | None, bool]:
+    """As handshake clients accept it, and whether it is wrapped for that; None if it has to be left out."""
+    if given is None or not jsonrpc.is_object(given):
+        return None, False
+    members = jsonrpc.fields(given)
+    if not _is_dialect(members.get("$schema")):
+        del members["$schema"]
+        given = Raw(jsonrpc.encode(members))
+    if (wrapped := wrapped_schema(given)) is not None:
+        return wrapped, True
+    return Raw(jsonrpc.encode(_object_schema(members))), False
+
+
+def _object_schema(members: dict[str, Raw]) -> dict[str, Any]:
+    """The members of an object's schema, repaired where that changes nothing about what it accepts."""
+    schema: dict[str, Any] = dict(members)
+    if _names_object(members["type"]):
+        schema["type"] = "object"
+    if not _is_dialect(members.get("$schema")):
+        del schema["$schema"]
+    if bytes(members.get("required", b"")) == b"null":
+        del schema["required"]
+    properties = members.get("properties")
+    if properties is not None and _compact(properties) in _EMPTY:
+        schema["properties"] = {}
+    elif properties is not None and jsonrpc.is_object(properties):
+        named = jsonrpc.fields(properties)
+        schema["properties"] = {name: _BOOLEAN_SCHEMAS.get(bytes(one), one) for name, one in named.items()}
+    return schema
+
+
+def _names_object(raw: Raw) -> bool:
+    """Whether a `type` is null, or a list with "object" in it: arguments are objects."""
+    if jsonrpc.is_null(raw):
+        return True
+    try:
+        return "object" in msgspec.json.decode(raw, type=list[str])
+    except msgspec.ValidationError:
+        return False
+
+
+def _is_dialect(raw: Raw | None) -> bool:
+    return raw is None or jsonrpc.is_text(raw)
+
+
+def _modern_schemas(given: dict[str, Raw]) -> dict[str, Raw]:
+    """The schemas that the modern era accepts as they are: its clients get them unchanged."""
+    kept: dict[str, Raw] = {}
+    for name in ("inputSchema", "outputSchema"):
+        members = jsonrpc.members(given.get(name))
+        typed = name == "outputSchema" or jsonrpc.text_or_none(members.get("type")) == "object"
+        if name in given and jsonrpc.is_object(given[name]) and typed and _is_dialect(members.get("$schema")):
+            kept[name] = given[name]
+    return kept
+
+
+# -- members
+
+
+def _repair_arguments(members: dict[str, Raw]) -> None:
+    """A prompt's arguments without what only describes them and is refused."""
+    arguments = members["arguments"]
+    if _compact(arguments) in _EMPTY:
+        del members["arguments"]
+        return
+    try:
+        listed = msgspec.json.decode(arguments, type=list[dict[str, Raw]])
+    except msgspec.ValidationError:
+        return
+    for argument in listed:
+        if bytes(argument.get("required", b"")) == b"null":
+            del argument["required"]
+        _leave_out_refused(argument, official.PromptArgument)
+    members["arguments"] = Raw(jsonrpc.encode(listed))
+
+
+def _leave_out_refused(members: dict[str, Raw], model: type[Struct]) -> None:
+    """Take away each optional member that clients refuse, or only the part of it that they refuse."""
+    for field in msgspec.structs.fields(model):
+        name = field.encode_name
+        is_kept = name not in members or field.required or name in _ESSENTIAL
+        if is_kept or official.refusal(field.type, members[name]) is None:
+            continue
+        model_of_member = get_args(field.type)[0]  # the rest says that it may be absent
+        if (part := _accepted_part(members[name], model_of_member)) is None:
+            del members[name]
+        else:
+            members[name] = part
+
+
+def _accepted_part(raw: Raw, model: Any) -> Raw | None:
+    """An object without the members that clients refuse, or a list without such items; None if nothing is left."""
+    if official.refusal(model, raw) is None:
+        return raw
+    if get_origin(model) is list and jsonrpc.is_list(raw):
+        items = msgspec.json.decode(raw, type=list[Raw])
+        parts = (_accepted_part(item, get_args(model)[0]) for item in items)
+        kept = [part for part in parts if part is not None]
+        return Raw(jsonrpc.encode(kept)) if kept else None
+    if isinstance(model, type) and issubclass(model, Struct) and jsonrpc.is_object(raw):
+        members = jsonrpc.fields(raw)
+        _leave_out_refused(members, model)
+        part = Raw(jsonrpc.encode(members))
+        return part if official.refusal(model, part) is None else None
+    return None
+
+
+def _compact(raw: Raw) -> bytes:
+    return msgspec.json.format(raw, indent=-1)

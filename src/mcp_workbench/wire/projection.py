@@ -1,0 +1,129 @@
+"""Projects tools and results that only the modern era allows onto the handshake era, as the official SDKs do.
+
+Since 2026-07-28 an `outputSchema` may have any root, and `structuredContent` may be any JSON value. Handshake
+clients accept objects only, so both are wrapped: `{"result": …}`. A schema and the results of its tool are always
+wrapped together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import Raw
+
+from mcp_workbench.wire import jsonrpc
+
+Projection: TypeAlias = Literal["none", "value", "schema"]
+"""How a call's result is projected: not at all, by its value alone, or because its tool's schema is wrapped."""
+
+_ROOT: Final = "#/properties/result"
+_REFERENCES: Final = frozenset({"$ref", "$dynamicRef"})
+_DATA: Final = frozenset({"const", "enum", "default", "examples"})
+"""Keywords that hold values of the instance: a `$ref` in them is no reference."""
+_NAMED: Final = frozenset(
+    {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"}
+)
+"""Keywords that hold schemas under names of the author's choice."""
+
+
+def wrapped_schema(schema: Raw) -> Raw | None:
+    """An output schema as handshake clients accept it; None if its root is an object already."""
+    members = jsonrpc.members(schema)
+    if jsonrpc.text_or_none(members.get("type")) == "object":
+        return None
+    dialect = {"$schema": members["$schema"]} if jsonrpc.text_or_none(members.get("$schema")) is not None else {}
+    wrapper = {**dialect, "type": "object", "properties": {"result": _rebased(schema)}, "required": ["result"]}
+    return Raw(jsonrpc.encode(wrapper))
+
+
+def handshake_tools(result: Raw) -> Raw:
+    """A `tools/list` result with every output schema that handshake clients refuse wrapped; the rest is unchanged."""
+    members = jsonrpc.fields(result)
+    listed = members.get("tools")
+    if listed is None or b"outputSchema" not in bytes(listed):
+        return result
+    tools = msgspec.json.decode(listed, type=list[Raw])
+    projected = [_handshake_tool(tool) for tool in tools]
+    if all(new is old for new, old in zip(projected, tools, strict=True)):
+        return result
+    return Raw(jsonrpc.encode({**members, "tools": projected}))
+
+
+def _handshake_tool(tool: Raw) -> Raw:
+    members = jsonrpc.members(tool)
+    schema = members.get("outputSchema")
+    if schema is None or not jsonrpc.is_object(schema) or (wrapped := wrapped_schema(schema)) is None:
+        return tool
+    return Raw(jsonrpc.encode({**members, "outputSchema": wrapped}))
+
+
+def handshake_result(members: dict[str, Raw], projection: Projection) -> dict[str, Any] | None:
+    """The members of a call's result with `structuredContent` wrapped; None if it can stay as it is."""
+    value = members.get("structuredContent")
+    if value is None or projection == "none":
+        return None
+    if jsonrpc.is_object(value):
+        return {**members, "structuredContent": {"result": value}} if projection == "schema" else None
+    # Clients of the handshake era show text: a value that no text block tells would be lost to their models.
+    return {**members, **_told(members, value), "structuredContent": {"result": value}}
+
+
+def _told(members: dict[str, Raw], value: Raw) -> dict[str, Any]:
+    """The `content` with the value as text, where no text block is there; else nothing."""
+    try:
+        blocks = msgspec.json.decode(members.get("content", b"[]"), type=list[Raw])
+    except msgspec.DecodeError:
+        return {}
+    if any(jsonrpc.text_or_none(jsonrpc.members(block).get("type")) == "text" for block in blocks):
+        return {}
+    return {"content": [*blocks, {"type": "text", "text": bytes(value).decode()}]}
+
+
+# -- references inside a wrapped schema
+
+
+def _rebased(schema: Raw) -> Raw:
+    """The schema with the pointers that begin at its root adjusted to where it stands now."""
+    text = bytes(schema)
+    if b"ef" not in text and b"\\u" not in text:  # no `$ref`, however it is written
+        return schema
+    return _rebase(schema, _keyword)
+
+
+def _rebase(raw: Raw, rebase: Callable[[str, Raw], Any]) -> Raw:
+    """Every member of an object, or every item of a list, rebased; anything else has no references."""
+    if jsonrpc.is_list(raw):
+        items = msgspec.json.decode(raw, type=list[Raw])
+        return Raw(jsonrpc.encode([_rebase(item, _keyword) for item in items]))
+    if not jsonrpc.is_object(raw):
+        return raw
+    members = jsonrpc.fields(raw)
+    if rebase is _keyword and _is_own_document(members.get("$id")):
+        return raw
+    return Raw(jsonrpc.encode({name: rebase(name, value) for name, value in members.items()}))
+
+
+def _keyword(name: str, value: Raw) -> Raw:
+    if name in _DATA:
+        return value
+    if name in _REFERENCES:
+        return _pointer(value)
+    return _rebase(value, _named if name in _NAMED else _keyword)
+
+
+def _named(_: str, schema: Raw) -> Raw:
+    return _rebase(schema, _keyword)
+
+
+def _pointer(raw: Raw) -> Raw:
+    reference = jsonrpc.text_or_none(raw)
+    if reference is None or not (reference == "#" or reference.startswith("#/")):
+        return raw
+    return Raw(jsonrpc.encode(_ROOT + reference[1:]))
+
+
+def _is_own_document(identifier: Raw | None) -> bool:
+    """Whether a schema's `$id` makes pointers in it start there. A bare fragment only names it."""
+    return identifier is not None and not (jsonrpc.text_or_none(identifier) or "").startswith("#")
