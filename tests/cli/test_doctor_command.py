@@ -45,6 +45,9 @@ def own_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
+ODD_SERVER = Path(__file__).parents[1] / "peers" / "odd_server.py"
+
+
 def doctor(config: Path, *arguments: str) -> Result:
     result = CliRunner().invoke(app, ["doctor", "--config", str(config), *arguments])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
@@ -225,6 +228,24 @@ def test_warnings_fail_only_where_that_is_wanted(tmp_path: Path, server: dict[st
     assert {finding["severity"] for finding in found["findings"]} == {"warning"}
     assert all(finding["advice"] for finding in found["findings"])
     assert one(tmp_path, server, "--strict", status=1)["state"] == "ok"
+
+
+def test_definitions_that_clients_refuse_are_named_with_the_reason(tmp_path: Path):
+    content = {
+        "tools/list": {"tools": [{"name": "good"}, {"name": "bad", "inputSchema": {"type": "string"}}]},
+        "prompts/list": {"prompts": [{"name": "ask", "arguments": "text"}]},
+        "resources/list": {"resources": [{"name": "nowhere"}]},
+        "resources/templates/list": {"resourceTemplates": 5},
+    }
+    file = tmp_path / "definitions.json"
+    file.write_text(json.dumps(content), encoding="utf-8")
+    found = one(tmp_path, {"command": sys.executable, "args": ["-SE", str(ODD_SERVER), "handshake", str(file)]})
+    assert [(finding["code"], finding["message"]) for finding in found["findings"]] == [
+        ("tool_withheld", "its tool 'bad' is not offered: official clients refuse its inputSchema.type"),
+        ("item_withheld", "its prompt 'ask' is not offered: official clients refuse its arguments"),
+        ("item_withheld", "its resource '' is not offered: it has no uri"),
+        ("list_failed", "its resource templates can't be listed: its answer to resources/templates/list is not a list"),
+    ]
 
 
 def test_a_note_fails_nothing(tmp_path: Path):

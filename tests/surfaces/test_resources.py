@@ -68,6 +68,13 @@ async def test_a_resource_that_one_server_has_keeps_its_uri_and_a_shared_one_nam
         assert all(uri in error.message for uri in shared)
 
 
+async def test_a_resource_whose_uri_clients_would_refuse_is_listed_under_one_that_names_its_server():
+    async with serving({"dev": servers(a=["x:1", "README.md"])}) as workbench:
+        surface = ToolboxSurface(workbench, "dev")
+        assert await listed(surface) == ["x:1", qualified(A, "README.md")]
+        assert [await read(surface, uri) for uri in (qualified(A, "README.md"), "README.md")] == ["a", "a"]
+
+
 async def test_reading_one_of_two_by_its_server_does_not_say_which_is_meant_without_it():
     async with serving({"dev": servers(a=["x:same"], b=["x:same"])}) as workbench:
         surface = ToolboxSurface(workbench, "dev")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import time
+from typing import Annotated
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from pydantic import AnyUrl, TypeAdapter, UrlConstraints
 
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.surfaces.resource_index import ResourceIndex
@@ -18,6 +20,7 @@ from mcp_workbench.surfaces.uris import (
     Located,
     best_matches,
     fits,
+    is_parsable,
     labelled,
     qualified,
     read_labelled,
@@ -183,3 +186,44 @@ def test_templates_beyond_a_bound_are_not_looked_at():
     templates = [Located(A, "x:{aaaa}"), Located(B, "x:y{bbbb}")]
     assert best_matches("x:y1", templates, 17) == {B}
     assert best_matches("x:y1", templates, 16) == {A}
+
+
+# -- URIs that clients read
+
+STRICTEST = TypeAdapter[AnyUrl](Annotated[AnyUrl, UrlConstraints(host_required=False)])
+"""How the Python SDK 1.x reads the URI of a resource."""
+PIECES = st.lists(
+    st.sampled_from([*"aZ09.:/@[]%?#-_~é <>^|\\{}+\t\n", "xn--", "::1", "1.2.3.4", "0x", "127.1", "//"]), max_size=8
+)
+ODD_URI = st.builds(
+    "{}{}{}".format,
+    st.sampled_from(["http", "https", "file", "foo", "ui", "a.b", "1a", "é", "HTTP", ""]),
+    st.sampled_from([":", "://", ":///", ":/", "//", ""]),
+    PIECES.map("".join),
+)
+
+
+@settings(max_examples=500)
+@given(ODD_URI | st.text(max_size=20))
+def test_an_uri_that_counts_as_readable_is_read_by_the_strictest_client(uri: str):
+    if is_parsable(uri):
+        STRICTEST.validate_python(uri)
+
+
+@given(NAME, NAME, ODD_URI | URI)
+def test_an_uri_that_names_a_server_is_read_by_the_strictest_client(toolbox: str, server: str, uri: str):
+    STRICTEST.validate_python(qualified(ServerIdentifier(toolbox, server), uri))
+
+
+@pytest.mark.parametrize(
+    "uri",
+    ["file:///a b", "demo://resource/1", "https://example.org:8080/x?y#z", "http://[::1]/x", "http://10.0.0.1/", "ui://é/x",
+     "mem:a", "urn:x:y", "test://x", "file://localhost/a", "C:\\x"],
+)  # fmt: skip
+def test_usual_uris_count_as_readable(uri: str):
+    assert is_parsable(uri)
+
+
+@pytest.mark.parametrize("uri", ["README.md", "/etc/hosts", "http://", "foo://a b/c", "foo://a:99999/", "http://[::1"])
+def test_what_is_no_uri_to_the_strictest_client_counts_as_unreadable(uri: str):
+    assert not is_parsable(uri)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import msgspec
-from msgspec import Raw
+from msgspec import UNSET, Raw
 
 from mcp_workbench.catalog import official_models
 from mcp_workbench.catalog.official_models import Refused
@@ -35,12 +35,14 @@ class Definition(msgspec.Struct, frozen=True):
     def read(cls, raw: Raw, *, handshake: bool = False) -> Definition:
         """The definition for clients of an era, repaired if official clients would refuse it. Raises `Refused`."""
         try:
-            name = official_models.decoder(official_models.Tool).decode(raw).name
+            tool = official_models.decoder(official_models.Tool).decode(raw)
         except msgspec.DecodeError:
             return cls._repaired(raw, handshake=handshake)
-        if not name:
+        if not tool.name:
             raise Refused("it has no name")
-        return cls(name, Raw(msgspec.json.format(raw, indent=-1)))
+        if handshake and tool.output_schema is not UNSET and not _is_output_compilable(raw):
+            return cls._repaired(raw, handshake=True)
+        return cls(tool.name, Raw(msgspec.json.format(raw, indent=-1)))
 
     @classmethod
     def _repaired(cls, raw: Raw, *, handshake: bool) -> Definition:
@@ -55,6 +57,12 @@ class Definition(msgspec.Struct, frozen=True):
         """What of the tool's `annotations` is true or false; the rest is not looked at."""
         given = jsonrpc.members(jsonrpc.members(self.raw).get("annotations"))
         return {name: bytes(raw) == b"true" for name, raw in given.items() if bytes(raw) in (b"true", b"false")}
+
+
+def _is_output_compilable(raw: Raw) -> bool:
+    from mcp_workbench.catalog.output_schemas import is_compilable  # noqa: PLC0415 -- few tools have an output schema
+
+    return is_compilable(jsonrpc.fields(raw)["outputSchema"])
 
 
 def oversize(raw: Raw, limits: Limits) -> str | None:

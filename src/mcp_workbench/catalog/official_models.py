@@ -54,7 +54,7 @@ class _Described(Struct):
 
 
 class ObjectSchema(Struct):
-    """A JSON Schema of an object."""
+    """A JSON Schema of an object, as far as clients look when they get a list."""
 
     type: Literal["object"]
     properties: dict[str, AnyObject] | UnsetType = UNSET
@@ -78,6 +78,7 @@ class Tool(_Described, rename="camel", kw_only=True):
     name: str
     input_schema: ObjectSchema
     output_schema: ObjectSchema | UnsetType = UNSET
+    """Handshake clients compile it, too: see `output_schemas`."""
     annotations: ToolAnnotations | UnsetType = UNSET
     execution: ToolExecution | UnsetType = UNSET
 

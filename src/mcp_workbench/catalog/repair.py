@@ -7,6 +7,7 @@ client accepts it, and is repaired first if it can be without a guess:
   the smallest one, such as `annotations.title` or a single icon. All such members only describe;
 - an `inputSchema` that is missing, `null` or empty, or that does not name its type, describes an object, since
   arguments are objects;
+- an `outputSchema` that handshake clients can't compile is left out: they do not check the tool's results then;
 - a resource or template without a name is named by its URI.
 
 What says how a tool or a prompt is called is never guessed: there the definition is refused. What needs no repair
@@ -22,6 +23,7 @@ from msgspec import Raw, Struct
 
 from mcp_workbench.catalog import official_models as official
 from mcp_workbench.catalog.official_models import Refused
+from mcp_workbench.catalog.output_schemas import is_compilable
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.projection import wrapped_schema
 
@@ -46,13 +48,14 @@ def repair_tool(raw: Raw, *, handshake: bool) -> RepairedTool:
     given = jsonrpc.fields(raw)
     members = dict(given)
     members["inputSchema"] = _input_schema(given.get("inputSchema"))
-    output, wraps_output = _output_schema(given.get("outputSchema"))
+    output, wraps_output = _output_schema(members.pop("outputSchema", None))
     members |= {"outputSchema": output} if output is not None else {}
     _leave_out_refused(members, official.Tool)
     _check(members, official.Tool)
     if not handshake:
         members |= _modern_schemas(given)
-    return RepairedTool(_encoded(members), handshake and wraps_output)
+    in_order = {name: members[name] for name in (*given, *members) if name in members}
+    return RepairedTool(_encoded(in_order), handshake and wraps_output)
 
 
 def repair_item(raw: Raw, model: type[Struct], named_by: str) -> Raw:
@@ -88,16 +91,16 @@ def _input_schema(given: Raw | None) -> Raw:
 
 
 def _output_schema(given: Raw | None) -> tuple[Raw | None, bool]:
-    """As handshake clients accept it, and whether it is wrapped for that; None if it has to be left out."""
+    """As handshake clients accept it, and whether it is wrapped for that; None if they can't compile it at all."""
     if given is None or not jsonrpc.is_object(given):
         return None, False
     members = jsonrpc.fields(given)
     if not _is_dialect(members.get("$schema")):
         del members["$schema"]
         given = Raw(jsonrpc.encode(members))
-    if (wrapped := wrapped_schema(given)) is not None:
-        return wrapped, True
-    return Raw(jsonrpc.encode(_object_schema(members))), False
+    wrapped = wrapped_schema(given)
+    schema = wrapped or Raw(jsonrpc.encode(_object_schema(members)))
+    return (schema, wrapped is not None) if is_compilable(schema) else (None, False)
 
 
 def _object_schema(members: dict[str, Raw]) -> dict[str, Any]:

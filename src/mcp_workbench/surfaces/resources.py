@@ -23,7 +23,7 @@ from mcp_workbench.shown import shown
 from mcp_workbench.surfaces import uris
 from mcp_workbench.surfaces.forwarding import as_rpc_error, failed, forward, refused
 from mcp_workbench.surfaces.pages import page
-from mcp_workbench.surfaces.resource_index import KnownResources
+from mcp_workbench.surfaces.resource_index import KnownResources, ResourceIndex
 from mcp_workbench.surfaces.scope import Scope
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
@@ -217,7 +217,7 @@ class Resources:
             index = await self.known.index(place, caller)  # tools and skills may name the same ones
         return [
             item.raw
-            if (uri := index.shown(server, item.name)) == item.name
+            if (uri := _listed_uri(index, kind, server, item.name)) == item.name
             else render.resource(member, uri, server, item)
             for server, items in listed.items()
             for item in items
@@ -237,6 +237,12 @@ class Resources:
 
 def _located(servers: Iterable[ServerIdentifier], uri: str) -> set[uris.Located]:
     return {uris.Located(server, uri) for server in servers}
+
+
+def _listed_uri(index: ResourceIndex, kind: Kind, server: ServerIdentifier, name: str) -> str:
+    """The URI that a list shows: one that clients can read. A template is any text to them."""
+    uri = index.shown(server, name)
+    return uri if kind == "templates" or uris.is_parsable(uri) else index.qualified(server, name)
 
 
 def _not_found(uri: str, *, modern: bool) -> RpcError:

@@ -20,6 +20,11 @@ SCHEMES = ("ui://", "skill://")
 _WITH_TOOLBOX = "+"
 """Between toolbox and server where the server's name alone is ambiguous. Percent-encoded names never contain it."""
 _EXPRESSION = r"\{[^{}]*\}"
+_SCHEME = r"([A-Za-z][A-Za-z0-9+.-]*):(?!.*[\t\r\n])(?://([^/?#]*))?"
+_AUTHORITY = r"(.*@)?(\[[^\]]*\]|[^\x00-\x20\x7f<>^|\\\[\]:@]*)(?::([0-9]{0,4}|[1-5][0-9]{4}))?"
+_DOMAIN = r"(?:[A-Za-z0-9_-]+\.)*[A-Za-z][A-Za-z0-9_-]*"
+_WEB_SCHEMES = ("http", "https", "ws", "wss", "ftp", "file")
+"""Schemes whose hosts are names or addresses of machines. Others may have any host."""
 
 
 class Located(NamedTuple):
@@ -127,3 +132,40 @@ def fits(uri: str, template: str) -> bool:
 
 def _literal_length(template: str) -> int:
     return sum(len(literal) for literal in re.split(_EXPRESSION, template))
+
+
+def is_parsable(uri: str) -> bool:
+    """Whether every official client reads a URI. The strictest ones parse it as browsers do.
+
+    It errs on the safe side: some odd URIs that all clients read count as bad.
+    """
+    if (match := re.match(_SCHEME, uri, re.DOTALL)) is None:
+        return False
+    scheme, authority = match[1].lower(), match[2]
+    is_web = scheme in _WEB_SCHEMES
+    if authority is None:  # a browser takes `http:x`, and a backslash for a slash, to name a host
+        return not is_web or (scheme == "file" and "\\" not in uri)
+    if (parts := re.fullmatch(_AUTHORITY, authority)) is None:
+        return False
+    user, host, port = parts.groups()
+    if (not host or scheme == "file") and (user is not None or port is not None):
+        return False
+    return _is_host(host, is_name=is_web) if host else scheme == "file" or not is_web
+
+
+def _is_host(host: str, *, is_name: bool) -> bool:
+    """`is_name` says that only names and addresses of machines will do."""
+    if host.startswith("["):
+        return ":" in host and _is_address(host[1:-1])
+    is_domain = re.fullmatch(_DOMAIN, host) is not None and "xn--" not in host.lower()
+    return not is_name or is_domain or _is_address(host)
+
+
+def _is_address(text: str) -> bool:
+    import ipaddress  # noqa: PLC0415 -- few URIs have one
+
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return "%" not in text  # a zone is for one machine alone

@@ -1,0 +1,184 @@
+"""Which output schemas handshake clients can compile.
+
+The TypeScript SDK 1.x compiles every output schema of a list with Ajv, for JSON Schema draft 7, and rejects the whole
+list if one does not compile. `_Schema` types the keywords as Ajv does; then references, patterns and anchors are
+looked at. It errs on the safe side: a few odd schemas that Ajv would compile count as broken.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any, Final, Literal, TypeAlias, cast
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
+
+_Type: TypeAlias = Literal["string", "number", "integer", "boolean", "null", "object", "array"]
+_Number: TypeAlias = float | UnsetType
+_SubSchema: TypeAlias = "_Schema | bool | UnsetType"
+_SubSchemas: TypeAlias = "list[_Schema | bool] | UnsetType"
+_NamedSchemas: TypeAlias = "dict[str, _Schema | bool] | UnsetType"
+
+
+class _Schema(Struct, rename="camel", kw_only=True):
+    type: _Type | list[_Type] | UnsetType = UNSET
+    properties: _NamedSchemas = UNSET
+    required: list[str] | UnsetType = UNSET
+    additional_properties: _SubSchema = UNSET
+    pattern_properties: _NamedSchemas = UNSET
+    property_names: _SubSchema = UNSET
+    dependencies: dict[str, _Schema | bool | list[str]] | UnsetType = UNSET
+    items: _Schema | bool | list[_Schema | bool] | UnsetType = UNSET
+    additional_items: _SubSchema = UNSET
+    contains: _SubSchema = UNSET
+    all_of: _SubSchemas = UNSET
+    any_of: _SubSchemas = UNSET
+    one_of: _SubSchemas = UNSET
+    negated: _SubSchema = field(default=UNSET, name="not")
+    condition: _SubSchema = field(default=UNSET, name="if")
+    then: _SubSchema = UNSET
+    otherwise: _SubSchema = field(default=UNSET, name="else")
+    enum: Annotated[list[Any], Meta(min_length=1)] | UnsetType = UNSET
+    pattern: str | UnsetType = UNSET
+    format: str | UnsetType = UNSET
+    minimum: _Number = UNSET
+    maximum: _Number = UNSET
+    exclusive_minimum: _Number = UNSET
+    exclusive_maximum: _Number = UNSET
+    multiple_of: _Number = UNSET
+    min_length: _Number = UNSET
+    max_length: _Number = UNSET
+    min_items: _Number = UNSET
+    max_items: _Number = UNSET
+    min_properties: _Number = UNSET
+    max_properties: _Number = UNSET
+    unique_items: bool | UnsetType = UNSET
+    nullable: bool | UnsetType = UNSET
+    reference: str | UnsetType = field(default=UNSET, name="$ref")
+    own_id: str | UnsetType = field(default=UNSET, name="$id")
+    defs: _NamedSchemas = field(default=UNSET, name="$defs")
+    definitions: _NamedSchemas = UNSET
+    draft_4_id: Annotated[str, Meta(pattern="(?!)")] | UnsetType = field(default=UNSET, name="id")
+    """Ajv refuses it, whatever it is."""
+
+
+_decoder = msgspec.json.Decoder(_Schema)
+
+
+_MARKS: Final = re.compile(rb"\$ref|pattern|nullable|\$id|nchor|\\u")
+_BAD_ANCHOR: Final = re.compile(rb'"\$(?:a|dynamicA)nchor":(?!"[A-Za-z_][A-Za-z0-9._-]*")')
+_IN_ONE: Final = (
+    "additionalProperties", "propertyNames", "additionalItems", "contains", "not", "if", "then", "else", "items",
+)  # fmt: skip
+_IN_LISTS: Final = ("allOf", "anyOf", "oneOf", "items")
+_IN_MAPS: Final = ("properties", "patternProperties", "dependencies", "definitions", "$defs")
+
+
+def is_compilable(schema: Raw) -> bool:
+    """Whether handshake clients can compile an output schema."""
+    try:
+        _decoder.decode(schema)
+        if _MARKS.search(bytes(schema)) is None:  # as in most: then all is told by types
+            return True
+        root = msgspec.json.decode(schema)
+    except msgspec.DecodeError:
+        return False
+    text = msgspec.json.encode(root)
+    if _BAD_ANCHOR.search(text) or (b'"$id"' in text and b'"$ref"' in text):
+        return False
+    every = list(_subschemas(root))
+    known = {id(one) for one in every}
+    return all(_is_good(one) and _leads_somewhere(one, root, known) for one in every)
+
+
+def _subschemas(schema: Any) -> Iterator[dict[str, Any]]:
+    """A schema and every one in it."""
+    if not isinstance(schema, dict):
+        return
+    members = cast("dict[str, Any]", schema)
+    yield members
+    inner = [members.get(name) for name in _IN_ONE]
+    inner += [one for name in _IN_LISTS for one in _listed(members.get(name))]
+    inner += [one for name in _IN_MAPS for one in _named(members.get(name)).values()]
+    for one in inner:
+        yield from _subschemas(one)
+
+
+def _is_good(schema: dict[str, Any]) -> bool:
+    patterns = [schema.get("pattern"), *_named(schema.get("patternProperties"))]
+    is_typed = "nullable" not in schema or bool(schema.get("type"))
+    return is_typed and all(pattern is None or is_pattern(pattern) for pattern in patterns)
+
+
+def _leads_somewhere(schema: dict[str, Any], root: dict[str, Any], known: set[int]) -> bool:
+    """Whether a schema's reference, if it has one, ends at a schema of the same document."""
+    passed: set[int] = set()
+    place: Any = schema
+    while "$ref" in _named(place):
+        if id(place) in passed or id(place) not in known:
+            return False
+        passed.add(id(place))
+        place = _target(_named(place)["$ref"], root)
+    return isinstance(place, bool) or id(place) in known
+
+
+def _target(reference: str, root: Any) -> Any:
+    """What a pointer points to; None if there is nothing, or if it points out of the document."""
+    if not (reference == "#" or reference.startswith("#/")) or "%" in reference:
+        return None
+    place = root
+    for part in reference.split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        if listed := _listed(place):
+            place = listed[int(name)] if name.isdecimal() and int(name) < len(listed) else None
+        else:
+            place = _named(place).get(name)
+    return place
+
+
+def _listed(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def _named(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+# -- patterns
+
+_ESCAPES: Final = (
+    r"\\(?:[dDsSwW]|[pP]\{[A-Za-z_=]+\})",
+    r"\\(?:[fnrtv0^$\\.*+?()\[\]{}|/]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|u\{[0-9A-Fa-f]{1,5}\})",
+    r"\\[bB](?![*+?{])",
+)
+"""Escapes for a set of characters, for one, and for a place between two."""
+_SIGNS: Final = ("\x01", "\x02", "\x03")
+_CLASS: Final = r"\[\^?(?:[^\[\]\\]|\\-)*\]"
+_GROUP: Final = r"\(\?(?::|=|!|<=|<!|<[A-Za-z_]\w*>)"
+_QUANTIFIER: Final = r"(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})\??"
+_BAD: Final = (
+    r"\[[^\]]*(?:\x01-[^\]]|[^\[^\\]-\x01)",  # a range from or to a set
+    r"\[[^\]]*(?:&&|~~|--|\|\|)",  # operators on sets, in some languages
+    r"\(\?(?!:|=|!|<=|<!|<[A-Za-z_])",  # a group that only other languages have
+    r"\(\?<?[=!].*\)[*+?{]",  # perhaps a repeated look around
+)
+
+
+def is_pattern(pattern: str) -> bool:
+    """Whether a pattern is a regular expression in JavaScript too, in its strict form for Unicode."""
+    if any(sign in pattern for sign in _SIGNS):
+        return False
+    text = pattern
+    for escapes, sign in zip(_ESCAPES, _SIGNS, strict=True):
+        text = re.sub(escapes, sign, text)
+    if any(re.search(bad, text, re.DOTALL) for bad in _BAD):
+        return False
+    plain = re.sub(_QUANTIFIER, "*", re.sub(_GROUP, "(", re.sub(_CLASS, "x", text)))
+    if re.search(r"[\\\[\]{}]|\*\*", plain):
+        return False
+    try:
+        re.compile(re.sub(r"\(\?<([A-Za-z_]\w*)>", r"(?P<\1>", text))
+    except (re.error, OverflowError, RecursionError):
+        return False
+    return True
