@@ -182,7 +182,7 @@ async def test_a_shared_ui_is_watched_under_the_uri_that_names_its_server():
 
 
 @pytest.mark.parametrize(
-    "meta", [5, {"ui": 5}, {"ui": {"resourceUri": 5}}, {"ui": {"resourceUri": "file:///x"}}, {FLAT: None}]
+    "meta", [{"ui": 5}, {"ui": {"resourceUri": 5}}, {"ui": {"resourceUri": "file:///x"}}, {FLAT: None}]
 )
 async def test_a_definition_that_names_no_ui_is_left_alone(meta: Any):
     boxes = {"dev": {"a": app("a"), "b": app("b"), "c": MemoryServer("c")}}
