@@ -214,6 +214,28 @@ async def test_a_hundred_wrong_names_at_once_and_a_model_that_insists_cost_one_r
         assert shop.lists() == 2
 
 
+async def test_a_caller_who_comes_while_the_server_is_asked_again_waits_for_its_answer_too(store: Path):
+    shop, gate = Silent(tools=["t"]), asyncio.Event()
+    async with remembering(store, {"dev": {"a": shop}}, relist_interval_seconds=3600.0) as bench:
+        await bench.open("dev")
+        await bench.use(tool("a", "t"))
+        shop.add("tools", "new")
+        reply = shop.methods["tools/list"]
+
+        async def slowly(_params: object) -> Any:
+            await gate.wait()
+            return reply
+
+        shop.methods["tools/list"] = slowly
+        first = asyncio.ensure_future(bench.use(tool("a", "new")))
+        await wait_until(lambda: shop.lists() == 2, what="the request")
+        second = asyncio.ensure_future(bench.use(tool("a", "new")))
+        await settle(20)
+        gate.set()
+        assert await first == await second
+        assert shop.lists() == 2
+
+
 async def test_a_cold_server_is_not_asked_twice_for_a_wrong_name(store: Path):
     shop = Silent()
     async with remembering(store, {"dev": {"a": shop}}, relist_interval_seconds=3600.0) as bench:

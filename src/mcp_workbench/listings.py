@@ -161,7 +161,11 @@ class Listing(Generic[T]):
     @property
     def is_in_use(self) -> bool:
         """Whether somebody has asked for it, and may not have the answer yet."""
-        return self._value is not None or (self._listing is not None and not self._listing.done())
+        return self._value is not None or self._is_listing
+
+    @property
+    def _is_listing(self) -> bool:
+        return self._listing is not None and not self._listing.done()
 
     def outdate(self) -> None:
         """It changed: list again, but not more often than the limit."""
@@ -205,7 +209,7 @@ class Listing(Generic[T]):
 
     def _list_once(self) -> asyncio.Task[T]:
         """The listing under way, else a new one."""
-        if self._listing is None or self._listing.done():
+        if self._listing is None or not self._is_listing:
             self._listing = asyncio.get_running_loop().create_task(self._list())
             self._listing.add_done_callback(heard)
         return self._listing
@@ -234,7 +238,7 @@ class Listing(Generic[T]):
     @property
     def _is_just_listed(self) -> bool:
         """Whether the list is from a moment ago, and the server has done nothing since."""
-        if self.standing is None or self._supervisor.done != self._done_before:
+        if self.standing is None or self._is_listing or self._supervisor.done != self._done_before:
             return False
         return asyncio.get_running_loop().time() - self._listed_at < self._limits.relist_interval_seconds
 
