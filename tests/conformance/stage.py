@@ -1,4 +1,4 @@
-"""What stands on the stage: the everything server, and a workbench in front of it with a forwarder before that."""
+"""What stands on the stage: a fixture server, and a workbench in front of it with a forwarder before that."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
+from tests.conformance.fixtures import OWN, Fixture
 from tests.conformance.forwarder import forwarding
 from tests.support.wire import environment
 
-HERE = Path(__file__).parent
-EVERYTHING = HERE / "everything_server.py"
 TOOLBOX, SERVER = "conformance", "everything"
 START_SECONDS = 60.0
 END_SECONDS = 10.0
@@ -31,19 +30,20 @@ class StageBroken(Exception):
     """A program that is needed did not start."""
 
 
-def stdio_entry() -> Entry:
-    return {"command": sys.executable, "args": [str(EVERYTHING)]}
+def stdio_entry(fixture: Fixture = OWN) -> Entry:
+    program, *arguments = fixture.command
+    return {"command": program, "args": arguments}
 
 
 @contextlib.asynccontextmanager
-async def everything(folder: Path, *options: str) -> AsyncGenerator[str]:
-    """The everything server over HTTP; its address."""
-    command = [sys.executable, str(EVERYTHING), "--http", "0", *options]
-    async with running(command, folder / "everything.log") as process:
+async def over_http(folder: Path, fixture: Fixture = OWN, *options: str) -> AsyncGenerator[str]:
+    """A fixture server over HTTP; its address."""
+    log = folder / "server.log"
+    async with running([*fixture.command, "--http", "0", *options], log) as process:
         assert process.stdout is not None
         line = await asyncio.wait_for(process.stdout.readline(), START_SECONDS)
         if not line:
-            raise StageBroken(f"the everything server did not start: see {folder / 'everything.log'}")
+            raise StageBroken(f"the server {fixture.name} did not start: {_last_words(log)}")
         yield line.decode().strip()
 
 

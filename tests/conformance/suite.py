@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -44,6 +45,11 @@ class Run:
 
     scenarios: dict[str, Scenario]
     required: list[str]
+
+    def limited_to(self, is_asked: Callable[[str], bool]) -> Run:
+        """The same run, without the scenarios that the server is not asked."""
+        kept = {name: one for name, one in self.scenarios.items() if is_asked(name)}
+        return Run(kept, [name for name in self.required if is_asked(name)])
 
     @property
     def passed(self) -> int:

@@ -1,12 +1,12 @@
 """The everything server is the same over stdio and over HTTP, and asks as its client's era has it."""
 
 import contextlib
-import sys
 
 import pytest
 from mcp import Client, StdioServerParameters, types
 
 from tests.conformance import stage
+from tests.conformance.fixtures import OWN
 from tests.support.wire import lasting
 
 MODES = ("legacy", "2026-07-28")
@@ -15,7 +15,7 @@ MODES = ("legacy", "2026-07-28")
 @pytest.fixture(scope="module")
 def far(shared_loop, tmp_path_factory):
     """The address of the server over HTTP."""
-    with lasting(shared_loop, stage.everything(tmp_path_factory.mktemp("everything"))) as url:
+    with lasting(shared_loop, stage.over_http(tmp_path_factory.mktemp("everything"))) as url:
         yield url
 
 
@@ -32,7 +32,7 @@ class Asked:
 
 @contextlib.asynccontextmanager
 async def connected(transport, mode, far, asked):
-    program = StdioServerParameters(command=sys.executable, args=[str(stage.EVERYTHING)])
+    program = StdioServerParameters(**stage.stdio_entry())
     target = program if transport == "stdio" else far
     async with Client(target, mode=mode, elicitation_callback=asked.answer) as client:
         yield client
@@ -58,6 +58,6 @@ async def test_it_shows_the_same_over_both_transports_and_asks_its_client(far, m
 
 
 async def test_without_the_modern_era_it_refuses_that_version(tmp_path):
-    async with stage.everything(tmp_path, "--handshake-only") as url, Client(url) as client:
+    async with stage.over_http(tmp_path, OWN, "--handshake-only") as url, Client(url) as client:
         assert client.protocol_version == "2025-11-25"
         assert (await client.call_tool("test_simple_text")).content

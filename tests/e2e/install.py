@@ -78,12 +78,18 @@ def install_node(oldest: tuple[int, int]) -> None:
     install_npm("npm-node", [pin.replace("node@", f"node-{platform}@") for pin in pins("e2e-npm-node.txt")])
 
 
+def newer_node() -> Path | None:
+    """The Node that `install_node` put here, if it did."""
+    return next((CACHE / "npm-node" / "node_modules").glob("node-*/bin/node"), None)
+
+
 def conformance() -> tuple[Path, Path]:
     """The Node and the script of the conformance suite, which are installed where they are missing."""
     CACHE.mkdir(parents=True, exist_ok=True)
     install_npm("npm-conformance", pins("e2e-npm-conformance.txt"))
+    install_npm("npm-servers", pins("e2e-npm-servers.txt"))
     install_node(CONFORMANCE_NODE)
-    node = next((CACHE / "npm-node" / "node_modules").glob("node-*/bin/node"), None) or shutil.which("node")
+    node = newer_node() or shutil.which("node")
     folder = CACHE / "npm-conformance" / "node_modules" / "@modelcontextprotocol" / "conformance"
     if node is None or not folder.is_dir():
         sys.exit("The conformance suite needs Node and npm.")
