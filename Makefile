@@ -6,6 +6,7 @@
 # make fuzz         any bytes and shapes, for long: make fuzz EXAMPLES=20000
 # make nemesis      a random run of faults: make nemesis SECONDS=600 SEED=7
 # make conformance  the official suite, directly and through the workbench
+# make matrix       official clients on every surface, in front of servers of every kind
 # make pictures     the pictures of the terminal in docs/gallery.md, anew
 # make schema       workbench-config.schema.json, anew
 # make clean        remove what the others made
@@ -15,7 +16,7 @@ BIN := .venv/bin
 WORKERS ?= auto
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check format bench fuzz nemesis conformance pictures schema clean help
+.PHONY: demo test check format bench fuzz nemesis conformance matrix pictures schema clean help
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -50,6 +51,10 @@ nemesis: .venv/dev
 
 conformance: .venv/dev
 	$(BIN)/python -m tests.conformance.run $(ARGS)
+
+matrix: .venv/dev
+	$(BIN)/python tests/e2e/install.py matrix
+	$(BIN)/python -m pytest tests/matrix/matrix.py $(ARGS)
 
 pictures: .venv/dev
 	$(BIN)/python -m docs.pictures.make $(ARGS)

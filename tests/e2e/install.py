@@ -1,7 +1,8 @@
 """Put the reference servers and clients of the end-to-end tests under `.cache/e2e/` of the repository.
 
-Safe to run again: what is there in the pinned versions is left alone. `python tests/e2e/install.py`
-Without Node what comes from npm is left out, and its tests say so. The conformance suite is left to who asks for it.
+Safe to run again: what is there in the pinned versions is left alone. `python tests/e2e/install.py`, and with `matrix`
+also what only the matrix needs. Without Node what comes from npm is left out, and its tests say so. The conformance
+suite is left to who asks for it.
 """
 
 from __future__ import annotations
@@ -97,7 +98,8 @@ def conformance() -> tuple[Path, Path]:
 
 
 def install_pypi(pin: str) -> None:
-    folder = CACHE / pin.partition("==")[0]
+    """A package of PyPI, in a virtualenv of its own that has the name of the package."""
+    folder = CACHE / pin.partition("==")[0].partition("[")[0]
     if is_current(folder, pin):
         return
     subprocess.run([sys.executable, "-m", "venv", str(fresh(folder))], check=True)
@@ -116,6 +118,10 @@ def main() -> None:
     install_node(INSPECTOR_NODE)
     for pin in pins("e2e-pypi.txt"):
         install_pypi(pin)
+    if "matrix" in sys.argv[1:]:
+        install_npm("npm-servers", pins("e2e-npm-servers.txt"))
+        for pin in pins("e2e-pypi-clients.txt"):
+            install_pypi(pin)
 
 
 if __name__ == "__main__":

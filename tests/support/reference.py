@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,11 @@ def npm_server(name: str, *arguments: str, env: dict[str, str] | None = None) ->
 
 def client_driver(name: str) -> list[str]:
     """The command of a driver in tests/e2e/clients."""
+    if name == "py":
+        return [sys.executable, str(CLIENTS / "py.py")]
+    if name == "fastmcp4":
+        python = CACHE / "fastmcp-slim" / "bin" / "python"
+        return [str(python), str(CLIENTS / "fastmcp4.py")] if python.is_file() else pytest.skip(f"FastMCP {MISSING}")
     node = node_program()
     if not (CACHE / "npm-clients" / ".stamp").is_file():
         pytest.skip(f"The client of {name} {MISSING}")

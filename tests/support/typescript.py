@@ -1,4 +1,4 @@
-"""The official TypeScript clients, played by the drivers of tests/e2e/clients, and how what they got is compared."""
+"""The official clients, played by the drivers of tests/e2e/clients, and how what they got is compared."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PASSED_ON = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 class Player:
     """A client in one of its modes."""
 
-    driver: Literal["ts1", "ts2"]
+    driver: Literal["ts1", "ts2", "py", "fastmcp4"]
     mode: Mode = "legacy"
 
     def __str__(self) -> str:
@@ -91,7 +91,7 @@ def play_of(played: Play | str) -> Play:
     return pytest.fail(played) if isinstance(played, str) else played
 
 
-def play_all(scenes: Sequence[Scene], folder: Path) -> list[Play | str]:
+def play_all(scenes: Sequence[Scene], folder: Path, seconds: float = RUN_SECONDS) -> list[Play | str]:
     """Let one process of a client play scenes, one after the other; what came of each, or why nothing came of it."""
     (driver,) = {scene.player.driver for scene in scenes}
     file = folder / f"{driver}.json"
@@ -99,9 +99,9 @@ def play_all(scenes: Sequence[Scene], folder: Path) -> list[Play | str]:
     own = {name: os.environ[name] for name in PASSED_ON if name in os.environ} | COMPILED
     command = [*client_driver(driver), str(file)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_SECONDS, env=own, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, env=own, check=False)
     except subprocess.TimeoutExpired as late:
-        return [f"{driver} did not end within {RUN_SECONDS} s: {(late.stderr or b'')[-3000:]!r}"] * len(scenes)
+        return [f"{driver} did not end within {seconds} s: {(late.stderr or b'')[-3000:]!r}"] * len(scenes)
     reports: list[Json] = [json.loads(line) for line in done.stdout.splitlines()]
     if done.returncode != 0 or len(reports) != len(scenes):
         return [f"{driver} ended with {done.returncode}: {done.stderr[-3000:]}"] * len(scenes)

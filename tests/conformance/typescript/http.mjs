@@ -82,16 +82,19 @@ const isLegacy = ({ method, headers }, body) =>
     body,
   }).kind === "legacy";
 
+/** Which of the two ways a request takes, in a server of one era or of both. */
+const ERAS = { dual: isLegacy, handshake: () => true, modern: () => false };
+
 /** Listen, and print the address. */
-export async function listen(build, port) {
-  const modern = createMcpHandler(() => build({ notify: modern.notify }), { onerror: console.error });
+export async function listen(build, port, era = "dual") {
+  const modern = createMcpHandler(() => build({ notify: modern.notify }), { legacy: "reject", onerror: console.error });
   const handleModern = toNodeHandler(modern);
   const sessions = new Sessions((hooks) => build({ ...hooks, notify: modern.notify }));
   const isLocal = localhostHostValidation();
   const server = createServer(async (request, response) => {
     if (!isLocal(request, response)) return;
     const body = await bodyOf(request);
-    if (isLegacy(request, body)) await sessions.handle(request, response, body);
+    if (ERAS[era](request, body)) await sessions.handle(request, response, body);
     else await handleModern(request, response, body);
   });
   await new Promise((resolve) => server.listen(port, "127.0.0.1", resolve));

@@ -15,7 +15,8 @@
 // A step is the name of a method of the client with its "params", or
 //   {"do": "request", "method", "params"}                   a request that the client sends as it is
 //   {"do": "callToolTask", "params"}                        a call as a task, and all its stages; only the first client
-//   {"do": "wait", "method", "match"?, "count"?}            until so many notifications arrived, whose params have these fields
+//   {"do": "wait", "method", "match"?, "count"?, "ms"?}     until so many notifications arrived, whose params have these fields;
+//                                                           with "fresh": true only those since the step before began
 // and may have "progress": true to ask for progress, "abort": N to be cancelled at the N-th progress notification.
 
 import { readFileSync } from "node:fs";
@@ -30,6 +31,8 @@ export const load = (name) => require(name);
 class Tap {
   sent = [];
   received = [];
+  /** How much had been received when the last step began that was no wait. */
+  begun = 0;
   #waiting = new Set();
 
   constructor(transport) {
@@ -44,9 +47,9 @@ class Tap {
     };
   }
 
-  notifications(method, match = {}) {
+  notifications(method, match = {}, since = 0) {
     const fits = ({ params = {} }) => Object.entries(match).every(([name, value]) => same(params[name], value));
-    return this.received.filter((message) => message.method === method && !("id" in message) && fits(message));
+    return this.received.slice(since).filter((message) => message.method === method && !("id" in message) && fits(message));
   }
 
   /** What the server asked: requests, or those that an answer of the modern era carries. */
@@ -80,14 +83,14 @@ class Tap {
         .map(({ params: { progressToken, ...news } }) => news);
   }
 
-  async until(condition, what) {
+  async until(condition, what, ms = REQUEST_MS) {
     if (condition()) return;
     let check;
     let timer;
     try {
       await new Promise((resolve, reject) => {
         check = () => condition() && resolve();
-        timer = setTimeout(() => reject(new Error(`${what} did not arrive within ${REQUEST_MS} ms`)), REQUEST_MS);
+        timer = setTimeout(() => reject(new Error(`${what} did not arrive within ${ms} ms`)), ms);
         this.#waiting.add(check);
       });
     } finally {
@@ -120,6 +123,7 @@ async function perform(client, tap, step, request) {
   const since = tap.sent.length;
   const outcome = { do: step.do };
   const options = { timeout: REQUEST_MS, cacheMode: "bypass" };
+  if (step.do !== "wait") tap.begun = tap.received.length;
   if (step.progress || step.abort) {
     const controller = new AbortController();
     let count = 0;
@@ -142,8 +146,9 @@ async function perform(client, tap, step, request) {
 
 async function carryOut(client, tap, step, options, request) {
   if (step.do === "wait") {
-    const { method, match, count = 1 } = step;
-    await tap.until(() => tap.notifications(method, match).length >= count, `${count} of ${method}`);
+    const { method, match, count = 1, ms, fresh } = step;
+    const arrived = () => tap.notifications(method, match, fresh ? tap.begun : 0).length >= count;
+    await tap.until(arrived, `${count} of ${method}`, ms);
     return undefined;
   }
   if (step.do === "request") return request(client, { method: step.method, params: step.params ?? {} }, options);
