@@ -148,10 +148,18 @@ Stated = Callable[[Json, list[Json]], list[str]]
 
 
 def expected(client: Client, server: Server, label: str) -> Stated | None:
-    """What is expected where nothing direct tells."""
+    """What is expected where nothing direct tells, or where it is told in other words."""
+    if BEHAVIOURS[label].asks and not client.able:
+        return is_refused
     if label == "url by an error" and client.is_modern and server.era == "handshake" and client.able:
         return is_sent_to_the_page
     return None
+
+
+def is_refused(through: Json, said: list[Json]) -> list[str]:
+    """The protocol forbids to ask a client what it did not declare: the call fails, in words that may differ."""
+    failed = through["error"] or (through["result"] or {}).get("isError")
+    return [] if failed and not said else [f"{json.dumps(through)} after {json.dumps(said)}"]
 
 
 def is_sent_to_the_page(through: Json, said: list[Json]) -> list[str]:
