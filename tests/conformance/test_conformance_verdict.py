@@ -52,8 +52,8 @@ def test_legs_are_compared_with_the_same_server_only():
     assert verdict.shortfalls({OLD: places}) == []
 
 
-@pytest.mark.parametrize("leg", ["stdio", "toolbox-stdio"])
-def test_the_exception_is_for_one_check_of_one_scenario_on_stdio(leg):
+@pytest.mark.parametrize("leg", ["stdio", "toolbox-stdio", "toolbox-http"])
+def test_an_exception_is_for_one_check_of_one_scenario(leg):
     direct = run(ping=(2,), server_sse_polling=(3,))
     assert held(leg, run(ping=(2,), server_sse_polling=(2,)), direct) == []
     assert held(leg, run(ping=(2,), server_sse_polling=(1,)), direct) != []
@@ -65,8 +65,8 @@ def test_there_are_at_most_three_exceptions_each_with_its_reason():
     assert all(one.reason for one in verdict.ALLOWED)
 
 
-@pytest.mark.parametrize("leg", ["http", "toolbox-http", "handshake"])
-def test_over_http_there_is_no_exception(leg: str):
+@pytest.mark.parametrize("leg", ["http", "handshake"])
+def test_on_the_transparent_endpoint_over_http_there_is_no_exception(leg: str):
     direct = run(ping=(2,), server_sse_polling=(3,))
     assert held(leg, run(ping=(2,), server_sse_polling=(2,)), direct) != []
 
