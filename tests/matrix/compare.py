@@ -149,17 +149,33 @@ Stated = Callable[[Json, list[Json]], list[str]]
 
 def expected(client: Client, server: Server, label: str) -> Stated | None:
     """What is expected where nothing direct tells, or where it is told in other words."""
-    if BEHAVIOURS[label].asks and not client.able:
+    behaviour = BEHAVIOURS[label]
+    if behaviour.asks and not client.able:
         return is_refused
+    if server.era == "modern" and not client.is_modern:
+        if behaviour.style == "push" or label == "url by an error":
+            return is_refused
+        if label == "log":
+            return logs_nothing_unasked
     if label == "url by an error" and client.is_modern and server.era == "handshake" and client.able:
         return is_sent_to_the_page
     return None
 
 
 def is_refused(through: Json, said: list[Json]) -> list[str]:
-    """The protocol forbids to ask a client what it did not declare: the call fails, in words that may differ."""
+    """The call fails, in words that may differ: the protocol does not let the server ask.
+
+    It must not ask a client what that did not declare; and in the modern era it can't ask in the middle of a call,
+    which a server that has no other era does not do for any client.
+    """
     failed = through["error"] or (through["result"] or {}).get("isError")
     return [] if failed and not said else [f"{json.dumps(through)} after {json.dumps(said)}"]
+
+
+def logs_nothing_unasked(through: Json, said: list[Json]) -> list[str]:
+    """In the modern era a server logs what the request asks for, and a client of the handshake era asks by a level."""
+    silent = "Logged" in json.dumps(through["result"]) and not said
+    return [] if silent else [f"{json.dumps(through)} after {json.dumps(said)}"]
 
 
 def is_sent_to_the_page(through: Json, said: list[Json]) -> list[str]:
