@@ -268,6 +268,33 @@ async def test_what_a_call_added_right_after_a_wrong_name_is_found_within_the_in
     assert asked_at[2] - asked_at[1] > interval * 0.9
 
 
+async def test_what_a_call_added_while_the_list_is_asked_for_is_found_by_asking_again(store: Path):
+    """The list that is under way may have been made before: another client is the one that waits for it."""
+    shop, asked, answer = Silent(tools=["enable"]), asyncio.Event(), asyncio.Event()
+    before = shop.methods["tools/list"]
+
+    async def list_slowly(_params: object) -> Any:
+        shop.methods["tools/list"] = before
+        asked.set()
+        await answer.wait()
+        return before
+
+    async with remembering(store, {"dev": {"a": shop}}, relist_interval_seconds=0.0) as bench:
+        await bench.open("dev")
+        await bench.use(tool("a", "enable"))
+        shop.methods["tools/list"] = list_slowly
+        other = asyncio.create_task(bench.use(tool("a", "wrong")))
+        await asked.wait()
+        await bench.use(tool("a", "enable"))
+        shop.add("tools", "new")
+        mine = asyncio.create_task(bench.use(tool("a", "new")))
+        await settle(50)
+        answer.set()
+        assert (await mine)["content"][0]["text"] == "s:new"
+        with pytest.raises(ToolNotFound):
+            await other
+
+
 async def test_a_server_that_hangs_does_not_hold_up_the_answer_to_a_wrong_name(store: Path):
     shop = Silent()
     async with remembering(store, {"dev": {"a": shop}}, refresh_wait_seconds=0.05) as bench:

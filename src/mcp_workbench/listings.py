@@ -111,13 +111,17 @@ class Listing(Generic[T]):
 
         One request serves everyone who waits, and there is at most one in `relist_interval_seconds`. Callers who
         come sooner wait for the next one if the server has done anything since it listed; else its list stands. A
-        server that does not answer within `refresh_wait_seconds` is not waited for.
+        request that was under way before may not show what they miss, so they wait for one more. A server that does
+        not answer within `refresh_wait_seconds` is not waited for.
         """
-        if self._supervisor.current is None or self._is_just_listed:
-            return
-        if self._rechecking is None or self._rechecking.done():
-            self._rechecking = asyncio.get_running_loop().create_task(self._recheck())
-        await asyncio.wait((self._rechecking,))
+        loop = asyncio.get_running_loop()
+        asked_at = loop.time()
+        for _ in range(2):
+            if self._supervisor.current is None or self._is_just_listed or self._listed_at >= asked_at:
+                return
+            if self._rechecking is None or self._rechecking.done():
+                self._rechecking = loop.create_task(self._recheck())
+            await asyncio.wait((self._rechecking,))
 
     async def _get(self, seconds: float | None) -> T:
         listing = self._list_once()

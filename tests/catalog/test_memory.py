@@ -191,6 +191,20 @@ def test_a_client_is_lent_the_list_of_the_other_era_and_it_counts_if_it_is_in_it
 
 
 @pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("client", [False, True])
+def test_a_list_with_output_schemas_is_lent_only_in_the_era_that_it_was_listed_in(*, client: bool):
+    """A server with both eras wraps results that are no objects in the older one, and their schemas with them."""
+    items = (Raw(b'{"name":"read","outputSchema":{"type":"array"}}'),)
+    other = record_of(server(), modern=not client)
+    other.put("tools", other.draft(items, modern=not client, offers=[]))
+    assert record_of(server(), modern=client).get("tools") is None
+    other.put("tools", other.draft(items, modern=client, offers=[]))
+    lent = record_of(server(), modern=client).get("tools")
+    assert lent is not None
+    assert (lent.items, lent.is_lent) == (items, True)
+
+
+@pytest.mark.usefixtures("store")
 def test_a_lent_list_counts_where_the_server_is_known_to_speak_the_same_with_both():
     put(record_of(server()), *ITEMS)
     record_of(server(), Raw(b'{"sampling":{}}'), modern=True).spoke(modern=False)

@@ -71,7 +71,11 @@ class Memory:
         if self._store is not None:
             found = _found(self._store, stamps, own)
             lent = _found(self._store, [stamp for stamp in stamps if stamp not in found], other)
-            found |= {stamp: msgspec.structs.replace(entry, is_lent=True) for stamp, entry in lent.items()}
+            found |= {
+                stamp: msgspec.structs.replace(entry, is_lent=True)
+                for stamp, entry in lent.items()
+                if _may_be_lent(entry, modern=modern)
+            }
         return [
             Record(
                 self._store if stamp else None,
@@ -177,8 +181,10 @@ class Record:
         entry = self._tools if kind == "tools" else None
         if entry is None:
             entry = self._store.get(self._key.stamp, self._key.own, kind)
-        if entry is None and (lent := self._store.get(self._key.stamp, self._key.other, kind)) is not None:
-            entry = msgspec.structs.replace(lent, is_lent=True)
+        if entry is None:
+            lent = self._store.get(self._key.stamp, self._key.other, kind)
+            may = lent is not None and _may_be_lent(lent, modern=self._key.modern)
+            entry = msgspec.structs.replace(lent, is_lent=True) if lent is not None and may else None
         lifted = self._veil.lifted((*entry.items, entry.instructions)) if entry is not None else None
         if entry is None or lifted is None:
             return None
@@ -265,6 +271,15 @@ class Record:
         if entry.ttl_seconds is not None:
             most = min(most, max(entry.ttl_seconds, self._limits.relist_interval_seconds))
         return self.refresh == "never" or 0 <= age < most
+
+
+def _may_be_lent(entry: Entry, *, modern: bool) -> bool:
+    """Whether a list for clients of the other era also serves those of this one.
+
+    Servers with both eras wrap results that are no objects in the older one, and their output schemas with them. A
+    client that checks results by the other era's schema would reject them.
+    """
+    return entry.modern == modern or not any(b'"outputSchema"' in bytes(item) for item in entry.items)
 
 
 def _found(store: Store, stamps: Sequence[bytes], digest: bytes) -> dict[bytes, Entry]:
