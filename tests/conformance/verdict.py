@@ -28,9 +28,7 @@ class Allowed(NamedTuple):
 
 
 TOOLBOX = ("toolbox-http", "toolbox-stdio")
-UNCHANGED = (
-    "a toolbox announces a change of its list after comparing it, and the server announces one without a change"
-)
+UNCHANGED = "a toolbox announces a change of its list after comparing it, and the server announces one without a change"
 ALLOWED = (
     Allowed(
         "server-sse-polling",

@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 MESSAGE = "notifications/message"
 COMPLETE = "notifications/elicitation/complete"
-URL_REQUIRED = -32042
+ANSWERED = "Answered: "
 DRAWN_ID = re.compile(r'("elicitationId": )"(?![^"]*-page)[^"]*"')
 """An id that was drawn at random, and not given by the server."""
 ERRORS_AS_RESULTS: set[Surface] = {"meta", "dynamic"}
@@ -56,7 +56,8 @@ class View:
         outcome = self._play[f"{self._server} {label}"]
         result, error = outcome.get("result"), outcome.get("error")
         told = {name: error.get(name) for name in ("code", "message", "data")} if error else None
-        return self.masked({"result": handshake_part(result), "error": told, "progress": outcome["progress"]})
+        read = {"result": _with_answer(handshake_part(result)), "error": told, "progress": outcome["progress"]}
+        return self.masked(read)
 
     def said(self, tool: str) -> list[Json]:
         """All that was asked and told in the course of a call."""
@@ -95,6 +96,15 @@ class View:
         text = json.dumps(value, sort_keys=True).replace(self._mark, "")
         text = text.replace(scenes.added_tool(self._scene, self._server), "<added>")
         return json.loads(DRAWN_ID.sub(r'\1"<drawn>"', text))
+
+
+def _with_answer(result: Any) -> Any:
+    """A result that tells of an answer, with the answer as a value: the members of an object have no order."""
+    content = result.get("content") if is_json(result) else None
+    if not content or not str(content[0].get("text", "")).startswith(ANSWERED):
+        return result
+    answer = json.loads(content[0]["text"].removeprefix(ANSWERED))
+    return result | {"content": [{"type": "text", "text": ANSWERED, "answer": answer}]}
 
 
 def _as_asked(message: Json) -> Json:
@@ -227,12 +237,15 @@ def change_differences(surface: Surface, ours: View, theirs: View) -> list[str]:
 
 
 def refused_definitions(group: Group, server: Server, through: Play) -> list[str]:
-    """The list is taken, the sound tools are in it and can be called."""
+    """The list is taken, the sound tools are in it and can be called.
+
+    The transparent surface passes a server's list as it is, so a client may refuse it there as it does directly.
+    """
     client, surface, front = group
     view = View(through, surface, server, scenes.scene_name(client, surface, front))
     listed = view.definitions(LIST)
     if isinstance(listed, str):
-        return [f"refused: {listed}"]
+        return [] if surface == "server" else [f"refused: {listed}"]
     lines = [f"{name} is missing" for name in ("sound", "sound_too", "no_schema", "empty_schema") if name not in listed]
     lines += [f"{name}: {tool}" for name, tool in listed.items() if not is_sound(tool)]
     for name in ("sound", "sound_too"):
