@@ -295,6 +295,27 @@ async def test_what_a_call_added_while_the_list_is_asked_for_is_found_by_asking_
             await other
 
 
+async def test_a_list_that_is_on_its_way_after_a_change_was_told_is_waited_for(store: Path):
+    shop, asked, answer = Silent(tools=["enable"]), asyncio.Event(), asyncio.Event()
+
+    async def list_slowly(_params: object) -> Any:
+        asked.set()
+        await answer.wait()
+        return {"tools": [{"name": name, "inputSchema": {}} for name in ("enable", "new")]}
+
+    async with remembering(store, {"dev": {"a": shop}}, relist_interval_seconds=0.3) as bench:
+        await bench.open("dev")
+        await bench.use(tool("a", "enable"))
+        shop.methods["tools/list"] = list_slowly
+        provider_of(bench, "dev", "a")._tools.outdate()
+        await asked.wait()
+        mine = asyncio.create_task(bench.use(tool("a", "new")))
+        await settle(50)
+        answer.set()
+        assert (await mine)["content"][0]["text"] == "s:new"
+        assert shop.lists() == 2
+
+
 async def test_a_server_that_hangs_does_not_hold_up_the_answer_to_a_wrong_name(store: Path):
     shop = Silent()
     async with remembering(store, {"dev": {"a": shop}}, refresh_wait_seconds=0.05) as bench:

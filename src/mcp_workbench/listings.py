@@ -111,12 +111,14 @@ class Listing(Generic[T]):
 
         One request serves everyone who waits, and there is at most one in `relist_interval_seconds`. Callers who
         come sooner wait for the next one if the server has done anything since it listed; else its list stands. A
-        request that was under way before may not show what they miss, so they wait for one more. A server that does
-        not answer within `refresh_wait_seconds` is not waited for.
+        request that is under way is waited for; it may be older than what they miss, so one more follows where the
+        server has done anything since. A server that does not answer within `refresh_wait_seconds` is not waited for.
         """
         loop = asyncio.get_running_loop()
         asked_at = loop.time()
         for _ in range(2):
+            if self._listing is not None and self._is_listing:
+                await asyncio.wait((self._listing,), timeout=self._limits.refresh_wait_seconds)
             if self._supervisor.current is None or self._is_just_listed or self._listed_at >= asked_at:
                 return
             if self._rechecking is None or self._rechecking.done():
