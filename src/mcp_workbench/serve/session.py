@@ -62,7 +62,7 @@ class Session:
         self._surface = surface
         self._line = line
         self._limits = limits
-        self._greeted = False
+        self._greeted = asyncio.Event()
         self._caller: Caller | None = None
         self._announced: dict[str, bool] = {}
         """Kinds of lists whose change was told just now, and whether they changed again since."""
@@ -88,7 +88,8 @@ class Session:
             handler = self._surface.method(method)
         if handler is None:
             raise RpcError(jsonrpc.METHOD_NOT_FOUND, f"Method not found: {shown(method)}")
-        self._greeted = self._greeted or not caller.modern  # some clients never say that they are initialized
+        if not caller.modern:
+            self._greeted.set()  # some clients never say that they are initialized
         return self._answer(caller, line, method, handler, params)
 
     def refuse(self, caller: Caller, method: str, params: dict[str, Raw], fault: Fault) -> Raw:
@@ -101,7 +102,7 @@ class Session:
     def notice(self, method: str, params: dict[str, Raw]) -> None:
         """A notification from the client; cancellations and progress are the peer's business."""
         if method == "notifications/initialized":
-            self._greeted = True
+            self._greeted.set()
         elif self._caller is not None:
             self._surface.notice(self._caller, method, params)
 
@@ -111,7 +112,7 @@ class Session:
             self._announced[kind] = True  # soon, and once for all that changed until then
             return
         method = f"notifications/{kind}/list_changed"
-        if self._greeted:
+        if self._greeted.is_set():
             self._line.notify(method, {})
         self._subscribers.tell(method, {})
         self._announced[kind] = False
@@ -142,7 +143,7 @@ class Session:
                 self.publish(kind)
             elif exchange is not None:
                 exchange.notify(method, translated)
-            elif self._greeted or self._may_log(method) or method not in eras.KNOWN_NOTICES:
+            elif self._greeted.is_set() or self._may_log(method) or method not in eras.KNOWN_NOTICES:
                 self._line.notify(method, translated)
             else:
                 self._subscribers.tell(method, translated)
@@ -168,6 +169,8 @@ class Session:
             raise InputUnavailable(f"{shown(method)} is not asked through the workbench")
         if exchange is not None:
             return await exchange.ask(method, shown_params, on_progress)
+        if self._caller is None or not self._caller.modern:
+            await self._greeted.wait()  # a server may ask as soon as it runs, and its client is not to be asked yet
         return await self._line.ask(method, shown_params, on_progress)
 
     # -- methods of the session itself
