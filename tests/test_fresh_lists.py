@@ -244,13 +244,14 @@ async def test_a_cold_server_is_not_asked_twice_for_a_wrong_name(store: Path):
     assert shop.lists() == 1
 
 
-async def test_what_a_call_added_right_after_a_wrong_name_is_found_within_the_interval(store: Path):
-    """Two requests for the list are an interval apart, however many calls are in between."""
-    interval = 0.3
+@pytest.mark.parametrize(("interval", "pause"), [(60.0, 0.2), (0.1, 0.1)])
+async def test_what_a_call_added_right_after_a_wrong_name_is_found_soon(store: Path, interval: float, pause: float):
+    """The pause between two rechecks is ten times as long as a list takes, but no longer than the interval."""
     shop, asked_at = Silent(tools=["enable"]), list[float]()
 
-    def list_tools(_params: object) -> Any:
+    async def list_tools(_params: object) -> Any:
         asked_at.append(time.monotonic())
+        await asyncio.sleep(0.02)
         return {"tools": [{"name": name, "inputSchema": {}} for name in ("enable", *added)]}
 
     added: list[str] = []
@@ -265,8 +266,7 @@ async def test_what_a_call_added_right_after_a_wrong_name_is_found_within_the_in
         results = await asyncio.gather(*(bench.use(tool("a", "new")) for _ in range(10)))
         assert {result["content"][0]["text"] for result in results} == {"s:new"}
     assert len(asked_at) == 3
-    assert asked_at[2] - asked_at[1] > interval * 0.9
-
+    assert asked_at[2] - asked_at[1] > pause * 0.9
 
 async def test_what_a_call_added_while_the_list_is_asked_for_is_found_by_asking_again(store: Path):
     """The list that is under way may have been made before: another client is the one that waits for it."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable
-from typing import Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from mcp_workbench import observe
 from mcp_workbench.connections.connection import Connection
@@ -22,6 +22,8 @@ from mcp_workbench.limits import Limits
 from mcp_workbench.wire.tasks import heard
 
 T = TypeVar("T")
+_RECHECK_PAUSE: Final = 10
+"""Unknown names cost a server at most about a tenth of its time: the pause after a recheck, in its durations."""
 
 
 class Remembered(NamedTuple, Generic[T]):
@@ -72,6 +74,7 @@ class Listing(Generic[T]):
         self._rechecking: asyncio.Task[None] | None = None
         self._rechecked_at = -math.inf
         self._listed_at = 0.0
+        self._took_seconds = 0.0
         self._expires_at = math.inf
         self._done_before = 0
         """How many requests of clients the server had done when it was asked for the list."""
@@ -109,9 +112,9 @@ class Listing(Generic[T]):
     async def recheck(self) -> None:
         """Ask a running server again, for a caller who misses something in its list.
 
-        One request serves everyone who waits, and there is at most one in `relist_interval_seconds`. Callers who
-        come sooner wait for the next one if the server has done anything since it listed; else its list stands. A
-        request that is under way is waited for; it may be older than what they miss, so one more follows where the
+        One request serves everyone who waits. After one, the next has to wait for several times as long as it took, at
+        most `relist_interval_seconds`. If the server has done nothing since it listed, its list stands. A request that
+        is under way is waited for; it may be older than what they miss, so one more follows where the
         server has done anything since. A server that does not answer within `refresh_wait_seconds` is not waited for.
         """
         loop = asyncio.get_running_loop()
@@ -234,6 +237,7 @@ class Listing(Generic[T]):
         except Fault:
             self.is_outdated = True
             raise
+        self._took_seconds = asyncio.get_running_loop().time() - self._listed_at
         self._value = fetched.value
         self._listed_on = connection
         self._expires_at = math.inf
@@ -250,7 +254,8 @@ class Listing(Generic[T]):
 
     async def _recheck(self) -> None:
         loop = asyncio.get_running_loop()
-        await asyncio.sleep(max(0.0, self._rechecked_at + self._limits.relist_interval_seconds - loop.time()))
+        pause = min(self._limits.relist_interval_seconds, _RECHECK_PAUSE * self._took_seconds)
+        await asyncio.sleep(max(0.0, self._rechecked_at + pause - loop.time()))
         if self._supervisor.current is None:
             return
         self._rechecked_at = loop.time()
