@@ -75,8 +75,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     refresh_wait_seconds: float = 2.0
     """How long an open, or a call of an unknown name, waits for a new list before it goes by the one that is there."""
     relist_interval_seconds: float = 2.0
-    """A storm of `list_changed`, or of unknown names, leads to at most one new listing in this time; no list has a
-    shorter time to live."""
+    """A storm of `list_changed` leads to at most one new listing in this time, and no list has a shorter time to live.
+    After an unknown name, a server is asked again no sooner than ten times the duration of its last list, up to this
+    long."""
 
     # -- what is remembered of lists, and what of it is shown
     catalog_age_seconds: float = 86_400.0

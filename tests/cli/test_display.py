@@ -208,6 +208,7 @@ def test_what_is_broken_fits_and_loses_nothing_but_blanks(text: str, width: int)
 
 @example("❤\ufe0f")
 @example("日\ufe0f")
+@example("\U0001d300")
 @given(st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cf", "Cn", "Co", "Mc"]), max_size=3))
 def test_characters_are_as_wide_as_rich_has_them_or_are_thought_wider(text: str):
     assert fitting.cells(text) >= cell_len(text)

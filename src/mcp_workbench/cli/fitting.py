@@ -10,6 +10,12 @@ from mcp_workbench.limits import DEFAULTS
 
 _EMOJI: Final = "\ufe0f"
 """Makes a picture, which is wide, of the character before it."""
+_WIDE_SINCE_UNICODE_16: Final = frozenset(
+    chr(code)
+    for block in ((0x2630, 0x2637), (0x268A, 0x268F), (0x4DC0, 0x4DFF), (0x1D300, 0x1D356), (0x1D360, 0x1D376))
+    for code in range(block[0], block[1] + 1)
+)
+"""Symbols of the Yijing and counting rods: older Pythons know them as narrow."""
 
 
 def cells(text: str) -> int:
@@ -69,5 +75,9 @@ def _widths(text: str) -> Iterator[int]:
         elif unicodedata.category(character) in {"Mn", "Me"}:
             before = 0
         else:
-            before = 2 if unicodedata.east_asian_width(character) in {"W", "F"} else 1
+            before = 2 if _is_wide(character) else 1
         yield before
+
+
+def _is_wide(character: str) -> bool:
+    return unicodedata.east_asian_width(character) in {"W", "F"} or character in _WIDE_SINCE_UNICODE_16
