@@ -268,6 +268,7 @@ async def test_what_a_call_added_right_after_a_wrong_name_is_found_soon(store: P
     assert len(asked_at) == 3
     assert asked_at[2] - asked_at[1] > pause * 0.9
 
+
 async def test_what_a_call_added_while_the_list_is_asked_for_is_found_by_asking_again(store: Path):
     """The list that is under way may have been made before: another client is the one that waits for it."""
     shop, asked, answer = Silent(tools=["enable"]), asyncio.Event(), asyncio.Event()
