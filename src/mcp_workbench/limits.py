@@ -21,8 +21,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     startup_timeout_seconds: float = 60.0
     """A first `npx` or `uvx` start downloads its package; beyond a minute it hangs."""
     probe_patience_seconds: float = 1.5
-    """How long the greeting of the client's era (`initialize` or `server/discover`) may stay unanswered before that of
-    the other era is sent too: servers that ignore unknown requests would otherwise cost their whole startup limit."""
+    """How long we wait for an answer to the greeting of the client's era (`initialize` or `server/discover`) before we
+    send the other era's too. Without it, a server that ignores unknown requests would use up its whole startup
+    limit."""
 
     progress_step: float = 0.001
     """How much progress we report each time: hundreds of them are less than a server's first."""
@@ -73,11 +74,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     list_inline_bytes: int = 256 * 1024
     """A longer list is read in a thread: on the event loop it would delay every other call."""
     refresh_wait_seconds: float = 2.0
-    """How long an open, or a call of an unknown name, waits for a new list before it goes by the one that is there."""
+    """How long an open, or a call of an unknown name, waits for a new list before it uses the old one."""
     relist_interval_seconds: float = 2.0
-    """A storm of `list_changed` leads to at most one new listing in this time, and no list has a shorter time to live.
-    After an unknown name, a server is asked again no sooner than ten times the duration of its last list, up to this
-    long."""
+    """A storm of `list_changed` causes at most one new listing in this time. No list has a shorter time to live. After
+    an unknown name, a server is asked again no sooner than ten times the duration of its last list, up to this long."""
 
     # -- what is remembered of lists, and what of it is shown
     catalog_age_seconds: float = 86_400.0
@@ -91,9 +91,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     open_budget_most_tokens: int = 1_000_000
     """The largest: the largest context windows."""
     instructions_length: int = 4000
-    """Characters of a server's own instructions that are kept: two pages, which nearly all servers stay below."""
+    """Characters of a server's instructions that are kept: two pages, which is enough for nearly all servers."""
     instructions_least_length: int = 120
-    """The shortest that they are cut to before servers are left out: a sentence or two."""
+    """The shortest length that instructions are cut to before whole servers are left out: a sentence or two."""
     mark_bytes: int = 8
     """Bytes of the mark that stands for a secret in a remembered list: a server has a few, so none has another's."""
     shown_inline_tools: int = 200
@@ -175,8 +175,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     question_rounds: int = 10
     """How often one call of a modern server may ask before it is given up: it could ask for ever."""
     visit_seconds: float = 30.0
-    """How long a call that was refused until a person has visited a page waits to hear that they have: most logins take
-    less, and hosts give up on a call after 60 s."""
+    """How long a call waits for the server to report that a person has visited a page. Most logins take less, and hosts
+    give up on a call after 60 s."""
     turn_seconds: float = 2.0
     """How long a call that waits for a modern client keeps other calls from a server that can't tell which
     call it asks for. Questions of one call come within milliseconds; a person takes longer."""

@@ -23,7 +23,7 @@ from mcp_workbench.wire.tasks import heard
 
 T = TypeVar("T")
 _RECHECK_PAUSE: Final = 10
-"""Unknown names cost a server at most about a tenth of its time: the pause after a recheck, in its durations."""
+"""The pause after a recheck, as a multiple of its duration: unknown names take at most a tenth of a server's time."""
 
 
 class Remembered(NamedTuple, Generic[T]):
