@@ -16,7 +16,7 @@ SCHEME = "ui://"
 _FLAT = ("ui/resourceUri", "openai/outputTemplate")
 """Keys of `_meta` from before `ui.resourceUri`, which servers still send next to it."""
 _MARKS = (b"resourceUri", b"outputTemplate")
-"""What stands in every definition that names a UI: looking for it is cheaper than parsing."""
+"""Every definition that names a UI contains one of these; searching for them is cheaper than parsing."""
 
 
 def ui_uris(meta: Raw | None) -> Iterator[str]:
@@ -45,7 +45,7 @@ def named_in(catalog: Catalog) -> Iterator[tuple[ServerIdentifier, str]]:
 
 
 def with_uris(definition: Definition, rename: Callable[[str], str]) -> Definition:
-    """A definition whose UI resources have other URIs; the same one where none changes."""
+    """The definition with its UI URIs renamed; the same object if none changes."""
     if all(rename(uri) == uri for uri in named_by(definition)):
         return definition
     fields = jsonrpc.fields(definition.raw)

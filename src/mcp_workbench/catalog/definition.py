@@ -1,4 +1,4 @@
-"""One tool as its server defined it: raw JSON that every official client accepts."""
+"""One tool definition as the server sent it: raw JSON that every official client accepts."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Definition(msgspec.Struct, frozen=True):
     name: str
     raw: Raw
     wraps_output: bool = False
-    """Whether its output schema is wrapped for handshake clients, and so must its results be."""
+    """Whether its output schema is wrapped for handshake clients; then its results must be wrapped too."""
 
     @classmethod
     def read(cls, raw: Raw, *, handshake: bool = False) -> Definition:
-        """The definition for clients of an era, repaired if official clients would refuse it. Raises `Refused`."""
+        """Read a definition for one era; repair it if official clients would refuse it. Raises `Refused`."""
         try:
             tool = official_models.decoder(official_models.Tool).decode(raw)
         except msgspec.DecodeError:
@@ -76,7 +76,7 @@ def oversize(raw: Raw, limits: Limits) -> str | None:
 
 
 def own_name(raw: Raw) -> str:
-    """The name in a definition that can be read; empty if it has none."""
+    """The name in a readable definition; empty if it has none."""
     try:
         return official_models.decoder(_Head).decode(raw).name
     except (msgspec.DecodeError, RecursionError):

@@ -39,9 +39,9 @@ class ServerItems(Struct, frozen=True):
 
 
 def take_items(listed: Sequence[Raw], member: str, limits: Limits) -> ServerItems:
-    """What of a list can be offered, each name once: the first one that has it.
+    """Take the items of a list that can be offered; of several with one name, the first.
 
-    What has no name, is too large or too deep for any reader, or would be refused by official clients is withheld.
+    Withholds an item without a name, one that is too large or nested too deep, and one that official clients refuse.
     """
     items: dict[str, Item] = {}
     withheld: list[Withheld] = []
@@ -57,7 +57,7 @@ def take_items(listed: Sequence[Raw], member: str, limits: Limits) -> ServerItem
 
 
 def _accepted(raw: Raw, name: str, member: str, limits: Limits) -> Raw:
-    """The item, repaired if official clients would refuse it as it is. Raises `Refused`."""
+    """The item, repaired if official clients would refuse it. Raises `Refused`."""
     if (problem := oversize(raw, limits)) is not None:
         raise Refused(problem)
     if not name:

@@ -57,7 +57,7 @@ class Links:
         self.add(server, _uris(found))
 
     def add(self, server: ServerIdentifier, uris: Iterable[str]) -> None:
-        """Take note of URIs that a server named."""
+        """Record URIs that a server named."""
         for uri in uris:
             if uri and len(uri) <= self._limits.uri_length:
                 named = self._servers.setdefault(uri, set())

@@ -1,4 +1,4 @@
-"""What every official client accepts as a tool, a prompt, a resource or a template, typed no further than they type it.
+"""Models of the tools, prompts, resources and templates that every official client accepts, typed as loosely as theirs.
 
 A definition that decodes here is accepted by the TypeScript SDK 1.x and 2.x and by the Python SDK 1.x and 2.x, in
 both eras of the protocol. Where they differ, the strictest one counts: TypeScript refuses `null` for an optional
@@ -25,7 +25,7 @@ _DATE_TIME = rf"^{_DATE}T{_HOUR}:[0-5][0-9](?:\.[0-9]+)?(?:Z|[+-]{_HOUR})\Z"
 
 
 class Refused(Exception):
-    """Official clients refuse a definition, and it has no plain repair."""
+    """Official clients refuse a definition, and it can't be repaired without guessing."""
 
 
 class AnyObject(Struct):
@@ -45,7 +45,7 @@ class Icon(Struct, rename="camel"):
 
 
 class _Described(Struct):
-    """What every definition may have."""
+    """Members that every definition may have."""
 
     title: Text = UNSET
     description: Text = UNSET
@@ -54,7 +54,7 @@ class _Described(Struct):
 
 
 class ObjectSchema(Struct):
-    """A JSON Schema of an object, as far as clients look when they get a list."""
+    """A JSON Schema of an object, typed as far as clients check it when they get a list."""
 
     type: Literal["object"]
     properties: dict[str, AnyObject] | UnsetType = UNSET
@@ -78,7 +78,7 @@ class Tool(_Described, rename="camel", kw_only=True):
     name: str
     input_schema: ObjectSchema
     output_schema: ObjectSchema | UnsetType = UNSET
-    """Handshake clients compile it, too: see `output_schemas`."""
+    """Handshake clients also compile it: see `output_schemas`."""
     annotations: ToolAnnotations | UnsetType = UNSET
     execution: ToolExecution | UnsetType = UNSET
 
@@ -120,16 +120,16 @@ _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
 def decoder(model: type[T]) -> msgspec.json.Decoder[T]:
-    """Made at the first use: most runs list no resources."""
+    """A cached decoder, created on first use: most runs list no resources."""
     if (found := _decoders.get(model)) is None:
         found = _decoders[model] = msgspec.json.Decoder(model)
     return found
 
 
 def refusal(model: Any, raw: msgspec.Raw) -> str | None:
-    """Where in a value the first member is that official clients refuse; None if they accept it.
+    """The path of the first member that official clients refuse; None if they accept the value.
 
-    A path says nothing that the server wrote: it may be shown to a model.
+    The path contains no text of the server, so it is safe to show to a model.
     """
     try:
         decoder(model).decode(raw)

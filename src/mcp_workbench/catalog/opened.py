@@ -34,7 +34,7 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True):
     withheld: tuple[tuple[str, Withheld], ...] = ()
     """Server name and tool."""
     instructions: Mapping[str, str] = {}
-    """What servers say about their own use, by server name; only those that say something."""
+    """The servers' own instructions by server name; only of servers that have some."""
 
     @property
     def servers_connected(self) -> int:

@@ -1,8 +1,8 @@
 """Which output schemas handshake clients can compile.
 
 The TypeScript SDK 1.x compiles every output schema of a list with Ajv, for JSON Schema draft 7, and rejects the whole
-list if one does not compile. `_Schema` types the keywords as Ajv does; then references, patterns and anchors are
-looked at. It errs on the safe side: a few odd schemas that Ajv would compile count as broken.
+list if one does not compile. `_Schema` types the keywords as Ajv does; references, patterns and anchors are checked
+after that. The check errs on the safe side: a few odd schemas that Ajv would compile count as broken.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _Schema(Struct, rename="camel", kw_only=True):
     defs: _NamedSchemas = field(default=UNSET, name="$defs")
     definitions: _NamedSchemas = UNSET
     draft_4_id: Annotated[str, Meta(pattern="(?!)")] | UnsetType = field(default=UNSET, name="id")
-    """Ajv refuses it, whatever it is."""
+    """Ajv refuses this keyword with any value."""
 
 
 _decoder = msgspec.json.Decoder(_Schema)
@@ -79,7 +79,7 @@ def is_compilable(schema: Raw) -> bool:
     """Whether handshake clients can compile an output schema."""
     try:
         _decoder.decode(schema)
-        if _MARKS.search(bytes(schema)) is None:  # as in most: then all is told by types
+        if _MARKS.search(bytes(schema)) is None:  # as in most schemas: then the types decide
             return True
         root = msgspec.json.decode(schema)
     except msgspec.DecodeError:
@@ -93,7 +93,7 @@ def is_compilable(schema: Raw) -> bool:
 
 
 def _subschemas(schema: Any) -> Iterator[dict[str, Any]]:
-    """A schema and every one in it."""
+    """A schema and all of its subschemas."""
     if not isinstance(schema, dict):
         return
     members = cast("dict[str, Any]", schema)
@@ -112,7 +112,7 @@ def _is_good(schema: dict[str, Any]) -> bool:
 
 
 def _leads_somewhere(schema: dict[str, Any], root: dict[str, Any], known: set[int]) -> bool:
-    """Whether a schema's reference, if it has one, ends at a schema of the same document."""
+    """Whether a schema's reference, if it has one, resolves to a schema in the same document."""
     passed: set[int] = set()
     place: Any = schema
     while "$ref" in _named(place):
@@ -124,7 +124,7 @@ def _leads_somewhere(schema: dict[str, Any], root: dict[str, Any], known: set[in
 
 
 def _target(reference: str, root: Any) -> Any:
-    """What a pointer points to; None if there is nothing, or if it points out of the document."""
+    """The target of a JSON pointer; None if it does not exist or is outside of the document."""
     if not (reference == "#" or reference.startswith("#/")) or "%" in reference:
         return None
     place = root
@@ -152,21 +152,21 @@ _ESCAPES: Final = (
     r"\\(?:[fnrtv0^$\\.*+?()\[\]{}|/]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|u\{[0-9A-Fa-f]{1,5}\})",
     r"\\[bB](?![*+?{])",
 )
-"""Escapes for a set of characters, for one, and for a place between two."""
+"""Escapes for a character class, for one character, and for an assertion such as a word boundary."""
 _SIGNS: Final = ("\x01", "\x02", "\x03")
 _CLASS: Final = r"\[\^?(?:[^\[\]\\]|\\-)*\]"
 _GROUP: Final = r"\(\?(?::|=|!|<=|<!|<[A-Za-z_]\w*>)"
 _QUANTIFIER: Final = r"(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})\??"
 _BAD: Final = (
-    r"\[[^\]]*(?:\x01-[^\]]|[^\[^\\]-\x01)",  # a range from or to a set
-    r"\[[^\]]*(?:&&|~~|--|\|\|)",  # operators on sets, in some languages
-    r"\(\?(?!:|=|!|<=|<!|<[A-Za-z_])",  # a group that only other languages have
-    r"\(\?<?[=!].*\)[*+?{]",  # perhaps a repeated look around
+    r"\[[^\]]*(?:\x01-[^\]]|[^\[^\\]-\x01)",  # a range from or to a character class
+    r"\[[^\]]*(?:&&|~~|--|\|\|)",  # set operators, which some languages have
+    r"\(\?(?!:|=|!|<=|<!|<[A-Za-z_])",  # a kind of group that JavaScript does not have
+    r"\(\?<?[=!].*\)[*+?{]",  # possibly a quantified lookaround
 )
 
 
 def is_pattern(pattern: str) -> bool:
-    """Whether a pattern is a regular expression in JavaScript too, in its strict form for Unicode."""
+    """Whether a pattern is a valid regular expression in JavaScript with the `u` flag."""
     if any(sign in pattern for sign in _SIGNS):
         return False
     text = pattern

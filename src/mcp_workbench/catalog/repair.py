@@ -1,17 +1,17 @@
-"""Repairs definitions that official clients would refuse, where their meaning is plain.
+"""Repairs definitions that official clients would refuse, if their meaning is clear.
 
-One definition that a client refuses costs it the whole list. So a definition is offered only if every official
-client accepts it, and is repaired first if it can be without a guess:
+A client that refuses one definition rejects the whole list. So a definition is offered only if every official client
+accepts it. If it can be repaired without guessing, it is repaired first:
 
-- an optional member that clients refuse (`null`, or of a wrong type) is left out, as if the server had not sent it:
-  the smallest one, such as `annotations.title` or a single icon. All such members only describe;
+- an optional member that clients refuse (`null`, or of the wrong type) is dropped, as if the server had not sent it.
+  Only the smallest such part is dropped, for example `annotations.title` or a single icon. All of them are descriptive;
 - an `inputSchema` that is missing, `null` or empty, or that does not name its type, describes an object, since
   arguments are objects;
-- an `outputSchema` that handshake clients can't compile is left out: they do not check the tool's results then;
-- a resource or template without a name is named by its URI.
+- an `outputSchema` that handshake clients can't compile is dropped: they then do not validate the tool's results;
+- a resource or template without a name gets its URI as its name.
 
-What says how a tool or a prompt is called is never guessed: there the definition is refused. What needs no repair
-keeps its bytes.
+Members that say how to call a tool or a prompt are never guessed: if they are invalid, the definition is refused.
+Members that need no repair keep their bytes.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.projection import wrapped_schema
 
 _EMPTY: Final = frozenset({b"null", b"{}", b"[]"})
-"""What servers send for nothing. Some languages write an empty object as an empty list."""
+"""Values that servers send for "nothing". Some languages write an empty object as an empty list."""
 _OBJECT: Final = Raw(b'{"type":"object"}')
 _BOOLEAN_SCHEMAS: Final = {b"true": Raw(b"{}"), b"false": Raw(b'{"not":{}}'), b"null": Raw(b"{}")}
 _ESSENTIAL: Final = frozenset({"properties", "required", "arguments"})
-"""Optional members that say how something is called, or that the rest of a schema depends on."""
+"""Optional members that say how to call something, or that the rest of a schema depends on."""
 
 
 class RepairedTool(Struct, frozen=True):
@@ -40,11 +40,11 @@ class RepairedTool(Struct, frozen=True):
 
     raw: Raw
     wraps_output: bool = False
-    """Whether its output schema is wrapped for handshake clients, and so must its results be."""
+    """Whether its output schema is wrapped for handshake clients; then its results must be wrapped too."""
 
 
 def repair_tool(raw: Raw, *, handshake: bool) -> RepairedTool:
-    """A tool that clients refuse as it is, repaired for clients of an era. Raises `Refused`."""
+    """Repair a tool for clients of an era. Raises `Refused`."""
     given = jsonrpc.fields(raw)
     members = dict(given)
     members["inputSchema"] = _input_schema(given.get("inputSchema"))
@@ -59,7 +59,7 @@ def repair_tool(raw: Raw, *, handshake: bool) -> RepairedTool:
 
 
 def repair_item(raw: Raw, model: type[Struct], named_by: str) -> Raw:
-    """A prompt, resource or template that clients refuse as it is, repaired. Raises `Refused`."""
+    """Repair a prompt, resource or template. Raises `Refused`."""
     members = jsonrpc.fields(raw)
     if not jsonrpc.is_text(members.get("name", jsonrpc.NOTHING)):
         members["name"] = members[named_by]
@@ -91,7 +91,7 @@ def _input_schema(given: Raw | None) -> Raw:
 
 
 def _output_schema(given: Raw | None) -> tuple[Raw | None, bool]:
-    """As handshake clients accept it, and whether it is wrapped for that; None if they can't compile it at all."""
+    """The schema as handshake clients accept it, and whether it was wrapped; None if they can't compile it at all."""
     if given is None or not jsonrpc.is_object(given):
         return None, False
     members = jsonrpc.fields(given)
@@ -104,7 +104,7 @@ def _output_schema(given: Raw | None) -> tuple[Raw | None, bool]:
 
 
 def _object_schema(members: dict[str, Raw]) -> dict[str, Any]:
-    """The members of an object's schema, repaired where that changes nothing about what it accepts."""
+    """The members of an object schema, repaired without changing what it accepts."""
     schema: dict[str, Any] = dict(members)
     if _names_object(members["type"]):
         schema["type"] = "object"
@@ -150,7 +150,7 @@ def _modern_schemas(given: dict[str, Raw]) -> dict[str, Raw]:
 
 
 def _repair_arguments(members: dict[str, Raw]) -> None:
-    """A prompt's arguments without what only describes them and is refused."""
+    """Drop the descriptive members of a prompt's arguments that clients refuse."""
     arguments = members["arguments"]
     if _compact(arguments) in _EMPTY:
         del members["arguments"]
@@ -167,13 +167,13 @@ def _repair_arguments(members: dict[str, Raw]) -> None:
 
 
 def _leave_out_refused(members: dict[str, Raw], model: type[Struct]) -> None:
-    """Take away each optional member that clients refuse, or only the part of it that they refuse."""
+    """Drop each optional member that clients refuse, or only the part of it that they refuse."""
     for field in msgspec.structs.fields(model):
         name = field.encode_name
         is_kept = name not in members or field.required or name in _ESSENTIAL
         if is_kept or official.refusal(field.type, members[name]) is None:
             continue
-        model_of_member = get_args(field.type)[0]  # the rest says that it may be absent
+        model_of_member = get_args(field.type)[0]  # the rest of the union means that it may be absent
         if (part := _accepted_part(members[name], model_of_member)) is None:
             del members[name]
         else:

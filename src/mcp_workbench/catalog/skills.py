@@ -1,4 +1,4 @@
-"""Skills as servers list them: raw JSON, read no further than the URIs of their files."""
+"""Skills as servers list them: raw JSON, parsed only for the URIs of their files."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def file_uris(skill: Raw) -> Iterator[str]:
 
 
 def folder_template(skill: Item) -> str:
-    """A template for the files of a skill, which may be read though nothing lists them; "" where it has no folder."""
+    """A URI template for the files of a skill, which can be read even if unlisted; "" if it has no folder."""
     return f"{skill.name.removesuffix(_MAIN_FILE)}/{{+path}}" if skill.name.endswith(_MAIN_FILE) else ""
 
 
 def with_uris(skill: Raw, rename: Callable[[str], str]) -> Raw:
-    """A skill with other URIs, and everything else as it was."""
+    """A skill with its URIs renamed; everything else is unchanged."""
     fields = jsonrpc.fields(skill)
     files = _files(fields)
     if files:

@@ -39,7 +39,7 @@ class ServerTools(msgspec.Struct, frozen=True, kw_only=True):
 def take_listing(
     definitions: Sequence[Raw], patterns: Iterable[str], limits: Limits, *, handshake: bool = False
 ) -> ServerTools:
-    """Choose from what a server listed: filters first, then what can't be offered is withheld.
+    """Apply the filters to what a server listed, then withhold what can't be offered.
 
     With `handshake`, definitions that only modern clients accept are projected for handshake clients.
     """

@@ -26,9 +26,9 @@ _WAIT = "Start its command in a terminal to see what it waits for, or set a long
 _LOOK_THERE = "Check its url and the network, or set a longer startupTimeout for it."
 
 
-_REPORT = "Only the server can put that right: report it to who makes it."
+_REPORT = "Only the server can fix that: report it to its developers."
 _ITEMS: Final[dict[Kind, str]] = {"prompts": "prompt", "resources": "resource", "templates": "resource template"}
-"""The lists besides tools, and what one item of each is called."""
+"""The lists other than tools, and the name of one item of each."""
 
 
 class Visit(NamedTuple):
@@ -101,7 +101,7 @@ def _needs_login(fault: NeedsLogin) -> Finding:
 
 
 async def _of_items(provider: Provider, kind: Kind) -> AsyncIterator[Finding]:
-    """Prompts, resources or templates that are not offered."""
+    """Findings for prompts, resources or templates that are not offered."""
     try:
         withheld = await provider.withheld(kind)
     except Fault as fault:

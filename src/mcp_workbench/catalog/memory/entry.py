@@ -17,7 +17,7 @@ from msgspec import Raw
 from mcp_workbench.private import Damaged
 
 Kind: TypeAlias = Literal["tools", "prompts", "resources", "templates", "skills", "era"]
-"""Which list. `era` is empty: its entry only tells which era the server spoke with clients of one era, and when."""
+"""Which list. An `era` entry has no items: it records which era the server spoke with clients of one era, and when."""
 
 _CHECKSUM_BYTES = 4
 
@@ -36,11 +36,11 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     listed_at: float
     """When, as `time.time()` has it."""
     is_lent: bool = False
-    """Whether it was listed for a client of the other era. Not stored."""
+    """Whether it was listed for a client of the other era and serves as a fallback. Not stored."""
     instructions: Raw = Raw(b'""')
     """Its instructions, as a JSON string."""
     ttl_seconds: float | None = None
-    """How long the server said that the list stays fresh; None where it did not, or said 0."""
+    """The list's time to live as the server stated it; None if it stated none or 0."""
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True, array_like=True):

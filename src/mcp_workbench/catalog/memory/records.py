@@ -1,9 +1,9 @@
 """What is remembered of the lists of servers, so that they need not run to be shown.
 
-A `Record` belongs to one configured server as clients of one era with certain capabilities see it: servers list other
-tools to clients that can be asked, and may list others in each era. A client that has no list of its own is lent the
-one that was made for clients of the other era. A record is found by a stamp of the whole expanded entry, so a list of
-another configuration is never shown. Secrets of the configuration do not reach the file (`veil.py`).
+A `Record` belongs to one configured server, one client era and one set of client capabilities: servers may list
+different tools for each. If there is no list for a client's era, the list of the other era is the fallback. The key of
+a record is a stamp of the whole expanded entry, so a list of another configuration is never shown. Secrets of the
+configuration do not reach the file (`veil.py`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "WORKBENCH_CATALOG"
 _ERA = {modern: b"clients of the modern era" if modern else b"clients of the handshake era" for modern in (False, True)}
-"""Under which digest the era is kept that a server spoke with them, whatever they declared."""
+"""The digest that stores which era a server spoke with clients of each era, whatever they declared."""
 
 
 class Memory:
@@ -58,10 +58,10 @@ class Memory:
             self._open()
 
     def of(self, servers: Sequence[ServerConfig], declared: Raw, *, modern: bool) -> list[Record]:
-        """What is remembered of servers, for clients of this era that declare this.
+        """The records of servers, for clients of this era that declare this.
 
-        Nothing is, where a variable is missing. Their tools are read at once: for many servers that is
-        several times faster than one by one.
+        The record of a server with a missing variable is empty. All tools are read in one query: for many servers
+        that is several times faster than one by one.
         """
         self._open()
         refresh = self._config.catalog.refresh
@@ -93,13 +93,13 @@ class Memory:
         return self._stamps.of(server, self._environ) if self._stamps is not None and not server.missing else b""
 
     def forget(self, server: ServerConfig) -> None:
-        """Forget what a server listed, to whichever client: it may know us as somebody else from now on."""
+        """Delete all lists of a server, for every client: from now on it may see us as a different account."""
         self.prepare()
         if self._store is not None and (stamp := self._stamp(server)):
             self._store.drop(stamp)
 
     def saw(self, declared: Raw, *, modern: bool) -> None:
-        """A client of this era declared this, and will again."""
+        """Record that a client of this era declared this; it will again."""
         self._open()
         if self._store is not None:
             self._store.saw(declared, modern=modern)
@@ -141,7 +141,7 @@ class Memory:
 
 
 class Key(NamedTuple):
-    """Which lists of a server a record has: the digests are of its clients, and of the same ones in the other era."""
+    """Identifies the lists of a record. `own` is the digest of its clients, `other` their digest in the other era."""
 
     stamp: bytes
     own: bytes
@@ -175,7 +175,7 @@ class Record:
         self.refresh = refresh
 
     def get(self, kind: Kind) -> Entry | None:
-        """The list as it was, and what the server said of itself then; else the one for clients of the other era."""
+        """The stored list, with what the server declared then; the one for clients of the other era as a fallback."""
         if self._store is None:
             return None
         entry = self._tools if kind == "tools" else None
@@ -225,13 +225,13 @@ class Record:
             self._store.put(self._key.stamp, self._key.own, kind, draft)
             return
         server = self._server.identifier
-        observe.info("a list is not remembered, since a secret stands in it", server=server, list=kind)
+        observe.info("a list is not stored, because it contains a secret", server=server, list=kind)
         self._store.drop(self._key.stamp, self._key.own)
 
     def is_current(self, entry: Entry) -> bool:
-        """Whether a list need not be checked: it is recent enough, and was listed in the era of its clients.
+        """Whether a list need not be checked: it is recent, and was listed in the era of its clients.
 
-        One that was made for clients of the other era counts where the server speaks the same with both.
+        A list for clients of the other era counts too if the server speaks the same era with both.
         """
         if entry.is_lent and self.refresh != "never":
             era = self.era()
@@ -240,9 +240,9 @@ class Record:
         return self._is_recent(entry)
 
     def era(self) -> bool | None:
-        """Whether the server speaks the modern era with these clients; None where nobody found out lately.
+        """Whether the server speaks the modern era with these clients; None if that is not known or too old.
 
-        That it does not speak their own is asked again after a while: its next version may.
+        "It does not speak their era" expires like a list: its next version may speak it.
         """
         tools = self._tools
         if tools is not None and not tools.is_lent and tools.modern == self._key.modern:
@@ -265,7 +265,7 @@ class Record:
         return self._era
 
     def _is_recent(self, entry: Entry) -> bool:
-        """A clock that was set back makes nothing recent for longer."""
+        """An entry from the future is not recent: the clock may have been set back."""
         age = time.time() - entry.listed_at
         most = self._limits.catalog_age_seconds
         if entry.ttl_seconds is not None:
@@ -283,6 +283,6 @@ def _may_be_lent(entry: Entry, *, modern: bool) -> bool:
 
 
 def _found(store: Store, stamps: Sequence[bytes], digest: bytes) -> dict[bytes, Entry]:
-    """The tools that are remembered for clients of this digest, by the stamps of their servers."""
+    """The stored tools for clients of this digest, by the stamps of their servers."""
     entries = store.get_many([(stamp, digest) for stamp in stamps], "tools") if stamps else []
     return {stamp: entry for stamp, entry in zip(stamps, entries, strict=True) if entry is not None}

@@ -1,4 +1,4 @@
-"""What a remembered list belongs to: a server as it is configured, and the client that it was listed for.
+"""The key of a stored list: a configured server, and the client that it was listed for.
 
 A stamp is an HMAC over all of an expanded entry that can change what a server lists: a token, a variable, an argument.
 Two entries have the same stamp only where they start the same program in the same way. Without the key, which never
@@ -41,7 +41,7 @@ class Stamps:
 
 
 def declared_digest(capabilities: Raw, *, modern: bool) -> bytes:
-    """Digest of a client's era and capabilities, the same for capabilities that mean the same to a server that lists.
+    """Digest of a client's era and capabilities, the same for all that a server can't tell apart when it lists.
 
     Whether roots may change does not matter.
     """
@@ -72,7 +72,7 @@ def _essence(target: Launch | Endpoint, environ: Mapping[str, str]) -> dict[str,
         headers = {_plain(name): _plain(value) for name, value in target.headers.items()}
         essence: dict[str, Any] = {"url": _plain(target.url), "headers": headers, "transport": target.transport}
         client = target.oauth
-        if client.issuer or client.client_id or client.scopes:  # another client may be shown other tools
+        if client.issuer or client.client_id or client.scopes:  # another OAuth client may see other tools
             essence["client"] = [_plain(one) for one in (client.issuer, client.client_id, *client.scopes)]
         return essence
     env = {**inherited(target.inherit_env, environ), **target.env}

@@ -50,7 +50,7 @@ def store_path(environ: Mapping[str, str]) -> str:
 
 
 class Declared(NamedTuple):
-    """What a client declared, and its era."""
+    """The capabilities and the era of a client."""
 
     capabilities: Raw
     modern: bool
@@ -106,13 +106,13 @@ class Store:
         self._attempt(lambda tables: tables.keep((stamp, declared, kind), entry, now), None, writes=True)
 
     def drop(self, stamp: bytes, declared: bytes | None = None) -> None:
-        """Forget every list of a server, for clients that declare this; without it, for all."""
+        """Delete every list of a server: for clients that declare this, or for all if it is None."""
         self._attempt(lambda tables: tables.drop(stamp, declared), None, writes=True)
 
     # -- what clients declare
 
     def saw(self, declared: Raw, *, modern: bool) -> None:
-        """A client of this era declared these capabilities."""
+        """Record that a client of this era declared these capabilities."""
         digest, now = declared_digest(declared, modern=modern), time.time()
         written = bytes([modern]) + bytes(declared)
         self._attempt(lambda tables: tables.see(digest, written, now), None, writes=True)

@@ -47,7 +47,7 @@ _FORGET: Final = """DELETE FROM workbench_declared WHERE id IN (
     SELECT id FROM workbench_declared ORDER BY id DESC LIMIT -1 OFFSET ?)"""
 
 Place: TypeAlias = tuple[bytes, bytes, Kind]
-"""The stamp of a server, the digest of the client that it listed for, and which of its lists."""
+"""The stamp of a server, the digest of the client that it listed for, and the kind of list."""
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -105,7 +105,7 @@ class Tables:
             self._file.run_each(_TOUCH, [(now, one) for one in ids])
 
     def drop(self, stamp: bytes, declared: bytes | None = None) -> None:
-        """Remove every kind of list, as clients that declare this see it; without it, as any client does."""
+        """Remove all lists of a server: for clients that declare this, or for all if it is None."""
         with self._file.transaction("IMMEDIATE"):
             rows = self._file.run(_OF_SERVER, (stamp, declared, declared))
             self._remove([row[0] for row in rows.fetchall()])

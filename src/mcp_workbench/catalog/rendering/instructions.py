@@ -1,7 +1,7 @@
-"""The instructions that servers send with their first answer, made fit for a model's context.
+"""Sanitizes and shortens the instructions that servers send when they connect, for a model's context.
 
-They are foreign text: invisible characters are escaped and every text is bounded. `fitted` keeps the instructions of
-several servers within a number of tokens.
+They are foreign text: invisible characters are escaped and the length is bounded. `fitted` keeps the instructions of
+several servers within a token budget.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from mcp_workbench.shown import shown
 from mcp_workbench.wire import jsonrpc
 
 INSTRUCTIONS_SHARE: Final = 4
-"""Instructions take at most one part in so many of the budget: most of it is for the tools."""
+"""Instructions take at most `1 / INSTRUCTIONS_SHARE` of the budget: most of it is for the tools."""
 _SENTENCE_END: Final = re.compile("[.!?](?=\\s)|[\u3002\uff01\uff1f]|(?=\n)")
 _TAB_WIDTH: Final = 4
 
 
 def read_instructions(hello: Raw, limits: Limits = DEFAULTS) -> str:
-    """The instructions in a server's answer to `initialize` or `server/discover`; empty where there are none."""
+    """The instructions in a server's answer to `initialize` or `server/discover`; empty if there are none."""
     text = (jsonrpc.text_or_none(jsonrpc.members(hello).get("instructions")) or "").strip()
     cut = shortened(text, limits.instructions_length)
     return "\n".join(shown(line.expandtabs(_TAB_WIDTH).rstrip(), len(cut)) for line in cut.splitlines())
 
 
 def shortened(text: str, length: int) -> str:
-    """At most `length` characters and an ellipsis: whole sentences if they fill half of it, else whole words."""
+    """At most `length` characters plus an ellipsis, cut after a sentence if that keeps half, else after a word."""
     if len(text) <= length:
         return text
     kept = text[:length]
@@ -44,7 +44,7 @@ def shortened(text: str, length: int) -> str:
 
 
 def fitted(texts: Mapping[str, str], tokens: int, limits: Limits = DEFAULTS) -> dict[str, Any]:
-    """The members of an answer that hold the instructions of servers, in at most `tokens`; nothing without any.
+    """The members of an answer for the servers' instructions, in at most `tokens`; empty if there are none.
 
     Long texts are shortened first. If that is not enough, the last servers are left out and counted.
     """

@@ -48,7 +48,7 @@ def resource(member: str, uri: str, server: ServerIdentifier, item: Item) -> Raw
 
 
 def skill(name: str, item: Item) -> Raw:
-    """A skill under another name than its own. Its frontmatter stays: hosts compare it with the file."""
+    """A skill under a different name. Its frontmatter is unchanged: hosts compare it with the file."""
     return Raw(jsonrpc.encode({**jsonrpc.fields(item.raw), "name": name}))
 
 
