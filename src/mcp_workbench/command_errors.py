@@ -3,7 +3,7 @@
     WorkbenchError
     ├── ListenFailed        the address for HTTP can't be taken
     ├── LoginFailed         a person's login at a terminal did not come about
-    │   └── LoginRefused    the authorization server said no
+    │   └── LoginRefused    the authorization server refused the login
     ├── TrustFailed         a project's configuration can't be trusted, or no more
     ├── RecordFailed        what workbenches do can't be read
     └── HostFileError       the file of a host can't be read or changed
@@ -40,7 +40,7 @@ class LoginFailed(WorkbenchError):
 
 
 class LoginRefused(LoginFailed):
-    """An authorization server said no, in the words of OAuth."""
+    """An authorization server refused the login with an OAuth error."""
 
     code = "login_refused"
     retryable = False

@@ -28,7 +28,7 @@ def test_keys_of_other_hosts_are_accepted_and_told(load):
     config = load({"mcpServers": {"s": {"url": URL, "oauth": oauth}}})
     told = {warning.path: warning.message for warning in config.warnings}
     assert {path.rpartition(".")[2] for path in told} == set(oauth)
-    assert all("the server itself tells where to log in" in message for message in told.values())
+    assert all("the server says where to log in" in message for message in told.values())
 
 
 MACHINE = {"grantType": "client_credentials", "clientId": "robot", "issuer": "https://b.example"}
@@ -54,7 +54,7 @@ def test_client_credentials_are_read_and_their_secrets_hidden(server, secret):
         ({**MACHINE, "clientSecret": "s", "callbackPort": 7777}, {}, "'callbackPort' has no effect"),
         ({**MACHINE, "clientSecret": "s"}, {"authorization": "x"}, "the Authorization of the headers is sent"),
         ({"clientId": "a", "privateKey": "k"}, {}, "'privateKey' needs the grantType client_credentials"),
-        ({"clientId": "a", "issuer": "https://b.example"}, {}, "the server itself tells where to log in"),
+        ({"clientId": "a", "issuer": "https://b.example"}, {}, "the server says where to log in"),
     ],
 )
 def test_what_has_no_effect_beside_client_credentials_is_told(load, oauth, headers, told):

@@ -32,7 +32,7 @@ def differences(before: Target, after: Target) -> Iterator[Words]:
 
 
 def _secrets(target: Target) -> set[str]:
-    """What the configuration keeps secret, what else looks like it, and comments of both kinds that hold such."""
+    """The secrets of the configuration, values that look like secrets, and comments of both kinds that contain one."""
     variables = Variables()
     for servers in target.servers().values():
         for name, entry in servers.items():

@@ -22,11 +22,11 @@ class Entry(ABC):
     level: str
     toolbox: str
     server: str
-    """What it is about; both empty where it is about no server."""
+    """The server that the line is about; `toolbox` and `server` are empty if there is none."""
 
     @property
     def about(self) -> tuple[str, str]:
-        """Its toolbox and its server, as `--server` names them."""
+        """Its toolbox and server, for `--server`."""
         return slashed(self.toolbox), slashed(self.toolbox, self.server)
 
     @abstractmethod

@@ -113,7 +113,7 @@ async def log_in(place: Place, *, opens: bool) -> None:
         async with Authority(place.endpoint, limits) as authority:
             token = await oauth.client_token(authority, client, limits)
         granted = f" ({observe.foreign(token.scope)})" if token.scope else ""
-        say(f"{place.name}: its client credentials work{granted}. `serve` logs in with them; nothing is kept.")
+        say(f"{place.name}: its client credentials work{granted}. `serve` logs in with them; nothing is stored.")
         return
     async with listening(client.callback_port, limits) as callback, Authority(place.endpoint, limits) as authority:
 
@@ -216,7 +216,7 @@ def _is_terminal() -> bool:
 
 
 def _forget_lists(place: Place) -> None:
-    """Forget what servers with this login listed: to another account they may list other things."""
+    """Delete the stored lists of servers with this login: another account may see other tools."""
     memory = Memory(place.config, place.limits)
     try:
         for server in place.config.servers():

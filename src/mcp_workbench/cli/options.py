@@ -165,7 +165,7 @@ LOGS = (
     Option("--lines", "How many of the last lines, or calls. Default: 50.", "NUMBER"),
     Option(
         "--server",
-        "Only lines about this server, or about any of a toolbox; a / inside a name is \\/.",
+        "Only lines about this server, or about any server of a toolbox. Write a / in a name as \\/.",
         "TOOLBOX[/SERVER]",
     ),
     Option("--level", "Only lines of this level and above. Calls that failed are errors.", "LEVEL", LEVELS[:-1]),

@@ -45,7 +45,7 @@ class Target(NamedTuple):
         return "mcpServers" in self.tree and "toolboxes" not in self.tree
 
     def servers(self) -> dict[str, dict[str, Any]]:
-        """The entries as they are written, by toolbox and name, without their comments."""
+        """The entries as written in the file, by toolbox and name, without their comments."""
         toolboxes = {DEFAULT_TOOLBOX: self.tree} if self.is_bare else self.tree["toolboxes"]
         return {name: _entries(toolbox["mcpServers"]) for name, toolbox in toolboxes.items()}
 

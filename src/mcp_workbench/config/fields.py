@@ -54,7 +54,7 @@ class Place(NamedTuple):
         }
 
     def keyed(self) -> dict[str, Place]:
-        """The members of an object whose keys are ours, without the comments among them."""
+        """The members of an object with keys that we define, without comments."""
         return {name: member for name, member in self.members().items() if not is_comment(name)}
 
     def items(self) -> list[Place]:
@@ -182,7 +182,7 @@ def read_bounds(members: Mapping[str, Place], keys: Iterable[Key]) -> dict[str, 
 
 
 def read_members(place: Place, keys: Iterable[Key], also: Mapping[str, str] | None = None) -> dict[str, Place]:
-    """The members of an object, checked against `keys`; names in `also` may stand there too. Comments are left out."""
+    """The members of an object, checked against `keys`; names in `also` are allowed too. Comments are left out."""
     declared = {key.name: key for key in keys}
     members = place.keyed()
     for name, member in members.items():

@@ -192,8 +192,8 @@ OAUTH: tuple[Key, ...] = (
     Key(
         "grantType",
         "text",
-        "Who logs in: a person in a browser (authorization_code, the default), or the workbench itself with a client "
-        "of its own (client_credentials).",
+        "Who logs in: a person in a browser (authorization_code, the default), or the workbench with its own client "
+        "(client_credentials).",
         choices=(AUTHORIZATION_CODE, CLIENT_CREDENTIALS),
     ),
     Key(
@@ -206,19 +206,19 @@ OAUTH: tuple[Key, ...] = (
     Key(
         "issuer",
         "text",
-        "For client_credentials: the authorization server that knows the client, and that alone gets its secret.",
+        "For client_credentials: the authorization server of the client. Only this server gets its secret.",
         expands=True,
     ),
     Key(
         "privateKey",
         "text",
-        "For client_credentials: a key in PEM form that proves who the client is, instead of a secret.",
+        "For client_credentials: a private key in PEM form that authenticates the client, instead of a secret.",
         expands=True,
     ),
     Key(
         "signingAlgorithm",
         "text",
-        "What privateKey signs with; RS256 by default.",
+        "The signing algorithm for privateKey; RS256 by default.",
         choices=("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"),
     ),
     Key("scopes", "names", "What to ask for, instead of what the server says.", filled="Leave it out for the usual."),
@@ -326,7 +326,7 @@ ELSEWHERE: Mapping[str, str] = {
 
 
 def is_comment(name: str) -> bool:
-    """Whether a key is a comment. Ask only where keys are ours: in a map of the user's names `_` starts a name."""
+    """Whether a key is a comment. Not for maps of user-defined names: there `_` can start a name."""
     return name.startswith("_")
 
 

@@ -45,7 +45,7 @@ class OAuthClient(msgspec.Struct, frozen=True, kw_only=True):
     callback_port: int = 0
     """The port to which a login comes back; 0 is any."""
     issuer: str = ""
-    """With client credentials: the authorization server that may get them. Empty: a person logs in."""
+    """The only authorization server that gets the client credentials. Empty: a person logs in."""
     private_key: str = ""
     """In PEM form, instead of a secret."""
     signing_algorithm: str = "RS256"

@@ -55,7 +55,7 @@ _HEADER_UNFIT = r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]"
 _SECRET_NAME = r"(?i)key|token|secret|passw|passphrase|pwd|credential|auth|(?:^|_)pat(?:$|_)"  # noqa: S105 -- what secrets are called
 _SCOPE = r"[!#-\[\]-~]+"
 _LAUNCH_KEYS = ("args", "env", "cwd", "inheritEnv")
-_TOLD_BY_SERVER = "has no effect here: the server itself tells where to log in"
+_TOLD_BY_SERVER = "has no effect here: the server says where to log in"
 _ENDPOINT_KEYS = ("headers", "allowInsecure", "oauth")
 _USERINFO = r"(?i)https?://[^/?#]*@"
 OPEN_WIRE = r"(?i)http://(?!(?:[^/?#:]*\.)?localhost\.?(?:[:/?#]|$)|127\.[\d.]+(?:[:/?#]|$)|\[::1\])"
@@ -335,10 +335,10 @@ class _Values:
         )
 
     def _check_client_credentials(self, place: Place, members: Mapping[str, Place]) -> None:
-        """Raise unless everything is there that a login without a person needs."""
+        """Raise if something is missing that client credentials need."""
         for name, why in (
-            ("clientId", "Add the id of the client that the authorization server knows."),
-            ("issuer", "Add the address of the authorization server: no other gets the secret."),
+            ("clientId", "Add the id under which the client is registered at the authorization server."),
+            ("issuer", "Add the address of the authorization server: only this server gets the secret."),
         ):
             if name not in members:
                 raise place.error(f"{CLIENT_CREDENTIALS} needs '{name}'", why)

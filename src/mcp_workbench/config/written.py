@@ -93,7 +93,7 @@ def written_servers(source: Source, limits: Limits = DEFAULTS) -> list[WrittenSe
 
 
 def _expanding(place: Place, keys: Iterable[Key]) -> Iterator[Place]:
-    """The values in which variables are replaced."""
+    """The values in which variables are expanded."""
     members = place.members()
     for key in (key for key in keys if key.name in members):
         if key.inside:

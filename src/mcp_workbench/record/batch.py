@@ -46,7 +46,7 @@ class Line(NamedTuple):
     level: str
     toolbox: str
     server: str
-    """What it is about; both empty where it is about no server."""
+    """The server that the line is about; `toolbox` and `server` are empty if there is none."""
     text: str
 
 
