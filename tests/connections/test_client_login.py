@@ -174,7 +174,7 @@ async def test_the_secret_goes_to_the_configured_issuer_and_to_nobody_else(peer:
 async def test_a_token_that_may_do_too_little_says_which_scopes_to_configure(peer: OAuthPeer, tmp_path: Path):
     register(peer)
     async with workbench(tmp_path, entry(peer, scopes=["more"])) as bench:
-        with pytest.raises(ConnectFailed, match="may do more") as caught:
+        with pytest.raises(ConnectFailed, match="requires more scopes") as caught:
             await whoami(bench)
     assert (caught.value.wire_code, caught.value.fault.hint) == ("client_refused", "See scopes in its oauth.")
 

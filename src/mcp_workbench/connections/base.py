@@ -23,9 +23,9 @@ def explained(refusal: ServerRefused) -> ServerRefused:
 
 
 class Inbound(Protocol):
-    """Who takes what a server starts by itself.
+    """Handles the requests and notifications that a server sends.
 
-    `owner` is the `owner` of the request on whose response stream it came, None where the wire does not tell.
+    `owner` is the `owner` of the request on whose response stream a message came; None if the wire does not tell.
     """
 
     def notification(self, method: str, params: Raw, owner: object = None) -> None:

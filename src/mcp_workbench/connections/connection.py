@@ -2,8 +2,8 @@
 
 The bridge between the eras is small: a modern server's question is passed on to a modern client, and put to
 a handshake client as the requests that it knows (`rounds.py`); a handshake server's question goes to the
-call that it belongs to (`questions.py`), whose exchange knows its client's era; its refusal until a person has visited
-a page becomes a question to a modern client (`pages.py`).
+call that it belongs to (`questions.py`), whose exchange knows its client's era; for a modern client its URL elicitation
+error becomes a question (`pages.py`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Connection:
 
     @property
     def age_seconds(self) -> float:
-        """How long ago the server said what it is."""
+        """How long ago the server answered the greeting."""
         return asyncio.get_running_loop().time() - self.began
 
     def request(
@@ -117,14 +117,14 @@ class Connection:
     async def _visited(
         self, refusal: ServerRefused, method: str, params: Params, exchange: Exchange, began: float
     ) -> Raw:
-        """What becomes of a refusal: the result after a modern client opened the pages that it names, else itself."""
+        """Ask a modern client to open the pages that a refusal names, and return the result; else raise the refusal."""
         pages = () if self.agreement.modern else self.pages.wanted(refusal, exchange)
         if not pages:
             raise refusal
         try:
             return await self.pages.visited(pages, exchange, partial(self._send, method, params, exchange), began=began)
         except Fault as fault:
-            fault.was_sent = True  # the first time it was
+            fault.was_sent = True  # the first attempt was sent
             raise
 
     async def _answered(self, result: Raw, method: str, params: Params, exchange: Exchange, began: float) -> Raw:
@@ -171,8 +171,8 @@ def _without_type(result: Raw) -> Raw:
 def _for_other_era(params: Params, exchange: Exchange) -> Params:
     """The params of a request for a server of the other era. Raises `RpcError`.
 
-    A handshake server gave out no state, so what comes with one is no call to be made again. Tasks are different things
-    in the two eras; by the protocol who has none ignores this.
+    A handshake server issues no `requestState`, so a request with one is no valid retry. Tasks differ between the eras;
+    the protocol says that a server without tasks ignores `task`, so it is dropped.
     """
     if exchange.caller.modern and ("requestState" in params or "inputResponses" in params):
         raise RpcError(jsonrpc.INVALID_PARAMS, "requestState is unknown or has expired; send the request without it")

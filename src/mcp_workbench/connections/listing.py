@@ -35,9 +35,9 @@ class Listed(NamedTuple):
     """A whole list."""
 
     items: list[Raw]
-    """As the server sent them, in its order."""
+    """The raw items, in the server's order."""
     ttl_seconds: float | None
-    """How long the server says that the list stays fresh; None where it says nothing."""
+    """The time to live that the server states; None if it states none."""
 
 
 class _Page(msgspec.Struct, rename="camel"):
@@ -94,7 +94,7 @@ async def _page(server: Requests, method: str, params: Params, caller: Caller | 
 
 
 def _read(raw: Raw, method: str, member: str) -> tuple[list[Raw], str | None, float | None]:
-    """The items of a page, the cursor of the next one, and how long the page stays fresh."""
+    """The items of a page, the cursor of the next page, and the time to live."""
     try:
         page = msgspec.json.decode(raw, type=_Page)
         if raw is EMPTY_OBJECT:

@@ -1,8 +1,8 @@
 """Negotiates the protocol with a server: `initialize` opens the handshake era, `server/discover` the modern one.
 
-Many servers speak both, and what they can do differs: in the handshake era a server asks its client with requests of
-its own. So the client's era comes first, and the other one only where the server does not speak that. The result, an
-`Agreement`, stamps what later requests must carry.
+Many servers speak both, and can do different things in each: in the handshake era, for example, a server sends requests
+to its client. So we try the client's era first, and the other one as the fallback. The result, an `Agreement`, adds
+what later requests must carry.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ async def negotiate(
 ) -> Agreement:
     """Agree with the server on a protocol, on behalf of `caller`.
 
-    A server that stays silent is tried in the next era after a while, without taking the first greeting back. A
-    remote one is not while `initialize` is unanswered: its late answer would open a session that nobody ends.
+    If a server stays silent, the next era is tried after a while; the first greeting stays open. A remote server is
+    not probed while `initialize` is unanswered: a late answer would open a session that nobody closes.
     Raises a `Fault`: `NegotiationFailed`, or whatever ended the connection.
     """
     asked = {order[0]: _greet(channel, caller, modern=order[0])}
@@ -99,7 +99,7 @@ async def negotiate(
                 asked[modern] = _greet(channel, caller, modern=modern)
         agreement = await _first_good(channel, asked)
         if order == HANDSHAKE_FIRST and not agreement.modern and (probe := asked.get(True)) is not None:
-            # It started slowly, and has read the probe too. Some servers exit on it: better now than during a call.
+            # It started slowly, so it got the probe too. Some servers exit on it: better now than during a call.
             await asyncio.wait((probe, channel.ended), timeout=patience, return_when=asyncio.FIRST_COMPLETED)
         return agreement
     finally:
@@ -109,7 +109,7 @@ async def negotiate(
 
 
 def has_no_handshake(fault: NegotiationFailed) -> bool:
-    """Whether a server refused `initialize` as modern servers do, which do not know it."""
+    """Whether a server refused `initialize` like a modern server that does not know it."""
     refusal = fault.__cause__
     return isinstance(refusal, ServerRefused) and refusal.rpc_code in (METHOD_NOT_FOUND, UNSUPPORTED_VERSION)
 
@@ -119,12 +119,12 @@ def _greet(channel: Channel, caller: Caller, *, modern: bool) -> asyncio.Task[Ag
 
 
 def _is_settled(greeting: asyncio.Task[Agreement], channel: Channel) -> bool:
-    """Whether a greeting decided it: an agreement, or the end of the connection. A refusal does not."""
+    """Whether a greeting settled it: by an agreement or by the end of the connection, not by a refusal."""
     return greeting.done() and (greeting.exception() is None or channel.ended.done())
 
 
 async def _first_good(channel: Channel, asked: Mapping[bool, asyncio.Task[Agreement]]) -> Agreement:
-    """The first success, of several at once that of the first era. If all fail, raises why the handshake did."""
+    """The first success; if several come at once, that of the first era. If all fail, raises the handshake's fault."""
     waiting = set(asked.values())
     while waiting:
         _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -169,7 +169,7 @@ def _is_offered(refusal: ServerRefused, version: str) -> bool:
 
 
 async def _initialize(channel: Channel, caller: Caller) -> Agreement:
-    # The client's own version: the server then sends what the client knows, and leaves out what it does not.
+    # The client's own version, so that the server sends only what the client knows.
     version = caller.version if caller.version in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
     params = {"protocolVersion": version, "capabilities": caller.capabilities, "clientInfo": eras.SELF}
     try:

@@ -1,9 +1,8 @@
 """URL elicitation of a handshake server, for a modern client.
 
-A handshake server refuses a request with -32042 until a person has visited certain pages. A modern client knows no
-such error: it is asked to open the pages, as the outcome of its request, and the request is made again. The server may
-notify that a visit is complete; it is not passed on, since the modern era has no such notification, but it tells when
-to try again.
+A handshake server refuses a request with -32042 until a person has visited certain pages. The modern era has no such
+error: the client is asked to open the pages with `input_required`, and the request is sent again. The server may notify
+us that a visit is complete. The modern era has no such notification, so it is not passed on; it only triggers a retry.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Page(NamedTuple):
     """The `elicitationId`."""
     url: str
     params: Mapping[str, Raw]
-    """The params of the question, as the server wrote them."""
+    """The raw params of the question."""
 
 
 class _Refusal(msgspec.Struct):
@@ -39,7 +38,7 @@ class _Refusal(msgspec.Struct):
 
 
 def pages_in(refusal: ServerRefused, limits: Limits) -> tuple[Page, ...]:
-    """The pages that a refusal names; none where it is another refusal or breaks the protocol."""
+    """The pages that a refusal names; empty for any other refusal, or if it violates the protocol."""
     if refusal.rpc_code != jsonrpc.URL_ELICITATION_REQUIRED:
         return ()
     try:
@@ -66,13 +65,13 @@ class Pages:
         self._visits: set[_Visit] = set()
 
     def completed(self, params: Mapping[str, Raw]) -> None:
-        """The server notified that a visit is complete."""
+        """Handle the server's notification that a visit is complete."""
         if (id_ := jsonrpc.text_or_none(params.get("elicitationId"))) is not None:
             for visit in self._visits:
                 visit.completed(id_)
 
     def wanted(self, refusal: ServerRefused, exchange: Exchange) -> tuple[Page, ...]:
-        """The pages that the client of a refused call is asked to open; none where it can't be asked that."""
+        """The pages to ask the client of a refused call to open; empty if it can't be asked."""
         if not (exchange.caller.modern and exchange.may_ask):
             return ()
         pages = pages_in(refusal, self._limits)
@@ -81,9 +80,9 @@ class Pages:
     async def visited(
         self, pages: tuple[Page, ...], exchange: Exchange, send: Callable[[], Awaitable[Raw]], *, began: float
     ) -> Raw:
-        """The result once the pages were visited; `send` makes the request again.
+        """Have the client open the pages and return the result; `send` repeats the request.
 
-        From when it `began`, the call lasts no longer than any may. Raises `InputUnavailable`.
+        The call's hard timeout counts from `began`. Raises `InputUnavailable` or `CallTimeout`.
         """
         try:
             async with asyncio.timeout_at(began + self._limits.call_hard_timeout_seconds):
@@ -96,16 +95,16 @@ class Pages:
             raise call_too_long(self._limits.call_hard_timeout_seconds) from None
         raise InputUnavailable(
             f"it asked {self._limits.question_rounds} times to open a page and still refuses the call",
-            hint="Finish what the page asks for, then call again.",
+            hint="Complete the steps on the page, then call again.",
         )
 
     async def _round(
         self, pages: tuple[Page, ...], exchange: Exchange, send: Callable[[], Awaitable[Raw]]
     ) -> Raw | tuple[Page, ...]:
-        """Ask once and try again: the result, or the pages to ask about next.
+        """Ask once and retry: the result, or the pages to ask about next.
 
-        A client accepts when the person agrees to open the page, which is long before they are done there. So where
-        the server still wants the same pages, its word that they were visited is waited for.
+        A client accepts when the person agrees to open the page, long before they finish there. So if the server still
+        wants the same pages, wait for its notification and retry once more.
         """
         visit = _Visit(pages)
         self._visits.add(visit)
@@ -120,14 +119,14 @@ class Pages:
             self._visits.discard(visit)
 
     async def _accepted(self, pages: Collection[Page], exchange: Exchange) -> None:
-        """Ask the client to open the pages. Raises `InputUnavailable` where it does not."""
+        """Ask the client to open the pages. Raises `InputUnavailable` if it declines."""
         answers = asyncio.gather(*(exchange.pose(ELICIT, page.params) for page in pages))
         for answer in await self._questions.wait(exchange, answers):
             if jsonrpc.text_or_none(jsonrpc.members(answer).get("action")) != "accept":
-                raise InputUnavailable("its client did not open the page that it wants to be visited first")
+                raise InputUnavailable("its client did not open the page that the server requires")
 
     async def _sent(self, exchange: Exchange, send: Callable[[], Awaitable[Raw]]) -> Raw | tuple[Page, ...]:
-        """The result, or the pages that the server wants to be visited first. Raises any other `Fault`."""
+        """The result, or the pages that the server requires first. Raises any other `Fault`."""
         try:
             return await send()
         except ServerRefused as refusal:
@@ -142,7 +141,7 @@ class _Visit:
     def __init__(self, pages: Collection[Page]) -> None:
         self._urls = {page.url for page in pages}
         self._open = {page.url: {page.id} for page in pages}
-        """The pages that the server has not called complete, with the ids that it gave them."""
+        """The pages that are not complete yet, by URL, with their ids."""
         self._complete: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def is_for(self, pages: Collection[Page]) -> bool:
@@ -157,7 +156,7 @@ class _Visit:
             self._end()
 
     def until_complete(self, seconds: float) -> asyncio.Future[None]:
-        """Resolves when the server says so, or after so many seconds."""
+        """Resolves when the server has reported all pages as complete, or after `seconds`."""
         timer = asyncio.get_running_loop().call_later(seconds, self._end)
         self._complete.add_done_callback(lambda _: timer.cancel())
         return self._complete

@@ -1,9 +1,9 @@
 """The questions that a handshake server asks, and the calls of its client that they belong to.
 
-Over HTTP a question comes on the response stream of the call that it belongs to. On stdio such a server does not say
-which call it asks for. A handshake client need not know: it is asked as the server would ask it. A modern client is
-asked by answering one of its calls, so it has to be the right one, and calls take turns. A question between calls is
-put to the next.
+Over HTTP a question comes on the response stream of its call. On stdio a server does not say which call its question
+belongs to. A handshake client need not know: it gets the question as a request. A modern client gets the question as
+the answer to one of its calls. That must be the right call, so calls take turns. A question between calls goes to the
+next call.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ class Questions:
         return tasks
 
     def call_of(self, owner: object, among: Iterable[Exchange] | None = None) -> Exchange | None:
-        """The call under way that a message belongs to; None where that is not known. For `owner` see `Inbound`.
+        """The call under way that a message belongs to; None if unknown. For `owner` see `Inbound`.
 
-        A wire that does not tell leaves no doubt while there is only one call that it could be.
+        If the wire does not tell and only one call is possible, it is that one.
         """
         calls = tuple(self.calls if among is None else among)
         if owner is not None:
@@ -146,14 +146,14 @@ class Questions:
             task.add_done_callback(heard)
 
     async def put(self, method: str, params: Params, owner: object = None) -> Raw:
-        """A question to a modern client, in answer to a call of its own, now or when it makes one.
+        """Ask a modern client, in answer to one of its calls, now or when it makes one.
 
-        For `owner` see `Inbound`. Raises `InputUnavailable` where that is a call which can't be asked any more.
+        For `owner` see `Inbound`. Raises `InputUnavailable` if that is a call that can no longer take questions.
         """
         after: Exchange | None = None
         while True:
             if isinstance(owner, Exchange) and (owner is after or owner not in self.calls or not owner.may_ask):
-                raise InputUnavailable("the call that it belongs to can't be asked any more")
+                raise InputUnavailable("the call that the question belongs to takes no more questions")
             after, answer = await self._pose(method, params, after, owner)
             try:
                 return await self.wait(after, answer)
@@ -163,7 +163,7 @@ class Questions:
                 answer.cancel()
 
     async def wait(self, call: Exchange, answer: asyncio.Future[T]) -> T:
-        """What a modern client answers to a call. When it takes its time, its other calls get their turn."""
+        """Wait for a modern client's answer. If it takes long, the client's other calls get their turn."""
         if self._turns is not None:
             self._turns.claim(call)
         asking = asyncio.ensure_future(self.ask(call, _wait(answer)))

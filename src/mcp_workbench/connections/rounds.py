@@ -1,8 +1,8 @@
 """The questions of a modern server: it answers a request with them, and wants it again with the answers.
 
 A modern client gets such an answer as it is. A handshake client is asked what it holds, and the request is
-sent again, for a bounded number of rounds. The handshake era names each page that a person is asked to open, and
-notifies the client when the visit is complete: both are added here.
+sent again, for a bounded number of rounds. In the handshake era URL elicitation has an `elicitationId` and a
+notification when the visit is complete: this module adds both.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _read(result: Raw, exchange: Exchange, limits: Limits) -> _Asked:
         params = jsonrpc.members(question.params)
         if not exchange.caller.allows(question.method, params):
             what = observe.foreign(question.method) + (" in URL mode" if is_page(question.method, params) else "")
-            raise InputUnavailable(f"it asks {what}, which its client did not declare that it answers")
+            raise InputUnavailable(f"it asks {what}, which its client did not declare")
     return asked
 
 
@@ -121,7 +121,7 @@ async def _put(exchange: Exchange, question: _Question, limits: Limits, pages: _
 
 
 class _Pages:
-    """The pages that a handshake client was asked to open in one call, each with the `elicitationId` that it knows."""
+    """The pages that a handshake client was asked to open in one call, by URL, with their `elicitationId`."""
 
     def __init__(self, exchange: Exchange, limits: Limits) -> None:
         self._exchange = exchange
@@ -129,7 +129,7 @@ class _Pages:
         self._ids: dict[str, str] = {}
 
     def named(self, question: _Question) -> dict[str, Any]:
-        """The params of a question, with an id if it is about a page: the same one if it is asked again."""
+        """The params of a question. A page gets an `elicitationId`, the same one if the server asks again."""
         params: dict[str, Any] = jsonrpc.members(question.params)
         if (url := _url(question)) is not None:
             own = jsonrpc.text_or_none(params.get("elicitationId"))
@@ -138,18 +138,18 @@ class _Pages:
         return params
 
     def answered(self, question: _Question, answer: Raw) -> None:
-        """A page that is not opened is not waited for."""
+        """Forget a page that the client did not accept."""
         if (url := _url(question)) is not None and _action(answer) != "accept":
             self._ids.pop(url, None)
 
     def complete(self, but: Collection[str | None] = ()) -> None:
-        """The server went on: the visits are complete, but for the pages that it asks about again."""
+        """Notify that visits are complete, since the server continued; not for pages that it asks about again."""
         for url in self._ids.keys() - but:
             self._exchange.notify(eras.ELICITED, {"elicitationId": self._ids.pop(url)})
 
 
 def _url(question: _Question) -> str | None:
-    """The page that a question asks to open."""
+    """The URL of the page that a question asks to open."""
     params = jsonrpc.members(question.params)
     return jsonrpc.text_or_none(params.get("url")) if is_page(question.method, params) else None
 

@@ -1,7 +1,7 @@
 """How a connection to a server is made: a wire, a protocol that both agree on, and who hears what it says.
 
-A server that ends on a greeting that it does not know is started once more with the other one; the era that it spoke
-is remembered. One that is still being ended is waited for: it may hold what the next one needs.
+If a server exits on a greeting that it does not know, it is restarted once with the other one; the era that it spoke is
+remembered. A new start waits until the previous process has ended: it may hold what the next one needs.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from mcp_workbench.wire.jsonrpc import RpcError
 OpenChannel: TypeAlias = Callable[[], Awaitable[Channel]]
 """Opens a wire to the server. Raises the `Fault` that prevents it."""
 Era: TypeAlias = Callable[[], bool | None]
-"""Whether the server is known to speak the modern era with clients of this era; None where that is not known."""
+"""Whether the server speaks the modern era with clients of this era; None if unknown."""
 
 
 class Events(Protocol):
-    """Who is told what happens on a server's connections. For `owner` see `Inbound`."""
+    """Listener for a server's connections. For `owner` see `Inbound`."""
 
     def connected(self, connection: Connection, *, again: bool) -> None:
         """There is a new connection; `again` if there was one before."""
         ...
 
     def notified(self, connection: Connection, method: str, params: Raw, owner: object = None) -> None:
-        """The server says something besides its answers. Called in order."""
+        """The server sent a notification. Called in order."""
         ...
 
     async def asked(self, connection: Connection, method: str, params: Raw, owner: object = None) -> Raw:
@@ -88,11 +88,11 @@ class Starts:
 
     @property
     def hearsay(self) -> bool | None:
-        """The era that it is remembered to speak, until it was tried."""
+        """The remembered era, until the first start."""
         return None if self._was_tried else self._remembered()
 
     def forget(self) -> None:
-        """Have the next start find out anew which era it speaks."""
+        """Probe the era again at the next start."""
         self._was_tried = True
         self.modern = None
 
@@ -111,8 +111,8 @@ class Starts:
         except NegotiationFailed as fault:
             if self._caller.modern or self._is_remote or not has_no_handshake(fault):
                 raise
-            why = fault  # a server on the official SDK stays in the era of the first request, even if it refused that
-        # It may have ended because of a greeting that it does not know: once more, with the other one.
+            why = fault  # servers on the official SDK stay in the era of the first request, even if they refused it
+        # It may have exited on a greeting that it does not know: retry once with the other one.
         try:
             return await self._open_once(self._other_way())
         except Fault as fault:
@@ -123,15 +123,15 @@ class Starts:
         try:
             return await self._open_once(self._order(modern))
         except (NegotiationFailed, ServerExited, ProtocolViolation):
-            # It may be another version of the server, of the other era.
+            # It may be a new version of the server that speaks the other era.
             return await self._open_once(HANDSHAKE_ONLY if self._caller.modern and modern else self._order(None))
 
     def _other_way(self) -> Order:
-        """How to greet a server that ended on the way of its client."""
-        has_handshake = self.modern is False  # it agreed to that, and ended on the probe that followed
+        """The order for a server that failed with the client's era first."""
+        has_handshake = self.modern is False  # it agreed to the handshake, then exited on the probe that followed
         return HANDSHAKE_ONLY if self._caller.modern or has_handshake else MODERN_FIRST
 
-    def _order(self, modern: bool | None) -> Order:  # noqa: FBT001 -- an era, or that it is not known
+    def _order(self, modern: bool | None) -> Order:  # noqa: FBT001 -- an era, or unknown
         """Which eras to try: the one that the server is known to speak, else the client's own first."""
         if modern is None:
             return MODERN_FIRST if self._caller.modern else HANDSHAKE_FIRST

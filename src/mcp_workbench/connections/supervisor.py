@@ -72,8 +72,8 @@ class Supervisor:
     ) -> None:
         """`caller` stands for all that it works for: they declare the same and speak the same era.
 
-        `health` is shared by all supervisors of one configured server; `era` tells which era the server spoke before
-        with clients like this one; `is_remote` tells that it is reached over HTTP.
+        `health` is shared by all supervisors of one configured server. `era` returns the era that the server last spoke
+        with clients of this era. `is_remote` means that it is reached over HTTP.
         """
         self._label = label
         self._limits = limits
@@ -93,7 +93,7 @@ class Supervisor:
         self._needs_login = False
         self._calls = 0
         self.done = 0
-        """Requests of clients that are over: whatever it offers may have changed by each."""
+        """Completed client requests: each may have changed what the server offers."""
         self._users = 0
         self._used_at = 0.0
         self._drained: asyncio.Future[None] | None = None
@@ -141,7 +141,7 @@ class Supervisor:
         return self._starts.modern is True or self._starts.hearsay is True
 
     def forget_era(self) -> None:
-        """Have the next start find out anew which era the server speaks."""
+        """Probe the server's era again at the next start."""
         self._starts.forget()
 
     def join(self, events: Events) -> None:

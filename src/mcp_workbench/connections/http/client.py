@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 KEEPING_METHOD: Final = (307, 308)
 SCOPE: Final = r'\bscope="([^"]{1,200})"'
-"""The scopes that a refusal says were missing."""
+"""The missing scopes that a refusal names."""
 _ACCEPTED: Final = 202
 _LITTLE: Final = 3
 """Digits of the length of a body that says nothing."""
@@ -48,9 +48,9 @@ class Auth(httpx2.Auth):
 
 
 async def discard(response: httpx2.Response) -> None:
-    """Give up what a refusal says: httpx2 would read all of it before the next request, however long it is."""
+    """Discard the body of a refusal: httpx2 would read all of it before the next request, however long it is."""
     await response.aclose()
-    response._content = b""  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] -- there is no other way to say that it was read
+    response._content = b""  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] -- there is no other way to mark it as read
 
 
 class Client:

@@ -1,8 +1,8 @@
 """Tokens that the workbench fetches itself with client credentials (the OAuth 2 grant `client_credentials`).
 
-Guarantees: no person is needed. A token is fetched once, however many connections and calls of this process need it,
-and again before its end or when the server refuses it. It stays in memory and goes to the server's own origin alone;
-the credentials go to the configured issuer alone. The SDK is imported when the first token is fetched.
+Guarantees: no person is needed. All connections and calls of this process share one token. It is renewed before it
+expires, or when the server refuses it. It stays in memory and goes only to the server's own origin; the credentials go
+only to the configured issuer. The SDK is imported when the first token is fetched.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _Key: TypeAlias = tuple[asyncio.AbstractEventLoop, str, str, OAuthClient]
 
 
 class Token(msgspec.Struct, frozen=True):
-    """A token, and what is known of it."""
+    """An access token, its scope, and when to renew it."""
 
     text: str
     scope: str = ""
     renew_at: float | None = None
-    """From when on it is renewed before it is used, as `time.monotonic()` has it."""
+    """When to renew it before use, on the clock of `time.monotonic()`; None if it does not expire."""
 
     def __repr__(self) -> str:
         return "Token(...)"
@@ -57,7 +57,7 @@ class Tokens:
         self._pauses_until = 0.0
 
     async def current(self) -> Token:
-        """The token, fetched if there is none and renewed if it is about to end. Raises a `Fault`."""
+        """The token; fetched if there is none, renewed if it is about to expire. Raises a `Fault`."""
         token = self._token
         if token is None:
             return await self.renewed(None)
@@ -66,13 +66,13 @@ class Tokens:
             try:
                 return await self.renewed(token)
             except Fault as fault:
-                # It may be good for a while, and no call need wait for an authorization server that is gone.
+                # The old token may still be valid: no call should wait for an authorization server that is down.
                 self._pauses_until = time.monotonic() + self._limits.login_pause_seconds
                 observe.debug("a token could not be renewed in time", code=fault.code, reason=str(fault))
         return token
 
     async def renewed(self, stale: Token | None) -> Token:
-        """Another token than `stale`. Callers that wait together share one attempt, and its failure."""
+        """A token other than `stale`. Concurrent callers share one attempt, and its failure."""
         failures = self._failures
         async with self._lock:
             if self._token is not None and self._token is not stale:
@@ -89,30 +89,30 @@ class Tokens:
             return token
 
     def _keep(self, token: Token) -> None:
-        """Use it from now on. The one before it may still be under way; older ones are no secrets any more."""
+        """Use this token from now on. Its predecessor may still be in flight; older ones need no redaction any more."""
         if self._before is not None:
             observe.log.redact.forget({self._before.text} - {token.text})
         self._before, self._token = self._token, token
 
 
 _shared: WeakValueDictionary[_Key, Tokens] = WeakValueDictionary()
-"""The tokens of this process, for as long as a connection uses them."""
+"""The tokens of this process, kept while a connection uses them."""
 
 
 def client_login(endpoint: Endpoint, limits: Limits) -> ClientLogin:
-    """What logs us in with client credentials. Connections of one client to one server share its token."""
+    """The `Auth` for client credentials. All connections of one OAuth client to one server share its token."""
     key = (asyncio.get_running_loop(), endpoint.url, endpoint.transport, endpoint.oauth)
     tokens = _shared.setdefault(key, Tokens(endpoint, limits))
     return ClientLogin(endpoint, tokens)
 
 
 async def load_oauth() -> None:
-    """Import the module that knows the SDK: it takes most of a second, and others go on meanwhile."""
+    """Import the module that uses the SDK, without blocking the event loop: it takes most of a second."""
     await asyncio.to_thread(import_module, "mcp_workbench.connections.http.oauth")
 
 
 async def _fetched(endpoint: Endpoint, limits: Limits) -> Token:
-    """A new token. Raises `ClientRefused`, or `DownstreamUnavailable` where it may work later."""
+    """Fetch a new token. Raises `ClientRefused`, or `DownstreamUnavailable` if it may work later."""
     await load_oauth()
     from mcp_workbench.connections.http import oauth  # noqa: PLC0415 -- loaded in a thread
 
@@ -123,12 +123,12 @@ async def _fetched(endpoint: Endpoint, limits: Limits) -> Token:
         raise ClientRefused(f"its client credentials are refused: {error}") from None
     except LoginFailed as error:
         why = f"its login with client credentials failed: {error}"
-        hint = "If this stays, check issuer and privateKey in its oauth."
+        hint = "If this persists, check issuer and privateKey in its oauth."
         raise DownstreamUnavailable(why, kind="login", hint=hint) from None
 
 
 class ClientLogin(Auth):
-    """Adds a token of our own to what is sent to one server."""
+    """Adds our access token to the requests to one server."""
 
     def __init__(self, endpoint: Endpoint, tokens: Tokens) -> None:
         self._url = server_url(endpoint)
@@ -138,11 +138,11 @@ class ClientLogin(Auth):
         return "ClientLogin(...)"
 
     def sync_auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response]:
-        raise RuntimeError("a token is fetched by an asynchronous client only")
+        raise RuntimeError("tokens can be fetched only by an asynchronous client")
         yield request
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Raises `ClientRefused`, or `DownstreamUnavailable` where no token can be fetched just now."""
+        """Raises `ClientRefused`, or `DownstreamUnavailable` if no token can be fetched at the moment."""
         if not is_same_origin(request.url, self._url):
             yield request
             return
@@ -152,7 +152,7 @@ class ClientLogin(Auth):
             await discard(response)
             response = yield _signed(request, await self._tokens.renewed(token))
         if response.status_code == _UNAUTHORIZED:
-            raise ClientRefused("the server refuses the token that its authorization server gave")
+            raise ClientRefused("the server refuses the token that its authorization server issued")
         if response.status_code == _FORBIDDEN:
             _check_scope(response)
 
@@ -162,7 +162,7 @@ def _check_scope(response: httpx2.Response) -> None:
     if "insufficient_scope" in challenge:
         named = re.search(SCOPE, challenge)
         shown = f" ({observe.foreign(named[1])})" if named else ""
-        raise ClientRefused(f"the server needs a client that may do more{shown}", hint="See scopes in its oauth.")
+        raise ClientRefused(f"the server requires more scopes{shown}", hint="See scopes in its oauth.")
 
 
 def _signed(request: httpx2.Request, token: Token) -> httpx2.Request:

@@ -36,7 +36,7 @@ _SCOPE_TOKENS: Final = r"[\x21\x23-\x5b\x5d-\x7e ]+"
 def auth_for(server: ServerConfig, limits: Limits) -> Auth | None:
     """What logs us in at a server.
 
-    None where its configuration brings credentials, or where a stored token could be read on the way.
+    None if its configuration has credentials, or if a stored token could be intercepted on the way.
     """
     endpoint = server.target
     if not isinstance(endpoint, Endpoint) or has_own_credentials(endpoint):

@@ -83,7 +83,7 @@ class Mirrors:
             return True
         found = mirrored(tool.input_schema)
         if found is None:
-            what = "a tool is left out: its annotations for headers are wrong"
+            what = "a tool is left out: its header annotations are invalid"
             observe.warning(what, server=self._label, tool=tool.name)
             self._tools.pop(tool.name, None)
             return False

@@ -175,7 +175,7 @@ class _Provider(OAuthClientProvider):
 
 
 class _SecretProvider(ClientCredentialsOAuthProvider):
-    """The SDK's provider for a client with a secret, which is sent as the authorization server takes it."""
+    """The SDK's provider for a client with a secret, sent by a method that the authorization server supports."""
 
     async def _exchange_token_client_credentials(self) -> httpx2.Request:
         if self.context.client_info is not None:
@@ -184,13 +184,13 @@ class _SecretProvider(ClientCredentialsOAuthProvider):
 
 
 def _hidden(request: httpx2.Request) -> httpx2.Request:
-    """The request; its Basic credentials are secret too, and an authorization server may repeat them."""
+    """The same request; registers its Basic credentials as a secret, since an authorization server may repeat them."""
     observe.log.redact.hide((request.headers.get("authorization", "").removeprefix("Basic "),))
     return request
 
 
 def _secret_method(metadata: OAuthMetadata | None) -> Literal["client_secret_basic", "client_secret_post"]:
-    """How a client proves who it is by its secret."""
+    """How a client authenticates with its secret."""
     known = (metadata and metadata.token_endpoint_auth_methods_supported) or ["client_secret_basic"]
     return "client_secret_basic" if "client_secret_basic" in known else "client_secret_post"
 
@@ -199,13 +199,13 @@ def _secret_method(metadata: OAuthMetadata | None) -> Literal["client_secret_bas
 
 
 async def client_token(authority: Authority, client: OAuthClient, limits: Limits) -> Token:
-    """A token for client credentials. Raises `LoginRefused`, or `LoginFailed` where it may work later."""
+    """Fetch a token with client credentials. Raises `LoginRefused`, or `LoginFailed` if it may work later."""
     held = _Held(None)
     assertions: list[str] = []
     try:
         return await _client_token(authority, client, held, assertions, limits)
     finally:
-        observe.log.redact.forget(assertions)  # there is a new one each time; what an error says of it is hidden
+        observe.log.redact.forget(assertions)  # each login signs a new one, and errors are already redacted
 
 
 async def _client_token(
@@ -214,19 +214,19 @@ async def _client_token(
     provider = _client_provider(str(authority.server), client, held, assertions)
     scopes, request = _Scopes(client.scopes, None), _requests(authority)[0]
     status = await _driven(provider, authority, scopes, request)
-    if held.tokens is None:  # the server may want a login for its tools alone
+    if held.tokens is None:  # the server may require a login only for its tools
         status = await _driven(provider, authority, scopes, request, is_refused=True)
     if held.tokens is None:
-        raise LoginFailed("no token was given")
+        raise LoginFailed("the authorization server issued no token")
     if status == UNAUTHORIZED[0]:
-        raise LoginRefused(f"the server refuses the token that it asked for (HTTP {status})")
+        raise LoginRefused(f"the server refuses the new token (HTTP {status})")
     seconds = _good_for_seconds(held.tokens, limits)
     renew_at = time.monotonic() + seconds if seconds is not None else None
     return Token(held.tokens.access_token, held.tokens.scope or "", renew_at)
 
 
 def _client_provider(url: str, client: OAuthClient, held: _Held, assertions: list[str]) -> OAuthClientProvider:
-    """The SDK's provider for the kind of credentials that are configured; `assertions` gets what it signs."""
+    """The SDK's provider for the configured credentials. It appends the assertions that it signs to `assertions`."""
     if client.client_secret:
         return _SecretProvider(url, held, client.client_id, client.client_secret, issuer=client.issuer)
     signed = SignedJWTParameters(
@@ -493,13 +493,13 @@ def _provider(login: Login) -> _Provider:
 
 
 def _renew_at(tokens: OAuthToken, limits: Limits) -> float | None:
-    """The time of day at which a token is renewed; None if it has no end."""
+    """The wall-clock time at which a token is renewed; None if it does not expire."""
     seconds = _good_for_seconds(tokens, limits)
     return time.time() + seconds if seconds is not None else None
 
 
 def _good_for_seconds(tokens: OAuthToken, limits: Limits) -> float | None:
-    """How long a token is used before it is renewed, a while before its end; None if it has no end."""
+    """How long a token is used before it is renewed, a while before it expires; None if it does not expire."""
     if tokens.expires_in is None or tokens.expires_in <= 0:  # some servers mean that it has no end
         return None
     return tokens.expires_in - min(limits.login_margin_seconds, tokens.expires_in * limits.login_margin_share)

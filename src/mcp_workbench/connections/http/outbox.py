@@ -46,7 +46,7 @@ class Post:
     def __init__(self, id_: int, message: Outgoing, line: bytes, owner: object) -> None:
         self.id = id_
         self.owner = self if owner is None else owner
-        """What the messages on its response stream belong to: a call, else this request of ours and no call."""
+        """Owner of the messages on its response stream: a call, or this request if it belongs to no call."""
         self.line = line
         self.method = str(message.method)
         self.params = message.members()
