@@ -56,7 +56,7 @@ class Callers:
 
     @property
     def version(self) -> str:
-        """The version that a handshake agreed on; empty where there was none."""
+        """The version that the handshake negotiated; empty if there was none."""
         return self._handshake.version if self._handshake is not None else ""
 
     @property

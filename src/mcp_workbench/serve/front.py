@@ -38,14 +38,14 @@ class Front:
         return self._greeted(work) if method == "initialize" else work
 
     def notification(self, method: str, params: Raw, owner: object = None) -> None:
-        del owner  # clients answer no requests with streams
+        del owner  # a client's messages never come on a response stream
         try:
             self._session.notice(method, _members(params))
         except (RpcError, WorkbenchError) as error:  # nobody waits for an answer
             observe.warning("a client's notification was not passed on", method=method, reason=str(error))
 
     def admit(self, load: int, method: str, params: Raw) -> RpcError | Raw | None:
-        """One client can't take all the memory that there is: None, or the answer to a request too many."""
+        """None, or the error for a request beyond the limit: one client must not use up all memory."""
         if load < self._workbench.limits.client_requests:
             return None
         hint = "Try again in a few seconds, with fewer requests at once."
@@ -89,11 +89,11 @@ class PeerFront(Front):
             self._peer.receive_batch(batch)
 
     def read_batch(self, line: bytes) -> list[Part]:
-        """The messages of a batch. Raises `RpcError` where this client must not send it."""
+        """The messages of a batch. Raises `RpcError` if this client may not send it."""
         return read_batch(line, self._callers.version, self._workbench.limits.client_requests)
 
     def refuse(self, line: bytes, error: RpcError) -> None:
-        """Answer what can't be taken."""
+        """Answer a line that can't be accepted with an error."""
         self._peer.refuse(line, error)
 
     def complaint(self, error: ErrorBody) -> None:

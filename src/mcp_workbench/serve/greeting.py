@@ -33,7 +33,7 @@ class Greeting(NamedTuple):
 def greet(config: Config, source: int, sink: int, limits: Limits = DEFAULTS, *, view: View = EVERYTHING) -> Greeting:
     """Answer the first request if it is there and asks who we are. Never waits."""
     callers = new_callers(view)
-    if view.toolbox or config.tool_mode == "dynamic":  # the servers, or what is remembered of them, must be asked first
+    if view.toolbox or config.tool_mode == "dynamic":  # these answers depend on the servers or on the catalog
         return Greeting(callers)
     received = _waiting(source, limits)
     line, ended, rest = received.partition(b"\n")

@@ -107,5 +107,5 @@ def _named(servers: Sequence[ServerIdentifier]) -> str | None:
 
 
 def _listed(names: Iterable[str]) -> str | None:
-    """Names in one value, with a space between them and none that is not escaped inside one."""
+    """Names in one value, separated by spaces; a space inside a name is escaped."""
     return " ".join(name.replace(" ", "\\ ") for name in names) or None

@@ -93,7 +93,7 @@ class Session:
         return self._answer(caller, line, method, handler, params)
 
     def refuse(self, caller: Caller, method: str, params: dict[str, Raw], fault: Fault) -> Raw:
-        """The answer to a request that no server got. Raises `RpcError`, but for a call: a model reads its result."""
+        """The answer to a request that reached no server: a result for a call, else raises `RpcError`."""
         if method != "tools/call":
             raise as_rpc_error(fault)
         result = self._surface.refuse_call(params, fault)
@@ -149,7 +149,7 @@ class Session:
                 self._subscribers.tell(method, translated)
 
     def _may_log(self, method: str) -> bool:
-        """Whether this is a log message for a modern client: some call wants it, though it is not known which."""
+        """Whether this is a log message for a modern client: one of its calls wants it, but it is unknown which."""
         return method == eras.LOGGED and self._caller is not None and self._caller.modern
 
     def changed(self, toolbox: str, kind: str) -> None:
@@ -196,7 +196,7 @@ class Session:
                 return self._outcome(exchange, method, params, await exchange.outcome())
             exchange = _exchange(caller, line, method, params, drops_tasks=self._surface.own_lists)
             return self._outcome(exchange, method, params, await exchange.run(handler(exchange, params)))
-        except Fault as fault:  # what a surface does not say in its own way
+        except Fault as fault:  # faults that the surface does not handle itself
             return self.refuse(caller, method, params, fault)
         except WorkbenchError as error:
             raise as_rpc_error(error) from None
@@ -233,7 +233,7 @@ async def _named(work: Awaitable[Raw]) -> Raw:
 
 
 def for_handshake(result: Raw, members: dict[str, Raw], projection: Projection = "none") -> Raw:
-    """A result as a handshake client wants it: without `resultType`, and with an object as structured content."""
+    """Project a result onto the handshake era: no `resultType`, and structured content as an object."""
     projected = handshake_result(members, projection) if projection != "none" else None
     if projected is None and "resultType" not in members:
         return result

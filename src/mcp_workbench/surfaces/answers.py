@@ -1,8 +1,8 @@
 """The answers of `open_toolbox`: one text block of compact JSON that costs no more tokens than it may.
 
 Whole definitions while they fit, then signatures, then names with the first sentence, then as many of those as
-fit. What is said beside the tools is shortened before the tools are: the servers' instructions take the room that
-the tools leave, and never less than a small part of the budget.
+fit. Everything but the tools is shortened first: the servers' instructions get the room that the tools leave, but
+always a small part of the budget.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ T = TypeVar("T")
 WHOLE = 'for a whole definition: {"toolbox":"TOOLBOX","tools":["NAME"]}'
 NOTHING_FITS = "No tool fits this query."
 INSTRUCTIONS_LEAST_SHARE: Final = 16
-"""Instructions get one part in so many of the budget even where the tools would need it."""
+"""Instructions get at least `1 / INSTRUCTIONS_LEAST_SHARE` of the budget, even if the tools need it."""
 
 
 class Brevity(NamedTuple):
@@ -82,7 +82,7 @@ def opened(toolbox: Opened, found: Sequence[Found], request: OpenRequest, limits
             **({"note": note} if note else {}),
         }
 
-    # A search, or a look at some definitions, follows an open or is one of many: nothing is said twice.
+    # A search, or a request for some definitions, usually follows an open: do not repeat the instructions.
     instructions = toolbox.instructions if not request.query and not request.tools else _NONE
     return _answer(told, found, detail, limits, instructions)
 

@@ -48,9 +48,9 @@ class Surface(Protocol):
         ...
 
     def refuse_call(self, params: dict[str, Raw], fault: Fault) -> Raw:
-        """The result of a `tools/call` that no server got; it names the tool as far as the call does.
+        """The result of a `tools/call` that reached no server; it names the tool as far as the call does.
 
-        Raises `RpcError` where the call names none.
+        Raises `RpcError` if the call names no tool.
         """
         ...
 

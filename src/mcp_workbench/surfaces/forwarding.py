@@ -43,7 +43,7 @@ def refused(refusal: ServerRefused, *, modern: bool) -> RpcError:
 
 
 def refusal_data(refusal: ServerRefused) -> Raw | UnsetType:
-    """The `data` of a server's error, where it may be passed on."""
+    """The `data` of a server's error, if it may be passed on."""
     return Raw(refusal.data) if _is_harmless(refusal.data) else UNSET
 
 

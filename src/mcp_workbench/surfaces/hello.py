@@ -1,4 +1,4 @@
-"""What a client is told at the start. It needs no event loop."""
+"""The greetings that the surfaces send to clients. They need no event loop."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Hello(NamedTuple):
     instructions: Any = ""
     server_info: Any = eras.SELF
     others: Mapping[str, Any] = {}
-    """What else a server said of itself, for a client of its own era."""
+    """Other members of a server's own greeting, for a client of the same era."""
 
 
 _COMMON: Final[Mapping[str, Any]] = {
@@ -47,18 +47,18 @@ _COMMON: Final[Mapping[str, Any]] = {
 
 
 def static_hello(config: Config) -> Hello:
-    """The greeting of the whole workbench: the configuration alone decides it."""
+    """The greeting of the whole workbench; it depends only on the configuration."""
     return Hello(_COMMON, instructions(config))
 
 
 def toolbox_hello(toolbox: ToolboxConfig | None, known: Mapping[str, Any], tasks: Mapping[str, Any]) -> Hello:
-    """The greeting of one toolbox; `known` is what `instructions.fitted` gives for its servers."""
+    """The greeting of one toolbox; `known` is the result of `instructions.fitted` for its servers."""
     said = toolbox_instructions(toolbox, known) if toolbox is not None else ""  # a new configuration may lack it
     return Hello({**_COMMON, **tasks}, said)
 
 
 def extended(hello: Hello, extensions: Mapping[str, Any]) -> Hello:
-    """A greeting that declares these extensions too."""
+    """The greeting with these extensions added."""
     if not extensions:
         return hello
     declared = {**hello.capabilities.get("extensions", {}), **extensions}
@@ -66,7 +66,7 @@ def extended(hello: Hello, extensions: Mapping[str, Any]) -> Hello:
 
 
 def declared_tasks(*, modern: bool) -> dict[str, Any]:
-    """How tasks are declared in an era."""
+    """The capability that declares tasks in an era."""
     if modern:
         return {"extensions": {eras.TASKS: {}}}
     return {"tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}}

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 MIGRATION = "Tool names changed in 0.11.0: see docs/migration.md"
 OLD_METATOOLS = {f"workbench_{name}": name for name in (OPEN_TOOLBOX, USE_TOOL)}
-"""What the two were called before 0.10, and are called now."""
+"""The names of the meta-tools before 0.10, with their current names."""
 
 
 class MetaTools:
@@ -79,7 +79,7 @@ class MetaTools:
             return results.failure(error, named=named_parts(arguments))
 
     def refuse_call(self, params: dict[str, Raw], fault: Fault) -> Raw:
-        """The result of a call of one of the two that no server got; see `Surface.refuse_call`."""
+        """The result of a meta-tool call that reached no server; see `Surface.refuse_call`."""
         name, arguments = called(params)
         if name == USE_TOOL:
             with contextlib.suppress(RequestError):
@@ -158,7 +158,7 @@ class MetaTools:
         )
 
     def _old_use(self, exchange: Exchange, arguments: Raw) -> str:
-        """The call to send where its arguments determine it, old or new; else what is wrong with them."""
+        """The call to send, if the old or new arguments determine it; else what is wrong with them."""
         try:
             identifier, tool_arguments = read_use(arguments)
         except OldName as error:
@@ -208,12 +208,12 @@ async def relay(workbench: Workbench, identifier: ToolIdentifier, arguments: Raw
         if error.refusal is not None and _is_for_client(error.refusal.rpc_code, exchange.caller):
             raise refused(error.refusal, modern=exchange.caller.modern) from None
         raise
-    except Fault as fault:  # the client has no connections of its own: there are too many, or it is the end
+    except Fault as fault:  # no connections for this client: too many clients, or the workbench is shutting down
         raise CallFailed(identifier, fault) from None
 
 
 def _is_for_client(code: int, caller: Caller) -> bool:
-    """A capability that a modern client has to declare, or a page that the user of a handshake client has to visit."""
+    """Whether a modern client has to declare a capability, or the user of a handshake client has to visit a page."""
     if caller.modern:
         return code == jsonrpc.MISSING_CLIENT_CAPABILITY
     return code == jsonrpc.URL_ELICITATION_REQUIRED and "elicitation/create" in caller.answers

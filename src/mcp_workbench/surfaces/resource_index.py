@@ -1,6 +1,6 @@
-"""Which URIs the servers of a client have, and under which URI the client sees each.
+"""Index of the URIs that a client's servers have, and of the URIs under which the client sees them.
 
-A server has the resources that it lists, the UIs that its tools name, and the files of its skills.
+A server's resources are those that it lists, the UIs that its tools name, and the files of its skills.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class ResourceIndex:
-    """Decides which URIs name their server. It never gives out a URI that a server itself uses."""
+    """Decides which URIs name their server. It never creates a URI that a server itself uses."""
 
     def __init__(self, owned: Mapping[ServerIdentifier, Collection[str]], visible: Iterable[ServerIdentifier]) -> None:
-        """`owned` are the URIs of each server whose resources the client sees, `visible` all servers it may name."""
+        """`owned` has the URIs of each server that the client sees; `visible` are all servers that a URI may name."""
         self._owners = Counter(uri for owned_uris in owned.values() for uri in set(owned_uris))
         self._namesakes = Counter(server.server for server in visible)
 
@@ -47,13 +47,13 @@ class ResourceIndex:
 
 
 class KnownResources:
-    """What is known of the resources that a client may read."""
+    """The known resources that a client may read."""
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
 
     async def learn(self, place: Place, servers: Iterable[ServerIdentifier], *, tools: bool = True) -> None:
-        """Have servers list what was not asked yet: resources, skills, and the tools that name UIs."""
+        """Have servers list what is not known yet: resources, skills, and the tools that name UIs."""
         if not (chosen := tuple(servers)):
             return
         asked = [place.learn("resources", chosen), place.learn("skills", chosen)]
@@ -66,7 +66,7 @@ class KnownResources:
         return self.known_index(place, servers)
 
     def known_index(self, place: Place, servers: Iterable[ServerIdentifier]) -> ResourceIndex:
-        """An index of what these servers have, as far as is known."""
+        """An index of the known resources of these servers."""
         owned: dict[ServerIdentifier, set[str]] = {server: set() for server in servers}
         for server, uri in self._owned(place):
             if server in owned:
@@ -82,7 +82,7 @@ class KnownResources:
         return {server for server, one in owned if one == uri}
 
     def labelled(self, place: Place, uri: str) -> set[uris.Located]:
-        """The resources that a URI stands for if it names a server in its own scheme."""
+        """The resources that a URI refers to if it names a server and keeps its scheme."""
         if (read := uris.read_labelled(uri)) is None:
             return set()
         return {
@@ -92,7 +92,7 @@ class KnownResources:
         }
 
     def fitting(self, place: Place, uri: str, most_bytes: int) -> set[uris.Located]:
-        """What the templates that fit best lead to. A URI may fit as it is, or without the server that it names."""
+        """The resources of the best-matching templates. A URI may match as is, or without the server that it names."""
         templates = list(self._templates(place))
         most, servers = uris.longest_match(uri, templates, most_bytes)
         found = {uris.Located(server, uri) for server in servers}
@@ -110,7 +110,7 @@ class KnownResources:
         return chain(self._listed(place), self._allowed(apps.named_in(place.catalog)))
 
     def _listed(self, place: Place) -> Iterator[tuple[ServerIdentifier, str]]:
-        """What servers list: resources, and the files of skills."""
+        """The listed resources, and the files of listed skills."""
         listed = ((server, item.name) for server, item in place.known_items("resources"))
         files = ((server, uri) for server, item in place.known_items("skills") for uri in skills.file_uris(item.raw))
         return self._allowed(chain(listed, files))

@@ -1,7 +1,7 @@
 """The resources of the toolboxes that a client sees.
 
-Each is under its own URI where one server has it, else under one that names the server. What a tool's
-definition or result named can be read, though no list has it.
+A resource keeps its own URI if only one server has it; otherwise its URI names the server. Resources that a tool's
+definition or result names can be read even if no list has them.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Resources:
         return self.only(place, candidates, uri, modern=caller.modern)
 
     async def locate(self, place: Place, caller: Caller, uri: str) -> set[uris.Located]:
-        """The resources that a URI may stand for, as lists, definitions and results tell."""
+        """The resources that a URI may refer to, according to lists, definitions and results."""
         if (found := self._qualified(place, caller, uri)) is not None:
             return {found}
         scope = self._scope.of(caller)
@@ -135,7 +135,7 @@ class Resources:
     async def with_readable_apps(
         self, caller: Caller, tools: Mapping[ToolIdentifier, Definition]
     ) -> dict[ToolIdentifier, Definition]:
-        """Tools whose definitions name their UI resources by the URIs under which the client can read them."""
+        """The tools with the UI URIs in their definitions replaced by those that the client can read."""
         if not any(apps.named_by(definition) for definition in tools.values()):
             return dict(tools)
         index = await self.known.index(self._workbench.at(caller), caller)
@@ -164,7 +164,7 @@ class Resources:
         await place.learn("resources", self._running(place))
         listing, named = self.known.owners(place, uri), self._linked(place, uri)
         if not listing and self.known.labelled(place, uri):
-            return set()  # it may be another server's resource under a URI of ours: the search tells
+            return set()  # it may be a URI that we made for another server's resource: the search decides
         return named & listing or listing or named
 
     def _linked(self, place: Place, uri: str) -> set[ServerIdentifier]:
@@ -175,7 +175,7 @@ class Resources:
         return {server for server in place.offering("resources") if self._scope.allows(server.toolbox)}
 
     async def _search(self, place: Place, scope: tuple[str, ...], uri: str) -> set[uris.Located]:
-        """Ask the servers for their lists; what no list has may name its server, or fit a template."""
+        """Ask the servers for their lists. A URI in no list may name its server, or match a template."""
         labelled = self.known.labelled(place, uri)
         everywhere = {*place.servers_of(scope), *(one.server for one in labelled)}
         await self.known.learn(place, everywhere, tools=uri.startswith(apps.SCHEME))
@@ -189,14 +189,14 @@ class Resources:
         return self.known.fitting(place, uri, self._workbench.limits.template_bytes)
 
     def _unlisted(self, place: Place, uri: str) -> set[uris.Located]:
-        """Where a resource may be that nobody lists: at the server that its URI names, or at the only one."""
+        """Candidates for an unlisted resource: the server that its URI names, or the only running one."""
         labelled, running = self.known.labelled(place, uri), self._running(place)
         if len(running) == 1 and {one.server for one in labelled} <= running:
             return _located(running, uri)
         return labelled
 
     async def _search_again(self, place: Place, scope: tuple[str, ...], uri: str) -> set[uris.Located]:
-        """Search in what the running servers list now: it may be new, and not announced."""
+        """Have the running servers list again, then search: the resource may be new and unannounced."""
         await place.recheck(scope, "resources", "templates")
         return await self._search(place, scope, uri)
 
@@ -214,7 +214,7 @@ class Resources:
         owned = {server: [item.name for item in items] for server, items in listed.items()}
         index = self.known.index_of(place, owned)
         if kind == "resources" and any(uris.has_kept_scheme(uri) for names in owned.values() for uri in names):
-            index = await self.known.index(place, caller)  # tools and skills may name the same ones
+            index = await self.known.index(place, caller)  # tools and skills may name the same resources
         return [
             item.raw
             if (uri := _listed_uri(index, kind, server, item.name)) == item.name
@@ -224,7 +224,7 @@ class Resources:
         ]
 
     def only(self, place: Place, found: set[uris.Located], uri: str, *, modern: bool) -> uris.Located:
-        """The one resource that was found. Raises `RpcError` where there are several, or none."""
+        """The one resource that was found. Raises `RpcError` if there are several or none."""
         if len(found) == 1:
             return next(iter(found))
         if not found:
@@ -240,7 +240,7 @@ def _located(servers: Iterable[ServerIdentifier], uri: str) -> set[uris.Located]
 
 
 def _listed_uri(index: ResourceIndex, kind: Kind, server: ServerIdentifier, name: str) -> str:
-    """The URI that a list shows: one that clients can read. A template is any text to them."""
+    """The URI for a list: one that clients can parse. They do not parse templates."""
     uri = index.shown(server, name)
     return uri if kind == "templates" or uris.is_parsable(uri) else index.qualified(server, name)
 

@@ -24,8 +24,8 @@ def failure(error: WorkbenchError, *, prefix: str = "", named: Mapping[str, str]
     """What went wrong and what to do, for a model to read; the code and the place, for programs.
 
     Foreign text in it, which may hold secrets, was redacted where it was taken up: here a name of the
-    configuration would be blacked out too. `named` are the parts of an identifier that the call gave. A server's own
-    JSON-RPC error keeps its code and its data.
+    configuration would be redacted too. `named` are the identifier parts in the call. A server's own JSON-RPC error
+    keeps its code and data.
     """
     message = f"{prefix}{error}\n{error.hint}" if error.hint else f"{prefix}{error}"
     told: dict[str, Any] = {"code": error.wire_code, **(named or {}), **error.where}

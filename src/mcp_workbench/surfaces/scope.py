@@ -22,7 +22,7 @@ class Scope:
         return tuple(name for name in self._toolboxes() if caller.modern or name in self._opened)
 
     def all(self) -> tuple[str, ...]:
-        """Every toolbox that is there for this client, open or not."""
+        """Every toolbox that this client can use, open or not."""
         return tuple(self._toolboxes())
 
     def allows(self, toolbox: str) -> bool:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _HANDSHAKE_HELLO: Final = frozenset({"protocolVersion", "capabilities", "serverInfo", "instructions"})
 _MODERN_HELLO: Final = frozenset({"supportedVersions", "capabilities", "instructions"})
-"""What a greeting says in either era; everything else in it passes."""
+"""The members of a greeting that we set ourselves; all others pass through."""
 
 
 class ServerSurface:
@@ -182,7 +182,7 @@ class ServerSurface:
         return results.failure(CallFailed(tool, fault))
 
     def _is_projected(self, caller: Caller) -> bool:
-        """Whether a modern server serves a handshake client, which knows less of output schemas."""
+        """Whether results are projected, because a handshake client uses a modern server."""
         if caller.modern or (provider := self._existing(caller)) is None:
             return False
         current = provider.supervisor.current
@@ -197,12 +197,12 @@ class ServerSurface:
         return result
 
     async def _wraps_output(self, place: Place, tool: ToolIdentifier, result: Raw) -> bool:
-        """Whether the tool's output schema is wrapped. It is looked up only where the value does not decide."""
+        """Whether the tool's output schema is wrapped. It is looked up only if the value alone does not decide."""
         if not jsonrpc.is_object(jsonrpc.members(result).get("structuredContent", jsonrpc.NOTHING)):
             return False
         try:
             listing = await place.provider(self._server).tools()
-        except WorkbenchError as error:  # the call has succeeded: its result is passed on in any case
+        except WorkbenchError as error:  # the call succeeded, so pass its result on anyway
             observe.info("the output schema of a tool is not known", server=tool.server, code=error.code)
             return False
         return (definition := listing.tools.get(tool.tool)) is not None and definition.wraps_output
@@ -261,7 +261,7 @@ class ServerSurface:
 
 
 def _others(said: dict[str, Raw], connection: Connection) -> dict[str, Raw]:
-    """What a server said of itself beyond what every greeting has. What it said is stale after the time it stated."""
+    """The other members of a server's greeting. An expired time to live becomes 0."""
     known = _MODERN_HELLO if connection.agreement.modern else _HANDSHAKE_HELLO
     others = {name: value for name, value in said.items() if name not in known}
     if "ttlMs" in others and connection.age_seconds * 1000 >= (jsonrpc.number_or_none(others["ttlMs"]) or 0):

@@ -1,4 +1,4 @@
-"""What the surfaces with several servers have in common: prompts, resources, skills, completion, logs.
+"""The methods that all surfaces with several servers share: prompts, resources, skills, completion, logs.
 
 It is put together from parts that each know one of them, as a table of methods.
 """
@@ -49,7 +49,7 @@ class Shelf:
         }
 
     def extensions(self, caller: Caller) -> dict[str, Any]:
-        """The extensions that native surfaces have, as far as is known without starting a server."""
+        """The extensions that native surfaces declare, as far as known without starting a server."""
         place, toolboxes = self._workbench.at(caller), self._scope.all()
         found: dict[str, Any] = {eras.SKILLS: {}} if place.having("skills", toolboxes) else {}
         if any(server.toolbox in toolboxes for server in place.declaring(eras.APPS)):

@@ -1,7 +1,7 @@
 """The skills of the toolboxes that a client sees, for `skills/list` and `skills/get`.
 
 The URI of its `SKILL.md` identifies a skill. Where two servers share a URI, the skill and all of its files get URIs
-that name the server. Skills of an early draft have names instead, which are joined as those of prompts are.
+that name the server. Skills of an early draft have names instead, which are joined like those of prompts.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Skills:
         return await forward(place, server, "skills/get", {**params, "name": skill.skill}, exchange)
 
     async def _get(self, place: Place, exchange: Exchange, params: dict[str, Raw], uri: str) -> Raw:
-        """The skill that a URI identifies, with its files under the URIs by which the client can read them."""
+        """The skill that a URI identifies, with file URIs that the client can read."""
         if candidates := await self._resources.locate(place, exchange.caller, uri):
             found = self._resources.only(place, candidates, uri, modern=exchange.caller.modern)
             result = await forward(place, found.server, "skills/get", {**params, "uri": found.uri}, exchange)
@@ -74,13 +74,13 @@ class Skills:
             return result
         index = await self._resources.known.index(place, exchange.caller)
         if found.uri == uri and not _is_renamed(found.server, skill, index):
-            place.links.add(found.server, skills.file_uris(skill))  # nothing else may tell whose files these are
+            place.links.add(found.server, skills.file_uris(skill))  # no list may say whose files these are
             return result
         fields["skill"] = skills.with_uris(skill, partial(index.qualified, found.server))
         return Raw(jsonrpc.encode(fields))
 
     async def _ask_all(self, place: Place, exchange: Exchange, params: dict[str, Raw], uri: str) -> tuple[Located, Raw]:
-        """A skill that nothing lists, from the one server that knows it. Raises `RpcError`."""
+        """An unlisted skill, from the one server that has it. Raises `RpcError`."""
         servers = place.having("skills", self._scope.of(exchange.caller))
         results: dict[Located, Raw] = {}
         for group in ({Located(server, uri) for server in servers}, self._resources.known.labelled(place, uri)):
@@ -88,7 +88,7 @@ class Skills:
                 try:
                     results[one] = await forward(place, one.server, "skills/get", {**params, "uri": one.uri}, exchange)
                 except RpcError as error:
-                    if error.code == jsonrpc.SERVER_FAILED:  # others say that they have no such skill
+                    if error.code == jsonrpc.SERVER_FAILED:  # any other error means that the server has no such skill
                         raise
         found = self._resources.only(place, set(results), uri, modern=True)
         return found, results[found]
@@ -105,7 +105,7 @@ class Skills:
         return skill
 
     def _named(self, listed: dict[ServerIdentifier, tuple[Item, ...]]) -> dict[str, SkillIdentifier]:
-        """The skills that have names. A name that was given out stays known, so that it can be called."""
+        """The skills that have names. A name that was once listed stays valid."""
         found = [
             SkillIdentifier(server.toolbox, server.server, name)
             for server, items in listed.items()
@@ -127,5 +127,5 @@ def _shown(server: ServerIdentifier, item: Item, names: dict[SkillIdentifier, st
 
 
 def _is_renamed(server: ServerIdentifier, skill: Raw, index: ResourceIndex) -> bool:
-    """Whether a file of the skill needs another URI. Then all of them get one, so that they stay in one folder."""
+    """Whether a file of the skill needs a new URI. Then all of its files get one, so that they stay in one folder."""
     return any(index.shown(server, uri) != uri for uri in skills.file_uris(skill))

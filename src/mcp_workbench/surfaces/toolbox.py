@@ -62,13 +62,13 @@ class ToolboxSurface:
         self.unwatch_task = self._tasks.unwatch
 
     async def hello(self, caller: Caller) -> Hello:
-        """What is known of the servers without starting any decides it."""
+        """The greeting, from what is known of the servers without starting any."""
         toolbox, limits = self._workbench.config.toolboxes.get(self._toolbox), self._workbench.limits
         known = self._workbench.at(caller).providers(toolbox) if toolbox is not None else {}
         said = {server: provider.instructions for server, provider in known.items() if provider.instructions}
         share = limits.open_budget_tokens // INSTRUCTIONS_SHARE
-        # A capability can't be added later in a session. So tasks count until every server is known to have none:
-        # each tool says for itself whether it supports them.
+        # A capability can't be added later in a session. So tasks are declared unless every server is known to have
+        # none; each tool says for itself whether it supports them.
         has_tasks = any(provider.may_have_tasks(modern=caller.modern) for provider in known.values())
         tasks = declared_tasks(modern=caller.modern) if has_tasks else {}
         return extended(toolbox_hello(toolbox, fitted(said, share, limits), tasks), self._shelf.extensions(caller))

@@ -1,8 +1,8 @@
 """URIs of resources: which server one belongs to.
 
-A resource that one server has keeps its URI. One that several have gets a URI that names the server, from which
-the server's own URI can be read without any table, so it outlives a connection. Hosts recognise some resources by
-their scheme (`ui://`, `skill://`), so these keep it and name the server in front of the path.
+A resource keeps its URI if only one server has it. If several have it, each gets a URI that names the server and
+contains the server's own URI, so it needs no table and outlives a connection. Hosts recognise some resources by their
+scheme (`ui://`, `skill://`), so these keep it and name the server in front of the path.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mcp_workbench.identity import ServerIdentifier
 
 SCHEME = "mcp-workbench://resource/"
 SCHEMES = ("ui://", "skill://")
-"""Schemes that mean something to hosts."""
+"""Schemes that hosts recognise."""
 _WITH_TOOLBOX = "+"
 """Between toolbox and server where the server's name alone is ambiguous. Percent-encoded names never contain it."""
 _EXPRESSION = r"\{[^{}]*\}"
@@ -24,7 +24,7 @@ _SCHEME = r"([A-Za-z][A-Za-z0-9+.-]*):(?!.*[\t\r\n])(?://([^/?#]*))?"
 _AUTHORITY = r"(.*@)?(\[[^\]]*\]|[^\x00-\x20\x7f<>^|\\\[\]:@]*)(?::([0-9]{0,4}|[1-5][0-9]{4}))?"
 _DOMAIN = r"(?:[A-Za-z0-9_-]+\.)*[A-Za-z][A-Za-z0-9_-]*"
 _WEB_SCHEMES = ("http", "https", "ws", "wss", "ftp", "file")
-"""Schemes whose hosts are names or addresses of machines. Others may have any host."""
+"""Schemes whose host must be a hostname or an IP address. Others may have any host."""
 
 
 class Located(NamedTuple):
@@ -59,12 +59,12 @@ class Labelled(NamedTuple):
 
 
 def has_kept_scheme(uri: str) -> bool:
-    """Whether a URI keeps its scheme when it is made to name a server."""
+    """Whether a URI keeps its scheme when the server's name is added."""
     return uri.startswith(SCHEMES)
 
 
 def labelled(server: ServerIdentifier, uri: str, *, with_toolbox: bool) -> Iterator[str]:
-    """URIs in the scheme of `uri` that name the server; each reads back to the same server and URI."""
+    """URIs in the scheme of `uri` that name the server; `read_labelled` inverts each of them."""
     scheme = next((scheme for scheme in SCHEMES if uri.startswith(scheme)), None)
     parts = (server.toolbox, server.server) if with_toolbox else (server.server,)
     if scheme is not None and len(uri) > len(scheme):
@@ -73,7 +73,7 @@ def labelled(server: ServerIdentifier, uri: str, *, with_toolbox: bool) -> Itera
 
 
 def read_labelled(uri: str) -> Labelled | None:
-    """What `labelled` put into a URI; None where it can't be one of those."""
+    """The inverse of `labelled`; None if the URI can't come from it."""
     for scheme in SCHEMES:
         if uri.startswith(scheme):
             label, _, rest = uri[len(scheme) :].partition("/")
@@ -92,12 +92,12 @@ def _encoded_whole(name: str) -> str:
 
 
 def best_matches(uri: str, templates: Iterable[Located], most_bytes: int) -> set[ServerIdentifier]:
-    """The servers whose templates fit an URI best; see `longest_match`."""
+    """The servers whose templates match a URI best; see `longest_match`."""
     return longest_match(uri, templates, most_bytes)[1]
 
 
 def longest_match(uri: str, templates: Iterable[Located], most_bytes: int) -> tuple[int, set[ServerIdentifier]]:
-    """The most literal text of a template that fits, -1 where none does, and the servers of such templates.
+    """The length of the most literal text in a matching template (-1 if none matches), and the servers with such a one.
 
     Templates beyond `most_bytes` together are not looked at.
     """
@@ -135,15 +135,15 @@ def _literal_length(template: str) -> int:
 
 
 def is_parsable(uri: str) -> bool:
-    """Whether every official client reads a URI. The strictest ones parse it as browsers do.
+    """Whether every official client can parse a URI. The strictest ones parse it as browsers do.
 
-    It errs on the safe side: some odd URIs that all clients read count as bad.
+    It errs on the safe side: some odd URIs that all clients can parse count as bad.
     """
     if (match := re.match(_SCHEME, uri, re.DOTALL)) is None:
         return False
     scheme, authority = match[1].lower(), match[2]
     is_web = scheme in _WEB_SCHEMES
-    if authority is None:  # a browser takes `http:x`, and a backslash for a slash, to name a host
+    if authority is None:  # browsers see a host in `http:x`, and read a backslash as a slash
         return not is_web or (scheme == "file" and "\\" not in uri)
     if (parts := re.fullmatch(_AUTHORITY, authority)) is None:
         return False
@@ -154,7 +154,7 @@ def is_parsable(uri: str) -> bool:
 
 
 def _is_host(host: str, *, is_name: bool) -> bool:
-    """`is_name` says that only names and addresses of machines will do."""
+    """`is_name`: only hostnames and IP addresses are allowed."""
     if host.startswith("["):
         return ":" in host and _is_address(host[1:-1])
     is_domain = re.fullmatch(_DOMAIN, host) is not None and "xn--" not in host.lower()
@@ -168,4 +168,4 @@ def _is_address(text: str) -> bool:
         ipaddress.ip_address(text)
     except ValueError:
         return False
-    return "%" not in text  # a zone is for one machine alone
+    return "%" not in text  # a zone id is only valid on one machine

@@ -44,7 +44,7 @@ def instructions(config: Config) -> str:
 
 
 def toolbox_instructions(toolbox: ToolboxConfig, known: Mapping[str, Any]) -> str:
-    """What a model is told of one toolbox whose tools it sees as they are; `known` holds its servers' instructions."""
+    """The instructions for a toolbox that is served on its own; `known` has its servers' instructions."""
     servers = ", ".join(shown(server) for server in toolbox.servers)
     parts = [f"{shown(toolbox.description, DEFAULTS.log_value_length)}\nServers: {servers}"]
     parts += [f"# {shown(server)}\n{text}" for server, text in known.get("instructions", {}).items()]

@@ -27,7 +27,7 @@ class Asked(NamedTuple):
     version: str | None
     """The protocol's version, where the client says it."""
     is_batch: bool = False
-    """Whether it is a batch; then the id is that of its first request."""
+    """Whether it is a batch; its id is then that of its first request."""
 
 
 def asked(scope: Scope) -> Asked | None:
@@ -43,7 +43,7 @@ def asked(scope: Scope) -> Asked | None:
 
 
 def is_usual(scope: Scope) -> bool:
-    """Whether a client reads both kinds of answers, sends JSON, and has each header once."""
+    """Whether a client accepts both kinds of answers, sends JSON, and sends each header once."""
     return _usual_headers(scope) is not None
 
 

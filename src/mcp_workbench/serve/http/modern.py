@@ -28,7 +28,7 @@ from mcp_workbench.workbench import Workbench
 
 _SPLICE = "mcp_workbench.splice"
 _ABOUT_TASKS = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
-"""Requests of the extension for tasks. Their `Mcp-Name` is the task's id; the SDK does not check it."""
+"""Requests of the tasks extension. Their `Mcp-Name` is the task's id, which the SDK does not check."""
 _KEPT = frozenset({*eras.LIST_CHANGED, eras.ACKNOWLEDGED})
 
 
@@ -117,7 +117,7 @@ class Nowhere:
     request_id = None
 
     def notify(self, method: str, params: Params) -> None:
-        """Several clients may share a token, so a message that belongs to no request of theirs reaches none of them."""
+        """Drop a message that belongs to no request: several clients may share a token."""
         del params
         observe.debug("a message that belongs to no request was dropped", method=method)
 

@@ -1,6 +1,6 @@
-"""Arguments and names that are headers too (`Mcp-Param-*`, `Mcp-Name`): whether both say the same.
+"""Checks that the headers `Mcp-Param-*` and `Mcp-Name` match the arguments and names in the body.
 
-What is compared is read from the bytes that are passed on, along the paths that a tool's schema marks.
+The values are read from the bytes that are passed on, along the paths that a tool's schema marks.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Call(msgspec.Struct):
 
 
 def check_name(headers: Mapping[str, str], params: Mapping[str, Raw], member: str) -> None:
-    """Raises `RpcError` where `Mcp-Name` is not this member of the params, as the SDK does for tools."""
+    """Raises `RpcError` if `Mcp-Name` differs from this member of the params, as the SDK does for tools."""
     named = jsonrpc.text_or_none(params.get(member))
     if named is not None and decode_header_value(headers.get(MCP_NAME_HEADER)) != named:
         raise RpcError(jsonrpc.HEADER_MISMATCH, f"{MCP_NAME_HEADER} header does not match params.{member}")

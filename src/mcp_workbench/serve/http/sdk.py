@@ -83,7 +83,7 @@ class _Message(JSONRPCNotification):
 
 
 def is_answer(line: bytes, about: Id | None) -> bool:
-    """Whether a message of ours answers the request that it is about, or the batch that this is the first of."""
+    """Whether a message of ours answers the request `about`, or the batch whose first request that is."""
     if about is None:
         return False
     if is_batch(line):

@@ -29,7 +29,7 @@ from mcp_workbench.workbench import Workbench
 
 
 def taken() -> RpcError:
-    """The answer to a request whose id another one has."""
+    """The error for a request whose id is already in use."""
     return RpcError(jsonrpc.INVALID_REQUEST, "A request with this id is still being answered")
 
 
@@ -93,7 +93,7 @@ class HttpSession(PeerFront):
 
         lost.add_done_callback(leave)
         try:
-            # A batch has an answer for each of its requests, also for one that is cancelled.
+            # A batch gets an answer for each of its requests, even for a cancelled one.
             self._take(sdk.Incoming(request.line, None if request.is_batch else request.id))
             await reply.run(send)
         finally:
@@ -102,7 +102,7 @@ class HttpSession(PeerFront):
         return True
 
     def _batched(self, line: bytes) -> Asked | Response:
-        """A batch as one request, on whose stream its answers go; or the response to one without requests."""
+        """A batch as one request with one response stream; or the response to a batch without requests."""
         try:
             batch = self.read_batch(line)
         except RpcError as error:
