@@ -1,9 +1,9 @@
 """What a server starts by itself, and the way to the client that it is for.
 
-A connection belongs to one client, or to several that present the same token. What belongs to a call goes to that
-call's client and no other; what can't be attributed to a call goes to the session's own stream, which modern clients
-over HTTP don't have. A handshake client is told and asked at any time. A modern one only hears what belongs to a
-request of its own, and is asked by answering one: a question that comes between calls waits for the next.
+A connection belongs to one client, or to several with the same token. A message that belongs to a call goes only to
+that call's client. A message that can't be attributed goes to the session's own stream, which modern clients over HTTP
+don't have. A handshake client takes notifications and requests at any time. A modern client gets only messages that
+belong to one of its requests, and questions only as the answer to one: a question between calls waits for the next.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Dialogue:
     # -- notifications
 
     def notified(self, connection: Connection, method: str, params: dict[str, Raw], owner: object = None) -> None:
-        """Pass on what the server says: to the call that it belongs to, if that is known. For `owner` see `Inbound`."""
+        """Pass on a notification, to the call that it belongs to if that is known. For `owner` see `Inbound`."""
         if method == eras.ELICITED:
             connection.pages.completed(params)
         if (client := self._client()) is None:
@@ -56,9 +56,9 @@ class Dialogue:
             client.tell(self._source, method, fields, connection.questions.call_of(owner))
 
     def _logged(self, connection: Connection, client: Client, fields: dict[str, Raw], owner: object) -> None:
-        """A log message for a modern client, which says with each call which levels it wants.
+        """Pass on a log message to a modern client, whose calls each set a log level.
 
-        A modern server logs only for calls that want it, so the others don't count.
+        A modern server logs only for calls that want it, so it can belong to no other.
         """
         level = jsonrpc.text_or_none(fields.get("level"))
         calls = connection.questions.calls

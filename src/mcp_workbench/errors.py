@@ -24,7 +24,7 @@
         ├── ListTooLarge           the list does not end within the caps
         ├── VariableMissing        a ${VAR} of its configuration is not set
         ├── NeedsLogin             a remote server wants a person to log in first
-        ├── ClientRefused          the configured client credentials do not log us in
+        ├── ClientRefused          the configured client credentials are refused
         ├── ServerExited           it ended while we needed it
         ├── ServerResting          it failed again and again, and is not started just now
         ├── Unresponsive           it runs, and says nothing at all
@@ -278,7 +278,7 @@ class NeedsLogin(Fault):
 
 
 class ClientRefused(Fault):
-    """The client credentials of a remote server's configuration do not log us in."""
+    """The client credentials in a remote server's configuration are refused."""
 
     code = "client_refused"
     retryable = False

@@ -62,7 +62,7 @@ class PromptIdentifier(msgspec.Struct, frozen=True, order=True):
 
 
 class SkillIdentifier(msgspec.Struct, frozen=True, order=True):
-    """Which skill: of which server, in which toolbox. For skills that are named; most are known by their URI."""
+    """Identifies a skill that has a name; most skills are identified by their URI instead."""
 
     toolbox: str
     server: str
@@ -99,7 +99,7 @@ class ToolIdentifier(msgspec.Struct, frozen=True, order=True, forbid_unknown_fie
 
     @classmethod
     def of(cls, info: ToolInfo | Mapping[str, Any]) -> ToolIdentifier:
-        """The identifier of an `open_toolbox` entry, of any `detail`."""
+        """The identifier of an `open_toolbox` entry, whatever its `detail`."""
         entry: Mapping[str, Any] = info
         for part, field in zip(cls.__struct_fields__, ("toolbox_name", "source_server", "name"), strict=True):
             check_part(part, entry.get(field, ABSENT))

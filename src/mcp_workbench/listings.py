@@ -1,9 +1,8 @@
 """One list of one server (its tools, prompts, resources or templates), kept current.
 
 Asking the server is single flight; what was listed on the connection that is there now stands until the
-server says that it changed, or until the time to live that the server states has passed. Where there is no
-connection, what is remembered stands, and is checked where it is old: that may start a server, which is stopped
-again if nobody else needs it.
+server says that it changed, or until the server's time to live has passed. Without a connection, the stored list
+is used, and checked if it is old: that may start a server, which is stopped again if nobody else needs it.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Remembered(NamedTuple, Generic[T]):
 
 
 class Fetched(NamedTuple, Generic[T]):
-    """A list as a server just gave it."""
+    """A list that was just fetched."""
 
     value: T
     ttl_seconds: float | None
@@ -77,7 +76,7 @@ class Listing(Generic[T]):
         self._took_seconds = 0.0
         self._expires_at = math.inf
         self._done_before = 0
-        """How many requests of clients the server had done when it was asked for the list."""
+        """How many client requests the server had completed when it was asked for the list."""
         self._tried_on: Connection | None = None
         self._listed_on: Connection | None = None
         self.is_outdated = False
@@ -112,10 +111,10 @@ class Listing(Generic[T]):
     async def recheck(self) -> None:
         """Ask a running server again, for a caller who misses something in its list.
 
-        One request serves everyone who waits. After one, the next has to wait for several times as long as it took, at
-        most `relist_interval_seconds`. If the server has done nothing since it listed, its list stands. A request that
-        is under way is waited for; it may be older than what they miss, so one more follows where the
-        server has done anything since. A server that does not answer within `refresh_wait_seconds` is not waited for.
+        All waiting callers share one request. The next one follows after a multiple of the time that it took, at most
+        after `relist_interval_seconds`. If the server has completed no request since it listed, the list stays valid.
+        If a request is already under way, its answer may be too old: one more follows if the server has completed a
+        request since. Each wait for an answer ends after `refresh_wait_seconds`.
         """
         loop = asyncio.get_running_loop()
         asked_at = loop.time()
@@ -247,7 +246,7 @@ class Listing(Generic[T]):
 
     @property
     def _is_just_listed(self) -> bool:
-        """Whether the list is from a moment ago, and the server has done nothing since."""
+        """Whether the list is very recent, and the server has completed no request since."""
         if self.standing is None or self._is_listing or self._supervisor.done != self._done_before:
             return False
         return asyncio.get_running_loop().time() - self._listed_at < self._limits.relist_interval_seconds

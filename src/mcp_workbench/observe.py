@@ -1,8 +1,8 @@
 """What people are told about a running workbench: one event is one line on stderr.
 
 Guarantees: no control or format character of foreign text reaches the terminal; no secret that
-was registered with `hide` appears, plain, base64 or URL-encoded; no value can pass for the end of
-another or for a field of its own; a log that can't be written (closed, full) never disturbs a call.
+was registered with `hide` appears, plain, base64 or URL-encoded; no value can end another value early
+or pass for a field; a log that can't be written (closed, full) never disturbs a call.
 It keeps no state but the level and the secrets.
 """
 
@@ -27,7 +27,7 @@ _STDERR: Final = 2
 
 @runtime_checkable
 class Identifier(Protocol):
-    """Names a server or a tool by its parts; `server=identifier` is written as `toolbox=… server=…`."""
+    """The identifier of a server or a tool; `server=identifier` is written as `toolbox=… server=…`."""
 
     def params(self) -> dict[str, str]: ...
 
@@ -101,7 +101,7 @@ class Log:
         return shown(clean, len(clean)) + cut
 
     def _clean(self, text: str, length: int) -> tuple[str, str]:
-        """The first `length` characters without secrets, and the mark of what was cut off."""
+        """The first `length` characters without secrets, and the truncation mark."""
         # Redacted before it is cut, since half a secret would not be recognised; and read no further than
         # a secret that begins in what is shown may reach: the rest may be megabytes.
         return self.redact(text[: length + self.redact.longest], end=length), "…" if len(text) > length else ""
@@ -120,7 +120,7 @@ class Log:
 
 
 def _fields(values: dict[str, object]) -> dict[str, object]:
-    """The values by name, with an identifier as one field for each of its parts."""
+    """The fields of a log line. An identifier becomes one field per part."""
     fields: dict[str, object] = {}
     for name, value in values.items():
         fields |= value.params() if isinstance(value, Identifier) else {name: value}

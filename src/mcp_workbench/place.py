@@ -197,11 +197,11 @@ class Place:
         return result
 
     def _note_links(self, server: ServerIdentifier, result: Raw, exchange: Exchange | None) -> None:
-        """Take note of the resources that a result names: in its content, and as a UI in its `_meta`."""
+        """Record the resources that a result names: in its content, and as a UI in its `_meta`."""
         self.links.remember(server, result)
         if exchange is None:
             return
-        with contextlib.suppress(msgspec.DecodeError):  # nested too deep, which is told to its client
+        with contextlib.suppress(msgspec.DecodeError):  # nested too deep; its client gets an error
             if (meta := exchange.read(result).get("_meta")) is not None:
                 self.links.add(server, apps.ui_uris(meta))
 
@@ -367,7 +367,7 @@ class Place:
         return self._where(lambda provider: provider.offers(capability))
 
     def having(self, kind: Kind, toolboxes: Iterable[str]) -> list[ServerIdentifier]:
-        """The servers of these toolboxes that have such a list, or may: those that never ran. Starts nothing."""
+        """The servers of these toolboxes that have such a list, or may because they never ran. Starts nothing."""
         boxes = [box for name in toolboxes if (box := self._config.toolboxes.get(name)) is not None]
         servers = [server for box in boxes for server in box.servers.values()]
         providers = self._staff.all_of(servers)
@@ -403,7 +403,7 @@ class Place:
         return self._staff.of(self._find(server.toolbox, server.server))
 
     def providers(self, toolbox: ToolboxConfig) -> dict[str, Provider]:
-        """The providers of a toolbox's servers, by name. Nothing is started."""
+        """The providers of a toolbox's servers, by name. Starts nothing."""
         return dict(zip(toolbox.servers, self._staff.all_of(toolbox.servers.values()), strict=True))
 
     def existing(self, server: ServerIdentifier) -> Provider | None:

@@ -60,7 +60,7 @@ _FEATURES: dict[Kind, frozenset[str]] = {
     "templates": frozenset({"resources"}),
     "skills": frozenset({SKILLS, "skills"}),
 }
-"""What a server that has such a list declares. An early draft declared skills as a capability."""
+"""The features that a server with such a list declares. An early draft declared skills as a capability."""
 
 
 class Provider:
@@ -99,7 +99,7 @@ class Provider:
         self._offers = before.offers if before is not None else None
         self._was_modern = None if before is None or before.is_lent else before.modern
         self.instructions = jsonrpc.text_or_none(before.instructions) or "" if before is not None else ""
-        """What the server said about its own use, when it ran last."""
+        """The server's instructions, as of its last run."""
         label = config.identifier
         self._dialogue = Dialogue(label, seat, limits)
         self._host = host
@@ -157,7 +157,7 @@ class Provider:
         return await self._tools.fresh()
 
     async def freshen(self) -> None:
-        """Have the running server list again, and wait a moment for it."""
+        """Have the running server list again, and wait for it for a moment."""
         with contextlib.suppress(Fault):
             await self._tools.get(self._limits.refresh_wait_seconds)
 
@@ -166,9 +166,9 @@ class Provider:
         await (self._tools if kind == "tools" else self._items[kind]).recheck()
 
     async def recheck_tools(self) -> ServerTools | None:
-        """The tools, for a caller who misses one: the server is asked again, and started if it has listed before.
+        """Ask the server again, for a caller who misses a tool; start it if it has listed before.
 
-        With `"refresh": "never"` only a running server is asked. One that can't be asked leaves the list as it is.
+        With `"refresh": "never"` only a running server is asked. If the server can't be asked, the list is unchanged.
         """
         if self.is_running:
             await self._tools.recheck()
@@ -185,7 +185,7 @@ class Provider:
     async def refresh(self) -> ServerTools:
         """Have the server list everything, remember it, and stop it again unless it is used.
 
-        One that does not run is asked anew which era it speaks. Raises the `Fault` that prevented it for its tools.
+        A stopped server is also probed for its era. Raises the `Fault` that prevented listing its tools.
         """
         if self.supervisor.current is None:
             self.supervisor.forget_era()
@@ -198,7 +198,7 @@ class Provider:
 
     @property
     def is_remembered(self) -> bool:
-        """Whether its tools are on disk, as its own client sees them."""
+        """Whether its tools are stored for its own client, not only for the other era."""
         return (entry := self._record.get("tools")) is not None and not entry.is_lent
 
     @property
@@ -216,7 +216,7 @@ class Provider:
         if start is not None and start is self._waited_for:
             seconds = self._limits.refresh_wait_seconds
         if kind == "skills" and self._items[kind].standing is not None:
-            self._items[kind].is_outdated = True  # no notification tells that skills changed
+            self._items[kind].is_outdated = True  # there is no notification for changed skills
         try:
             return (await self._items[kind].get(seconds)).items
         except StillStarting:
@@ -233,7 +233,7 @@ class Provider:
         return listed.items if listed is not None else ()
 
     async def withheld(self, kind: Kind) -> tuple[Withheld, ...]:
-        """What of these the server lists now and is not offered; see `Listing.fresh`."""
+        """The items of this kind that the server lists now but that are withheld; see `Listing.fresh`."""
         return (await self._items[kind].fresh()).withheld
 
     @property
@@ -244,7 +244,7 @@ class Provider:
 
     @property
     def is_stale(self) -> bool:
-        """Whether it runs, and may offer other tools than are known."""
+        """Whether it runs and its known tools may be out of date."""
         return self.is_running and not self.is_settled
 
     def runs_with(self, capability: str) -> bool:
@@ -257,11 +257,11 @@ class Provider:
         return self._offers is not None and capability in self._offers
 
     def may_have(self, kind: Kind) -> bool:
-        """Whether the server declared that it has such a list; a server that never ran may have one."""
+        """Whether the server declared such a list, or never ran and so may have one."""
         return self._offers is None or bool(self._offers & _FEATURES[kind])
 
     def may_have_tasks(self, *, modern: bool) -> bool:
-        """Whether clients of this era can have tasks of the server, or it has not run for such a client yet."""
+        """Whether the server has tasks for clients of this era, or has never run for one and so may have them."""
         if self._was_modern is None:
             return True
         return self._was_modern == modern and self.offers(eras.TASKS if modern else "tasks")
@@ -364,7 +364,7 @@ class Provider:
         return await self._dialogue.asked(connection, method, params, owner)
 
     def _hear(self, agreement: Agreement) -> None:
-        """Take what the server said of itself in its first answer."""
+        """Take over what the server declared in its answer to the greeting."""
         self._offers = agreement.features
         self._was_modern = agreement.modern
         self.instructions = read_instructions(agreement.hello, self._limits)
@@ -478,7 +478,7 @@ class Provider:
         if not self._may_recall or tools is None:
             return None
         if not tools.offers & _FEATURES[kind]:
-            return Remembered(ServerItems(), is_current=True)  # where that changes, a list of its tools will tell
+            return Remembered(ServerItems(), is_current=True)  # if that changes, its next list of tools shows it
         if (entry := self._entry(kind)) is None:
             return None
         return Remembered(_take_items(kind, entry.items, self._limits), self._record.is_current(entry))
@@ -490,14 +490,14 @@ class Provider:
 
 
 def _take_items(kind: Kind, listed: Sequence[Raw], limits: Limits) -> ServerItems:
-    """What of a list can be offered."""
+    """The items of a list that can be offered."""
     if kind == "skills":
         return ServerItems(take_skills(listed, limits))
     return take_items(listed, _LISTS[kind][2], limits)
 
 
 def _lifetime(listed: Listed, connection: Connection, capability: str) -> float | None:
-    """How long a list stays fresh. A server that states 0 and announces changes is asked when it does."""
+    """The time to live of a list. A stated 0 is ignored if the server announces changes."""
     if listed.ttl_seconds == 0 and connection.agreement.declares(capability, "listChanged"):
         return None
     return listed.ttl_seconds

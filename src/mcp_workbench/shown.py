@@ -23,10 +23,10 @@ def shown(text: str, length: int = DEFAULTS.name_shown_length) -> str:
 
 
 def slashed(*names: str) -> str:
-    r"""The names of a server or a tool in one text for people: `toolbox/server/tool`.
+    r"""The name of a server or a tool, for people to read: `toolbox/server/tool`.
 
     `/` and `\` inside a name are escaped, so different names never look the same: toolbox `a`, server `b/c` is
-    `a/b\/c`, and toolbox `a/b`, server `c` is `a\/b/c`. Programs get the names one by one.
+    `a/b\/c`, and toolbox `a/b`, server `c` is `a\/b/c`. Programs get the names as separate fields.
     """
     return "/".join(_slash_free(name) for name in names)
 

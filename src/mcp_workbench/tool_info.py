@@ -1,7 +1,7 @@
 """`ToolInfo`: the type of one tool in an `open_toolbox` answer, for client code.
 
-Before Python 3.12 pydantic requires the `TypedDict` of `typing_extensions`. Annotations are not postponed in this
-module: at run time `NotRequired` inside a string is not seen, and every key would count as required.
+Before Python 3.12 pydantic requires the `TypedDict` of `typing_extensions`. This module must not postpone annotations:
+`NotRequired` inside a string has no effect at run time, so every key would count as required.
 """
 
 from typing import Any, NotRequired
@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 
 class ToolInfo(TypedDict):
-    """One whole entry of an `open_toolbox` answer: an MCP Tool plus where it is from."""
+    """A full entry of an `open_toolbox` answer: an MCP Tool plus its toolbox and server."""
 
     toolbox_name: str
     source_server: str

@@ -120,7 +120,7 @@ class Workbench:
         )
 
     def expected(self) -> list[Caller]:
-        """Clients to come: those of late, the newest first, and one of the handshake era that declares nothing."""
+        """The clients to expect: recent ones, newest first, and a handshake client that declares nothing."""
         declared = {(modern, bytes(raw)): raw for raw, modern in self._remembering().declared()}
         declared.setdefault((LIBRARY.modern, bytes(LIBRARY.capabilities)), LIBRARY.capabilities)
         return [

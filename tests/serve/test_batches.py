@@ -166,7 +166,7 @@ async def test_at_other_versions_a_batch_is_refused_and_says_why(transport: str,
         assert refused["id"] is None
         assert refused["error"] == {
             "code": -32600,
-            "message": f"Invalid request: {said}. Send each message by itself",
+            "message": f"Invalid request: {said}. Send each message on its own",
         }
         assert (await send(rpc("ping", None, 3)))["result"] == {}
 

@@ -15,7 +15,7 @@ from mcp_workbench.wire.jsonrpc import Id, Message, RpcError, Unreadable
 
 VERSION: Final = "2025-03-26"
 Part: TypeAlias = Message | RpcError
-"""A message of a batch, or the answer to what is none."""
+"""A message of a batch, or the error for an element that is not one."""
 
 _decoder = msgspec.json.Decoder(list[Raw])
 
@@ -41,9 +41,9 @@ def read_batch(line: bytes, version: str, most: int) -> list[Part]:
 
 
 def no_batch(version: str) -> RpcError:
-    """The answer to a batch of a client that speaks another version, or none yet."""
+    """The error for a batch from a client that speaks another version, or has not negotiated one yet."""
     spoken = f", and this client speaks {shown(version)}" if version else ""
-    return _refused(f"only protocol version {VERSION} has batches{spoken}. Send each message by itself")
+    return _refused(f"only protocol version {VERSION} has batches{spoken}. Send each message on its own")
 
 
 def first_request(parts: Sequence[Part]) -> Id | None:
@@ -64,13 +64,13 @@ def _read(part: bytes) -> Part:
 
 
 class Answers:
-    """The answers to one batch: they leave together when the last one is there.
+    """The answers to one batch, sent as one array once all are ready.
 
-    A request that was cancelled is answered too, with an error: others wait for the same array.
+    A cancelled request is answered with an error, since the other answers wait for the same array.
     """
 
     def __init__(self, about: Id | None, send: Callable[[bytes, Id | None], None]) -> None:
-        """`about` is the request to which everything belongs that is sent on behalf of the batch."""
+        """`about` is the request that all messages about the batch belong to."""
         self.about = about
         self._send = send
         self._lines: list[bytes] = []
@@ -78,19 +78,19 @@ class Answers:
         self._is_whole = False
 
     def write(self, line: bytes, about: Id | None = None) -> None:  # noqa: ARG002 -- as `Writer.write`
-        """One more answer, by the task that worked on it or by nobody."""
+        """Add an answer, either from the task that computed it or from outside of any task."""
         self._lines.append(line)
         if (task := asyncio.current_task()) is not None:
             self._waiting.pop(task, None)
         self._send_if_ready()
 
     def wait_for(self, task: asyncio.Task[None], id_: Id) -> None:
-        """A task will write the answer to a request, unless it is cancelled."""
+        """Expect the answer to a request from a task, unless that is cancelled."""
         self._waiting[task] = id_
         task.add_done_callback(self._ended)
 
     def complete(self) -> None:
-        """The whole batch was read."""
+        """Mark the batch as fully read."""
         self._is_whole = True
         self._send_if_ready()
 

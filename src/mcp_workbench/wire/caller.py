@@ -44,12 +44,12 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     answers: frozenset[str] = frozenset()
     """The questions that it declared it can be asked."""
     transparent: bool = False
-    """Whether it sees one server as it is, and comes back itself for the rest of a response that the server ended."""
+    """Whether it uses the *server* surface, where it reconnects for the rest of a response that the server ended."""
     key: Key = ("", False, b"{}")
 
     @property
     def is_handshake_client(self) -> bool:
-        """Whether it is an MCP client of the handshake era: Python code that uses the workbench is none."""
+        """Whether it is an MCP client of the handshake era. Python code that uses the workbench is not."""
         return not self.modern and bool(self.version)
 
     @property
@@ -58,7 +58,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.answers - {"roots/list"})
 
     def allows(self, method: str, params: Mapping[str, Raw]) -> bool:
-        """Whether it declared that it answers this question. An elicitation capability without modes means forms."""
+        """Whether it declared the capability for this question. An elicitation capability without modes means forms."""
         if method != ELICIT or method not in self.answers:
             return method in self.answers
         modes = jsonrpc.members(jsonrpc.members(self.capabilities).get("elicitation"))
@@ -73,7 +73,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         return level not in LEVELS or LEVELS.index(level) >= LEVELS.index(self.log_level)
 
     def require_tasks(self) -> None:
-        """Raises `RpcError` for a client that did not declare the modern extension for tasks."""
+        """Raises `RpcError` if the client did not declare the modern tasks extension."""
         if eras.TASKS in jsonrpc.members(jsonrpc.members(self.capabilities).get("extensions")):
             return
         required: dict[str, Any] = {"extensions": {eras.TASKS: {}}}
@@ -90,5 +90,5 @@ def is_page(method: str, params: Mapping[str, Raw]) -> bool:
 LIBRARY: Final = Caller(version="", modern=False)
 """Python code that uses the workbench without being an MCP client: it can't be asked.
 
-It counts as a client of the handshake era, which most servers speak and most hosts: so what it lists is right for them.
+It counts as a handshake client, like most hosts, so its lists are right for them. Most servers speak that era too.
 """

@@ -19,7 +19,7 @@ class Client(Protocol):
     def tell(
         self, source: ServerIdentifier, method: str, params: dict[str, Raw], exchange: Exchange | None = None
     ) -> None:
-        """A server notified something; `exchange` is the call it belongs to, if that is known."""
+        """Pass on a server's notification; `exchange` is the call it belongs to, if known."""
         ...
 
     def changed(self, toolbox: str, kind: str) -> None:

@@ -36,7 +36,7 @@ HANDSHAKE_NOTICES: Final = frozenset({"notifications/initialized", "notification
 """What a client may say in the handshake era only."""
 ELICITED: Final = "notifications/elicitation/complete"
 SUBSCRIBED: Final = frozenset({*LIST_CHANGED, RESOURCE_UPDATED, *TASK_CHANGED})
-"""What belongs to a subscription or a session, and to no call."""
+"""Notifications that belong to a subscription or a session, not to a call."""
 KNOWN_NOTICES: Final = SUBSCRIBED | {LOGGED, ELICITED}
 """What a handshake server may say at any time, and a modern client hears only where it asked for it."""
 TASKS: Final = f"{RESERVED}tasks"

@@ -33,7 +33,7 @@ URL_ELICITATION_REQUIRED: Final = -32042
 RESOURCE_NOT_FOUND: Final = -32002
 """In the handshake era; a modern client gets `INVALID_PARAMS`."""
 REQUEST_CANCELLED: Final = -32800
-"""What answers a cancelled request where something waits for an answer, as by the SDK; elsewhere nothing does."""
+"""Answers a cancelled request if something waits for the answer, as in the SDK; otherwise there is no answer."""
 SERVER_FAILED: Final = -31001
 """A server behind the workbench failed. Outside of what the protocol reserves."""
 
@@ -83,7 +83,7 @@ class Unreadable(Exception):
 
 
 def refusal(problem: Unreadable) -> RpcError:
-    """The answer to what is no message."""
+    """The error for a line that is not a message."""
     code = PARSE_ERROR if problem.syntax else INVALID_REQUEST
     what = "Parse error" if problem.syntax else "Invalid request"
     return RpcError(code, f"{what}: {problem}")
@@ -276,7 +276,7 @@ def text_or_none(raw: Raw | None) -> str | None:
 
 
 def number_or_none(raw: Raw | None) -> float | None:
-    """The number, None where it is something else."""
+    """The number; None for any other value."""
     try:
         return _number_decoder.decode(raw) if raw is not None else None
     except msgspec.DecodeError:

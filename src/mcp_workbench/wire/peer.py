@@ -35,7 +35,7 @@ class Handler(Protocol):
         ...
 
     def notification(self, method: str, params: Raw, owner: object) -> None:
-        """Take note. Called in the order of arrival. For `owner` see `Peer.receive`."""
+        """Handle a notification. Called in the order of arrival. For `owner` see `Peer.receive`."""
         ...
 
     def unreadable(self, line: bytes, problem: Unreadable) -> None:
@@ -82,7 +82,8 @@ class Peer:
     ) -> None:
         """Without `answers_always` it lets requests drop of a peer that does not read its answers.
 
-        `admit` is asked of each request, with the number of those being answered; what it returns is the answer.
+        `admit` is called for each request with the number of requests under way; what it returns, if not None, is sent
+        as the answer.
         `over` is told when nobody waits for the answer to a request of ours any more, `adjourn` when the other side
         should come back later for the rest of what a request of its own brings.
         """
@@ -178,8 +179,8 @@ class Peer:
     def receive(self, line: bytes, owner: object = None) -> None:
         """Handle one line. Never raises, never waits.
 
-        `owner` is the `owner` of our request on whose response stream the line came; None where the wire has one
-        stream for everything.
+        `owner` is the `owner` of the request on whose response stream the line came; None if the wire has a single
+        stream.
         """
         self.heard += 1
         try:
@@ -195,7 +196,7 @@ class Peer:
             self._requested(message.id, message.method, message.params, owner)
 
     def receive_batch(self, parts: Sequence[Part]) -> None:
-        """Handle what came in one batch; the answers go together. Never raises, never waits."""
+        """Handle one batch; its answers are sent together. Never raises, never waits."""
         answers = Answers(first_request(parts), self._writer.write)
         for part in parts:
             if isinstance(part, RpcError):

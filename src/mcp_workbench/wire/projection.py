@@ -21,11 +21,11 @@ Projection: TypeAlias = Literal["none", "value", "schema"]
 _ROOT: Final = "#/properties/result"
 _REFERENCES: Final = frozenset({"$ref", "$dynamicRef"})
 _DATA: Final = frozenset({"const", "enum", "default", "examples"})
-"""Keywords that hold values of the instance: a `$ref` in them is no reference."""
+"""Keywords that hold data: a `$ref` in them is not a reference."""
 _NAMED: Final = frozenset(
     {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"}
 )
-"""Keywords that hold schemas under names of the author's choice."""
+"""Keywords that hold schemas under arbitrary names."""
 
 
 def wrapped_schema(schema: Raw) -> Raw | None:
@@ -66,12 +66,12 @@ def handshake_result(members: dict[str, Raw], projection: Projection) -> dict[st
         return None
     if jsonrpc.is_object(value):
         return {**members, "structuredContent": {"result": value}} if projection == "schema" else None
-    # Clients of the handshake era show text: a value that no text block tells would be lost to their models.
+    # Handshake clients show text: without a text block the value would be lost to their models.
     return {**members, **_told(members, value), "structuredContent": {"result": value}}
 
 
 def _told(members: dict[str, Raw], value: Raw) -> dict[str, Any]:
-    """The `content` with the value as text, where no text block is there; else nothing."""
+    """The `content` with the value added as text; empty if there is a text block already."""
     try:
         blocks = msgspec.json.decode(members.get("content", b"[]"), type=list[Raw])
     except msgspec.DecodeError:
@@ -85,9 +85,9 @@ def _told(members: dict[str, Raw], value: Raw) -> dict[str, Any]:
 
 
 def _rebased(schema: Raw) -> Raw:
-    """The schema with the pointers that begin at its root adjusted to where it stands now."""
+    """The schema with its root-relative pointers adjusted to its new location."""
     text = bytes(schema)
-    if b"ef" not in text and b"\\u" not in text:  # no `$ref`, however it is written
+    if b"ef" not in text and b"\\u" not in text:  # no `$ref`, even in escaped form
         return schema
     return _rebase(schema, _keyword)
 
@@ -125,5 +125,5 @@ def _pointer(raw: Raw) -> Raw:
 
 
 def _is_own_document(identifier: Raw | None) -> bool:
-    """Whether a schema's `$id` makes pointers in it start there. A bare fragment only names it."""
+    """Whether a schema's `$id` makes it the root of its pointers. A bare fragment only names it."""
     return identifier is not None and not (jsonrpc.text_or_none(identifier) or "").startswith("#")
