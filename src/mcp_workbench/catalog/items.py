@@ -20,7 +20,7 @@ _MODELS: Final[dict[str, type[Struct]]] = {
     "uri": official.Resource,
     "uriTemplate": official.ResourceTemplate,
 }
-"""What official clients accept, by the member that names an item."""
+"""The models that official clients accept, by the member that names an item."""
 
 
 class Item(Struct, frozen=True):
@@ -34,7 +34,7 @@ class ServerItems(Struct, frozen=True):
     """One list of one server."""
 
     items: tuple[Item, ...] = ()
-    """What is offered, in the server's order."""
+    """The offered items, in the server's order."""
     withheld: tuple[Withheld, ...] = ()
 
 

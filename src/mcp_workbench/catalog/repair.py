@@ -136,7 +136,7 @@ def _is_dialect(raw: Raw | None) -> bool:
 
 
 def _modern_schemas(given: dict[str, Raw]) -> dict[str, Raw]:
-    """The schemas that the modern era accepts as they are: its clients get them unchanged."""
+    """The schemas that modern clients accept, and so get unchanged."""
     kept: dict[str, Raw] = {}
     for name in ("inputSchema", "outputSchema"):
         members = jsonrpc.members(given.get(name))

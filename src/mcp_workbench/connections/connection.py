@@ -171,8 +171,8 @@ def _without_type(result: Raw) -> Raw:
 def _for_other_era(params: Params, exchange: Exchange) -> Params:
     """The params of a request for a server of the other era. Raises `RpcError`.
 
-    A handshake server issues no `requestState`, so a request with one is no valid retry. Tasks differ between the eras;
-    the protocol says that a server without tasks ignores `task`, so it is dropped.
+    A handshake server issues no `requestState`, so a request with one is not a valid retry. Tasks differ between the
+    eras; the protocol says that a server without tasks ignores `task`, so it is dropped.
     """
     if exchange.caller.modern and ("requestState" in params or "inputResponses" in params):
         raise RpcError(jsonrpc.INVALID_PARAMS, "requestState is unknown or has expired; send the request without it")

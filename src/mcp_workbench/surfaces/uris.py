@@ -18,7 +18,7 @@ SCHEME = "mcp-workbench://resource/"
 SCHEMES = ("ui://", "skill://")
 """Schemes that hosts recognise."""
 _WITH_TOOLBOX = "+"
-"""Between toolbox and server where the server's name alone is ambiguous. Percent-encoded names never contain it."""
+"""Separates toolbox and server if the server's name alone is ambiguous. Percent-encoded names never contain it."""
 _EXPRESSION = r"\{[^{}]*\}"
 _SCHEME = r"([A-Za-z][A-Za-z0-9+.-]*):(?!.*[\t\r\n])(?://([^/?#]*))?"
 _AUTHORITY = r"(.*@)?(\[[^\]]*\]|[^\x00-\x20\x7f<>^|\\\[\]:@]*)(?::([0-9]{0,4}|[1-5][0-9]{4}))?"

@@ -47,7 +47,7 @@ def no_batch(version: str) -> RpcError:
 
 
 def first_request(parts: Sequence[Part]) -> Id | None:
-    """The id of the first request of a batch; None where it has no requests."""
+    """The id of the first request of a batch; None if it has no requests."""
     ids = (part.id for part in parts if isinstance(part, Message) and part.method is not None)
     return next((id_ for id_ in ids if id_ is not None and id_ is not UNSET), None)
 

@@ -60,7 +60,7 @@ def _handshake_tool(tool: Raw) -> Raw:
 
 
 def handshake_result(members: dict[str, Raw], projection: Projection) -> dict[str, Any] | None:
-    """The members of a call's result with `structuredContent` wrapped; None if it can stay as it is."""
+    """The members of a call's result with `structuredContent` wrapped; None if nothing changes."""
     value = members.get("structuredContent")
     if value is None or projection == "none":
         return None
