@@ -170,7 +170,7 @@ class Session:
         if exchange is not None:
             return await exchange.ask(method, shown_params, on_progress)
         if self._caller is None or not self._caller.modern:
-            await self._greeted.wait()  # a server may ask as soon as it runs, and its client is not to be asked yet
+            await self._greeted.wait()  # a server may ask as soon as it runs, before its client is ready
         return await self._line.ask(method, shown_params, on_progress)
 
     # -- methods of the session itself

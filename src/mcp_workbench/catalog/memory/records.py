@@ -274,10 +274,10 @@ class Record:
 
 
 def _may_be_lent(entry: Entry, *, modern: bool) -> bool:
-    """Whether a list for clients of the other era also serves those of this one.
+    """Whether a list for clients of the other era is a valid fallback for clients of this era.
 
-    Servers with both eras wrap results that are no objects in the older one, and their output schemas with them. A
-    client that checks results by the other era's schema would reject them.
+    In the handshake era, servers that speak both wrap results that are not objects, and their output schemas. A client
+    that validates results against the other era's schema would reject them.
     """
     return entry.modern == modern or not any(b'"outputSchema"' in bytes(item) for item in entry.items)
 
