@@ -215,7 +215,7 @@ async def test_c9_what_the_old_server_lists_late_is_not_taken_for_the_new_ones()
         place = at.workbench.at(LIBRARY)
         call = asyncio.ensure_future(place.connect(ServerIdentifier("dev", "s")))
         await call
-        listing = asyncio.ensure_future(place.provider(ServerIdentifier("dev", "s")).tools())
+        listing = asyncio.ensure_future(place.provider(ServerIdentifier("dev", "s")).lists.tools())
         await wait_until(lambda: old.asked("tools/list"), what="the listing")
         at.apply(one("new"))
         opened = await at.workbench.open("dev")

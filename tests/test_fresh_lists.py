@@ -14,7 +14,7 @@ import pytest
 from mcp_workbench.catalog.opened import Opened
 from mcp_workbench.errors import ToolNotFound
 from mcp_workbench.identity import ServerIdentifier
-from mcp_workbench.provider import Kind
+from mcp_workbench.server_lists import Kind
 from mcp_workbench.surfaces.base import Surface
 from mcp_workbench.surfaces.dynamic import DynamicSurface
 from mcp_workbench.surfaces.proxy import ProxySurface
@@ -83,7 +83,7 @@ def names(opened: Opened) -> list[str]:
 
 
 async def expired(bench: Workbench) -> None:
-    tools = provider_of(bench, "dev", "a")._tools
+    tools = provider_of(bench, "dev", "a").lists._tools
     await wait_until(lambda: tools.is_stale, what="the end of its time to live")
 
 
@@ -124,7 +124,7 @@ async def test_other_lists_have_a_time_to_live_too(store: Path, kind: Kind):
         place = bench.at(LIBRARY)
         assert (await place.items(kind, ["dev"]))[ServerIdentifier("dev", "a")] == ()
         shop.add(kind, "x:new")
-        listing = provider_of(bench, "dev", "a")._items[kind]
+        listing = provider_of(bench, "dev", "a").lists._items[kind]
         await wait_until(lambda: listing.is_stale, what="the end of its time to live")
         assert [one.name for one in (await place.items(kind, ["dev"]))[ServerIdentifier("dev", "a")]] == ["x:new"]
 
@@ -308,7 +308,7 @@ async def test_a_list_that_is_on_its_way_after_a_change_was_told_is_waited_for(s
         await bench.open("dev")
         await bench.use(tool("a", "enable"))
         shop.methods["tools/list"] = list_slowly
-        provider_of(bench, "dev", "a")._tools.outdate()
+        provider_of(bench, "dev", "a").lists._tools.outdate()
         await asked.wait()
         mine = asyncio.create_task(bench.use(tool("a", "new")))
         await settle(50)
@@ -413,7 +413,7 @@ async def test_what_appeared_without_a_word_is_found_on_every_surface(store: Pat
         shop.add(missing.kind, missing.offered)
         provider = provider_of(bench, "dev", "a", HANDSHAKE)
         provider.supervisor.done += 1  # something else went on
-        for listing in (provider._tools, *provider._items.values()):
+        for listing in (provider.lists._tools, *provider.lists._items.values()):
             listing._rechecked_at = -3600.0  # and an interval has passed
         result = await missing.get(surface, missing.asked)
         assert not result.get("isError"), result

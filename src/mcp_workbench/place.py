@@ -45,8 +45,9 @@ from mcp_workbench.errors import (
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.nearest import nearest_or_known
-from mcp_workbench.provider import Kind, Provider
+from mcp_workbench.provider import Provider
 from mcp_workbench.record.recorder import Recorder, Standing
+from mcp_workbench.server_lists import Kind
 from mcp_workbench.shown import shown
 from mcp_workbench.staff import Staff
 from mcp_workbench.wire import jsonrpc
@@ -136,9 +137,11 @@ class Place:
         """The tools of every toolbox that fit a query, as far as they are known. Nothing is started."""
         servers = self.servers_of(self._config.toolboxes)
         providers = self._staff.all_of(self._config.servers())
-        await asyncio.gather(*(provider.freshen() for provider in providers if provider.is_stale))
+        await asyncio.gather(*(provider.lists.freshen() for provider in providers if provider.lists.is_stale))
         unknown = [
-            server for server, provider in zip(servers, providers, strict=True) if await provider.known_tools() is None
+            server
+            for server, provider in zip(servers, providers, strict=True)
+            if await provider.lists.known_tools() is None
         ]
         return Matches(found=tuple(await self.search(query)), never_listed=tuple(unknown))
 
@@ -154,7 +157,7 @@ class Place:
         chosen = self.toolbox(toolbox)
         listings: dict[str, ServerTools] = {}
         for server, provider in zip(chosen.servers, self._staff.all_of(chosen.servers.values()), strict=True):
-            if (listing := await provider.known_tools()) is None:
+            if (listing := await provider.lists.known_tools()) is None:
                 return None
             listings[server] = listing
         return self._opened(chosen, listings)
@@ -219,7 +222,7 @@ class Place:
             raise CallFailed(identifier, fault) from None
         if not jsonrpc.is_object(result):
             raise CallFailed(identifier, ProtocolViolation("its result is not an object"))
-        is_doubtful = not provider.is_live or self.catalog.tool(identifier) is None
+        is_doubtful = not provider.lists.is_live or self.catalog.tool(identifier) is None
         if is_doubtful and jsonrpc.is_true(jsonrpc.fields(result).get("isError")):
             await self._check_gone(identifier, provider)
         return result
@@ -228,7 +231,7 @@ class Place:
         self, toolbox: ToolboxConfig, listings: Mapping[str, ServerTools], failed: tuple[ConnectFailed, ...] = ()
     ) -> Opened:
         found = {name: self._staff.find(toolbox.name, name) for name in listings}
-        live = tuple(name for name, provider in found.items() if provider is not None and provider.is_live)
+        live = tuple(name for name, provider in found.items() if provider is not None and provider.lists.is_live)
         return Opened(
             toolbox=toolbox.name,
             description=toolbox.description,
@@ -332,7 +335,7 @@ class Place:
             *(
                 self._items(kind, server, short if provider.supervisor.current is not None else long)
                 for server, provider in new.items()
-                if not provider.has_tried(kind)
+                if not provider.lists.has_tried(kind)
             )
         )
 
@@ -346,7 +349,7 @@ class Place:
     async def recheck(self, toolboxes: Collection[str], *kinds: Kind | Literal["tools"]) -> None:
         """Ask the running servers of these toolboxes again, for a caller who misses something in their lists."""
         running = [provider for server, provider in self._staff if server.toolbox in toolboxes and provider.is_running]
-        await asyncio.gather(*(provider.recheck(kind) for provider in running for kind in kinds))
+        await asyncio.gather(*(provider.lists.recheck(kind) for provider in running for kind in kinds))
 
     def servers_of(self, toolboxes: Iterable[str]) -> list[ServerIdentifier]:
         """Every server of these toolboxes, in order."""
@@ -355,7 +358,7 @@ class Place:
     def known_items(self, kind: Kind) -> Iterator[tuple[ServerIdentifier, Item]]:
         """What servers have listed so far."""
         for server, provider in self._staff:
-            for item in provider.known(kind):
+            for item in provider.lists.known(kind):
                 yield server, item
 
     def offering(self, capability: str) -> list[ServerIdentifier]:
@@ -450,13 +453,13 @@ class Place:
     async def _check_tool(self, identifier: ToolIdentifier, provider: Provider) -> None:
         """The catalog does not have it: it does not exist, or its server has not listed yet."""
         listing = self.catalog.listing(identifier.toolbox, identifier.server)
-        if listing is None or not provider.is_settled:
+        if listing is None or not provider.lists.is_settled:
             try:
-                listing = await provider.tools()
+                listing = await provider.lists.tools()
             except Fault as fault:
                 raise ConnectFailed(identifier.toolbox, identifier.server, fault) from None
         if identifier.tool not in listing.tools:
-            listing = await provider.recheck_tools() or listing
+            listing = await provider.lists.recheck_tools() or listing
         if identifier.tool not in listing.tools:
             raise ToolNotFound(identifier, hint=nearest_or_known(identifier.tool, listing.tools, "tools"))
 
@@ -464,7 +467,7 @@ class Place:
         """A call failed. If that is because its server no longer has the tool: raises `ToolNotFound`."""
         try:
             async with asyncio.timeout(self._limits.refresh_wait_seconds):
-                listing = await provider.tools_now()
+                listing = await provider.lists.tools_now()
         except (Fault, TimeoutError):
             return
         if identifier.tool not in listing.tools:
@@ -498,7 +501,7 @@ class Place:
 
     async def _items(self, kind: Kind, server: ServerIdentifier, seconds: float) -> tuple[Item, ...]:
         try:
-            return await self.provider(server).items(kind, seconds)
+            return await self.provider(server).lists.items(kind, seconds)
         except (Fault, RequestError) as error:  # it failed, or the configuration lost it just now
             observe.debug("a server's list is missing", server=server, list=kind, code=error.code)
             return ()
@@ -508,10 +511,12 @@ class Place:
         seconds = self._limits.open_timeout_seconds
         providers = dict(zip((server.name for server in servers), self._staff.all_of(servers), strict=True))
         listed: dict[str, ServerTools | Fault] = {
-            name: tools for name, one in providers.items() if (tools := one.tools_at_hand()) is not None
+            name: tools for name, one in providers.items() if (tools := one.lists.tools_at_hand()) is not None
         }
         asked = [name for name in providers if name not in listed]
-        outcomes = await asyncio.gather(*(providers[name].tools(seconds) for name in asked), return_exceptions=True)
+        outcomes = await asyncio.gather(
+            *(providers[name].lists.tools(seconds) for name in asked), return_exceptions=True
+        )
         for name, outcome in zip(asked, outcomes, strict=True):
             if isinstance(outcome, BaseException) and not isinstance(outcome, Fault):
                 raise outcome

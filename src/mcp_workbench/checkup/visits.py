@@ -15,7 +15,8 @@ from mcp_workbench.config.model import Endpoint, ServerConfig
 from mcp_workbench.errors import Fault, NeedsLogin, StartupTimeout
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
-from mcp_workbench.provider import Kind, Provider
+from mcp_workbench.provider import Provider
+from mcp_workbench.server_lists import Kind
 from mcp_workbench.shown import shown
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import LIBRARY
@@ -67,7 +68,7 @@ async def _asked(provider: Provider, limits: Limits) -> tuple[Answer, ServerTool
     except TimeoutError:
         raise StartupTimeout(f"it did not answer within {seconds:g} s") from None
     ready = time.monotonic()
-    listing = await provider.tools_now()
+    listing = await provider.lists.tools_now()
     answer = Answer(
         protocol=connection.agreement.version,
         is_modern=connection.agreement.modern,
@@ -103,7 +104,7 @@ def _needs_login(fault: NeedsLogin) -> Finding:
 async def _of_items(provider: Provider, kind: Kind) -> AsyncIterator[Finding]:
     """Findings for prompts, resources or templates that are not offered."""
     try:
-        withheld = await provider.withheld(kind)
+        withheld = await provider.lists.withheld(kind)
     except Fault as fault:
         message = f"its {_ITEMS[kind]}s can't be listed: {observe.redacted(str(fault))}"
         yield Finding(code="list_failed", message=message, advice=fault.hint or _REPORT)

@@ -85,7 +85,7 @@ async def _listed(workbench: Workbench, identifier: ToolIdentifier) -> Parameter
     """The parameters of a tool, from its server. Raises `ConnectFailed` or `ToolNotFound`."""
     provider = workbench.at(CALLER).provider(ServerIdentifier(identifier.toolbox, identifier.server))
     try:
-        listing = await provider.tools()
+        listing = await provider.lists.tools()
     except Fault as fault:
         raise ConnectFailed(identifier.toolbox, identifier.server, fault) from None
     checked_tool(listing, identifier)

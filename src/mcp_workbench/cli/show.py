@@ -68,7 +68,7 @@ async def _asked(config: Config, server: ServerConfig) -> ServerTools:
     async with Workbench(config) as workbench:
         place = workbench.at(LIBRARY)
         try:
-            return await place.provider(ServerIdentifier(server.toolbox, server.name)).tools()
+            return await place.provider(ServerIdentifier(server.toolbox, server.name)).lists.tools()
         except Fault as fault:
             raise ConnectFailed(server.toolbox, server.name, fault) from None
 

@@ -33,7 +33,7 @@ from mcp_workbench.workbench import Workbench
 
 if TYPE_CHECKING:
     from mcp_workbench.place import Place
-    from mcp_workbench.provider import Kind
+    from mcp_workbench.server_lists import Kind
 
 
 class Resources:

@@ -201,7 +201,7 @@ class ServerSurface:
         if not jsonrpc.is_object(jsonrpc.members(result).get("structuredContent", jsonrpc.NOTHING)):
             return False
         try:
-            listing = await place.provider(self._server).tools()
+            listing = await place.provider(self._server).lists.tools()
         except WorkbenchError as error:  # the call succeeded, so pass its result on anyway
             observe.info("the output schema of a tool is not known", server=tool.server, code=error.code)
             return False
@@ -214,7 +214,7 @@ class ServerSurface:
     async def _list_filtered(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         one_page(params)
         try:
-            listing = await self._workbench.at(exchange.caller).provider(self._server).tools()
+            listing = await self._workbench.at(exchange.caller).provider(self._server).lists.tools()
         except Fault as fault:
             raise failed(fault, self._server, "tools/list") from None
         return Raw(jsonrpc.encode({"tools": [tool.raw for tool in listing.tools.values()]}))
