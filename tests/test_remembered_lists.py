@@ -570,7 +570,7 @@ async def test_places_of_one_client_share_a_modern_server_that_is_known_from_bef
             assert (await bench.at(declaring(number)).open("dev")).stored == ("a",)
         for number in (1, 2):
             exchange = Exchange(declaring(number), DeafLine())
-            await bench.at(declaring(number)).forward(server, "tools/call", {"name": "t"}, exchange)
+            await bench.at(declaring(number)).calls.forward(server, "tools/call", {"name": "t"}, exchange)
         assert shop.tried == 3
 
 

@@ -334,13 +334,13 @@ async def test_a_change_is_told_to_the_client_whose_connection_it_came_on_and_to
             places[audience] = bench.at(caller)
             await places[audience].open("dev")
             client.changes.clear()
-        await places["one"].relay(tool("fs", "grow"), Raw(b"{}"), None)
+        await places["one"].calls.relay(tool("fs", "grow"), Raw(b"{}"), None)
         await wait_until(lambda: clients["one"].changes == [("dev", "tools")])
         assert clients["two"].changes == []
         assert [len(list(places[audience].known())) for audience in clients] == [3, 2]
         await bench.leave("one")
         assert bench.places("one") == []
-        assert await places["two"].relay(tool("fs", "echo"), Raw(b"{}"), None)
+        assert await places["two"].calls.relay(tool("fs", "echo"), Raw(b"{}"), None)
 
 
 async def test_a_storm_of_changes_leads_to_few_new_listings(tmp_path: Path):

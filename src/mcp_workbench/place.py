@@ -2,67 +2,49 @@
 
 Servers list other tools to clients that can be asked, and a question must reach the client whose call
 caused it. So a place belongs to one client with one set of declared capabilities; clients that can't be
-told apart, because nothing is ever said to them, may share one. It checks that a toolbox, a server and
-a tool exist before anything is started or contacted, and names whatever goes wrong.
+told apart, because nothing is ever said to them, may share one. It holds what its servers
+list and offer together; calls to one of them are in `calls.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-import msgspec
-from msgspec import Raw
-
 from mcp_workbench import observe
-from mcp_workbench.catalog import apps, links
+from mcp_workbench.calls import Calls
+from mcp_workbench.catalog import links
 from mcp_workbench.catalog.items import Item
 from mcp_workbench.catalog.memory.records import Memory
 from mcp_workbench.catalog.opened import Found, Matches, Opened
 from mcp_workbench.catalog.snapshot import Catalog, ServerTools
 from mcp_workbench.config.model import Config, ServerConfig, ToolboxConfig
-from mcp_workbench.connections.base import explained
 from mcp_workbench.connections.connection import Connection
 from mcp_workbench.connections.health import Health
 from mcp_workbench.connections.processes import Processes
 from mcp_workbench.errors import (
-    CallFailed,
     ConnectFailed,
     Fault,
-    ProtocolViolation,
     RequestError,
-    ServerNotFound,
-    ServerRefused,
-    ShuttingDown,
     StillStarting,
     ToolboxFailed,
-    ToolboxNotFound,
-    ToolNotFound,
 )
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import Limits
-from mcp_workbench.nearest import nearest_or_known
 from mcp_workbench.provider import Provider
 from mcp_workbench.record.recorder import Recorder, Standing
 from mcp_workbench.server_lists import Kind
-from mcp_workbench.shown import shown
 from mcp_workbench.staff import Staff
-from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.client import Seat
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import Params
 from mcp_workbench.wire.tasks import heard
-from mcp_workbench.wire.waiting import meanwhile
 
 if TYPE_CHECKING:
     from mcp_workbench.catalog.search.finder import Finder
 
 T = TypeVar("T")
-_MAY_BE_GONE = (jsonrpc.METHOD_NOT_FOUND, jsonrpc.INVALID_PARAMS)
-"""How servers refuse a call of a tool that they do not have."""
 
 
 class Place:
@@ -85,16 +67,24 @@ class Place:
 
         `refused` tells why the configuration file is not used as it is now; nothing where it is.
         """
-        self._refused = refused
-        self._recorder = recorder
         self._siblings = siblings
-        self._config = config
         self._limits = limits
         self.catalog = Catalog(_shape(config))
-        self._staff = Staff(seat, self.catalog, limits, processes, memory=memory, health=health, host=self._host)
+        self._staff = Staff(
+            config,
+            seat,
+            self.catalog,
+            limits,
+            processes,
+            memory=memory,
+            health=health,
+            host=self._host,
+            refused=refused,
+        )
         self._finder: Finder | None = None
         self.links = links.Links(limits)
         """Resources that servers named in results."""
+        self.calls = Calls(self._staff, self.catalog, self.links, limits, recorder)
 
     # -- tools
 
@@ -105,7 +95,7 @@ class Place:
         `ToolboxNotFound`, or `ToolboxFailed` if every server failed.
         """
         chosen, outcomes = await self._listed(toolbox, exchange)
-        while chosen is not self._config.toolboxes.get(toolbox):  # another configuration came meanwhile
+        while chosen is not self._staff.config.toolboxes.get(toolbox):  # another configuration came meanwhile
             chosen, outcomes = await self._listed(toolbox, exchange)
         failed = tuple(
             ConnectFailed(toolbox, name, outcome) for name, outcome in outcomes.items() if isinstance(outcome, Fault)
@@ -120,23 +110,23 @@ class Place:
         self, toolbox: str, exchange: Exchange | None
     ) -> tuple[ToolboxConfig, dict[str, ServerTools | Fault]]:
         """What each server of a toolbox lists, or why it lists nothing."""
-        chosen = self.toolbox(toolbox)
+        chosen = self._staff.toolbox(toolbox)
         servers = chosen.servers.values()
-        return chosen, await self._meanwhile(exchange, servers, self._list(servers))
+        return chosen, await self._staff.meanwhile(exchange, servers, self._list(servers))
 
     async def search(self, query: str, toolbox: str | None = None) -> list[Found]:
         """The tools that fit a query, best first, of what is known; of one toolbox, or of all."""
         if self._finder is None:
             from mcp_workbench.catalog.search.finder import Finder  # noqa: PLC0415 -- only a search needs it
 
-            self._finder = Finder(self._config, self.catalog, self._limits)
+            self._finder = Finder(self._staff.config, self.catalog, self._limits)
         hits = await self._finder.search(query, toolbox)
         return [(hit, tool) for hit in hits if (tool := self.catalog.tool(hit)) is not None]
 
     async def search_all(self, query: str) -> Matches:
         """The tools of every toolbox that fit a query, as far as they are known. Nothing is started."""
-        servers = self.servers_of(self._config.toolboxes)
-        providers = self._staff.all_of(self._config.servers())
+        servers = self.servers_of(self._staff.config.toolboxes)
+        providers = self._staff.all_of(self._staff.config.servers())
         await asyncio.gather(*(provider.lists.freshen() for provider in providers if provider.lists.is_stale))
         unknown = [
             server
@@ -154,7 +144,7 @@ class Place:
 
     async def known_of(self, toolbox: str) -> Opened | None:
         """What is known of a toolbox without asking a server; None where something is missing."""
-        chosen = self.toolbox(toolbox)
+        chosen = self._staff.toolbox(toolbox)
         listings: dict[str, ServerTools] = {}
         for server, provider in zip(chosen.servers, self._staff.all_of(chosen.servers.values()), strict=True):
             if (listing := await provider.lists.known_tools()) is None:
@@ -164,68 +154,15 @@ class Place:
 
     async def list_tools(self, toolboxes: Iterable[str], exchange: Exchange | None = None) -> None:
         """Have every server of these toolboxes list, as far as the open deadline allows."""
-        boxes = [self.toolbox(name) for name in toolboxes]
+        boxes = [self._staff.toolbox(name) for name in toolboxes]
         while True:
-            before = self._config
+            before = self._staff.config
             servers = [server for box in boxes for server in box.servers.values()]
-            await self._meanwhile(exchange, servers, _all_done(self._list(box.servers.values()) for box in boxes))
-            if before is self._config:
+            await self._staff.meanwhile(exchange, servers, _all_done(self._list(box.servers.values()) for box in boxes))
+            if before is self._staff.config:
                 return
-            found = (self._config.toolboxes.get(box.name) for box in boxes)
+            found = (self._staff.config.toolboxes.get(box.name) for box in boxes)
             boxes = [box for box in found if box is not None]
-
-    async def relay(self, identifier: ToolIdentifier, arguments: Raw, exchange: Exchange | None) -> Raw:
-        """Call a tool, on behalf of a client: what the server says meanwhile goes to `exchange`."""
-        work = partial(self._relay, identifier, arguments, exchange)
-        return await self._done(work, exchange, identifier, arguments)
-
-    async def _relay(self, identifier: ToolIdentifier, arguments: Raw, exchange: Exchange | None) -> Raw:
-        config = self._find(identifier.toolbox, identifier.server)
-        provider = self._staff.of(config)
-        if self.catalog.tool(identifier) is None:
-            await self._meanwhile(exchange, (config,), self._check_tool(identifier, provider))
-        params: dict[str, Any] = {"name": identifier.tool, "arguments": arguments}
-        if exchange is not None:
-            params |= exchange.members
-            if exchange.meta:
-                params["_meta"] = exchange.meta
-        if provider.supervisor.current is None:
-            await self._meanwhile(exchange, (config,), self._reach(identifier, provider))
-        result = await self._call(identifier, provider, params, exchange)
-        if provider.offers("resources"):
-            self._note_links(ServerIdentifier(identifier.toolbox, identifier.server), result, exchange)
-        if exchange is not None and not exchange.caller.modern:
-            definition = self.catalog.tool(identifier)
-            exchange.projection = "schema" if definition is not None and definition.wraps_output else "value"
-        return result
-
-    def _note_links(self, server: ServerIdentifier, result: Raw, exchange: Exchange | None) -> None:
-        """Record the resources that a result names: in its content, and as a UI in its `_meta`."""
-        self.links.remember(server, result)
-        if exchange is None:
-            return
-        with contextlib.suppress(msgspec.DecodeError):  # nested too deep; its client gets an error
-            if (meta := exchange.read(result).get("_meta")) is not None:
-                self.links.add(server, apps.ui_uris(meta))
-
-    async def _call(
-        self, identifier: ToolIdentifier, provider: Provider, params: Params, exchange: Exchange | None
-    ) -> Raw:
-        """The result as the server gave it. Raises `CallFailed`, or `ToolNotFound` where the tool is gone."""
-        try:
-            result = await provider.supervisor.forward("tools/call", params, exchange)
-        except ServerRefused as refusal:
-            if refusal.rpc_code in _MAY_BE_GONE:
-                await self._check_gone(identifier, provider)
-            raise CallFailed(identifier, explained(refusal), refusal) from None
-        except Fault as fault:
-            raise CallFailed(identifier, fault) from None
-        if not jsonrpc.is_object(result):
-            raise CallFailed(identifier, ProtocolViolation("its result is not an object"))
-        is_doubtful = not provider.lists.is_live or self.catalog.tool(identifier) is None
-        if is_doubtful and jsonrpc.is_true(jsonrpc.fields(result).get("isError")):
-            await self._check_gone(identifier, provider)
-        return result
 
     def _opened(
         self, toolbox: ToolboxConfig, listings: Mapping[str, ServerTools], failed: tuple[ConnectFailed, ...] = ()
@@ -251,68 +188,11 @@ class Place:
             },
         )
 
-    async def _done(
-        self,
-        work: Callable[[], Coroutine[Any, Any, Raw]],
-        exchange: Exchange | None,
-        call: ToolIdentifier,
-        given: Raw,
-    ) -> Raw:
-        """Do what is a call, and have it recorded."""
-        recorder = self._recorder
-        if recorder is None:
-            return await self._on_newest(work)
-        noted = recorder.began(call)
-        try:
-            result = await self._on_newest(work)
-        except BaseException as error:
-            recorder.failed(noted, given, error)
-            raise
-        try:
-            members = jsonrpc.fields(result) if exchange is None else exchange.read(result)
-        except msgspec.DecodeError:  # nested too deep, which is told to its client
-            members = {}
-        recorder.ended(noted, given, result, members)
-        return result
-
-    async def _on_newest(self, work: Callable[[], Coroutine[Any, Any, Raw]]) -> Raw:
-        """Do it, and again where another configuration came before it was sent to the server."""
-        while True:
-            before = self._config
-            try:
-                return await work()
-            except (ConnectFailed, CallFailed, ShuttingDown) as error:
-                if before is self._config or not _is_unsent(error):
-                    raise
-
     # -- everything else
-
-    async def forward(self, server: ServerIdentifier, method: str, params: Params, exchange: Exchange) -> Raw:
-        """Any request of a client to one server. Raises `ConnectFailed`, or the `Fault` that it ended in."""
-        work = partial(self._forward, server, method, params, exchange)
-        if self._recorder is None or method != "tools/call":
-            return await self._on_newest(work)
-        tool = ToolIdentifier(server.toolbox, server.server, jsonrpc.text_or_none(params.get("name")) or "?")
-        return await self._done(work, exchange, tool, params.get("arguments", jsonrpc.NOTHING))
-
-    async def _forward(self, server: ServerIdentifier, method: str, params: Params, exchange: Exchange) -> Raw:
-        provider = self.provider(server)
-        if exchange.meta:
-            params = {**params, "_meta": exchange.meta}
-        if provider.supervisor.current is None:
-            config = self._find(server.toolbox, server.server)
-            await self._meanwhile(exchange, (config,), self.connect(server))
-        result = await provider.forward(method, params, exchange)
-        if not jsonrpc.is_object(result):
-            raise ProtocolViolation("its result is not an object")
-        return result
 
     async def connect(self, server: ServerIdentifier) -> Connection:
         """See that a server runs. Raises `ConnectFailed`."""
-        try:
-            return await self.provider(server).reach()
-        except Fault as fault:
-            raise ConnectFailed(server.toolbox, server.server, fault) from None
+        return await self._staff.connect(server)
 
     async def items(self, kind: Kind, toolboxes: Iterable[str]) -> dict[ServerIdentifier, tuple[Item, ...]]:
         """Prompts, resources or templates of these toolboxes, within the open deadline.
@@ -343,7 +223,7 @@ class Place:
         """Have servers list their tools, as far as the open deadline allows."""
         grouped: dict[str, list[ServerConfig]] = {}
         for server in servers:
-            grouped.setdefault(server.toolbox, []).append(self._find(server.toolbox, server.server))
+            grouped.setdefault(server.toolbox, []).append(self._staff.configured(server.toolbox, server.server))
         await _all_done(self._list(group) for group in grouped.values())
 
     async def recheck(self, toolboxes: Collection[str], *kinds: Kind | Literal["tools"]) -> None:
@@ -353,7 +233,9 @@ class Place:
 
     def servers_of(self, toolboxes: Iterable[str]) -> list[ServerIdentifier]:
         """Every server of these toolboxes, in order."""
-        return [ServerIdentifier(toolbox, name) for toolbox in toolboxes for name in self.toolbox(toolbox).servers]
+        return [
+            ServerIdentifier(toolbox, name) for toolbox in toolboxes for name in self._staff.toolbox(toolbox).servers
+        ]
 
     def known_items(self, kind: Kind) -> Iterator[tuple[ServerIdentifier, Item]]:
         """What servers have listed so far."""
@@ -371,7 +253,7 @@ class Place:
 
     def having(self, kind: Kind, toolboxes: Iterable[str]) -> list[ServerIdentifier]:
         """The servers of these toolboxes that have such a list, or may because they never ran. Starts nothing."""
-        boxes = [box for name in toolboxes if (box := self._config.toolboxes.get(name)) is not None]
+        boxes = [box for name in toolboxes if (box := self._staff.config.toolboxes.get(name)) is not None]
         servers = [server for box in boxes for server in box.servers.values()]
         providers = self._staff.all_of(servers)
         return [server.identifier for server, one in zip(servers, providers, strict=True) if one.may_have(kind)]
@@ -403,7 +285,7 @@ class Place:
 
     def provider(self, server: ServerIdentifier) -> Provider:
         """Raises `ToolboxNotFound` or `ServerNotFound`."""
-        return self._staff.of(self._find(server.toolbox, server.server))
+        return self._staff.provider(server)
 
     def providers(self, toolbox: ToolboxConfig) -> dict[str, Provider]:
         """The providers of a toolbox's servers, by name. Starts nothing."""
@@ -415,7 +297,7 @@ class Place:
 
     def apply(self, config: Config, replaced: Collection[ServerIdentifier]) -> None:
         """Go by another configuration from now on; `replaced` are servers that it has no more, or has otherwise."""
-        self._config = config
+        self._staff.config = config
         self._finder = None  # it knows the words of the toolboxes
         self.catalog.follow(_shape(config), replaced)
         there = set(self.servers_of(config.toolboxes))
@@ -427,74 +309,9 @@ class Place:
         """End every server of this place."""
         await self._staff.close()
 
-    # -- finding
-
     def known(self) -> Iterator[ToolIdentifier]:
         """Every tool that some server has listed so far."""
         return self.catalog.known()
-
-    def toolbox(self, name: str) -> ToolboxConfig:
-        """Raises `ToolboxNotFound`."""
-        if (toolbox := self._config.toolboxes.get(name)) is None:
-            raise ToolboxNotFound(name, hint=self._help(name, self._config.toolboxes, "toolboxes"))
-        return toolbox
-
-    def _find(self, toolbox_name: str, name: str) -> ServerConfig:
-        toolbox = self.toolbox(toolbox_name)
-        if (server := toolbox.servers.get(name)) is None:
-            raise ServerNotFound(toolbox_name, name, hint=self._help(name, toolbox.servers, "servers"))
-        return server
-
-    def _help(self, name: str, known: Iterable[str], kind: str) -> str:
-        """What there is instead; and that a file which may have it can't be used, if so."""
-        hint, refused = nearest_or_known(name, known, kind), self._refused()
-        return f"{hint} The configuration file changed and is not used: {refused}" if refused else hint
-
-    async def _check_tool(self, identifier: ToolIdentifier, provider: Provider) -> None:
-        """The catalog does not have it: it does not exist, or its server has not listed yet."""
-        listing = self.catalog.listing(identifier.toolbox, identifier.server)
-        if listing is None or not provider.lists.is_settled:
-            try:
-                listing = await provider.lists.tools()
-            except Fault as fault:
-                raise ConnectFailed(identifier.toolbox, identifier.server, fault) from None
-        if identifier.tool not in listing.tools:
-            listing = await provider.lists.recheck_tools() or listing
-        if identifier.tool not in listing.tools:
-            raise ToolNotFound(identifier, hint=nearest_or_known(identifier.tool, listing.tools, "tools"))
-
-    async def _check_gone(self, identifier: ToolIdentifier, provider: Provider) -> None:
-        """A call failed. If that is because its server no longer has the tool: raises `ToolNotFound`."""
-        try:
-            async with asyncio.timeout(self._limits.refresh_wait_seconds):
-                listing = await provider.lists.tools_now()
-        except (Fault, TimeoutError):
-            return
-        if identifier.tool not in listing.tools:
-            near = nearest_or_known(identifier.tool, listing.tools, "tools")
-            raise ToolNotFound(identifier, hint=f"Its server no longer has it. {near}")
-
-    async def _reach(self, identifier: ToolIdentifier, provider: Provider) -> None:
-        """See that the server runs, before a slot of it is taken."""
-        try:
-            await provider.reach()
-        except Fault as fault:
-            raise ConnectFailed(identifier.toolbox, identifier.server, fault) from None
-
-    def _meanwhile(
-        self, exchange: Exchange | None, servers: Iterable[ServerConfig], work: Coroutine[Any, Any, T]
-    ) -> Coroutine[Any, Any, T]:
-        """Wait for servers; a client that asked for progress is told now and then which are still starting."""
-        chosen = tuple(servers)
-        return meanwhile(exchange, work, lambda: self._starting(chosen), self._limits.start_progress_seconds)
-
-    def _starting(self, servers: Iterable[ServerConfig]) -> str:
-        names = [shown(one.name) for one in servers if self._is_starting(one)]
-        return f"starting {', '.join(names[: self._limits.names_shown])}" if names else "waiting"
-
-    def _is_starting(self, server: ServerConfig) -> bool:
-        provider = self._staff.find(server.toolbox, server.name)
-        return provider is not None and provider.supervisor.state == "starting"
 
     def _host(self, server: ServerIdentifier) -> Provider | None:
         return next((host for place in self._siblings() if (host := place.hosting(server))), None)
@@ -526,12 +343,6 @@ class Place:
 
 def _shape(config: Config) -> dict[str, tuple[str, ...]]:
     return {name: tuple(toolbox.servers) for name, toolbox in config.toolboxes.items()}
-
-
-def _is_unsent(error: ConnectFailed | CallFailed | ShuttingDown) -> bool:
-    """Whether a server was closed before a request was sent to it."""
-    fault = error if isinstance(error, Fault) else error.fault
-    return isinstance(fault, ShuttingDown) and (isinstance(error, ConnectFailed) or not fault.was_sent)
 
 
 async def _all_done(work: Iterable[Coroutine[Any, Any, object]]) -> None:

@@ -1,4 +1,4 @@
-"""The providers of one place: made when somebody needs them, and replaced when the configuration changes.
+"""The configured servers of one place. Their providers are made on demand and replaced with the configuration.
 
 A server that a new configuration has no more, or has otherwise, is taken out of it at once and ends when the calls
 have ended that it works on; one that is as it was goes on.
@@ -7,18 +7,26 @@ have ended that it works on; one that is as it was goes on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from mcp_workbench.catalog.memory.records import Memory
 from mcp_workbench.catalog.snapshot import Catalog
-from mcp_workbench.config.model import ServerConfig
+from mcp_workbench.config.model import Config, ServerConfig, ToolboxConfig
+from mcp_workbench.connections.connection import Connection
 from mcp_workbench.connections.health import Health
 from mcp_workbench.connections.processes import Processes
-from mcp_workbench.errors import ShuttingDown
+from mcp_workbench.errors import ConnectFailed, Fault, ServerNotFound, ShuttingDown, ToolboxNotFound
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
+from mcp_workbench.nearest import nearest_or_known
 from mcp_workbench.provider import Provider
+from mcp_workbench.shown import shown
 from mcp_workbench.wire.client import Seat
+from mcp_workbench.wire.exchange import Exchange
+from mcp_workbench.wire.waiting import meanwhile
+
+T = TypeVar("T")
 
 
 class Staff:
@@ -26,6 +34,7 @@ class Staff:
 
     def __init__(
         self,
+        config: Config,
         seat: Seat,
         catalog: Catalog,
         limits: Limits,
@@ -34,8 +43,15 @@ class Staff:
         memory: Memory,
         health: Callable[[ServerIdentifier], Health],
         host: Callable[[ServerIdentifier], Provider | None],
+        refused: Callable[[], str] = lambda: "",
     ) -> None:
-        """`host` finds the provider of the same modern server at another place of the client."""
+        """`host` finds the provider of the same modern server at another place of the client.
+
+        `refused` tells why the configuration file is not used as it is now; nothing where it is.
+        """
+        self.config = config
+        """The configuration in force."""
+        self._refused = refused
         self._seat = seat
         self._catalog = catalog
         self._limits = limits
@@ -49,6 +65,28 @@ class Staff:
         """Those in whose place there will be another one, when somebody needs it."""
         self._ending: dict[asyncio.Task[None], Provider] = {}
         self._is_closed = False
+
+    def toolbox(self, name: str) -> ToolboxConfig:
+        """Raises `ToolboxNotFound`."""
+        if (toolbox := self.config.toolboxes.get(name)) is None:
+            raise ToolboxNotFound(name, hint=self._help(name, self.config.toolboxes, "toolboxes"))
+        return toolbox
+
+    def configured(self, toolbox_name: str, name: str) -> ServerConfig:
+        """How a server is configured. Raises `ToolboxNotFound` or `ServerNotFound`."""
+        toolbox = self.toolbox(toolbox_name)
+        if (server := toolbox.servers.get(name)) is None:
+            raise ServerNotFound(toolbox_name, name, hint=self._help(name, toolbox.servers, "servers"))
+        return server
+
+    def _help(self, name: str, known: Iterable[str], kind: str) -> str:
+        """What there is instead; and that a file which may have it can't be used, if so."""
+        hint, refused = nearest_or_known(name, known, kind), self._refused()
+        return f"{hint} The configuration file changed and is not used: {refused}" if refused else hint
+
+    def provider(self, server: ServerIdentifier) -> Provider:
+        """Raises `ToolboxNotFound` or `ServerNotFound`."""
+        return self.of(self.configured(server.toolbox, server.server))
 
     def of(self, config: ServerConfig) -> Provider:
         """The provider of a server that is configured now."""
@@ -69,6 +107,28 @@ class Staff:
         for toolbox, providers in self._providers.items():
             for server, provider in providers.items():
                 yield ServerIdentifier(toolbox, server), provider
+
+    async def connect(self, server: ServerIdentifier) -> Connection:
+        """See that a server runs. Raises `ConnectFailed`."""
+        try:
+            return await self.provider(server).reach()
+        except Fault as fault:
+            raise ConnectFailed(server.toolbox, server.server, fault) from None
+
+    def meanwhile(
+        self, exchange: Exchange | None, servers: Iterable[ServerConfig], work: Coroutine[Any, Any, T]
+    ) -> Coroutine[Any, Any, T]:
+        """Wait for servers; a client that asked for progress is told now and then which are still starting."""
+        chosen = tuple(servers)
+        return meanwhile(exchange, work, lambda: self._starting(chosen), self._limits.start_progress_seconds)
+
+    def _starting(self, servers: Iterable[ServerConfig]) -> str:
+        names = [shown(one.name) for one in servers if self._is_starting(one)]
+        return f"starting {', '.join(names[: self._limits.names_shown])}" if names else "waiting"
+
+    def _is_starting(self, server: ServerConfig) -> bool:
+        provider = self.find(server.toolbox, server.name)
+        return provider is not None and provider.supervisor.state == "starting"
 
     def set_level(self, level: str) -> None:
         """Which log messages the client wants of servers, also of those that start later."""

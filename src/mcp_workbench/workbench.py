@@ -115,7 +115,7 @@ class Workbench:
 
     async def relay(self, identifier: ToolIdentifier, arguments: Raw, exchange: Exchange | None = None) -> Raw:
         """`use` in raw JSON, on behalf of a client: what the server says goes to `exchange`."""
-        return await self.at(exchange.caller if exchange is not None else LIBRARY).relay(
+        return await self.at(exchange.caller if exchange is not None else LIBRARY).calls.relay(
             identifier, arguments, exchange
         )
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 async def forward(place: Place, server: ServerIdentifier, method: str, params: Params, exchange: Exchange) -> Raw:
     """The server's result, as it gave it. Raises `RpcError`: the server's own error, or why there is none."""
     try:
-        result = await place.forward(server, method, params, exchange)
+        result = await place.calls.forward(server, method, params, exchange)
     except ServerRefused as refusal:
         raise refused(refusal, modern=exchange.caller.modern) from None
     except Fault as fault:

@@ -203,7 +203,7 @@ async def relay(workbench: Workbench, identifier: ToolIdentifier, arguments: Raw
     """Call a tool for a client. What asks something of the client itself is told it as the protocol says."""
     exchange.members.pop("task", None)  # No tasks are offered here, and then the protocol has it ignored.
     try:
-        return await workbench.at(exchange.caller).relay(identifier, arguments, exchange)
+        return await workbench.at(exchange.caller).calls.relay(identifier, arguments, exchange)
     except CallFailed as error:
         if error.refusal is not None and _is_for_client(error.refusal.rpc_code, exchange.caller):
             raise refused(error.refusal, modern=exchange.caller.modern) from None

@@ -162,7 +162,7 @@ class ServerSurface:
         place = self._workbench.at(exchange.caller)
         try:
             if self._is_filtered:
-                return await place.relay(tool, read_tool_arguments(arguments), exchange)
+                return await place.calls.relay(tool, read_tool_arguments(arguments), exchange)
             return await self._forward_call(place, tool, params, exchange)
         except ToolNotFound as error:
             raise RpcError(jsonrpc.INVALID_PARAMS, f"{error}. {error.hint}") from None
@@ -191,7 +191,7 @@ class ServerSurface:
     async def _forward_call(
         self, place: Place, tool: ToolIdentifier, params: dict[str, Raw], exchange: Exchange
     ) -> Raw:
-        result = await place.forward(self._server, "tools/call", params, exchange)
+        result = await place.calls.forward(self._server, "tools/call", params, exchange)
         if self._is_projected(exchange.caller):
             exchange.projection = "schema" if await self._wraps_output(place, tool, result) else "value"
         return result

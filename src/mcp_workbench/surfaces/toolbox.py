@@ -114,7 +114,7 @@ class ToolboxSurface:
             raise RpcError(jsonrpc.INVALID_PARAMS, self._unknown(name))
         try:
             place = self._workbench.at(exchange.caller)
-            result = await place.relay(tool, read_tool_arguments(arguments), exchange)
+            result = await place.calls.relay(tool, read_tool_arguments(arguments), exchange)
         except CallFailed as error:
             if error.refusal is not None:
                 raise refused(error.refusal, modern=exchange.caller.modern) from None
