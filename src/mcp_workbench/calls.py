@@ -61,8 +61,9 @@ class Calls:
     async def _relay(self, identifier: ToolIdentifier, arguments: Raw, exchange: Exchange | None) -> Raw:
         config = self._staff.configured(identifier.toolbox, identifier.server)
         provider = self._staff.of(config)
-        if self._catalog.tool(identifier) is None:
+        if (definition := self._catalog.tool(identifier)) is None:
             await self._staff.meanwhile(exchange, (config,), self._check_tool(identifier, provider))
+            definition = self._catalog.tool(identifier)
         params: dict[str, Any] = {"name": identifier.tool, "arguments": arguments}
         if exchange is not None:
             params |= exchange.members
@@ -74,7 +75,6 @@ class Calls:
         if provider.offers("resources"):
             self._note_links(ServerIdentifier(identifier.toolbox, identifier.server), result, exchange)
         if exchange is not None and not exchange.caller.modern:
-            definition = self._catalog.tool(identifier)
             exchange.projection = "schema" if definition is not None and definition.wraps_output else "value"
         return result
 

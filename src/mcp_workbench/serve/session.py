@@ -234,7 +234,7 @@ async def _named(work: Awaitable[Raw]) -> Raw:
 
 def for_handshake(result: Raw, members: dict[str, Raw], projection: Projection = "none") -> Raw:
     """Project a result onto the handshake era: no `resultType`, and structured content as an object."""
-    projected = handshake_result(members, projection) if projection != "none" else None
+    projected = handshake_result(members, projection) if "structuredContent" in members else None
     if projected is None and "resultType" not in members:
         return result
     kept = members if projected is None else projected
