@@ -23,6 +23,11 @@ class _Head(msgspec.Struct):
     name: str
 
 
+# Made here and not at the first use, since the first open of a toolbox would wait for it.
+_tools = official_models.decoder(official_models.Tool)
+_heads = msgspec.json.Decoder(_Head)
+
+
 class Definition(msgspec.Struct, frozen=True):
     """A tool's name and its whole definition, as compact JSON with the server's own digits."""
 
@@ -35,7 +40,7 @@ class Definition(msgspec.Struct, frozen=True):
     def read(cls, raw: Raw, *, handshake: bool = False) -> Definition:
         """Read a definition for one era; repair it if official clients would refuse it. Raises `Refused`."""
         try:
-            tool = official_models.decoder(official_models.Tool).decode(raw)
+            tool = _tools.decode(raw)
         except msgspec.DecodeError:
             return cls._repaired(raw, handshake=handshake)
         if not tool.name:
@@ -78,7 +83,7 @@ def oversize(raw: Raw, limits: Limits) -> str | None:
 def own_name(raw: Raw) -> str:
     """The name in a readable definition; empty if it has none."""
     try:
-        return official_models.decoder(_Head).decode(raw).name
+        return _heads.decode(raw).name
     except (msgspec.DecodeError, RecursionError):
         return ""
 

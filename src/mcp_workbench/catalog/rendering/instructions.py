@@ -19,7 +19,7 @@ from mcp_workbench.wire import jsonrpc
 
 INSTRUCTIONS_SHARE: Final = 4
 """Instructions take at most `1 / INSTRUCTIONS_SHARE` of the budget: most of it is for the tools."""
-_SENTENCE_END: Final = re.compile("[.!?](?=\\s)|[\u3002\uff01\uff1f]|(?=\n)")
+_SENTENCE_END: Final = "[.!?](?=\\s)|[\u3002\uff01\uff1f]|(?=\n)"
 _TAB_WIDTH: Final = 4
 
 
@@ -35,7 +35,7 @@ def shortened(text: str, length: int) -> str:
     if len(text) <= length:
         return text
     kept = text[:length]
-    ends = (found.end() for found in _SENTENCE_END.finditer(text, 0, length + 1))
+    ends = (found.end() for found in re.compile(_SENTENCE_END).finditer(text, 0, length + 1))
     end = max((end for end in ends if end <= length), default=0)
     if end < length // 2:
         words = kept if text[length].isspace() else kept.rpartition(" ")[0]
