@@ -18,10 +18,10 @@ from mcp_workbench.surfaces.uris import (
     SCHEMES,
     Labelled,
     Located,
-    best_matches,
     fits,
     is_parsable,
     labelled,
+    longest_match,
     qualified,
     read_labelled,
     read_qualified,
@@ -168,24 +168,24 @@ def test_no_template_takes_more_than_linear_time(template: str):
 
 def test_the_server_whose_template_has_the_most_text_of_its_own_is_meant():
     templates = [Located(A, "file:///{path}"), Located(B, "file:///x/{name}.txt"), Located(C, "file:///x/{n}.md")]
-    assert best_matches("file:///x/y.txt", templates, 1000) == {B}
-    assert best_matches("file:///z", templates, 1000) == {A}
-    assert best_matches("http://z", templates, 1000) == set()
+    assert longest_match("file:///x/y.txt", templates, 1000)[1] == {B}
+    assert longest_match("file:///z", templates, 1000)[1] == {A}
+    assert longest_match("http://z", templates, 1000)[1] == set()
 
 
 def test_where_two_fit_equally_well_both_are_meant():
     templates = [Located(A, "x:{a}"), Located(B, "x:{bbb}"), Located(C, "{x}")]
-    assert best_matches("x:y", templates, 1000) == {A, B}
+    assert longest_match("x:y", templates, 1000)[1] == {A, B}
 
 
 def test_what_is_all_variable_fits_everything():
-    assert best_matches("x:y", [Located(A, "{uri}")], 1000) == {A}
+    assert longest_match("x:y", [Located(A, "{uri}")], 1000)[1] == {A}
 
 
 def test_templates_beyond_a_bound_are_not_looked_at():
     templates = [Located(A, "x:{aaaa}"), Located(B, "x:y{bbbb}")]
-    assert best_matches("x:y1", templates, 17) == {B}
-    assert best_matches("x:y1", templates, 16) == {A}
+    assert longest_match("x:y1", templates, 17)[1] == {B}
+    assert longest_match("x:y1", templates, 16)[1] == {A}
 
 
 # -- URIs that clients read

@@ -91,11 +91,6 @@ def _encoded_whole(name: str) -> str:
     return "".join(f"%{byte:02X}" for byte in name.encode())
 
 
-def best_matches(uri: str, templates: Iterable[Located], most_bytes: int) -> set[ServerIdentifier]:
-    """The servers whose templates match a URI best; see `longest_match`."""
-    return longest_match(uri, templates, most_bytes)[1]
-
-
 def longest_match(uri: str, templates: Iterable[Located], most_bytes: int) -> tuple[int, set[ServerIdentifier]]:
     """The length of the most literal text in a matching template (-1 if none matches), and the servers with such a one.
 
