@@ -17,7 +17,7 @@ from mcp_workbench.errors import CallFailed, ConnectFailed, Fault, RequestError,
 from mcp_workbench.identity import NameTable, ToolIdentifier, has_joined_form, joined_name, tools_once_named
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.nearest import nearest_names
-from mcp_workbench.shown import shown
+from mcp_workbench.shown import shown, slashed
 from mcp_workbench.surfaces import results
 from mcp_workbench.surfaces.arguments import read_tool_arguments
 from mcp_workbench.surfaces.hello import Hello, extended
@@ -146,8 +146,7 @@ class DynamicSurface(ProxySurface):
 
 
 def _failed(identifier: ToolIdentifier, error: CallFailed | ConnectFailed) -> Raw:
-    place = "/".join(shown(part) for part in identifier.parts())
-    return results.failure(error, prefix=f"[{place}] Error: ", named=identifier.params())
+    return results.failure(error, prefix=f"[{slashed(*identifier.parts())}] Error: ", named=identifier.params())
 
 
 def _closed(config: Config, opened: Iterable[str]) -> list[str]:
