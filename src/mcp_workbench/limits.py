@@ -71,6 +71,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How far into a definition that is too large its name is looked for."""
     schema_depth: int = 64
     """Nesting of one tool's definition: readers of schemas recurse."""
+    pattern_length: int = 8192
+    """Characters of the regular expressions in an output schema, each counted once: to check so many takes 50 ms."""
+    repaired_items: int = 100
+    """Items of a list inside a definition, such as its icons, that are repaired one by one: no honest one is longer. A
+    longer list that clients refuse is not repaired."""
     list_inline_bytes: int = 256 * 1024
     """A longer list is read in a thread: on the event loop it would delay every other call."""
     refresh_wait_seconds: float = 2.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from msgspec import Raw
 
 from mcp_workbench.catalog.output_schemas import is_compilable, is_pattern
+from mcp_workbench.limits import DEFAULTS
 from tests.support.definitions import paths, replaced
 from tests.support.reference import CLIENTS, client_driver, node_program
 
@@ -86,3 +88,37 @@ def test_a_schema_that_uses_every_keyword_rightly_is_compilable():
 )
 def test_usual_patterns_are_good(pattern: str):
     assert is_pattern(pattern)
+
+
+SIZE = DEFAULTS.schema_bytes
+CHAIN: Json = {f"d{number}": {"$ref": f"#/$defs/d{number + 1}"} for number in range(SIZE // 35)}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"a": {"pattern": "[" * SIZE}}},
+        {"properties": {"a": {"pattern": "(?=)" * (SIZE // 4)}}},
+        {"patternProperties": {"(?=[" * 250 + str(number): {} for number in range(SIZE // 1010)}},
+        {"$defs": {**CHAIN, f"d{len(CHAIN)}": {}}},
+    ],
+    ids=["brackets", "looks", "many patterns", "chain"],
+)
+def test_the_largest_schema_is_judged_in_a_moment(schema: Json):
+    raw = Raw(json.dumps(schema).encode())
+    began = time.thread_time()
+    is_compilable(raw)
+    assert time.thread_time() - began < 2
+
+
+def test_a_long_chain_of_references_leads_somewhere():
+    chain = {f"d{number}": {"$ref": f"#/$defs/d{number + 1}"} for number in range(2000)}
+    assert is_compilable(Raw(json.dumps({"$defs": {**chain, "d2000": {}}}).encode()))
+    assert not is_compilable(Raw(json.dumps({"$defs": {**chain, "d2000": {"$ref": "#/$defs/d7"}}}).encode()))
+    assert not is_compilable(Raw(json.dumps({"$defs": chain}).encode()))
+
+
+@pytest.mark.parametrize(("index", "is_good"), [("0", True), ("1", False), ("9" * 5000, False), ("\u0660", False)])
+def test_a_reference_into_a_list_has_an_index_of_it(index: str, is_good: bool):  # noqa: FBT001 -- a parameter
+    schema = {"anyOf": [{}], "properties": {"a": {"$ref": f"#/anyOf/{index}"}}}
+    assert is_compilable(Raw(json.dumps(schema).encode())) is is_good

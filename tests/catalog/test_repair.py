@@ -200,3 +200,12 @@ def test_items_without_a_plain_repair_are_withheld_with_a_reason(member: str, gi
     taken = take_items([raw(given), raw(good)], member, DEFAULTS)
     assert [item.name for item in taken.items] == [good[member]]
     assert reasons(taken) == [told]
+
+
+def test_a_long_list_that_is_refused_is_not_repaired():
+    many = DEFAULTS.repaired_items + 1
+    assert repaired({"inputSchema": PLAIN, "icons": [{"src": 5}] * many}) == {"inputSchema": PLAIN}
+    prompt = {"name": "p", "arguments": [{"name": "a", "title": 5}] * many}
+    assert reasons(take_items([raw(prompt)], "name", DEFAULTS)) == [
+        ("p", "official clients refuse its arguments[0].title")
+    ]

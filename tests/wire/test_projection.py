@@ -140,3 +140,17 @@ def test_a_result_without_structured_content_stays_as_it_is(result: Json):
 
 def test_nothing_is_projected_unless_asked_for():
     assert projected({"structuredContent": [1]}, "none") is None
+
+
+@pytest.mark.parametrize("tools", [{"outputSchema": 1}, "outputSchema", None])
+def test_what_is_no_list_of_tools_is_passed_on_as_it_is(tools: Any):
+    result = raw({"tools": tools})
+    assert handshake_tools(result) is result
+
+
+def test_a_schema_that_is_nested_too_deep_does_not_cost_the_others_their_projection():
+    deep = b'{"not":' * 500 + b'{"$ref":"#"}' + b"}" * 500
+    listed = Raw(b'{"tools":[{"outputSchema":%s},{"outputSchema":{"type":"array"}}]}' % deep)
+    projected = bytes(handshake_tools(listed))
+    assert deep in projected
+    assert projected.endswith(b'"properties":{"result":{"type":"array"}},"required":["result"]}}]}')

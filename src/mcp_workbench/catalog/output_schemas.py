@@ -2,7 +2,8 @@
 
 The TypeScript SDK 1.x compiles every output schema of a list with Ajv, for JSON Schema draft 7, and rejects the whole
 list if one does not compile. `_Schema` types the keywords as Ajv does; references, patterns and anchors are checked
-after that. The check errs on the safe side: a few odd schemas that Ajv would compile count as broken.
+after that. The check errs on the safe side: a few odd schemas that Ajv would compile count as broken. Servers write
+these schemas, so the time for the check is linear in their length, and the total length of patterns is limited.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
+
+from mcp_workbench.limits import DEFAULTS
 
 _Type: TypeAlias = Literal["string", "number", "integer", "boolean", "null", "object", "array"]
 _Number: TypeAlias = float | UnsetType
@@ -89,7 +92,12 @@ def is_compilable(schema: Raw) -> bool:
         return False
     every = list(_subschemas(root))
     known = {id(one) for one in every}
-    return all(_is_good(one) and _leads_somewhere(one, root, known) for one in every)
+    passed: set[int] = set()
+    return (
+        _are_patterns({pattern for one in every for pattern in _patterns(one)})
+        and all("nullable" not in one or bool(one.get("type")) for one in every)
+        and all(_leads_somewhere(one, root, known, passed) for one in every)
+    )
 
 
 def _subschemas(schema: Any) -> Iterator[dict[str, Any]]:
@@ -105,21 +113,29 @@ def _subschemas(schema: Any) -> Iterator[dict[str, Any]]:
         yield from _subschemas(one)
 
 
-def _is_good(schema: dict[str, Any]) -> bool:
-    patterns = [schema.get("pattern"), *_named(schema.get("patternProperties"))]
-    is_typed = "nullable" not in schema or bool(schema.get("type"))
-    return is_typed and all(pattern is None or is_pattern(pattern) for pattern in patterns)
+def _patterns(schema: dict[str, Any]) -> Iterator[str]:
+    yield from _named(schema.get("patternProperties"))
+    if "pattern" in schema:
+        yield schema["pattern"]
 
 
-def _leads_somewhere(schema: dict[str, Any], root: dict[str, Any], known: set[int]) -> bool:
-    """Whether a schema's reference, if it has one, resolves to a schema in the same document."""
-    passed: set[int] = set()
+def _are_patterns(patterns: set[str]) -> bool:
+    return sum(map(len, patterns)) <= DEFAULTS.pattern_length and all(map(is_pattern, patterns))
+
+
+def _leads_somewhere(schema: dict[str, Any], root: dict[str, Any], known: set[int], passed: set[int]) -> bool:
+    """Whether a schema's reference, if it has one, resolves to a schema in the same document.
+
+    `passed` has the schemas whose references were followed before: they resolved.
+    """
+    way: set[int] = set()
     place: Any = schema
-    while "$ref" in _named(place):
-        if id(place) in passed or id(place) not in known:
+    while "$ref" in _named(place) and id(place) not in passed:
+        if id(place) in way or id(place) not in known:
             return False
-        passed.add(id(place))
+        way.add(id(place))
         place = _target(_named(place)["$ref"], root)
+    passed |= way
     return isinstance(place, bool) or id(place) in known
 
 
@@ -130,11 +146,13 @@ def _target(reference: str, root: Any) -> Any:
     place = root
     for part in reference.split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")
-        if listed := _listed(place):
-            place = listed[int(name)] if name.isdecimal() and int(name) < len(listed) else None
-        else:
-            place = _named(place).get(name)
+        place = _at(listed, name) if (listed := _listed(place)) else _named(place).get(name)
     return place
+
+
+def _at(listed: list[Any], index: str) -> Any:
+    is_index = index.isdecimal() and index.isascii() and len(index) <= len(str(len(listed)))
+    return listed[int(index)] if is_index and int(index) < len(listed) else None
 
 
 def _listed(value: Any) -> list[Any]:
@@ -158,11 +176,12 @@ _CLASS: Final = r"\[\^?(?:[^\[\]\\]|\\-)*\]"
 _GROUP: Final = r"\(\?(?::|=|!|<=|<!|<[A-Za-z_]\w*>)"
 _QUANTIFIER: Final = r"(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})\??"
 _BAD: Final = (
-    r"\[[^\]]*(?:\x01-[^\]]|[^\[^\\]-\x01)",  # a range from or to a character class
-    r"\[[^\]]*(?:&&|~~|--|\|\|)",  # set operators, which some languages have
+    r"\[[^\[\]]*(?:\x01-[^\]]|[^\[^\\]-\x01)",  # a range from or to a character class
+    r"\[[^\[\]]*(?:&&|~~|--|\|\|)",  # set operators, which some languages have
     r"\(\?(?!:|=|!|<=|<!|<[A-Za-z_])",  # a kind of group that JavaScript does not have
-    r"\(\?<?[=!].*\)[*+?{]",  # possibly a quantified lookaround
 )
+_LOOKAROUND: Final = r"\(\?<?[=!]"
+_QUANTIFIED_GROUP: Final = r"\)[*+?{]"
 
 
 def is_pattern(pattern: str) -> bool:
@@ -172,8 +191,10 @@ def is_pattern(pattern: str) -> bool:
     text = pattern
     for escapes, sign in zip(_ESCAPES, _SIGNS, strict=True):
         text = re.sub(escapes, sign, text)
-    if any(re.search(bad, text, re.DOTALL) for bad in _BAD):
+    if any(re.search(bad, text) for bad in _BAD):
         return False
+    if (look := re.search(_LOOKAROUND, text)) and re.search(_QUANTIFIED_GROUP, text[look.end() :]):
+        return False  # possibly a quantified lookaround
     plain = re.sub(_QUANTIFIER, "*", re.sub(_GROUP, "(", re.sub(_CLASS, "x", text)))
     if re.search(r"[\\\[\]{}]|\*\*", plain):
         return False

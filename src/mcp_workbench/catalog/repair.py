@@ -24,6 +24,7 @@ from msgspec import Raw, Struct
 from mcp_workbench.catalog import official_models as official
 from mcp_workbench.catalog.official_models import Refused
 from mcp_workbench.catalog.output_schemas import is_compilable
+from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.projection import wrapped_schema
 
@@ -159,6 +160,8 @@ def _repair_arguments(members: dict[str, Raw]) -> None:
         listed = msgspec.json.decode(arguments, type=list[dict[str, Raw]])
     except msgspec.ValidationError:
         return
+    if len(listed) > DEFAULTS.repaired_items:
+        return
     for argument in listed:
         if bytes(argument.get("required", b"")) == b"null":
             del argument["required"]
@@ -186,6 +189,8 @@ def _accepted_part(raw: Raw, model: Any) -> Raw | None:
         return raw
     if get_origin(model) is list and jsonrpc.is_list(raw):
         items = msgspec.json.decode(raw, type=list[Raw])
+        if len(items) > DEFAULTS.repaired_items:
+            return None
         parts = (_accepted_part(item, get_args(model)[0]) for item in items)
         kept = [part for part in parts if part is not None]
         return Raw(jsonrpc.encode(kept)) if kept else None

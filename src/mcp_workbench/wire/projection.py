@@ -39,10 +39,13 @@ def wrapped_schema(schema: Raw) -> Raw | None:
 
 
 def handshake_tools(result: Raw) -> Raw:
-    """A `tools/list` result with every output schema that handshake clients refuse wrapped; the rest is unchanged."""
-    members = jsonrpc.fields(result)
+    """A `tools/list` result with every output schema that handshake clients refuse wrapped; the rest is unchanged.
+
+    What is no list of tools, or a schema that is nested too deep, is passed on as it is.
+    """
+    members = jsonrpc.members(result)
     listed = members.get("tools")
-    if listed is None or b"outputSchema" not in bytes(listed):
+    if listed is None or not jsonrpc.is_list(listed) or b"outputSchema" not in bytes(listed):
         return result
     tools = msgspec.json.decode(listed, type=list[Raw])
     projected = [_handshake_tool(tool) for tool in tools]
@@ -54,7 +57,13 @@ def handshake_tools(result: Raw) -> Raw:
 def _handshake_tool(tool: Raw) -> Raw:
     members = jsonrpc.members(tool)
     schema = members.get("outputSchema")
-    if schema is None or not jsonrpc.is_object(schema) or (wrapped := wrapped_schema(schema)) is None:
+    if schema is None or not jsonrpc.is_object(schema):
+        return tool
+    try:
+        wrapped = wrapped_schema(schema)
+    except (msgspec.DecodeError, RecursionError):
+        return tool
+    if wrapped is None:
         return tool
     return Raw(jsonrpc.encode({**members, "outputSchema": wrapped}))
 
