@@ -72,6 +72,17 @@ def test_brackets_in_strings_and_beside_each_other_are_no_depth():
     assert oversize(Raw(text.encode()), LIMITS) is None
 
 
+@pytest.mark.parametrize("number", ["1e400", "-1E+0309", "9" * 400, "9" * 400 + ".5", "0.1e310"])
+def test_a_number_that_readers_take_for_infinity_is_too_large(number: str):
+    reason = "a number in its definition is too large"
+    assert oversize(Raw(f'{{"name":"t","inputSchema":{{"maximum":{number}}}}}'.encode()), LIMITS) == reason
+
+
+@pytest.mark.parametrize("number", ["1e308", "1e-999", '"1e400"', '"\\"1e400"', "0." + "0" * 400])
+def test_a_number_that_readers_can_read_is_not_too_large(number: str):
+    assert oversize(Raw(f'{{"name":"t","n":{number}}}'.encode()), LIMITS) is None
+
+
 def test_the_depth_of_a_hostile_definition_is_found_without_recursion():
     assert oversize(nested(100_000), Limits(schema_bytes=10**7)) is not None
 

@@ -39,6 +39,8 @@ ODD: tuple[Any, ...] = (
     None, True, 5, "", "x", "#", "#/$defs/none", "#/$defs/d", "#/properties/a", "https://x/y", "any", "string", [], {},
     [None], [5], ["a"], ["any"], [{}], {"a": 5}, {"type": "any"}, {"$ref": "#/none"}, {"id": "x"}, {"nullable": True},
     {"required": True}, {"[": {"type": "string"}}, {"$anchor": "#"}, {"pattern": "("},
+    {"$id": "x"}, {"anyOf": [{"$id": "y"}, {"$id": "y", "type": "null"}]},
+    {"anyOf": [{"$anchor": "z"}, {"$anchor": "z"}]}, {"anyOf": [{"$anchor": "z"}, {"$dynamicAnchor": "z"}]},
 )  # fmt: skip
 PATTERNS = (
     "^a$", r"[\w-.]+", r"[\w.-]+", r"\d{3}-\d{4}", "(?P<x>a)", "(?<x>a)", r"\Z", "a{", "}", "]", "[a-z", "(a", "a**",

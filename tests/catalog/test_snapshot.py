@@ -76,7 +76,7 @@ def test_filters_that_match_nothing_are_told():
     assert listing("read", filters=("read", "typo")).unmatched_filters == ("typo",)
 
 
-@pytest.mark.parametrize("number", ["1e400", "9" * 5000])
+@pytest.mark.parametrize("number", ["1e308", "9" * 308, "1e-4000"])
 def test_a_filter_by_annotation_reads_definitions_with_any_number(number: str):
     raw_tool = Raw(
         f'{{"name":"t","inputSchema":{{"maximum":{number}}},"annotations":{{"readOnlyHint":true}}}}'.encode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import msgspec
@@ -17,6 +18,10 @@ _STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
 _NAME = rb'"name"\s*:\s*("(?:[^"\\]|\\.)*")'
 _BRACKETS = bytes.maketrans(b"[]", b"{}")
 _NO_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
+_NUMBER = rb"[0-9][0-9.]*(?:[eE][+-]?[0-9]+)?"
+_DIGITS = bytes.maketrans(b"123456789E", b"000000000e")
+_LARGE = (b"0e000", b"0" * 309)
+"""What a number that is infinite for readers looks like with `_DIGITS`."""
 
 
 class _Head(msgspec.Struct):
@@ -77,6 +82,9 @@ def oversize(raw: Raw, limits: Limits) -> str | None:
         return f"its definition has {len(view)} bytes (at most {limits.schema_bytes})"
     if view.count(b"{") + view.count(b"[") > limits.schema_depth and _is_deeper(view, limits.schema_depth):
         return f"its definition is nested deeper than {limits.schema_depth}"
+    digits = view.translate(_DIGITS, b"+")
+    if any(large in digits for large in _LARGE) and _has_infinity(view):
+        return "a number in its definition is too large"
     return None
 
 
@@ -95,6 +103,11 @@ def name_of(raw: Raw) -> str:
         return msgspec.json.decode(match[1], type=str) if match else ""
     except msgspec.DecodeError:
         return ""
+
+
+def _has_infinity(text: bytes) -> bool:
+    """Whether a JSON text has a number beyond the range of floats, which some official clients refuse."""
+    return any(math.isinf(float(number)) for number in re.findall(_NUMBER, re.sub(_STRING, b"", text)))
 
 
 def _is_deeper(text: bytes, depth: int) -> bool:

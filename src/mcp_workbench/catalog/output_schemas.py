@@ -71,6 +71,7 @@ _decoder = msgspec.json.Decoder(_Schema)
 
 _MARKS: Final = re.compile(rb"\$ref|pattern|nullable|\$id|nchor|\\u")
 _BAD_ANCHOR: Final = re.compile(rb'"\$(?:a|dynamicA)nchor":(?!"[A-Za-z_][A-Za-z0-9._-]*")')
+_ANCHOR: Final = re.compile(rb'"\$(?:a|dynamicA)nchor":("[^"]*")')
 _IN_ONE: Final = (
     "additionalProperties", "propertyNames", "additionalItems", "contains", "not", "if", "then", "else", "items",
 )  # fmt: skip
@@ -90,11 +91,15 @@ def is_compilable(schema: Raw) -> bool:
     text = msgspec.json.encode(root)
     if _BAD_ANCHOR.search(text) or (b'"$id"' in text and b'"$ref"' in text):
         return False
+    anchors = _ANCHOR.findall(text)
+    if len(set(anchors)) < len(anchors):
+        return False
     every = list(_subschemas(root))
     known = {id(one) for one in every}
     passed: set[int] = set()
     return (
-        _are_patterns({pattern for one in every for pattern in _patterns(one)})
+        not any("$id" in one for one in every[1:])  # Ajv refuses one that another schema of the client has, too
+        and _are_patterns({pattern for one in every for pattern in _patterns(one)})
         and all("nullable" not in one or bool(one.get("type")) for one in every)
         and all(_leads_somewhere(one, root, known, passed) for one in every)
     )
