@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from mcp_workbench.catalog.items import take_items
+from mcp_workbench.catalog.skills import take_skills
 from mcp_workbench.limits import DEFAULTS, Limits
 
 JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda inner: st.lists(inner, max_size=3))
@@ -59,3 +60,10 @@ def test_whatever_is_listed_no_name_is_there_twice_and_each_is_one_that_was_list
     found = names(*listed)
     expected = [one["name"] for one in listed if isinstance(one, dict) and isinstance(one.get("name"), str)]
     assert found == list(dict.fromkeys(name for name in expected if name))
+
+
+def test_a_skill_knows_its_uris_and_files_that_have_none_are_passed_over():
+    files = [{"uri": "skill://a/one.md"}, {"uri": 5}, None]
+    skill = Raw(json.dumps({"uri": "skill://a/SKILL.md", "resources": files}).encode())
+    (item,) = take_skills([skill], DEFAULTS)
+    assert item.uris == ("skill://a/SKILL.md", "skill://a/one.md")

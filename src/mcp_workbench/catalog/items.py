@@ -28,6 +28,8 @@ class Item(Struct, frozen=True):
 
     name: str
     raw: Raw
+    uris: tuple[str, ...] = ()
+    """Of a skill: its own URI and those of its files. They are read once: each read of a resource looks at all."""
 
 
 class ServerItems(Struct, frozen=True):

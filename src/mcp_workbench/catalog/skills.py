@@ -26,7 +26,7 @@ def take_skills(listed: Sequence[Raw], limits: Limits) -> tuple[Item, ...]:
             fields = jsonrpc.fields(raw)
             name = jsonrpc.text_or_none(fields.get("uri")) or jsonrpc.text_or_none(fields.get("name"))
             if name and name not in items:
-                items[name] = Item(name, Raw(msgspec.json.format(raw, indent=-1)))
+                items[name] = Item(name, Raw(msgspec.json.format(raw, indent=-1)), tuple(file_uris(raw)))
     return tuple(items.values())
 
 

@@ -112,7 +112,7 @@ class KnownResources:
     def _listed(self, place: Place) -> Iterator[tuple[ServerIdentifier, str]]:
         """The listed resources, and the files of listed skills."""
         listed = ((server, item.name) for server, item in place.known_items("resources"))
-        files = ((server, uri) for server, item in place.known_items("skills") for uri in skills.file_uris(item.raw))
+        files = ((server, uri) for server, item in place.known_items("skills") for uri in item.uris)
         return self._allowed(chain(listed, files))
 
     def _templates(self, place: Place) -> Iterator[uris.Located]:
