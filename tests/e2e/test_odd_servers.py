@@ -39,6 +39,7 @@ TOOLS: dict[str, tuple[Json | None, Any]] = {
     "nothing": (EITHER, None),
     "text": (None, "just text"),
     "record": ({"type": "object", "properties": {"a": {"type": "integer"}}}, {"a": 1}),
+    "foreign": ({"anyOf": [{"properties": {"a": {"pattern": "(?P<letter>a)"}}}]}, {"a": "a"}),
 }
 """Output schemas, and the structured content that a tool answers."""
 WRAPPED = {"numbers", "either", "nothing", "text"}

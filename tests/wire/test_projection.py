@@ -30,6 +30,10 @@ def natural(schema: Json) -> Json:
     return wrapped(schema)["properties"]["result"]
 
 
+def tools_for_handshake(result: Raw) -> Raw:
+    return handshake_tools(result, lambda schema: b"refused" not in bytes(schema))
+
+
 def projected(result: Json, projection: Projection) -> Json | None:
     members = handshake_result({name: raw(value) for name, value in result.items()}, projection)
     return None if members is None else json.loads(json.dumps(members, default=lambda one: json.loads(bytes(one))))
@@ -100,12 +104,12 @@ def test_the_digits_of_a_wrapped_schema_stay_as_they_were_written():
 
 def test_a_list_that_needs_no_projection_keeps_its_bytes():
     result = Raw(b'{ "tools": [{"name":"a","outputSchema":{"type":"object"}}, {"name": 5}, 7, {"outputSchema":"x"}] }')
-    assert handshake_tools(result) is result
+    assert tools_for_handshake(result) is result
 
 
 def test_in_a_list_only_schemas_that_handshake_clients_refuse_are_wrapped():
     tools = [{"name": "a", "outputSchema": {"type": "array"}}, {"name": "b", "inputSchema": 5}]
-    listed = json.loads(bytes(handshake_tools(raw({"tools": tools, "x": 1}))))
+    listed = json.loads(bytes(tools_for_handshake(raw({"tools": tools, "x": 1}))))
     assert listed == {
         "tools": [{"name": "a", "outputSchema": wrapped({"type": "array"})}, {"name": "b", "inputSchema": 5}],
         "x": 1,
@@ -145,12 +149,17 @@ def test_nothing_is_projected_unless_asked_for():
 @pytest.mark.parametrize("tools", [{"outputSchema": 1}, "outputSchema", None])
 def test_what_is_no_list_of_tools_is_passed_on_as_it_is(tools: Any):
     result = raw({"tools": tools})
-    assert handshake_tools(result) is result
+    assert tools_for_handshake(result) is result
 
 
 def test_a_schema_that_is_nested_too_deep_does_not_cost_the_others_their_projection():
     deep = b'{"not":' * 500 + b'{"$ref":"#"}' + b"}" * 500
     listed = Raw(b'{"tools":[{"outputSchema":%s},{"outputSchema":{"type":"array"}}]}' % deep)
-    projected = bytes(handshake_tools(listed))
+    projected = bytes(tools_for_handshake(listed))
     assert deep in projected
     assert projected.endswith(b'"properties":{"result":{"type":"array"}},"required":["result"]}}]}')
+
+
+def test_a_schema_that_clients_refuse_even_when_it_is_wrapped_is_left_out():
+    listed = raw({"tools": [{"name": "a", "outputSchema": {"type": "string", "pattern": "refused"}, "title": "A"}]})
+    assert json.loads(bytes(tools_for_handshake(listed))) == {"tools": [{"name": "a", "title": "A"}]}

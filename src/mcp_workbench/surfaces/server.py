@@ -209,7 +209,11 @@ class ServerSurface:
 
     async def _list_tools(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         result = await self._pass("tools/list", exchange, params)
-        return handshake_tools(result) if self._is_projected(exchange.caller) else result
+        if not self._is_projected(exchange.caller):
+            return result
+        from mcp_workbench.catalog.output_schemas import is_compilable  # noqa: PLC0415 -- few servers need it
+
+        return handshake_tools(result, is_compilable)
 
     async def _list_filtered(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         one_page(params)

@@ -38,9 +38,10 @@ def wrapped_schema(schema: Raw) -> Raw | None:
     return Raw(jsonrpc.encode(wrapper))
 
 
-def handshake_tools(result: Raw) -> Raw:
+def handshake_tools(result: Raw, is_compilable: Callable[[Raw], bool]) -> Raw:
     """A `tools/list` result with every output schema that handshake clients refuse wrapped; the rest is unchanged.
 
+    A schema that would not be compilable even then is left out, as it is where the results of its tool are projected.
     What is no list of tools, or a schema that is nested too deep, is passed on as it is.
     """
     members = jsonrpc.members(result)
@@ -48,24 +49,26 @@ def handshake_tools(result: Raw) -> Raw:
     if listed is None or not jsonrpc.is_list(listed) or b"outputSchema" not in bytes(listed):
         return result
     tools = msgspec.json.decode(listed, type=list[Raw])
-    projected = [_handshake_tool(tool) for tool in tools]
+    projected = [_handshake_tool(tool, is_compilable) for tool in tools]
     if all(new is old for new, old in zip(projected, tools, strict=True)):
         return result
     return Raw(jsonrpc.encode({**members, "tools": projected}))
 
 
-def _handshake_tool(tool: Raw) -> Raw:
+def _handshake_tool(tool: Raw, is_compilable: Callable[[Raw], bool]) -> Raw:
     members = jsonrpc.members(tool)
     schema = members.get("outputSchema")
     if schema is None or not jsonrpc.is_object(schema):
         return tool
     try:
         wrapped = wrapped_schema(schema)
+        is_kept = wrapped is None or is_compilable(wrapped)
     except (msgspec.DecodeError, RecursionError):
         return tool
     if wrapped is None:
         return tool
-    return Raw(jsonrpc.encode({**members, "outputSchema": wrapped}))
+    others = {name: value for name, value in members.items() if name != "outputSchema"}
+    return Raw(jsonrpc.encode({**members, "outputSchema": wrapped} if is_kept else others))
 
 
 def handshake_result(members: dict[str, Raw], projection: Projection) -> dict[str, Any] | None:
