@@ -237,6 +237,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The same in bytes."""
     noise_sample_bytes: int = 200
     """How much of the first noise line is logged."""
+    batch_bytes: int = 32 * 1024 * 1024
+    """The answers to one batch, which wait for each other: four of the largest messages."""
     id_length: int = 1024
     """Characters in a request's id; it is repeated in the answer."""
     id_batch: int = 64

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import UNSET, Raw
 
+from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.shown import shown
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.jsonrpc import Id, Message, RpcError, Unreadable
@@ -63,10 +64,17 @@ def _read(part: bytes) -> Part:
         return jsonrpc.refusal(problem)
 
 
+_TOO_LARGE: Final = RpcError(
+    jsonrpc.INTERNAL_ERROR,
+    f"The answers to this batch are over {DEFAULTS.batch_bytes} bytes. Send this request by itself",
+)
+
+
 class Answers:
     """The answers to one batch, sent as one array once all are ready.
 
-    A cancelled request is answered with an error, since the other answers wait for the same array.
+    A cancelled request is answered with an error, since the other answers wait for the same array. The answers wait
+    in memory, so one that would make the array too large is replaced by an error.
     """
 
     def __init__(self, about: Id | None, send: Callable[[bytes, Id | None], None]) -> None:
@@ -74,11 +82,15 @@ class Answers:
         self.about = about
         self._send = send
         self._lines: list[bytes] = []
+        self._size = 0
         self._waiting: dict[asyncio.Task[None], Id] = {}
         self._is_whole = False
 
-    def write(self, line: bytes, about: Id | None = None) -> None:  # noqa: ARG002 -- as `Writer.write`
-        """Add an answer, either from the task that computed it or from outside of any task."""
+    def write(self, line: bytes, about: Id | None = None) -> None:
+        """Add the answer to the request `about`, either from the task that computed it or from outside of any task."""
+        if self._size + len(line) > DEFAULTS.batch_bytes and about is not None:
+            line = jsonrpc.error_line(about, _TOO_LARGE)
+        self._size += len(line)
         self._lines.append(line)
         if (task := asyncio.current_task()) is not None:
             self._waiting.pop(task, None)
