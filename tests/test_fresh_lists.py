@@ -199,8 +199,30 @@ async def test_a_tool_that_appeared_without_a_word_can_be_called_at_once(store: 
         assert shop.lists() == 2
 
 
+async def test_a_tool_that_appears_right_after_the_list_is_found_though_the_server_did_nothing_else(store: Path):
+    shop = Silent(tools=["early"])
+    async with remembering(store, {"dev": {"a": shop}}, relist_interval_seconds=3600.0) as bench:
+        await bench.open("dev")
+        shop.add("tools", "late")
+        async with asyncio.timeout(10):
+            while True:
+                try:
+                    result = await bench.use(tool("a", "late"))
+                    break
+                except ToolNotFound:  # the list is a few milliseconds old
+                    await asyncio.sleep(0.001)
+    assert result["content"][0]["text"] == "s:late"
+
+
 async def test_a_hundred_wrong_names_at_once_and_a_model_that_insists_cost_one_request(store: Path):
     shop = Silent(tools=["reader"])
+    reply = shop.methods["tools/list"]
+
+    async def slowly(_params: object) -> Any:
+        await asyncio.sleep(0.1)  # so there is a second in which the list stands
+        return reply
+
+    shop.methods["tools/list"] = slowly
     async with remembering(store, {"dev": {"a": shop}}, relist_interval_seconds=3600.0) as bench:
         await bench.open("dev")
         await bench.use(tool("a", "reader"))

@@ -249,12 +249,16 @@ class Listing(Generic[T]):
         """Whether the list is very recent, and the server has completed no request since."""
         if self.standing is None or self._is_listing or self._supervisor.done != self._done_before:
             return False
-        return asyncio.get_running_loop().time() - self._listed_at < self._limits.relist_interval_seconds
+        return asyncio.get_running_loop().time() - self._listed_at < self._pause_seconds
+
+    @property
+    def _pause_seconds(self) -> float:
+        """How long a server is not asked again for unknown names."""
+        return min(self._limits.relist_interval_seconds, _RECHECK_PAUSE * self._took_seconds)
 
     async def _recheck(self) -> None:
         loop = asyncio.get_running_loop()
-        pause = min(self._limits.relist_interval_seconds, _RECHECK_PAUSE * self._took_seconds)
-        await asyncio.sleep(max(0.0, self._rechecked_at + pause - loop.time()))
+        await asyncio.sleep(max(0.0, self._rechecked_at + self._pause_seconds - loop.time()))
         if self._supervisor.current is None:
             return
         self._rechecked_at = loop.time()

@@ -336,3 +336,13 @@ async def test_the_whole_first_answer_is_kept_in_either_era():
     handshake, _ = await agreed({"server/discover": NOT_FOUND, "initialize": INITIALIZED})
     assert json.loads(bytes(handshake.hello)) == INITIALIZED
     assert (modern.offers, handshake.offers) == ({"tools": {"listChanged": True}}, {"tools": {}})
+
+
+def test_an_extension_without_a_prefix_does_not_pass_for_a_capability():
+    offers = {"tools": {}, "extensions": {"vendor/x": {}, "prompts": {}}, "experimental": {"resources": {}}}
+    assert Agreement(version="2025-11-25", modern=False, offers=offers).features == {
+        "tools",
+        "extensions",
+        "experimental",
+        "vendor/x",
+    }

@@ -48,7 +48,8 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
         """The names of its capabilities and of its extensions; early drafts of an extension were experimental."""
         groups = (self.offers.get("extensions"), self.offers.get("experimental"))
         named = [cast("dict[str, Any]", group) for group in groups if isinstance(group, dict)]
-        return frozenset(self.offers).union(*named)
+        # The name of an extension has a prefix. Without one it could pass for a capability.
+        return frozenset(self.offers).union(name for group in named for name in group if "/" in name)
 
     def stamp(self, params: Params, log_level: str | None = None, capabilities: Raw | None = None) -> Params:
         """`params` as this server wants them; `capabilities` are those of who calls now."""
