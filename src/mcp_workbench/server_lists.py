@@ -317,7 +317,7 @@ class ServerLists:
             self._catalog.put(self._config.toolbox, self._config.name, listing)
 
     def _recall_tools(self) -> Remembered[ServerTools] | None:
-        """The tools that the server listed before, unless it can't be reached now: then nobody is told of them."""
+        """The tools that the server listed before; None if it can't be reached now."""
         listing = self._catalog.listing(self._config.toolbox, self._config.name)
         if not self._may_recall or listing is None or (entry := self.remembered("tools")) is None:
             return None
