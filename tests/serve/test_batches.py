@@ -142,6 +142,18 @@ async def test_a_batch_without_requests_is_taken_and_has_no_answer(transport: st
         assert [one["id"] for one in await send([rpc("ping", None, 5)])] == [5]
 
 
+async def test_a_batch_can_cancel_a_request_that_was_sent_on_its_own(tmp_path: Path, log: Path):
+    config = write_config(tmp_path, {"dev": {"fs": rogue("never", log=log)}})
+    async with greeted("http", config) as send:
+        call = asyncio.create_task(send(rpc("tools/call", use("hang"), 7)))
+        await wait_until(lambda: received(log, "tools/call"), what="the call")
+        cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
+        await send([cancel])
+        assert (await asyncio.wait_for(call, 5))["error"]["code"] == -32800
+        again = [cancel, rpc("ping", None, 8)]
+        assert by_id(await send(again))[8]["result"] == {}
+
+
 async def test_a_cancelled_request_of_a_batch_holds_up_none_of_the_others(transport: str, tmp_path: Path, log: Path):
     config = write_config(tmp_path, {"dev": {"fs": rogue("never", log=log)}})
     async with greeted(transport, config) as send:

@@ -19,6 +19,8 @@ from mcp_workbench.config.origin import origin_of
 from mcp_workbench.errors import ServerNotFound, ToolboxNotFound
 from mcp_workbench.limits import Limits
 from mcp_workbench.serve.reloading import Following
+from tests.support.configs import rogue
+from tests.support.library import text_of
 from tests.support.procs import wait_until
 
 FAST = Limits(reload_poll_seconds=0.01, reload_settle_seconds=0.01)
@@ -200,6 +202,28 @@ async def test_settings_that_wait_for_the_next_start_and_missing_variables_are_n
         scene.file.write_text(json.dumps({**config, "toolMode": "dynamic"}))
         await scene.hears("next start", "settings=toolMode")
         await scene.hears("a variable is not set", "NO_SUCH_VARIABLE_AT_ALL")
+
+
+async def test_a_change_of_inherit_env_at_the_top_restarts_the_servers_whose_environment_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("REGION", "north")
+    servers = {"has_it": rogue("dump_env", inheritEnv=["REG*"]), "lacks_it": rogue("dump_env")}
+    boxes = {"dev": {"description": "d", "mcpServers": servers}}
+    async with following(tmp_path, monkeypatch) as scene:
+
+        async def environments() -> dict[str, dict[str, str]]:
+            calls = {name: scene.workbench.use(ToolIdentifier("dev", name, "echo")) for name in servers}
+            return {name: json.loads(text_of(await call)) for name, call in calls.items()}
+
+        scene.file.write_text(json.dumps({"toolboxes": boxes}))
+        await scene.hears("in force", "dev/has_it")
+        before = await environments()
+        scene.file.write_text(json.dumps({"toolboxes": boxes, "inheritEnv": ["REGION", "NOT_SET"]}))
+        await scene.hears("in force", "changed=dev/lacks_it ")
+        after = await environments()
+    assert after["has_it"] == before["has_it"], "the mark of its start, too"
+    assert ("REGION" in before["lacks_it"], after["lacks_it"]["REGION"]) == (False, "north")
 
 
 async def test_nothing_is_looked_at_after_the_end(tmp_path: Path):

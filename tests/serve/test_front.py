@@ -146,7 +146,8 @@ async def test_after_a_signal_an_open_subscription_is_answered_and_not_waited_fo
         assert (await pipes.answer(1))["result"]["resultType"] == "complete"
 
 
-async def test_after_a_signal_a_call_that_is_under_way_is_waited_for():
+@pytest.mark.parametrize("end", ["a signal", "the end of input"])
+async def test_a_call_under_way_at_the_end_is_answered(end: str):
     server, gate = MemoryServer("a"), asyncio.Event()
 
     async def answer(_params: Any) -> Any:
@@ -154,10 +155,11 @@ async def test_after_a_signal_a_call_that_is_under_way_is_waited_for():
         return {"content": []}
 
     server.methods["tools/call"] = answer
-    async with fronted(server, drain_seconds=60.0) as (pipes, front, _):
+    async with fronted(server, drain_seconds=60.0) as (pipes, front, run):
         pipes.send(INITIALIZE, CALL)
         await wait_until(lambda: server.asked("tools/call"))
-        front.signalled(signal.SIGTERM)
+        front.signalled(signal.SIGTERM) if end == "a signal" else pipes.hang_up()
+        await asyncio.wait_for(run, 5)
         closing = asyncio.ensure_future(front.close())
         await settle()
         gate.set()

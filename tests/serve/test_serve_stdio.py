@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -203,6 +204,24 @@ def test_a_message_over_the_cap_ends_the_session_with_an_error(config: Path):
     assert by_id[0]["result"]
     assert by_id[None]["error"]["code"] == -32600
     assert done.returncode == 0
+
+
+def test_one_socket_can_be_both_standard_input_and_standard_output(config: Path):
+    ours, theirs = socket.socketpair()
+    command = [sys.executable, "-m", "mcp_workbench", "serve", "--config", str(config)]
+    with (
+        ours,
+        subprocess.Popen(command, stdin=theirs, stdout=theirs, env=environment(config.parent / "home")) as program,
+    ):
+        theirs.close()
+        ours.settimeout(30)
+        with ours.makefile("rwb") as stream:
+            for number, sent in enumerate((HELLO, use(1, "echo", text="one"), line(2, "ping"))):
+                stream.write(sent)
+                stream.flush()
+                assert json.loads(stream.readline())["id"] == number
+            ours.shutdown(socket.SHUT_WR)
+            assert program.wait(30) == 0
 
 
 # -- the end

@@ -42,6 +42,10 @@ class MemoryWriter:
         if self.deliver is not None:
             asyncio.get_running_loop().call_soon(self.deliver, line)
 
+    def write_notice(self, line: bytes, about: Id | None = None) -> None:
+        if not self.congested:
+            self.write(line, about)
+
     @property
     def sent(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.lines]

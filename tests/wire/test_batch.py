@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
+from msgspec import Raw
+
 from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.wire.batch import Answers
-from mcp_workbench.wire.jsonrpc import Id
+from mcp_workbench.wire.batch import VERSION, Answers, read_batch
+from mcp_workbench.wire.exchange import Line
+from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, Id
+from mcp_workbench.wire.memory_budget import Account
+from mcp_workbench.wire.peer import Peer
+from tests.wire.pair import MemoryWriter, Recorder
 
 
 async def test_answers_that_are_too_large_together_are_replaced_by_an_error_each():
@@ -27,3 +34,23 @@ async def test_answers_that_are_too_large_together_are_replaced_by_an_error_each
     assert (first["id"], third) == (1, json.loads(small))
     assert second["id"] == 2
     assert "Send this request by itself" in second["error"]["message"]
+
+
+async def test_the_requests_of_a_batch_are_counted_while_they_are_answered():
+    account, handler, may_end = Account(), Recorder(), asyncio.Event()
+
+    async def slow(params: Raw, line: Line) -> Raw:
+        del params, line
+        await may_end.wait()
+        return EMPTY_OBJECT
+
+    handler.methods["slow"] = slow
+    peer = Peer(MemoryWriter(), handler, account=account)
+    size = 2 * DEFAULTS.memory_small_bytes
+    request = {"jsonrpc": "2.0", "id": 1, "method": "slow", "params": {"text": "x" * size}}
+    peer.receive_batch(read_batch(json.dumps([request]).encode(), VERSION, 10))
+    assert account.held >= size
+    may_end.set()
+    await asyncio.wait(peer.serving)
+    await asyncio.sleep(0)
+    assert account.held == 0

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,9 @@ from hypothesis import strategies as st
 
 from mcp_workbench.errors import Fault, MessageTooLarge
 from mcp_workbench.limits import Limits
+from mcp_workbench.wire.fairness import TURN_SECONDS
 from mcp_workbench.wire.framing import LineBuffer, LineReader, LineWriter, read_lines, write_lines
+from tests.support.procs import wait_until
 
 CAP = 64
 WAIT_SECONDS = 5.0
@@ -101,6 +105,19 @@ def test_a_long_line_in_small_chunks_takes_linear_time():
     assert cost(32_000) < 30 * max(cost(4_000), 0.001)
 
 
+def test_a_long_line_in_tiny_chunks_takes_memory_in_proportion_to_its_length():
+    buffer = LineBuffer(1 << 30)
+    tracemalloc.start()
+    try:
+        for _ in range(200_000):
+            buffer.feed(b"xy")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 3 * 400_000
+    assert buffer.feed(b"\n") == [b"xy" * 200_000]
+
+
 # -- reading from descriptors
 
 
@@ -179,7 +196,84 @@ async def test_a_paused_reader_reads_nothing_until_it_is_resumed():
     assert heard.lines == [b"one"]
 
 
+@pytest.mark.parametrize("rest_seconds", [0.0, 0.001])
+async def test_lines_that_take_long_are_handled_over_many_turns_and_none_is_lost(rest_seconds: float):
+    turns: list[int] = []
+    over = asyncio.Event()
+    turn = 0
+
+    def take(_: bytes) -> None:
+        until = time.monotonic() + TURN_SECONDS / 2
+        while time.monotonic() < until:
+            pass
+        turns.append(turn)
+
+    def rest() -> float:
+        return rest_seconds if len(turns) < 19 else 0.0
+
+    reader = LineReader(take, lambda _: over.set(), 1024, last_line=True, rest_seconds=rest)
+    source, sink = os.pipe()
+    os.write(sink, b"line\n" * 19 + b"last")
+    os.close(sink)
+    await read_lines(source, reader, Limits())
+    while not over.is_set():
+        turn += 1
+        await asyncio.sleep(0)
+    assert len(turns) == 20
+    assert max(turns.count(number) for number in turns) <= 3
+
+
+async def test_a_reader_reads_no_more_while_lines_wait():
+    source, sink = os.pipe()
+    os.set_blocking(sink, False)
+    handled: list[bytes] = []
+    reader = LineReader(handled.append, lambda _: None, 1024, rest_seconds=lambda: 60.0)
+    await read_lines(source, reader, Limits())
+    os.write(sink, b"one\n")
+    await wait_until(lambda: handled)
+    with contextlib.suppress(BlockingIOError):  # the pipe is full
+        for _ in range(1000):
+            os.write(sink, b"x\n" * 2048)
+            await asyncio.sleep(0)
+        pytest.fail("it reads on")
+    reader.close()
+    os.close(sink)
+    assert handled == [b"one"]
+
+
+async def test_a_file_is_read_no_faster_than_its_lines_are_handled(tmp_path: Path):
+    path = tmp_path / "requests.jsonl"
+    path.write_bytes(b"line\n" * 100_000)
+    source = os.open(path, os.O_RDONLY)
+    handled: list[bytes] = []
+    reader = LineReader(handled.append, lambda _: None, 1024, rest_seconds=lambda: 60.0)
+    await read_lines(source, reader, Limits(read_chunk_bytes=1000))
+    await wait_until(lambda: handled)
+    for _ in range(20):
+        await asyncio.to_thread(time.monotonic)
+    assert os.lseek(source, 0, os.SEEK_CUR) == 1000
+    reader.close()
+
+
 # -- writing
+
+
+async def test_notices_are_dropped_while_many_are_unread_and_answers_are_not():
+    source, sink = os.pipe()
+    writer = LineWriter(lambda: None)
+    await write_lines(sink, writer, Limits(unread_notice_bytes=10_000))
+    for _ in range(1000):
+        writer.write_notice(b"n" * 1000)
+    writer.write(b"answer")
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(source, "rb", buffering=0)
+    )
+    unread = await asyncio.wait_for(reader.readuntil(b"answer\n"), WAIT_SECONDS)
+    assert len(unread) < 100_000
+    writer.write_notice(b"again")
+    assert await asyncio.wait_for(reader.readline(), WAIT_SECONDS) == b"again\n"
+    writer.close()
 
 
 class CountingTransport(asyncio.WriteTransport):

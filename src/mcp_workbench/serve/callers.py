@@ -5,7 +5,8 @@ A handshake client says who it is once, in `initialize`. A modern one says it in
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import Raw
@@ -13,9 +14,11 @@ from msgspec import Raw
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.surfaces.hello import EVERYTHING, View
 from mcp_workbench.wire import eras, jsonrpc
-from mcp_workbench.wire.caller import LEVELS, QUESTIONS, Caller
+from mcp_workbench.wire.caller import LEVELS, QUESTIONS, Caller, ClientInfo, read_client_info
 from mcp_workbench.wire.eras import HANDSHAKE_VERSIONS, MODERN_VERSIONS
 from mcp_workbench.wire.jsonrpc import RpcError
+
+Introduce: TypeAlias = Callable[[ClientInfo], None]
 
 
 class Declared(NamedTuple):
@@ -39,6 +42,14 @@ class Callers:
         self._modern: bool | None = None
         self._handshake: Caller | None = None
         self._declared: dict[bytes, Declared] = {}
+        self._clients: dict[bytes, ClientInfo | None] = {}
+        self._introduce: Introduce = lambda _client: None
+
+    def introduce_to(self, introduce: Introduce) -> None:
+        """Introduce each client of this connection once, also those that were here before."""
+        self._introduce = introduce
+        for client in filter(None, self._clients.values()):
+            introduce(client)
 
     def of(self, method: str, params: dict[str, Raw]) -> Caller:
         """Who makes this request. Raises `RpcError` where the era or the order is wrong."""
@@ -85,6 +96,7 @@ class Callers:
         level = _value(meta.get(eras.LOG_LEVEL))
         if level is not None and level not in LEVELS:
             raise RpcError(jsonrpc.INVALID_PARAMS, f"{eras.LOG_LEVEL} must be one of {', '.join(LEVELS)}")
+        self._meet(meta.get(eras.CLIENT_INFO), version)
         return self._caller(version, capabilities, modern=True, log_level=level)
 
     def _handshake_caller(self, method: str, params: dict[str, Raw]) -> Caller:
@@ -106,7 +118,19 @@ class Callers:
         capabilities = params.get("capabilities", jsonrpc.EMPTY_OBJECT)
         if not jsonrpc.is_object(capabilities):
             raise RpcError(jsonrpc.INVALID_PARAMS, "capabilities must be an object")
+        self._meet(params.get("clientInfo"), version)
         return self._caller(version, capabilities, modern=False)
+
+    def _meet(self, info: Raw | None, version: str) -> None:
+        """Introduce a client that is new here. A modern one writes who it is into every request."""
+        written = b"" if info is None else bytes(info)
+        if not written or written in self._clients or len(written) > DEFAULTS.capabilities_bytes:
+            return
+        if len(self._clients) >= DEFAULTS.places:
+            self._clients.clear()
+        self._clients[written] = client = read_client_info(info, version)
+        if client is not None:
+            self._introduce(client)
 
     def _caller(self, version: str, capabilities: Raw, *, modern: bool, log_level: str | None = None) -> Caller:
         written = bytes(capabilities)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from functools import partial
 
 from msgspec import Raw
 
@@ -27,12 +28,18 @@ class Front:
     def __init__(self, workbench: Workbench, callers: Callers, view: View, line: Line) -> None:
         """`line` is how the client is reached outside of its requests."""
         self._workbench = workbench
+        self.account = workbench.account(callers.audience)
+        """The memory that is held for this client."""
         self._callers = callers
         self._surface = surface_for(workbench, view)
         self._session = Session(workbench, self._surface, line, callers.audience, workbench.limits)
+        callers.introduce_to(partial(workbench.introduce, callers.audience))
 
     def request(self, method: str, params: Raw, line: Line) -> Awaitable[Raw]:
-        given = _members(params)
+        return self.answer(method, _members(params), line)
+
+    def answer(self, method: str, given: dict[str, Raw], line: Line) -> Awaitable[Raw]:
+        """The result of a request with these params. Raises `RpcError`."""
         caller = self._callers.of(method, given)
         work = self._session.handle(caller, line, method, given)
         return self._greeted(work) if method == "initialize" else work
@@ -45,18 +52,41 @@ class Front:
             observe.warning("a client's notification was not passed on", method=method, reason=str(error))
 
     def admit(self, load: int, method: str, params: Raw) -> RpcError | Raw | None:
-        """None, or the error for a request beyond the limit: one client must not use up all memory."""
-        if load < self._workbench.limits.client_requests:
+        """None, or the answer to a request that this client may not make now."""
+        account = self.account
+        if load < self._workbench.limits.client_requests and account.held - account.kept <= account.limit:
+            return None  # nearly always, and before every call
+        overload = self.overload(load)
+        if overload is None:
             return None
-        hint = "Try again in a few seconds, with fewer requests at once."
-        overload = Overloaded(f"{load} requests are being answered already", hint=hint)
-        if method != "tools/call":
-            return as_rpc_error(overload)
         try:
-            given = _members(params)
-            return self._session.refuse(self._callers.of(method, given), method, given, overload)
+            return self.refusal(overload, method, _members(params))
         except RpcError as error:
             return error
+
+    def overload(self, load: int) -> Overloaded | None:
+        """Why one more request is too much: one client must not use up all memory."""
+        if load >= self._workbench.limits.client_requests:
+            hint = "Try again in a few seconds, with fewer requests at once."
+            return Overloaded(f"{load} requests are being answered already", hint=hint)
+        if self.account.is_full:
+            return out_of_memory("The workbench holds too much for this client already")
+        return None
+
+    def refusal(self, overload: Overloaded, method: str, given: dict[str, Raw]) -> Raw:
+        """The answer to a request that is too much: a result for a call, else raises `RpcError`."""
+        if method != "tools/call":
+            raise as_rpc_error(overload)
+        return self._session.refuse(self._callers.of(method, given), method, given, overload)
+
+    def end_subscriptions(self) -> None:
+        """Answer every subscription: there will be no more to tell."""
+        self._session.end_subscriptions()
+
+    async def leave(self) -> None:
+        """The client is gone: end what was started for it."""
+        self._session.close()
+        await self._workbench.leave(self._callers.audience)
 
     async def _greeted(self, work: Awaitable[Raw]) -> Raw:
         """A greeting that failed, because a server did, may be tried again."""
@@ -67,12 +97,27 @@ class Front:
             raise
 
 
+def out_of_memory(message: str) -> Overloaded:
+    """The error for a client that makes the workbench hold too much."""
+    return Overloaded(message, hint="Read the answers that are waiting, then try again with fewer or smaller calls.")
+
+
+def call_shed() -> RpcError:
+    """The answer to a call that was cancelled to free memory."""
+    return as_rpc_error(out_of_memory("The call was cancelled, since the workbench holds too much for this client"))
+
+
 class PeerFront(Front):
     """One client whose messages go through a `Peer`."""
 
     def __init__(self, workbench: Workbench, callers: Callers, view: View, writer: Writer) -> None:
-        self._peer = Peer(writer, self, admit=self.admit, adjourn=self.adjourn)
+        account = workbench.account(callers.audience)
+        self._peer = Peer(writer, self, admit=self.admit, adjourn=self.adjourn, account=account)
         super().__init__(workbench, callers, view, PeerLine(self._peer, None))
+        account.cancel = self._cancel_calls
+
+    def _cancel_calls(self) -> None:
+        self._peer.shed(call_shed())
 
     def adjourn(self, request: Id) -> None:
         """Have the client come back for the rest of what a request brings, on a wire that has that."""

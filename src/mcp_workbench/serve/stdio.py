@@ -66,11 +66,14 @@ async def _serve(
         front = StdioFront(workbench, greeting, view, drain=stat.S_ISREG(os.fstat(source).st_mode))
         for number in SIGNALS:
             on_signal(number, front.signalled)
-        loop.run_in_executor(None, _load_the_rest).add_done_callback(partial(_prepare, workbench))
+        loading = loop.run_in_executor(None, _load_the_rest)
+        loading.add_done_callback(partial(_prepare, workbench))
         try:
             with Following(workbench, origin, limits):
                 return await front.run(source, sink)
         finally:
+            # The end of the process waits for the thread anyway; so the shortest run is recorded too.
+            await asyncio.wait((loading,), timeout=limits.record_end_seconds)
             await asyncio.gather(front.close(), workbench.close())
 
 
@@ -79,15 +82,16 @@ def _load_the_rest() -> None:
     from importlib import import_module  # noqa: PLC0415
 
     for name in (
-        "place",
-        "catalog.memory.records",
-        "catalog.memory.tables",
-        "record.tables",
-        "connections.health",
-        "surfaces.answers",
+        "mcp_workbench.place",
+        "mcp_workbench.catalog.memory.records",
+        "mcp_workbench.catalog.memory.tables",
+        "mcp_workbench.record.tables",
+        "mcp_workbench.connections.health",
+        "mcp_workbench.surfaces.answers",
+        "ctypes",
     ):
         with contextlib.suppress(ImportError):  # a Python without SQLite; who needs the module is told
-            import_module(f"mcp_workbench.{name}")
+            import_module(name)
 
 
 def _prepare(workbench: Workbench, _loaded: asyncio.Future[None]) -> None:
@@ -106,7 +110,8 @@ class StdioFront(PeerFront):
         limits = workbench.limits
         self._drain = drain
         self._reader = LineReader(self._receive, self._input_ended, limits.message_bytes, last_line=True)
-        self._writer = LineWriter(self._output_lost, on_congestion=self._congested)
+        account = workbench.account(greeting.callers.audience)
+        self._writer = LineWriter(self._output_lost, on_congestion=self._congested, account=account)
         self._unread = greeting.unread
         super().__init__(workbench, greeting.callers, view, self._writer)
         self._signals = 0
@@ -114,19 +119,16 @@ class StdioFront(PeerFront):
 
     async def run(self, source: int, sink: int) -> int:
         """Until the client is gone or a signal comes; the exit status."""
-        await write_lines(sink, self._writer, self._workbench.limits)
+        await write_lines(sink, self._writer, self._workbench.limits, source=source)
         self._reader.data_received(self._unread)
         await read_lines(source, self._reader, self._workbench.limits)
         return await self._over
 
     async def close(self) -> None:
-        """No more is read or answered; what was answered is still written, if the client reads it.
-
-        After a signal the client may still be there: what is under way may end by itself, for a moment.
-        """
+        """Stop reading. Calls under way get a moment to end, and their answers are written if the client reads them."""
         self._reader.close()
         self._session.end_subscriptions()
-        if self._signals and (serving := self._peer.serving):
+        if not self._writer.is_hung_up and (serving := self._peer.serving):
             await asyncio.wait(serving, timeout=self._workbench.limits.drain_seconds)
         self._peer.close(ShuttingDown("The workbench is closing"))
         self._session.close()

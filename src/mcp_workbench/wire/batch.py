@@ -13,6 +13,7 @@ from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.shown import shown
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.jsonrpc import Id, Message, RpcError, Unreadable
+from mcp_workbench.wire.memory_budget import Account
 
 VERSION: Final = "2025-03-26"
 Part: TypeAlias = Message | RpcError
@@ -77,8 +78,11 @@ class Answers:
     in memory, so one that would make the array too large is replaced by an error.
     """
 
-    def __init__(self, about: Id | None, send: Callable[[bytes, Id | None], None]) -> None:
-        """`about` is the request that all messages about the batch belong to."""
+    def __init__(
+        self, about: Id | None, send: Callable[[bytes, Id | None], None], account: Account | None = None
+    ) -> None:
+        """`about` is the request that all messages about the batch belong to. `account` counts answers that wait."""
+        self._account = account or Account()
         self.about = about
         self._send = send
         self._lines: list[bytes] = []
@@ -91,6 +95,7 @@ class Answers:
         if self._size + len(line) > DEFAULTS.batch_bytes and about is not None:
             line = jsonrpc.error_line(about, _TOO_LARGE)
         self._size += len(line)
+        self._account.reserve(len(line))
         self._lines.append(line)
         if (task := asyncio.current_task()) is not None:
             self._waiting.pop(task, None)
@@ -113,4 +118,5 @@ class Answers:
     def _send_if_ready(self) -> None:
         if self._is_whole and not self._waiting and self._lines:
             lines, self._lines = self._lines, []
+            self._account.release(sum(map(len, lines)))
             self._send(b"[" + b",".join(lines) + b"]", self.about)

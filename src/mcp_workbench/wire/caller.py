@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import Raw
 
+from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, RpcError
 
@@ -26,6 +27,24 @@ _FIRST_WITH_URLS: Final = "2025-11-25"
 
 LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """The protocol's log levels, from the least severe."""
+
+
+_SHOWN_LENGTH: Final = DEFAULTS.record_name_length
+
+
+class ClientInfo(NamedTuple):
+    """A client as it introduces itself: `clientInfo`, and the version of the protocol that it speaks."""
+
+    name: str
+    version: str
+    protocol: str
+
+
+def read_client_info(raw: Raw | None, protocol: str) -> ClientInfo | None:
+    """None where a client does not say its name."""
+    info = jsonrpc.members(raw)
+    name, version = ((jsonrpc.text_or_none(info.get(key)) or "")[:_SHOWN_LENGTH] for key in ("name", "version"))
+    return ClientInfo(name, version, protocol) if name else None
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):

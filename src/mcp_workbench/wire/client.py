@@ -11,6 +11,7 @@ from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange, OnProgress
 from mcp_workbench.wire.jsonrpc import Params
+from mcp_workbench.wire.memory_budget import Account
 
 
 class Client(Protocol):
@@ -45,6 +46,8 @@ class Seat(NamedTuple):
     """It stands for every call that is made there: they declare the same and speak the same era."""
     client: Callable[[], Client | None]
     """The client, if it listens."""
+    account: Account = Account()
+    """The memory that is held for it."""
 
     def changed(self, toolbox: str, kind: str) -> None:
         """A list changed; the client hears of it."""

@@ -130,13 +130,19 @@ class Exchange:
         While a modern client is being asked no line is attached: it hears the last of it when it is back.
         """
         if self._line is None:
-            self._missed = [*self._missed[1 - DEFAULTS.missed_notifications :], (method, params)]
+            self._miss(method, params)
             return
         if method == PROGRESS:
             if self.progress_token is None:
                 return
             params = {**params, "progressToken": self.progress_token}
         self._line.notify(method, params)
+
+    def _miss(self, method: str, params: Params) -> None:
+        """Keep a notification for later, without the message that it came in."""
+        kept = {name: value.copy() if isinstance(value, Raw) else value for name, value in params.items()}
+        if sum(memoryview(value).nbytes for value in kept.values() if isinstance(value, Raw)) <= DEFAULTS.missed_bytes:
+            self._missed = [*self._missed[1 - DEFAULTS.missed_notifications :], (method, kept)]
 
     def progressed(self, fields: dict[str, Raw]) -> None:
         """The server reports progress of this call."""

@@ -10,21 +10,31 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import select
+import socket
 import stat
 import threading
+from collections import deque
 from collections.abc import Callable
-from typing import cast
+from time import monotonic
+from typing import Final, cast
 
 from mcp_workbench.errors import Fault, MessageTooLarge
 from mcp_workbench.limits import DEFAULTS, Limits
+from mcp_workbench.wire.fairness import TURN_SECONDS
+from mcp_workbench.wire.memory_budget import Account
+
+_SMALL_BYTES: Final = 4096
+_MOST_WAITING: Final = 256
+"""Lines that wait for their turn while reading goes on: more than honest peers send in one."""
 
 
 class LineBuffer:
-    """Cuts a stream of chunks into lines of at most `max_bytes`."""
+    """Cuts a stream of chunks into lines of at most `max_bytes`, in memory proportional to the line."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._parts: list[bytes] = []
+        self._parts: list[bytes | bytearray] = []
         self._size = 0
         self.overflowed = False
 
@@ -35,17 +45,32 @@ class LineBuffer:
         *lines, rest = data.split(b"\n")
         if lines:
             lines[0] = self._take(lines[0])
-        self._parts.append(rest)
-        self._size += len(rest)
+        if rest:
+            self._keep(rest)
         return self._checked(lines)
+
+    @property
+    def size(self) -> int:
+        """The bytes of the line that is not complete yet."""
+        return self._size
 
     def rest(self) -> bytes:
         """What came after the last line break."""
         return b"".join(self._parts)
 
+    def _keep(self, piece: bytes) -> None:
+        """Keep a part of a line. Small pieces are merged: each object costs more than the few bytes in it."""
+        self._size += len(piece)
+        last = self._parts[-1] if self._parts else None
+        if len(piece) >= _SMALL_BYTES:
+            self._parts.append(piece)
+        elif isinstance(last, bytearray):
+            last += piece
+        else:
+            self._parts.append(bytearray(piece))
+
     def _take(self, end: bytes) -> bytes:
         if not self._size:
-            self._parts.clear()
             return end
         self._parts.append(end)
         line = b"".join(self._parts)
@@ -64,12 +89,19 @@ class LineBuffer:
 
     def _overflow(self) -> None:
         self.overflowed = True
+        self.discard()
+
+    def discard(self) -> None:
+        """Forget the line that is not complete yet."""
         self._parts.clear()
         self._size = 0
 
 
 class LineReader(asyncio.Protocol):
     """Hands each line to `on_line`, in order, then calls `on_end` once.
+
+    Lines are handled for one millisecond per turn of the event loop. Reading pauses until those that came are handled,
+    and for as long as `rest_seconds` says.
 
     With `last_line`, input that ends without a line break ends in a line all the same: people type
     that. From a server it is the message in which it died.
@@ -82,48 +114,118 @@ class LineReader(asyncio.Protocol):
         max_bytes: int,
         *,
         last_line: bool = False,
+        rest_seconds: Callable[[], float] | None = None,
+        account: Account | None = None,
     ) -> None:
+        self._account = account or Account()
+        self._held = 0
         self._on_line = on_line
         self._on_end = on_end
         self._max_bytes = max_bytes
         self._last_line = last_line
+        self._rest_seconds = rest_seconds
         self._buffer = LineBuffer(max_bytes)
+        self._loop = asyncio.get_running_loop()
+        self._lines: deque[bytes] = deque()
         self._transport: asyncio.ReadTransport | None = None
+        self._is_paused = False
+        self._is_waiting = False
+        """Another turn is due."""
+        self._holds_back = False
+        """Nothing is read until the lines that came are handled, or the peer has rested."""
+        self._is_over = False
+        """Nothing follows the lines that came."""
         self._ended = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.ReadTransport", transport)
 
     def data_received(self, data: bytes) -> None:
-        for line in self._buffer.feed(data):
-            if self._ended:
-                return
-            if line and not line.isspace():
-                self._on_line(line)
-        if self._buffer.overflowed:
-            self._end(MessageTooLarge(f"a message was larger than {self._max_bytes} bytes"))
+        if self._ended:
+            return
+        self._lines.extend(self._buffer.feed(data))
+        if self._held or self._buffer.size:
+            self._count()
+        if not self._is_waiting:
+            self._work()
+
+    def _count(self) -> None:
+        """Twice: a message that came in pieces exists in pieces and as a whole when it is put together."""
+        if (change := 2 * self._buffer.size - self._held) > 0:
+            self._account.reserve(change)
+        elif change:  # later: until then the message is on its way to whoever counts it next
+            self._loop.call_soon(self._loop.call_soon, self._account.release, -change)
+        self._held += change
 
     def eof_received(self) -> None:
-        if self._last_line and not self._ended and (rest := self._buffer.rest().strip()):
-            self._on_line(rest)
-        self._end(None)
+        if self._last_line and (rest := self._buffer.rest().strip()):
+            self._lines.append(rest)
+        self.connection_lost(None)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 -- asyncio's signature
-        self._end(None)
+        self._is_over = True
+        if not self._is_waiting:
+            self._work()
 
     def close(self) -> None:
-        """Stop reading; nothing is called after this."""
+        """Stop reading; nothing is called after this, and nothing is held."""
         self._ended = True
+        self._lines.clear()
+        self._buffer.discard()
+        self._account.release(self._held)
+        self._held = 0
         if self._transport is not None:
             self._transport.close()
 
     def pause(self) -> None:
-        if self._transport is not None:
-            self._transport.pause_reading()
+        self._is_paused = True
+        self._pause_or_resume()
 
     def resume(self) -> None:
-        if self._transport is not None:
+        self._is_paused = False
+        self._pause_or_resume()
+
+    def _pause_or_resume(self) -> None:
+        if self._transport is None:
+            return
+        if self._is_paused or self._holds_back:
+            self._transport.pause_reading()
+        else:
             self._transport.resume_reading()
+
+    def _work(self) -> None:
+        """Handle lines for one turn, then rest if there are more or the peer has used up its share."""
+        self._is_waiting = False
+        self._handle_lines()
+        rest_seconds = self._rest_seconds() if self._rest_seconds is not None else 0.0
+        if self._ended:
+            return
+        if self._lines or rest_seconds:
+            self._is_waiting = True
+            self._loop.call_later(rest_seconds, self._work) if rest_seconds else self._loop.call_soon(self._work)
+        elif self._buffer.overflowed:
+            self._end(MessageTooLarge(f"a message was larger than {self._max_bytes} bytes"))
+            return
+        elif self._is_over:
+            self._end(None)
+            return
+        holds_back = rest_seconds > 0 or len(self._lines) > _MOST_WAITING
+        if holds_back != self._holds_back:
+            self._holds_back = holds_back
+            self._pause_or_resume()
+
+    def _handle_lines(self) -> None:
+        lines, ends_at = self._lines, 0.0
+        while lines and not self._ended:
+            line = lines.popleft()
+            if line and not line.isspace():
+                self._on_line(line)
+            if not lines:
+                return
+            if not ends_at:
+                ends_at = monotonic() + TURN_SECONDS
+            elif monotonic() > ends_at:
+                return
 
     def _end(self, fault: Fault | None) -> None:
         if self._ended:
@@ -133,9 +235,20 @@ class LineReader(asyncio.Protocol):
 
 
 class LineWriter(asyncio.BaseProtocol):
-    """Writes lines: the first of a turn of the event loop at once, the others in one system call."""
+    """Writes lines: the first of a turn of the event loop at once, the others in one system call.
 
-    def __init__(self, on_lost: Callable[[], None], *, on_congestion: Callable[[bool], None] | None = None) -> None:
+    What a congested peer has not read is counted in `account`.
+    """
+
+    def __init__(
+        self,
+        on_lost: Callable[[], None],
+        *,
+        on_congestion: Callable[[bool], None] | None = None,
+        account: Account | None = None,
+    ) -> None:
+        self._account = account or Account()
+        self._counted = 0
         self._on_lost = on_lost
         self._on_congestion = on_congestion
         self._loop = asyncio.get_running_loop()
@@ -147,6 +260,9 @@ class LineWriter(asyncio.BaseProtocol):
         self._batching = False
         self._closed = False
         self.most_bytes = DEFAULTS.write_buffer_bytes
+        self.most_notice_bytes = DEFAULTS.unread_notice_bytes
+        self._notice_bytes = 0
+        """Written by `write_notice` since the peer had last read everything."""
         self.congested = False
         """The peer reads slower than we write, by more than `write_buffer_bytes`."""
 
@@ -172,6 +288,14 @@ class LineWriter(asyncio.BaseProtocol):
             self.flush()
             self._loop.call_soon(self._turn_over)
 
+    def write_notice(self, line: bytes, about: object = None) -> None:
+        """Write a line, or drop it if the peer has not read many others: what follows waits behind them."""
+        if not self._waiting_bytes and (self._transport is None or not self._transport.get_write_buffer_size()):
+            self._notice_bytes = 0
+        if self._notice_bytes <= self.most_notice_bytes and not self.congested:
+            self._notice_bytes += len(line)
+            self.write(line, about)
+
     def _turn_over(self) -> None:
         self._batching = False
         self.flush()
@@ -185,10 +309,24 @@ class LineWriter(asyncio.BaseProtocol):
         self._lines.clear()
         self._waiting_bytes = 0
         self._transport.write(data)
+        if self.congested:
+            self._count(self._transport.get_write_buffer_size())
         if self._is_full:
             self._is_full = False
             if self._transport.get_write_buffer_size() <= self.most_bytes:
                 self.resume_writing()
+
+    @property
+    def is_hung_up(self) -> bool:
+        """Whether nobody can read what is written. A TCP peer that left looks like one that only stopped writing."""
+        if self._closed or self._transport is None:
+            return True
+        end = self._transport.get_extra_info("socket") or self._transport.get_extra_info("pipe")
+        if end is None:
+            return False
+        poll = select.poll()
+        poll.register(end.fileno(), 0)
+        return any(state & (select.POLLHUP | select.POLLERR) for _, state in poll.poll(0))
 
     async def drained(self) -> None:
         """Return when the peer has read enough to be written to."""
@@ -207,6 +345,7 @@ class LineWriter(asyncio.BaseProtocol):
 
     def resume_writing(self) -> None:
         self.congested = False
+        self._count(0)
         self._release()
         if self._on_congestion is not None:
             self._on_congestion(False)  # noqa: FBT003
@@ -215,6 +354,7 @@ class LineWriter(asyncio.BaseProtocol):
         was_closed, self._closed = self._closed, True
         self._transport = None
         self.congested = False
+        self._count(0)
         self._release()
         if not was_closed:
             self._on_lost()
@@ -242,6 +382,13 @@ class LineWriter(asyncio.BaseProtocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def _count(self, unread: int) -> None:
+        change, self._counted = unread - self._counted, unread
+        if change > 0:
+            self._account.wrote(change)
+        elif change:
+            self._account.was_read(-change)
+
     def _release(self) -> None:
         waiting, self._waiting = self._waiting, []
         for waiter in waiting:
@@ -258,15 +405,28 @@ async def read_lines(descriptor: int, reader: LineReader, limits: Limits) -> Non
         _read_in_thread(loop, descriptor, reader, limits.read_chunk_bytes)
 
 
-async def write_lines(descriptor: int, writer: LineWriter, limits: Limits) -> None:
-    """Attach `writer` to a file descriptor, which it owns from now on."""
+async def write_lines(descriptor: int, writer: LineWriter, limits: Limits, *, source: int | None = None) -> None:
+    """Attach `writer` to a file descriptor, which it owns from now on. `source` is where its peer is read from."""
     loop = asyncio.get_running_loop()
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         writer.connection_made(_FileTransport(descriptor))
         return
-    transport, _ = await loop.connect_write_pipe(lambda: writer, os.fdopen(descriptor, "wb", buffering=0))
+    if source is not None and _is_one_socket(source, descriptor):
+        # A pipe's transport takes input on the descriptor for the end of its reader.
+        duplex, _ = await loop.create_connection(lambda: writer, sock=socket.socket(fileno=descriptor))
+        duplex.pause_reading()
+        transport: asyncio.WriteTransport = duplex
+    else:
+        transport, _ = await loop.connect_write_pipe(lambda: writer, os.fdopen(descriptor, "wb", buffering=0))
     transport.set_write_buffer_limits(high=limits.write_buffer_bytes)
     writer.most_bytes = limits.write_buffer_bytes
+    writer.most_notice_bytes = limits.unread_notice_bytes
+
+
+def _is_one_socket(source: int, sink: int) -> bool:
+    """Whether both are the same socket, as inetd and socat pass it."""
+    read, written = os.fstat(source), os.fstat(sink)
+    return stat.S_ISSOCK(read.st_mode) and os.path.samestat(read, written)
 
 
 def _is_watchable(descriptor: int) -> bool:
@@ -276,6 +436,8 @@ def _is_watchable(descriptor: int) -> bool:
 
 
 def _read_in_thread(loop: asyncio.AbstractEventLoop, descriptor: int, reader: LineReader, size: int) -> None:
+    transport = _ThreadTransport()
+    reader.connection_made(transport)
     taken = threading.Event()
 
     def take(data: bytes) -> None:
@@ -290,9 +452,34 @@ def _read_in_thread(loop: asyncio.AbstractEventLoop, descriptor: int, reader: Li
                 taken.clear()
                 loop.call_soon_threadsafe(take, data)
                 taken.wait()
-                more = bool(data)
+                more = bool(data) and transport.wait()
 
     threading.Thread(target=pump, name="stdin", daemon=True).start()
+
+
+class _ThreadTransport(asyncio.ReadTransport):
+    """Lets a reader pause the thread that reads for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._may_read = threading.Event()
+        self._may_read.set()
+        self._is_closed = False
+
+    def wait(self) -> bool:
+        """Wait until reading may go on; False where it is over."""
+        self._may_read.wait()
+        return not self._is_closed
+
+    def pause_reading(self) -> None:
+        self._may_read.clear()
+
+    def resume_reading(self) -> None:
+        self._may_read.set()
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._may_read.set()
 
 
 class _FileTransport(asyncio.WriteTransport):

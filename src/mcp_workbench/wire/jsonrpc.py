@@ -299,9 +299,12 @@ def fields(raw: Raw) -> dict[str, Raw]:
         raise msgspec.DecodeError("nested too deep") from None
 
 
-def decode_id(raw: Raw) -> Id:
-    """A request id or progress token. Raises `msgspec.DecodeError` for others."""
-    return _id_decoder.decode(raw)
+def id_or_none(raw: Raw | None) -> Id | None:
+    """A request id or progress token; None for any other value."""
+    try:
+        return _id_decoder.decode(raw) if raw is not None else None
+    except ValueError:  # also what is not UTF-8
+        return None
 
 
 def error_body(raw: Raw) -> ErrorBody:

@@ -10,17 +10,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from time import monotonic
 from typing import Any, Protocol
 
 from msgspec import Raw
 
 from mcp_workbench import observe
 from mcp_workbench.errors import CallTimeout, Fault, ServerRefused
+from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.batch import Answers, Part, first_request
 from mcp_workbench.wire.deadlines import Deadlines, Pending
 from mcp_workbench.wire.exchange import PROGRESS, OnProgress
+from mcp_workbench.wire.fairness import FairShare
 from mcp_workbench.wire.jsonrpc import ErrorBody, Id, Message, Params, RpcError, Unreadable
+from mcp_workbench.wire.memory_budget import Account
 
 CANCELLED = "notifications/cancelled"
 _KEPT = frozenset({*eras.LIST_CHANGED, eras.ACKNOWLEDGED})
@@ -66,6 +70,10 @@ class Writer(Protocol):
         """Send a message. `about`: which of the other side's requests it answers or belongs to."""
         ...
 
+    def write_notice(self, line: bytes, about: Id | None = None) -> None:
+        """Send a notification, or drop it if the other side has not read many others: answers wait behind them."""
+        ...
+
 
 class Peer:
     """One end of a connection."""
@@ -77,28 +85,37 @@ class Peer:
         *,
         answers_always: bool = True,
         admit: Callable[[int, str, Raw], RpcError | Raw | None] = lambda _load, _method, _params: None,
+        passes: Callable[[str, Raw], bool] = lambda _method, _params: True,
         over: Callable[[int], None] = lambda _: None,
         adjourn: Callable[[Id], None] = lambda _: None,
+        share: FairShare | None = None,
+        account: Account | None = None,
     ) -> None:
         """Without `answers_always` it lets requests drop of a peer that does not read its answers.
 
         `admit` is called for each request with the number of requests under way; what it returns, if not None, is sent
-        as the answer.
+        as the answer. `passes` decides whether a notification is handled at all.
         `over` is told when nobody waits for the answer to a request of ours any more, `adjourn` when the other side
         should come back later for the rest of what a request of its own brings.
+        `share` is charged for the work of every message that answers no request of ours; `account` counts the other
+        side's requests while they are answered.
         """
+        self._account = account or Account()
         self.adjourn = adjourn
         self._over = over
         self._answers_always = answers_always
         self._admit = admit
+        self._passes = passes
         self._writer = writer
         self._handler = handler
         self._loop = asyncio.get_running_loop()
         self._ids = jsonrpc.Ids()
         self._pending: dict[int, Pending] = {}
         self._inbound: dict[Id, asyncio.Task[None]] = {}
+        self._batched: set[asyncio.Task[None]] = set()
         self._fault: Fault | None = None
         self._deaf: Fault | None = None
+        self._share = share
         self._deadlines = Deadlines(self._pending.values())
         self.held = self._deadlines.held
         self.heard = 0
@@ -161,8 +178,9 @@ class Peer:
         pending = self._pending.get(id_)
         return pending.owner if pending is not None else None
 
-    def notify(self, method: str, params: Params, about: Id | None = None) -> None:
-        self._writer.write(jsonrpc.notification_line(method, params), about)
+    def notify(self, method: str, params: Params, about: Id | None = None, *, may_drop: bool = False) -> None:
+        write = self._writer.write_notice if may_drop else self._writer.write
+        write(jsonrpc.notification_line(method, params), about)
 
     @property
     def is_held(self) -> bool:
@@ -182,22 +200,46 @@ class Peer:
         `owner` is the `owner` of the request on whose response stream the line came; None if the wire has a single
         stream.
         """
-        self.heard += 1
+        share = self._share
+        began = monotonic() if share is not None else 0.0
         try:
-            message = self._read(line)
+            message = jsonrpc.read(line)
         except Unreadable as problem:
-            self._handler.unreadable(line, problem)
-            return
+            is_answer = self._receive_unreadable(line, problem, owner)
+        else:
+            is_answer = self.take(message, len(line), owner)
+        if share is not None and not is_answer:
+            share.charge(monotonic() - began)
+
+    def _receive_unreadable(self, line: bytes, problem: Unreadable, owner: object) -> bool:
+        """Handle a line that is no message, as far as it can be read; whether it answered a request of ours."""
+        ids = jsonrpc.recover_ids(line, self._pending.__contains__) if problem.is_deep else []
+        if ids and self._pending[ids[0]].lenient:
+            try:
+                return self.take(jsonrpc.read(jsonrpc.cut_nesting(line)), len(line), owner)
+            except Unreadable as second:
+                problem = second
+        self.heard += 1
+        self._handler.unreadable(line, problem)
+        return False
+
+    def take(self, message: Message, size: int, owner: object = None) -> bool:
+        """Handle a message of `size` bytes that was read already; whether it answered a request of ours.
+
+        Never raises, never waits. See `receive`.
+        """
+        self.heard += 1
         if message.method is None:
-            self._answered(message)
-        elif message.id is jsonrpc.UNSET:
+            return self._answered(message)
+        if message.id is jsonrpc.UNSET:
             self._notified(message.method, message.params, owner)
         else:
-            self._requested(message.id, message.method, message.params, owner)
+            self._requested(message.id, message.method, message.params, owner, size=size)
+        return False
 
     def receive_batch(self, parts: Sequence[Part]) -> None:
         """Handle one batch; its answers are sent together. Never raises, never waits."""
-        answers = Answers(first_request(parts), self._writer.write)
+        answers = Answers(first_request(parts), self._writer.write, self._account)
         for part in parts:
             if isinstance(part, RpcError):
                 answers.write(jsonrpc.error_line(None, part))
@@ -206,7 +248,8 @@ class Peer:
             elif part.id is jsonrpc.UNSET:
                 self._notified(part.method, part.params, None)
             else:
-                self._requested(part.id, part.method, part.params, None, answers)
+                size = memoryview(part.params).nbytes
+                self._requested(part.id, part.method, part.params, None, answers, size=size)
         answers.complete()
 
     def fail_request(self, line: bytes, fault: Callable[[], Fault]) -> bool:
@@ -242,35 +285,37 @@ class Peer:
         for task in tuple(self._inbound.values()):
             task.cancel(str(fault))
 
+    def shed(self, error: RpcError) -> None:
+        """Cancel every request that is being answered, and answer it with `error`. A batch answers for its own."""
+        for id_, task in tuple(self._inbound.items()):
+            if task not in self._batched:
+                del self._inbound[id_]
+                self._writer.write(jsonrpc.error_line(id_, error), id_)
+            task.cancel(error.message)
+
     @property
     def serving(self) -> frozenset[asyncio.Task[None]]:
         """The tasks that answer the other side's requests now."""
         return frozenset(self._inbound.values())
 
-    def _read(self, line: bytes) -> Message:
-        """The message on a line, as far as it can be read where that is good enough."""
-        try:
-            return jsonrpc.read(line)
-        except Unreadable as problem:
-            ids = jsonrpc.recover_ids(line, self._pending.__contains__) if problem.is_deep else []
-            if not ids or not self._pending[ids[0]].lenient:
-                raise
-            return jsonrpc.read(jsonrpc.cut_nesting(line))
-
     # -- answers to us
 
-    def _answered(self, message: Message) -> None:
+    def _answered(self, message: Message) -> bool:
+        """Settle the request that a response belongs to; whether there is one."""
         id_ = message.id
         if id_ is None:
             self._complained(jsonrpc.error_body(message.error))
-        elif not isinstance(id_, int) or id_ not in self._pending:
+            return False
+        if not isinstance(id_, int) or id_ not in self._pending:
             self.strays += 1
             observe.debug("an answer to nothing that was asked", id=id_, so_far=self.strays)
-        elif jsonrpc.is_present(message.error):
+            return False
+        if jsonrpc.is_present(message.error):
             body = jsonrpc.error_body(message.error)
             self._settle(id_, ServerRefused(body.message, rpc_code=body.code, data=bytes(body.data)))
         else:
             self._settle(id_, message.result)
+        return True
 
     def _complained(self, error: ErrorBody) -> None:
         """An error without an id. Only those that say "unreadable" concern a request of ours."""
@@ -312,7 +357,7 @@ class Peer:
             self._progressed(params)
         elif method == CANCELLED:
             self._cancelled(params)
-        else:
+        elif self._passes(method, params):
             try:
                 self._handler.notification(method, params, owner)
             except Exception as error:  # noqa: BLE001 -- what follows in the same read must not be lost
@@ -321,22 +366,24 @@ class Peer:
     def _progressed(self, params: Raw) -> None:
         """Progress of a request of ours: its deadline starts again, and its client is told."""
         fields = _fields(params)
-        token = _identifier(fields.get("progressToken"))
+        token = jsonrpc.id_or_none(fields.get("progressToken"))
         pending = self._pending.get(token) if isinstance(token, int) else None
         if pending is None or pending.future.done():
             return
         pending.quiet_since = self._loop.time()
-        if pending.on_progress is not None:
+        if pending.on_progress is not None and self._passes(PROGRESS, params):
             pending.on_progress(fields)
 
     def _cancelled(self, params: Raw) -> None:
         """They no longer want an answer. What is not known, or done, is ignored."""
-        id_ = _identifier(_fields(params).get("requestId"))
+        id_ = jsonrpc.id_or_none(_fields(params).get("requestId"))
         if id_ is not None and (task := self._inbound.pop(id_, None)) is not None:
             # Its id is free from now on; it may never take a step, and so not clean up itself.
             task.cancel("the client cancelled it")
 
-    def _requested(self, id_: Any, method: str, params: Raw, owner: object, batch: Answers | None = None) -> None:
+    def _requested(
+        self, id_: Any, method: str, params: Raw, owner: object, batch: Answers | None = None, *, size: int = 0
+    ) -> None:
         out = self._writer if batch is None else batch
         if self._writer.congested and not self._answers_always:
             self.strays += 1
@@ -351,8 +398,13 @@ class Peer:
         elif self._fault is None:
             line = PeerLine(self, id_ if batch is None else batch.about, owner)
             task = self._inbound[id_] = self._loop.create_task(self._answer(id_, method, params, line, out))
+            if size > DEFAULTS.memory_small_bytes:
+                self._account.reserve(size)
+                task.add_done_callback(lambda _: self._account.release(size))
             if batch is not None:
                 batch.wait_for(task, id_)
+                self._batched.add(task)
+                task.add_done_callback(self._batched.discard)
 
     async def _answer(self, id_: Id, method: str, params: Raw, line: PeerLine, out: Writer | Answers) -> None:
         try:
@@ -384,9 +436,8 @@ class PeerLine:
         """See `Peer.receive`."""
 
     def notify(self, method: str, params: Params) -> None:
-        if self._peer.congested and method not in _KEPT:
-            return  # It is about to be outdated, and must not pile up for a client that does not read.
-        self._peer.notify(method, params, self.request_id)
+        # What is about to be outdated must not pile up for a client that does not read.
+        self._peer.notify(method, params, self.request_id, may_drop=method not in _KEPT)
 
     async def ask(self, method: str, params: Params, on_progress: OnProgress | None = None) -> Raw:
         return await self._peer.request(method, params, on_progress, about=self.request_id)
@@ -409,11 +460,3 @@ def _fields(params: Raw) -> dict[str, Raw]:
         return jsonrpc.fields(params)
     except (ValueError, RecursionError):
         return {}
-
-
-def _identifier(raw: Raw | None) -> Id | None:
-    """A request id or progress token; None where it is neither."""
-    try:
-        return jsonrpc.decode_id(raw) if raw is not None else None
-    except ValueError:
-        return None

@@ -1,0 +1,316 @@
+"""One memory budget for the process, over everything that waits for a peer.
+
+An `Account` counts the bytes that one client or one connection makes the process hold: answers that the client has not
+read, requests that are being answered, events kept for a broken stream, messages that are still arriving. Two integer
+additions per message. As the total grows the budget refuses, sheds and closes, each at its own threshold:
+
+    refuse   a client that holds more than its fair share gets no new calls
+    shed     kept events and held notifications are dropped, and the calls of the largest client are cancelled
+    close    the connection that holds the most is closed; among similar ones, the one that has held it longest
+
+A client whose unread answers exceed its share is paused: its servers are not read until it reads. So a slow client
+loses nothing, and one that never reads costs at most its share. The budget does not interpret the bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Final
+
+from mcp_workbench import observe
+from mcp_workbench.limits import Limits
+from mcp_workbench.wire.allocator import trim
+
+CALM, REFUSE, SHED, CLOSE = range(4)
+LEVELS: Final = ("calm", "refuse", "shed", "close")
+_SIMILAR: Final = 0.5
+"""An account that holds this part of what the largest holds may be closed in its place, if it has held it longer."""
+_MIB: Final = 1024 * 1024
+
+
+class _Unlimited:
+    """Counts without consequences: for code that runs without a workbench, and for accounts that have ended."""
+
+    def __init__(self) -> None:
+        self.held = 0
+        self.ceiling = self.share = float("inf")
+        self.floor = float("-inf")
+
+    def rise(self) -> None: ...
+
+    def fall(self) -> None: ...
+
+
+class Account:
+    """The bytes that one client or one connection makes the process hold."""
+
+    __slots__ = (
+        "_budget",
+        "_client",
+        "_watchers",
+        "cancel",
+        "close",
+        "held",
+        "is_paused",
+        "kept",
+        "label",
+        "limit",
+        "shed",
+        "since",
+        "unread",
+    )
+
+    def __init__(self, budget: MemoryBudget | _Unlimited | None = None, label: str = "") -> None:
+        self._budget = budget or _Unlimited()
+        self._client = self
+        self._watchers: list[Callable[[bool], None]] = []
+        self.label = label
+        self.held = 0
+        self.unread = 0
+        """The part of it that its client has not read."""
+        self.kept = 0
+        """The part of it that is dropped under pressure, and so does not count against the client."""
+        self.limit = self._budget.share
+        self.since = 0.0
+        """When it began to hold something."""
+        self.is_paused = False
+        """Whether its servers must not be read: the client does not read what it is sent."""
+        self.shed: Callable[[], None] | None = None
+        """Drops what the client can do without."""
+        self.cancel: Callable[[], None] | None = None
+        """Cancels the client's calls."""
+        self.close: Callable[[], None] | None = None
+        """Closes the connections that hold the bytes."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a new call of this client is refused."""
+        return self.held - self.kept > self.limit
+
+    def reserve(self, size: int) -> None:
+        budget = self._budget
+        if not self.held:
+            self.since = time.monotonic()
+        self.held += size
+        budget.held += size
+        if budget.held > budget.ceiling:
+            budget.rise()
+
+    def release(self, size: int) -> None:
+        budget = self._budget
+        self.held -= size
+        budget.held -= size
+        if budget.held < budget.floor:
+            budget.fall()
+
+    def change(self, size: int) -> None:
+        """Reserve, or release where `size` is negative."""
+        self.reserve(size) if size > 0 else self.release(-size)
+
+    def keep(self, size: int) -> None:
+        """Count bytes that are kept in case the client comes back, or no longer where `size` is negative."""
+        self.kept += size
+        self.change(size)
+
+    def wrote(self, size: int) -> None:
+        """Count bytes that wait until the client reads them."""
+        self.unread += size
+        self.reserve(size)
+        if self.unread > self.limit and not self.is_paused:
+            self._pause(True)  # noqa: FBT003 -- a state, not an option
+
+    def was_read(self, size: int) -> None:
+        self.unread -= size
+        self.release(size)
+        if self.is_paused and self.unread <= self.limit:
+            self._pause(False)  # noqa: FBT003
+
+    def set_limit(self, limit: float) -> None:
+        """Change how much it may hold."""
+        self.limit = limit
+        if (self.unread > limit) != self.is_paused:
+            self._pause(not self.is_paused)
+
+    def watch(self, watcher: Callable[[bool], None]) -> None:
+        """Call `watcher` with True when the client is paused, with False when it goes on."""
+        self._client._watchers.append(watcher)  # noqa: SLF001 -- of the same class
+        if self._client.is_paused:
+            watcher(True)  # noqa: FBT003
+
+    def unwatch(self, watcher: Callable[[bool], None]) -> None:
+        if watcher in (watchers := self._client._watchers):  # noqa: SLF001
+            watchers.remove(watcher)
+
+    async def unpaused(self) -> None:
+        """Return when the client has read enough."""
+        if not self._client.is_paused:
+            return
+        room: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def watcher(paused: bool) -> None:  # noqa: FBT001 -- a callback's state
+            if not paused and not room.done():
+                room.set_result(None)
+
+        self.watch(watcher)
+        try:
+            await room
+        finally:
+            self.unwatch(watcher)
+
+    def open(self, label: str, close: Callable[[], None] | None = None) -> Account:
+        """The account of a connection that works for this client: it is paused with the client."""
+        account = self._budget.open(label, close) if isinstance(self._budget, MemoryBudget) else Account(label=label)
+        account._client = self  # noqa: SLF001 -- of the same class
+        return account
+
+    def end(self) -> None:
+        """Count nothing more: what it holds goes with its owner."""
+        if isinstance(self._budget, MemoryBudget):
+            self._budget.forget(self)
+        self._budget = _Unlimited()
+        self.shed = self.cancel = self.close = None
+        self.set_limit(self._budget.share)
+        self._watchers.clear()
+
+    def _pause(self, paused: bool) -> None:  # noqa: FBT001 -- a state
+        self.is_paused = paused
+        for watcher in tuple(self._watchers):
+            watcher(paused)
+
+
+class MemoryBudget:
+    """All accounts of the process, and what happens as they grow."""
+
+    def __init__(self, limits: Limits, changed: Callable[[], None] = lambda: None) -> None:
+        """`changed` is called at each change of the level."""
+        self._changed = changed
+        self._review_seconds = limits.memory_review_seconds
+        self._relief = limits.memory_relief
+        self.capacity = max(limits.memory_bytes - limits.memory_base_bytes, 0)
+        shares = (limits.memory_refuse_share, limits.memory_shed_share, limits.memory_close_share)
+        self._thresholds = [self.capacity * share for share in shares]
+        self.share = self.capacity * limits.memory_client_share
+        self.held = 0
+        self.level = self._highest = CALM
+        self.ceiling = self._thresholds[CALM]
+        self.floor = float("-inf")
+        self._accounts: set[Account] = set()
+        self._timer: asyncio.Handle | None = None
+        self._told: set[tuple[str, str]] = set()
+
+    @property
+    def state(self) -> str:
+        return LEVELS[self.level]
+
+    def open(self, label: str, close: Callable[[], None] | None = None) -> Account:
+        """A new account. `close` closes the connection that it belongs to."""
+        account = Account(self, label)
+        account.close = close
+        self._accounts.add(account)
+        if self.level:
+            account.set_limit(self._fair_share())
+        return account
+
+    def forget(self, account: Account) -> None:
+        """An account has ended."""
+        if account in self._accounts:
+            self._accounts.discard(account)
+            self.held -= account.held
+            if self.held < self.floor:
+                self.fall()
+
+    def rise(self) -> None:
+        """The total exceeds the ceiling."""
+        before = self.level
+        while self.level < CLOSE and self.held > self._thresholds[self.level]:
+            self.level += 1
+        self._moved(before)
+        # Not now: whoever reserved the bytes is in the middle of its work.
+        if self._timer is None or self.level != before:
+            self._schedule(0)
+
+    def fall(self) -> None:
+        """The total is below the floor."""
+        before = self.level
+        while self.level and self.held < self._floor_of(self.level):
+            self.level -= 1
+        self._moved(before)
+        if not self.level:
+            self._told.clear()
+            self._set_limits()
+
+    def _floor_of(self, level: int) -> float:
+        return self._thresholds[level - 1] * self._relief
+
+    def _moved(self, before: int) -> None:
+        self.ceiling = self._thresholds[min(self.level, CLOSE - 1)]
+        self.floor = self._floor_of(self.level) if self.level else float("-inf")
+        if self.level == before:
+            return
+        held, capacity = (round(size / _MIB) for size in (self.held, self.capacity))
+        if self.level > self._highest:
+            observe.warning("memory pressure", level=self.state, held_mib=held, of_mib=capacity)
+            self._highest = self.level
+        elif not self.level:
+            observe.info("the memory pressure is over", was=LEVELS[self._highest], held_mib=held, of_mib=capacity)
+            self._highest = CALM
+        self._changed()
+
+    # -- what happens under pressure
+
+    def _schedule(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._review)
+
+    def _review(self) -> None:
+        self._timer = None
+        if self.level >= SHED:
+            self._shed()
+        if self.level >= CLOSE:
+            self._close()
+        trim()
+        if self.level:
+            self._set_limits()
+            self._schedule(self._review_seconds)
+
+    def _set_limits(self) -> None:
+        limit = self._fair_share() if self.level else self.share
+        for account in tuple(self._accounts):
+            account.set_limit(limit)
+
+    def _fair_share(self) -> float:
+        holders = sum(account.held > account.kept for account in self._accounts)
+        return min(self.share, self._thresholds[CALM] / max(holders, 1))
+
+    def _shed(self) -> None:
+        for account in tuple(self._accounts):
+            if account.shed is not None:
+                account.shed()
+        clients = [account for account in self._accounts if account.cancel is not None and account.is_full]
+        if self.level >= SHED and clients:
+            largest = max(clients, key=lambda account: account.held)
+            self._tell("a client's calls are cancelled to free memory", largest)
+            if largest.cancel is not None:
+                largest.cancel()
+
+    def _close(self) -> None:
+        """Close connections until the total would be below the threshold."""
+        excess = self.held - self._floor_of(CLOSE)
+        candidates = [account for account in self._accounts if account.close is not None and account.held > 0]
+        while excess > 0 and candidates:
+            most = max(account.held for account in candidates) * _SIMILAR
+            victim = min((one for one in candidates if one.held >= most), key=lambda account: account.since)
+            candidates.remove(victim)
+            excess -= victim.held
+            self._tell("connections are closed to free memory", victim)
+            if victim.close is not None:
+                victim.close()
+
+    def _tell(self, what: str, account: Account) -> None:
+        """Log it once for each holder, until the pressure is over."""
+        if (what, account.label) not in self._told:
+            self._told.add((what, account.label))
+            observe.warning(what, holder=account.label, mib=round(account.held / _MIB))
