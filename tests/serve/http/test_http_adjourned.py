@@ -11,7 +11,9 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from mcp_workbench import Limits
-from mcp_workbench.serve.http import sdk
+from mcp_workbench.serve.http.event_log import EventLog
+from mcp_workbench.serve.http.event_stream import stream_head
+from mcp_workbench.serve.http.session_streams import SessionStreams
 from mcp_workbench.wire import jsonrpc
 from tests.serve.http.adjourning import adjourning
 from tests.serve.http.serving import Events, Handshake, answer_in, events, greeting, rpc, served, use
@@ -124,55 +126,98 @@ async def test_the_official_client_comes_back_by_itself_and_hears_all_of_it(tmp_
     assert peer.rpcs.count("tools/call") == 1
 
 
-# -- the transport
+# -- resumed streams
+
+
+def streams(limits: Limits) -> SessionStreams:
+    return SessionStreams(limits, stream_head(), lambda _: None, lambda _: None)
+
+
+NOTICE, RESULT = jsonrpc.notification_line("n", {}), jsonrpc.result_line(7, jsonrpc.EMPTY_OBJECT)
 
 
 class Reader:
-    """A client that asks for the rest of a stream, and reads nothing until it is let."""
+    """A client that reads nothing until it may."""
 
-    def __init__(self, last_id: bytes) -> None:
-        self.got: list[bytes] = []
+    def __init__(self) -> None:
+        self.body = b""
         self.began = asyncio.Event()
         self.reads = asyncio.Event()
-        given = {"accept": b"text/event-stream", "mcp-session-id": b"s", "mcp-protocol-version": b"2025-11-25"}
-        headers = [(name.encode(), value) for name, value in {**given, "last-event-id": last_id}.items()]
-        self.scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": headers}
 
-    async def receive(self) -> Any:
-        await asyncio.Event().wait()
-
-    async def send(self, message: Any) -> None:
+    async def __call__(self, message: Any) -> None:
         if message.get("body"):
-            self.got.append(message["body"])
+            self.body += message["body"]
             self.began.set()
             await self.reads.wait()
 
 
-async def test_what_is_said_while_a_stream_is_being_resumed_is_not_lost():
-    notice, result = jsonrpc.notification_line("n", {}), jsonrpc.result_line(7, jsonrpc.EMPTY_OBJECT)
-    transport = sdk.Transport("s", Limits())
-    async with transport.streams() as (_, writing):
-        primed = await transport._events.store_event("7", None)
-        await writing.send(sdk.outgoing(notice, 7))
-        reader = Reader(primed.encode())
-        resumed = asyncio.ensure_future(transport.handle_request(reader.scope, reader.receive, reader.send))
-        async with asyncio.timeout(10):
-            await reader.began.wait()
-            await writing.send(sdk.outgoing(result, 7))
-            await writing.send(sdk.outgoing(notice, 8))  # the one before is with the store by then
-            reader.reads.set()
-            await resumed
-    assert [notice in one or result in one for one in reader.got] == [True, True]
+async def test_messages_that_come_while_a_stream_is_resumed_are_not_lost():
+    session = streams(Limits())
+    session.leave(7, session.open(7, "2025-11-25"))
+    session.write(NOTICE, 7)
+    reader = Reader()
+    key, resumed = session.resume("1")
+    running = asyncio.ensure_future(resumed.run(reader))
+    async with asyncio.timeout(10):
+        await reader.began.wait()
+        session.write(RESULT, 7)
+        reader.reads.set()
+        await running
+    assert key == 7
+    assert [one for one in (NOTICE, RESULT) if one in reader.body] == [NOTICE, RESULT]
 
 
 async def test_a_client_that_missed_more_than_is_kept_is_not_kept_waiting():
-    kept, notice = sdk.Events(Limits(http_events=4)), sdk.outgoing(jsonrpc.notification_line("n", {}), 7).message
-    primed = await kept.store_event("7", None)
-    await kept.store_event("7", notice)
+    session = streams(Limits(http_events=4))
+    session.leave(7, session.open(7, "2025-11-25"))
+    for _ in range(6):
+        session.write(NOTICE, 7)
+    reader = Reader()
+    reader.reads.set()
+    _, resumed = session.resume("1")
+    await asyncio.wait_for(resumed.run(reader), 5)
+    assert reader.body == b""
 
-    async def slow(_: object) -> None:
-        for _ in range(6):
-            await kept.store_event("7", notice)
 
-    assert await asyncio.wait_for(kept.replay_events_after(primed, slow), 5) is None
-    assert not kept._tails
+async def test_a_resumed_stream_replaces_the_connection_before_it():
+    session = streams(Limits())
+    before = session.open(7, "2025-11-25")
+    _, resumed = session.resume("1")
+    assert before.is_lost
+    session.leave(7, before)
+    assert session.is_open(7)
+    session.leave(7, resumed)
+    assert not session.is_open(7)
+
+
+async def test_an_answer_that_was_read_is_the_end_of_its_stream():
+    session = streams(Limits())
+    session.leave(7, session.open(7, "2025-11-25"))
+    session.write(RESULT, 7)
+    _, resumed = session.resume("2")
+    await asyncio.wait_for(resumed.run(Reader()), 5)
+    assert not session.is_open(7)
+
+
+# -- which events are kept
+
+
+def test_events_are_kept_within_bounds_and_in_order():
+    log = EventLog(Limits(http_events=4, http_event_bytes=10_000))
+    for _ in range(6):
+        log.add(None, NOTICE, is_last=False)
+    assert log.find("1") is None
+    assert log.find("9" * 5000) is None
+    seen = log.find("3")
+    assert seen is not None
+    assert [one.number for one in log.after(seen)] == [4, 5, 6]
+
+
+def test_a_large_event_is_kept_alone():
+    log = EventLog(Limits(http_event_bytes=100))
+    log.prime(7)
+    log.add(7, jsonrpc.result_line(7, jsonrpc.Raw(b'"' + b"x" * 1000 + b'"')), is_last=True)
+    assert log.find("1") is None
+    assert log.find("2") is not None
+    log.prime(7)
+    assert log.find("2") is None

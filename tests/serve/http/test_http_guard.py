@@ -8,6 +8,7 @@ import pytest
 
 from mcp_workbench.serve.http.address import Address
 from mcp_workbench.serve.http.guard import Guard, Refused
+from mcp_workbench.serve.http.head import Head
 from tests.serve.http.serving import ALICE, BOTH, TOKENS, greeting, raw_exchange, served
 from tests.support.configs import rogue, starts, write_config
 
@@ -15,18 +16,18 @@ LOCAL = Address("127.0.0.1", 8300)
 ROUTES = ("/mcp", "/mcp/dev", "/mcp/dev/fs", "/healthz", "/healthz/", "/%68ealthz", "/nothing")
 
 
-def scope(**headers: str | list[str]) -> dict[str, object]:
+def head(**headers: str | list[str]) -> Head:
     pairs = [
         (name.encode(), one.encode("latin-1"))
         for name, value in headers.items()
         for one in ([value] if isinstance(value, str) else value)
     ]
-    return {"type": "http", "method": "GET", "headers": pairs}
+    return Head({"method": "GET", "headers": pairs})
 
 
 def status_of(guard: Guard, **headers: str | list[str]) -> int:
     try:
-        guard.check_place(scope(**headers))
+        guard.check_place(head(**headers))
     except Refused as refused:
         return refused.status
     return 200
@@ -154,10 +155,10 @@ def test_a_token_is_known_or_refused_the_same_way(case: str):
     values, owner = CREDENTIALS[case]
     guard = Guard(LOCAL, TOKENS)
     if owner:
-        assert guard.owner(scope(authorization=values)) == owner
+        assert guard.owner(head(authorization=values)) == owner
         return
     with pytest.raises(Refused) as raised:
-        guard.owner(scope(authorization=values))
+        guard.owner(head(authorization=values))
     assert raised.value.status == 401
     assert str(raised.value) == "A bearer token is required"
     assert raised.value.headers == {"www-authenticate": "Bearer"}

@@ -13,6 +13,7 @@ from mcp_workbench import Limits, observe
 from mcp_workbench.serve.front import Front
 from mcp_workbench.serve.http.address import Address
 from mcp_workbench.serve.http.guard import Guard, Refused
+from mcp_workbench.serve.http.head import Head
 from tests.serve.http.serving import (
     ALICE,
     BOTH,
@@ -90,7 +91,7 @@ async def test_a_port_that_is_not_written_as_ports_are_is_another_one(config: Pa
 def status_of(guard: Guard, **headers: str) -> int:
     pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
     try:
-        guard.check_place({"type": "http", "method": "GET", "headers": pairs})
+        guard.check_place(Head({"method": "GET", "headers": pairs}))
     except Refused as refused:
         return refused.status
     return 200
@@ -262,10 +263,10 @@ async def test_an_argument_of_any_kind_is_compared_the_same_in_a_long_body(tmp_p
 async def test_a_defect_of_ours_is_one_line_in_the_log_and_an_answer_that_tells_nothing(
     config: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ):
-    def request(*_: object) -> Any:
+    def answer(*_: object) -> Any:
         raise ZeroDivisionError("a defect")
 
-    monkeypatch.setattr(Front, "request", request)
+    monkeypatch.setattr(Front, "answer", answer)
     monkeypatch.setattr(observe.log, "_rank", observe.LEVELS.index("error"))
     async with served(config) as running, running.client() as http:
         answered = await post_modern(http, modern("tools/list"))

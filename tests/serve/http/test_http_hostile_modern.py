@@ -84,7 +84,7 @@ async def test_what_waits_for_a_modern_client_that_reads_nothing_is_bounded(
 
     def noted(line: StreamLine, *arguments: object) -> None:
         notify(line, *arguments)  # type: ignore[arg-type]
-        waiting.setdefault(line, []).append(line._bytes)
+        waiting.setdefault(line, []).append(line._stream.unread)
 
     monkeypatch.setattr(StreamLine, "notify", noted)
     limits = Limits(http_notice_bytes=50_000)

@@ -16,6 +16,7 @@ from mcp_workbench import observe
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.serve.http.address import Address, read_address
 from mcp_workbench.serve.http.guard import Guard, Refused
+from mcp_workbench.serve.http.head import Head
 from mcp_workbench.serve.http.tokens import find_tokens
 from mcp_workbench.serve.signals import Report
 from tests.serve.http.serving import ALICE, BOB, Served, modern, post_modern, use
@@ -110,14 +111,18 @@ def test_a_token_that_nobody_could_show_is_refused_at_the_start_and_not_told(tmp
     assert str(raised.value).isprintable()
 
 
+def head(token: str) -> Head:
+    return Head({"method": "GET", "headers": [(b"authorization", f"Bearer {token}".encode())]})
+
+
 @pytest.mark.parametrize("case", GOOD)
 def test_every_token_that_is_taken_is_known_to_the_guard(tmp_path: Path, case: str):
     tokens = find_tokens(LOCAL, {}, token_file(tmp_path, GOOD[case][0])).by_name
     guard = Guard(LOCAL, tokens)
     for name, token in tokens.items():
-        assert guard.owner({"headers": [(b"authorization", f"Bearer {token}".encode())]}) == name
+        assert guard.owner(head(token)) == name
         with pytest.raises(Refused):
-            guard.owner({"headers": [(b"authorization", f"Bearer {token[1:]}".encode())]})
+            guard.owner(head(token[1:]))
 
 
 # -- nobody listens to what it says
@@ -190,6 +195,13 @@ async def test_it_does_not_serve_with_a_token_that_nobody_was_told(tmp_path: Pat
 @pytest.mark.row("E11")
 @pytest.mark.parametrize("files", ["ulimit -Sn 128;", "ulimit -n 128;"])
 async def test_silent_connections_leave_files_for_servers_where_few_may_be_open(tmp_path: Path, files: str):
+    """A busy machine may delay connects by itself, but not twice."""
+    seconds = await served_after(tmp_path, files)
+    assert seconds < 8 or await served_after(tmp_path, files) < 8  # silent connections are closed after 10
+
+
+async def served_after(tmp_path: Path, files: str) -> float:
+    """How long a call waits that comes after many silent connections."""
     port = free_port()
     log = tmp_path / "said"
     process = await start(tmp_path, f'2>"{log}"', port, ALICE, files)
@@ -213,13 +225,13 @@ async def test_silent_connections_leave_files_for_servers_where_few_may_be_open(
             began, queued = time.monotonic(), queued_seconds() + queued_seconds(process.pid)
             await poll_until(is_served, 60, what="a call, while silent connections are there")
             waited = time.monotonic() - began - (queued_seconds() + queued_seconds(process.pid) - queued)
-            assert waited < 8  # they are closed after 10
     finally:
         process.kill()
         await process.wait()
         for writer in idle:
             writer.close()
     assert read(log).count("unexpected") < 10
+    return waited
 
 
 def read(log: Path) -> str:

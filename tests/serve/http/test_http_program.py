@@ -280,3 +280,31 @@ async def test_a_closed_stderr_harms_nobody(config: Path):
     writer.close()
     os.kill(process.pid, signal.SIGTERM)
     assert await asyncio.wait_for(process.wait(), 10) == 143
+
+
+LARGE = {"mcp", "mcp_types", "pydantic", "pydantic_core", "jsonschema", "httpx2", "sse_starlette", "rich"}
+DUMP = """
+import atexit, json, os, sys
+atexit.register(lambda: open(os.environ["DUMP_MODULES"], "w").write(json.dumps(sorted(sys.modules))))
+"""
+
+
+async def test_serving_calls_over_http_imports_none_of_the_large_packages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("WORKBENCH_TESTS_FORK", "no")  # a forked program shares what its parent imported
+    (tmp_path / "sitecustomize.py").write_text(DUMP, encoding="utf-8")
+    config, dump = write_config(tmp_path, {"dev": {"fs": rogue()}}), tmp_path / "modules.json"
+    paths = f"{tmp_path}:{environment(tmp_path)['PYTHONPATH']}"
+    env = {"DUMP_MODULES": str(dump), "PYTHONPATH": paths}
+    async with program(config, env=env) as running, running.client() as http:
+        answer = await post_modern(http, modern("tools/call", use("nonce", {"nonce": "7"})))
+        assert answer.json()["result"]["content"][0]["text"] == "7"
+        client = await Handshake.begin(http)
+        assert (await client.call(use("nonce", {"nonce": "8"})))["content"][0]["text"] == "8"
+        assert running.process is not None
+        running.process.terminate()
+        assert await running.process.wait() == 143
+    imported = {name.partition(".")[0] for name in json.loads(dump.read_text())}
+    assert "uvicorn" in imported
+    assert imported & LARGE == set()

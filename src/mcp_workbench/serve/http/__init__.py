@@ -1,1 +1,1 @@
-"""The workbench over HTTP, on the official SDK's transport. Nothing of it is imported by `serve` over stdio."""
+"""The workbench over HTTP. `serve` over stdio imports nothing of it."""

@@ -1,4 +1,4 @@
-"""The routes: every request is guarded, read within its bounds, and handed to whom it is for.
+"""The routes: every request is guarded, read within its bounds, and handed to the session or era that it is for.
 
 /healthz                     whether it runs
 /mcp                         the two meta-tools, or dynamic mode
@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import math
+import sys
 import time
-from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import unquote_to_bytes
@@ -22,16 +22,17 @@ from starlette.types import Message, Receive, Scope, Send
 from mcp_workbench import observe
 from mcp_workbench.errors import Overloaded, RequestError, ServerNotFound, SessionNotFound, ToolboxNotFound
 from mcp_workbench.nearest import nearest_or_known
-from mcp_workbench.serve.http.asked import SHOWN
-from mcp_workbench.serve.http.bodies import BODY, Glance, HungUp, glance, outline, read_body, replay
 from mcp_workbench.serve.http.guard import Guard, Refused
+from mcp_workbench.serve.http.head import Head
 from mcp_workbench.serve.http.modern import ModernFront
 from mcp_workbench.serve.http.protocol import WIRE, Wire
-from mcp_workbench.serve.http.sessions import HttpSession, Sessions, taken
+from mcp_workbench.serve.http.request import HttpRequest, HungUp, read_body
+from mcp_workbench.serve.http.responses import SESSION_ID, error_response
+from mcp_workbench.serve.http.sessions import HttpSession, Sessions
 from mcp_workbench.surfaces.forwarding import as_rpc_error
 from mcp_workbench.surfaces.hello import View
-from mcp_workbench.wire import jsonrpc
-from mcp_workbench.wire.batch import is_batch, no_batch
+from mcp_workbench.wire import eras, jsonrpc
+from mcp_workbench.wire.batch import no_batch
 from mcp_workbench.wire.eras import HANDSHAKE_VERSIONS
 from mcp_workbench.wire.jsonrpc import Id, RpcError
 from mcp_workbench.workbench import Workbench
@@ -39,7 +40,8 @@ from mcp_workbench.workbench import Workbench
 ROOT: Final = "mcp"
 HEALTH: Final = "healthz"
 METHODS: Final = ("GET", "POST", "DELETE")
-Handle = Callable[[Scope, Receive, Send], Awaitable[None]]
+PIECE_BYTES: Final = 64 * 1024
+_VERSION_KEY: Final = eras.PROTOCOL_VERSION.encode()
 
 
 class App:
@@ -57,7 +59,9 @@ class App:
             return
         sent = Sent(scope, send, self._limits.http_write_seconds)
         try:
-            await self._answer(scope, receive, sent)
+            response = await self._answer(scope, receive, sent)
+            if response is not None:
+                await response(scope, receive, sent)
         except HungUp:
             sent.abort()
         finally:
@@ -72,37 +76,40 @@ class App:
         await asyncio.gather(self._sessions.close(seconds), *(front.drain(seconds) for front in fronts))
         await asyncio.gather(*(front.end() for front in fronts))
 
-    async def _answer(self, scope: Scope, receive: Receive, sent: Sent) -> None:
+    async def _answer(self, scope: Scope, receive: Receive, sent: Sent) -> Response | None:
+        """Answer a request; a response that it returns is still to be sent."""
         parts = _parts(scope)
         try:
-            self._guard.check_place(scope)
+            head = Head(scope)
+            self._guard.check_place(head)
             if parts == [HEALTH]:
-                response = _health(scope["method"])
-            else:
-                sent.owner = self._guard.owner(scope)
-                await self._exchange(scope, receive, sent, parts)
-                return
+                return _health(scope["method"])
+            sent.owner = self._guard.owner(head)
+            sent.wire.authenticated()
+            request = await self._read(head, receive, sent)
         except Refused as refused:
-            response = _refusal(refused)
-        await response(scope, receive, sent)
-
-    async def _exchange(self, scope: Scope, receive: Receive, sent: Sent, parts: list[str] | None) -> None:
-        """Read a request, and have it answered by whom it is for. Raises `Refused`."""
-        if scope["method"] not in METHODS:
-            raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, "Method not allowed", allow=", ".join(METHODS))
-        body = b""
-        if scope["method"] == "POST":
-            body = await read_body(scope["headers"], receive, self._limits)
-            shown = outline(body, self._limits)
-            receive = replay(shown, receive)
-            scope = {**scope, BODY: body, SHOWN: shown}
-        about = glance(body)
+            return _refusal(refused)
         try:
-            handle = self._taker(scope, self._view(parts), sent.owner, about)
+            return await self._route(request, self._view(parts), sent)
         except (RequestError, Overloaded, RpcError) as error:
-            await _failure(error, about.id)(scope, receive, sent)
-        else:
-            await handle(scope, receive, sent)
+            return _failure(error, request.id)
+
+    async def _read(self, head: Head, receive: Receive, sent: Sent) -> HttpRequest:
+        """Read a request within its bounds. Raises `Refused`."""
+        if head.method not in METHODS:
+            raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, "Method not allowed", allow=", ".join(METHODS))
+        body = await self._read_body(head, receive, sent) if head.method == "POST" else b""
+        return HttpRequest(head, body, sent.wire)
+
+    async def _read_body(self, head: Head, receive: Receive, sent: Sent) -> bytes:
+        """The body of a request. Under memory pressure, a connection that sends a large one slowly is closed."""
+        if int(head.headers.get("content-length", sys.maxsize)) <= self._limits.memory_small_bytes:
+            return await read_body(head, receive, self._limits)
+        account = self._workbench.budget.open(f"a request of {sent.owner}", close=sent.abort)
+        try:
+            return await read_body(head, receive, self._limits, account)
+        finally:
+            account.end()
 
     def _view(self, parts: list[str] | None) -> View:
         """What an endpoint shows. Raises `RequestError`."""
@@ -118,24 +125,22 @@ class App:
             raise ServerNotFound(*parts[1:], hint=nearest_or_known(parts[2], toolbox.servers, "servers"))
         return View(*parts[1:])
 
-    def _taker(self, scope: Scope, view: View, owner: str, about: Glance) -> Handle:
-        """Who takes a request. Raises `RequestError`, `Overloaded`, `RpcError`."""
-        version = _header(scope, b"mcp-protocol-version")
-        if about.is_modern or (version is not None and version not in HANDSHAKE_VERSIONS):
-            if is_batch(scope.get(BODY, b"")):
+    async def _route(self, request: HttpRequest, view: View, sent: Sent) -> Response | None:
+        """Hand a request to who answers it. Raises `RequestError`, `Overloaded`, `RpcError`."""
+        version = request.headers.get("mcp-protocol-version")
+        if _is_enveloped(request) or (version is not None and version not in HANDSHAKE_VERSIONS):
+            if request.is_batch:
                 raise no_batch(version or "")
-            return self._modern_front(view, owner).handle
-        given = _header(scope, b"mcp-session-id")
+            return await self._modern_front(view, sent.owner).handle(request, sent)
+        given = request.headers.get(SESSION_ID)
         if given is not None:
-            session = self._sessions.find(given, view, owner)
+            session = self._sessions.find(given, view, sent.owner)
             if session is None:
                 raise SessionNotFound
-            if about.method and about.id is not None and session.is_taken(about.id):
-                raise taken()
-            return session.handle
-        if about.method != "initialize":
+            return await session.handle(request, sent)
+        if request.message is None or request.message.method != "initialize":
             raise RpcError(jsonrpc.INVALID_REQUEST, "The header Mcp-Session-Id is missing; begin with initialize")
-        return _greeting(self._sessions.begin(view, owner))
+        return await _greet(self._sessions.begin(view, sent.owner), request, sent)
 
     def _modern_front(self, view: View, owner: str) -> ModernFront:
         if (front := self._modern.get((owner, view))) is None:
@@ -143,27 +148,36 @@ class App:
         return front
 
 
-def _greeting(session: HttpSession) -> Handle:
-    """The first request of a session, which is over if it is refused."""
+def _is_enveloped(request: HttpRequest) -> bool:
+    """Whether a message carries the protocol's version, as modern ones do."""
+    message = request.message
+    if message is None or message.method in (None, "initialize") or _VERSION_KEY not in request.body:
+        return False
+    params = jsonrpc.members(message.params) if jsonrpc.is_present(message.params) else {}
+    return eras.PROTOCOL_VERSION in jsonrpc.members(params.get("_meta"))
 
-    async def handle(scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await session.handle(scope, receive, send)
-        finally:
-            if not session.is_greeted:
-                session.abandon()
 
-    return handle
+async def _greet(session: HttpSession, request: HttpRequest, send: Send) -> Response | None:
+    """Answer the first request of a session, which ends if the request is refused."""
+    try:
+        return await session.handle(request, send)
+    finally:
+        if not session.is_greeted:
+            session.abandon()
 
 
 class Sent:
-    """What is sent to a client, which is hung up on if it does not read."""
+    """The `send` of a request. It hangs up on a client that does not read.
+
+    A large body is sent in pieces, each when the client has read most of the one before. So the bytes exist once, and
+    whoever sends them knows when they are read.
+    """
 
     def __init__(self, scope: Scope, send: Send, seconds: float) -> None:
         self._send = send
         self._seconds = seconds
         self._start = time.monotonic()
-        self._wire: Wire = scope["state"][WIRE]
+        self.wire: Wire = scope["state"][WIRE]
         self.status: int | None = None
         self.owner = ""
 
@@ -174,7 +188,16 @@ class Sent:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-        if not self._wire.is_congested:
+        body: bytes = message.get("body", b"")
+        last = 0
+        while len(body) - last > PIECE_BYTES and not self.wire.lost.done():
+            piece = body[last : last + PIECE_BYTES]
+            last += PIECE_BYTES
+            await self._write({"type": message["type"], "body": piece, "more_body": True})
+        await self._write({**message, "body": body[last:]} if last else message)
+
+    async def _write(self, message: Message) -> None:
+        if not self.wire.is_congested:
             await self._send(message)  # which does not wait
             return
         try:
@@ -186,7 +209,7 @@ class Sent:
 
     def abort(self) -> None:
         """Close the connection, whatever was not sent yet."""
-        self._wire.abort()
+        self.wire.abort()
 
 
 def _parts(scope: Scope) -> list[str] | None:
@@ -202,10 +225,6 @@ def _parts(scope: Scope) -> list[str] | None:
     return parts[:-1] if parts[-1:] == [""] else parts
 
 
-def _header(scope: Scope, name: bytes) -> str | None:
-    return next((value.decode("latin-1") for key, value in scope["headers"] if key == name), None)
-
-
 def _health(method: str) -> Response:
     if method not in ("GET", "HEAD"):
         raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, "Method not allowed", allow="GET")
@@ -215,17 +234,13 @@ def _health(method: str) -> Response:
 def _refusal(refused: Refused) -> Response:
     """Nothing more is read on a connection whose request was not read to its end."""
     headers = {**refused.headers, "connection": "close"}
-    return _error(RpcError(jsonrpc.INVALID_REQUEST, str(refused)), refused.status, None, headers)
+    return error_response(RpcError(jsonrpc.INVALID_REQUEST, str(refused)), refused.status, None, headers)
 
 
 def _failure(error: RequestError | Overloaded | RpcError, id_: Id | None) -> Response:
     if isinstance(error, RpcError):
-        return _error(error, HTTPStatus.BAD_REQUEST, id_)
+        return error_response(error, HTTPStatus.BAD_REQUEST, id_)
     if isinstance(error, RequestError):
-        return _error(as_rpc_error(error), HTTPStatus.NOT_FOUND, id_)
+        return error_response(as_rpc_error(error), HTTPStatus.NOT_FOUND, id_)
     headers = {"retry-after": str(math.ceil(error.retry_after or 1))}
-    return _error(as_rpc_error(error), HTTPStatus.SERVICE_UNAVAILABLE, id_, headers)
-
-
-def _error(error: RpcError, status: int, id_: Id | None, headers: dict[str, str] | None = None) -> Response:
-    return Response(jsonrpc.error_line(id_, error), status, headers, "application/json")
+    return error_response(as_rpc_error(error), HTTPStatus.SERVICE_UNAVAILABLE, id_, headers)

@@ -5,18 +5,20 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple
 
-from starlette.types import Scope
-
 from mcp_workbench.serve.http.address import LOOPBACK_NAMES, Address
+from mcp_workbench.serve.http.head import Head
 
 MISDIRECTED: Final = 421
 FORBIDDEN: Final = 403
 UNAUTHORIZED: Final = 401
 BAD_REQUEST: Final = 400
 _PORT_DIGITS: Final = 5
+_USUAL_LENGTH: Final = 64
+"""Longer hosts are not cached: nobody may fill the memory with them."""
 
 
 class Refused(Exception):
@@ -45,21 +47,20 @@ class Guard:
         if address.is_wildcard:
             self._names |= {socket.gethostname().lower()}
 
-    def check_place(self, scope: Scope) -> None:
+    def check_place(self, head: Head) -> None:
         """The host and the origin. Raises `Refused`."""
-        hosts = _values(scope, b"host")
-        host = _host_port(hosts[0]) if len(hosts) == 1 else None
+        host = _host_port(head.single("host") or "")
         if host is None or not self._is_ours(host):
             raise Refused(MISDIRECTED, "This host is not served here")
-        origins = _values(scope, b"origin")
-        if origins and (len(origins) > 1 or not self._is_own_origin(origins[0], host)):
-            raise Refused(FORBIDDEN, "Requests from this origin are not allowed")
-        _check_framing(scope)
+        if "origin" in head.headers:
+            origin = head.single("origin")
+            if origin is None or not self._is_own_origin(origin, host):
+                raise Refused(FORBIDDEN, "Requests from this origin are not allowed")
+        _check_framing(head)
 
-    def owner(self, scope: Scope) -> str:
+    def owner(self, head: Head) -> str:
         """Whose token it carries. Raises `Refused`, the same whatever is wrong with it."""
-        given = _values(scope, b"authorization")
-        token = _bearer(given[0]) if len(given) == 1 else b""
+        token = _bearer(head.single("authorization") or "")
         found = ""
         for name, known in self._tokens:  # each is compared: how long it takes tells nothing
             if hmac.compare_digest(token, known):
@@ -82,18 +83,13 @@ class Guard:
         return given.host in self._names or (self._any_address and _is_address(given.host))
 
 
-def _check_framing(scope: Scope) -> None:
+def _check_framing(head: Head) -> None:
     """A body that nobody reads, or that two readers would cut differently, is none. Raises `Refused`."""
-    length, chunked = _values(scope, b"content-length"), _values(scope, b"transfer-encoding")
-    if length and chunked:
+    length, is_chunked = head.headers.get("content-length", ""), "transfer-encoding" in head.headers
+    if length and is_chunked:
         raise Refused(BAD_REQUEST, "A body has a length, or comes in chunks")
-    if scope["method"] != "POST" and (chunked or any(one.strip("0") for one in length)):
+    if head.method != "POST" and (is_chunked or length.strip("0")):
         raise Refused(BAD_REQUEST, "Only POST has a body")
-
-
-def _values(scope: Scope, name: bytes) -> list[str]:
-    headers: Iterable[tuple[bytes, bytes]] = scope["headers"]
-    return [value.decode("latin-1") for key, value in headers if key == name]
 
 
 def _bearer(value: str) -> bytes:
@@ -103,6 +99,10 @@ def _bearer(value: str) -> bytes:
 
 def _host_port(text: str) -> HostPort | None:
     """The two parts, if it is exactly `HOST` or `HOST:PORT`."""
+    return _cached_host_port(text) if len(text) <= _USUAL_LENGTH else _read_host_port(text)
+
+
+def _read_host_port(text: str) -> HostPort | None:
     host, colon, port = text.rpartition(":") if not text.endswith("]") else (text, "", "")
     if not colon:
         host, port = text, "80"
@@ -112,6 +112,9 @@ def _host_port(text: str) -> HostPort | None:
     if bracketed != (":" in host):
         return None
     return HostPort(host.strip("[]").lower() if bracketed else host.lower(), int(port))
+
+
+_cached_host_port = lru_cache(maxsize=64)(_read_host_port)
 
 
 def _is_port(text: str) -> bool:

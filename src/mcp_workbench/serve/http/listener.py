@@ -25,8 +25,9 @@ from mcp_workbench.config.origin import Origin
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.serve.http.address import Address
 from mcp_workbench.serve.http.app import App
+from mcp_workbench.serve.http.crowd import Crowd
 from mcp_workbench.serve.http.guard import Guard
-from mcp_workbench.serve.http.protocol import Connection, Crowd
+from mcp_workbench.serve.http.protocol import Connection
 from mcp_workbench.serve.http.tokens import Tokens
 from mcp_workbench.serve.reloading import Following
 from mcp_workbench.serve.signals import SIGNALS, ignore_signals, on_signal, report, report_threads
@@ -123,10 +124,9 @@ class Listener:
             proxy_headers=False,  # nothing is decided by where a request says that it comes from
             server_header=False,
             timeout_keep_alive=self._limits.http_keep_alive_seconds,  # type: ignore[arg-type]  # a number of seconds
-            h11_max_incomplete_event_size=self._limits.http_head_bytes,
         )
         config.load()
-        crowd = Crowd()
+        crowd: Crowd[Connection] = Crowd()
         self._server = await asyncio.get_running_loop().create_server(
             lambda: Connection(config, self._state, crowd, self._limits), sock=opened
         )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import math
+import re
 import socket
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, cast
 
 import h11
@@ -15,18 +17,22 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from mcp_workbench import observe
-from mcp_workbench.limits import DEFAULTS, Limits
+from mcp_workbench.limits import Limits
+from mcp_workbench.serve.http.crowd import Crowd
 
 WIRE: Final = "wire"
 _BUSY: Final = 503
 _LATE: Final = 408
 _MISDIRECTED: Final = 421
 _BAD: Final = 400
+_LARGE: Final = 431
+_HEAD_END: Final = re.compile(rb"\n\r?\n")
 _REASONS: Final = {
     _BUSY: "Service Unavailable",
     _LATE: "Request Timeout",
     _MISDIRECTED: "Misdirected Request",
     _BAD: "Bad Request",
+    _LARGE: "Request Header Fields Too Large",
 }
 
 
@@ -98,10 +104,12 @@ class Outlet:
 class Wire:
     """What a request may know of the connection that it came on, under `WIRE` in its scope's state."""
 
-    def __init__(self, transport: asyncio.Transport, flow: FlowControl) -> None:
+    def __init__(self, transport: asyncio.Transport, flow: FlowControl, authenticated: Callable[[], None]) -> None:
         self._flow = flow
         self.abort = transport.abort
         """Close it, whatever was not sent yet."""
+        self.authenticated = authenticated
+        """Note that a request on it showed a valid token."""
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when it is closed, by whichever side."""
 
@@ -111,26 +119,27 @@ class Wire:
         return self._flow.write_paused
 
 
-class Crowd:
-    """Connections that came when there were too many: how many of them are told in one line a second."""
+class Parser(h11.Connection):
+    """h11's parser with an exact bound for the head of a request: h11 itself checks only heads that are incomplete."""
 
-    def __init__(self) -> None:
-        self._untold = 0
-        self._told_at = -math.inf
+    def __init__(self, head_bytes: int) -> None:
+        super().__init__(h11.SERVER, head_bytes)
+        self._head_bytes = head_bytes
 
-    def refused(self, open_now: int, now: float) -> None:
-        """One more."""
-        self._untold += 1
-        if now - self._told_at >= DEFAULTS.log_repeat_seconds:
-            observe.warning("connections were refused: there are too many", refused=self._untold, open=open_now)
-            self._untold, self._told_at = 0, now
+    def next_event(self) -> Any:
+        if self.their_state is h11.IDLE:
+            data = self.trailing_data[0]
+            if len(data) > self._head_bytes and not _HEAD_END.search(data, 0, self._head_bytes):
+                raise h11.RemoteProtocolError("The head is too large", error_status_hint=_LARGE)
+        return super().next_event()
 
 
 class Connection(H11Protocol):
     """It closes what sends its head too slowly, or too much, or comes when there are too many."""
 
-    def __init__(self, config: ServerConfig, state: ServerState, crowd: Crowd, limits: Limits) -> None:
+    def __init__(self, config: ServerConfig, state: ServerState, crowd: Crowd[Connection], limits: Limits) -> None:
         super().__init__(config, state, {})
+        self.conn = Parser(limits.http_head_bytes)
         self._limits = limits
         self._crowd = crowd
         self._late: asyncio.TimerHandle | None = None
@@ -143,21 +152,26 @@ class Connection(H11Protocol):
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         # What is read in one turn is taken apart in one turn: chunks of a byte each must not hold others up.
         transport.max_size = self._limits.http_read_bytes  # type: ignore[attr-defined]  # asyncio's own, not declared
-        others = len(self.connections)
         super().connection_made(cast("asyncio.Transport", Outlet(transport, self._limits)))
-        self._wire = Wire(transport, self.flow)
+        self._wire = Wire(transport, self.flow, partial(self._crowd.authenticated, self))
         self.app_state = {WIRE: self._wire}
-        if others < self._limits.http_connections:
-            self._expect_head()
-            return
-        self._crowd.refused(others, self.loop.time())
-        if others < self._limits.http_connections * 2:
+        self._expect_head()
+        leaving = self._crowd.enter(self, self._limits.http_connections)
+        if leaving is not None:
+            self._crowd.refused(len(self._crowd), self.loop.time())
+            leaving.make_way()
+
+    def make_way(self) -> None:
+        """Close it: there are too many connections."""
+        self._head_is_there()
+        if len(self.connections) <= self._limits.http_connections * 2:
             self._say_last(_BUSY, "There are too many connections")
         else:
-            transport.abort()  # those that are told so wait until they have read it, and may not be without number
+            self.transport.abort()  # those that are told so wait until they have read it, and may not be without number
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._head_is_there()
+        self._crowd.leave(self)
         super().connection_lost(exc)
         self._wire.lost.set_result(None)
 
@@ -200,9 +214,13 @@ class Connection(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         """What is no HTTP. A host that is missing, or there twice, is another one's."""
         problem = sys.exception()
-        wrong_host = isinstance(problem, h11.RemoteProtocolError) and "Host" in str(problem)
         self._head_is_there()
-        self._say_last(_MISDIRECTED if wrong_host else _BAD, "This host is not served here" if wrong_host else msg)
+        if isinstance(problem, h11.RemoteProtocolError) and "Host" in str(problem):
+            self._say_last(_MISDIRECTED, "This host is not served here")
+        elif isinstance(problem, h11.RemoteProtocolError) and problem.error_status_hint == _LARGE:
+            self._say_last(_LARGE, f"The head of the request has more than {self._limits.http_head_bytes} bytes")
+        else:
+            self._say_last(_BAD, msg)
 
     @property
     def _is_answering(self) -> bool:

@@ -4,33 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from http import HTTPStatus
+from typing import TypeAlias
 
 from msgspec import Raw
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Send
 
 from mcp_workbench import observe
-from mcp_workbench.errors import Fault, InputUnavailable, Overloaded, ShuttingDown
+from mcp_workbench.errors import Fault, InputUnavailable, Overloaded, SessionNotFound, ShuttingDown
 from mcp_workbench.serve.front import PeerFront
 from mcp_workbench.serve.greeting import new_callers
-from mcp_workbench.serve.http import sdk
-from mcp_workbench.serve.http.asked import Asked, asked, is_usual
-from mcp_workbench.serve.http.bodies import BODY, one_line
-from mcp_workbench.serve.http.protocol import WIRE
-from mcp_workbench.serve.http.written import StreamWriter
+from mcp_workbench.serve.http import responses
+from mcp_workbench.serve.http.event_log import StreamKey
+from mcp_workbench.serve.http.event_stream import EventStream, stream_head
+from mcp_workbench.serve.http.protocol import Wire
+from mcp_workbench.serve.http.request import HttpRequest, HungUp
+from mcp_workbench.serve.http.session_streams import SessionStreams
+from mcp_workbench.surfaces.forwarding import as_rpc_error
 from mcp_workbench.surfaces.hello import View
 from mcp_workbench.wire import jsonrpc
-from mcp_workbench.wire.batch import first_request, is_batch
+from mcp_workbench.wire.allocator import trim
+from mcp_workbench.wire.batch import Part, first_request
 from mcp_workbench.wire.exchange import Line
-from mcp_workbench.wire.jsonrpc import Id, RpcError
+from mcp_workbench.wire.jsonrpc import Id, Message, RpcError
+from mcp_workbench.wire.peer import CANCELLED
 from mcp_workbench.workbench import Workbench
 
-
-def taken() -> RpcError:
-    """The error for a request whose id is already in use."""
-    return RpcError(jsonrpc.INVALID_REQUEST, "A request with this id is still being answered")
+Streaming: TypeAlias = tuple[StreamKey, EventStream]
+"""A stream to be sent, and its key."""
 
 
 class HttpSession(PeerFront):
@@ -42,174 +45,237 @@ class HttpSession(PeerFront):
         self.view = view
         self.owner = owner
         self._limits = limits
-        self._unanswered: dict[str, Id] = {}
-        """Requests whose stream is still owed an answer, by what the transport takes for their id."""
-        self._coming: set[str] = set()
-        """The same for requests that wait until they are taken."""
-        self._reading: Id | None = None
-        self._transport = sdk.Transport(self.id, limits)
-        self._writer = StreamWriter(limits, self._transport, self._answered, self._unsaid)
-        super().__init__(workbench, new_callers(view, owner), view, self._writer)
+        self._headers = {responses.SESSION_ID: self.id}
+        self._unanswered: set[Id] = set()
+        """Requests whose stream is still owed an answer."""
+        self._coming: set[Id] = set()
+        """Requests that wait until the client reads what it was sent."""
+        head = stream_head((responses.SESSION_ID.encode(), self.id.encode()))
+        callers = new_callers(view, owner)
+        account = workbench.account(callers.audience)
+        self._streams = SessionStreams(limits, head, self._unanswered.discard, self._unsaid, account)
+        account.label, account.shed, account.close = f"a session of {owner}", self._streams.shed, self._disconnect
+        super().__init__(workbench, callers, view, self._streams)
+        self._wires: dict[EventStream, Wire] = {}
+        """The connections that streams are sent on."""
         self._loop = asyncio.get_running_loop()
         self._requests = 0
         self._idle: asyncio.TimerHandle | None = None
         self._idle_since = 0.0
-        self._open = asyncio.Event()
         self._is_ending = False
-        self._life = self._loop.create_task(self._live())
-        self.over: asyncio.Task[None] = self._life
+        self._end = asyncio.Event()
+        self.over: asyncio.Task[None] = self._loop.create_task(self._live())
 
     # -- requests
 
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One HTTP request of the client."""
-        await self._open.wait()
+    async def handle(self, request: HttpRequest, send: Send) -> Response | None:
+        """Handle one HTTP request of the client; what it returns is still to be sent."""
         self._requests += 1
         self._stay()
-        listener = self._loop.create_task(self._until_listening()) if scope["method"] == "GET" else None
         try:
-            request = asked(scope) if scope["method"] == "POST" else None
-            if request is None and scope["method"] == "POST" and is_batch(scope[BODY]) and is_usual(scope):
-                request = self._batched(one_line(scope[BODY]))
-            if isinstance(request, Response):
-                await request(scope, receive, send)
-            elif request is None or not await self._reply(request, send, scope["state"][WIRE].lost):
-                await self._transport.handle_request(scope, receive, send)
+            answer = await self._post(request) if request.method == "POST" else self._other(request)
+            if isinstance(answer, Response):
+                return answer
+            request.forget_body()
+            await self._run(*answer, request.wire, send)
+            return None
         finally:
-            if listener is not None:
-                listener.cancel()
-            self._is_ending = self._is_ending or self._transport.is_terminated  # by DELETE
             self._requests -= 1
             self._rest()
 
-    async def _reply(self, request: Asked, send: Send, lost: asyncio.Future[None]) -> bool:
-        """Answer a request until its connection is lost; False where the session ended before it was taken."""
-        if self._writer.congested and not await self._turn(str(request.id)):
-            return False
-        reply = self._transport.open_reply(request, self._writer.sent)
+    def _other(self, request: HttpRequest) -> Response | Streaming:
+        if request.method == "GET":
+            return self._listen(request)
+        self.abandon()
+        self._streams.close()
+        return self._accepted(HTTPStatus.OK)
+
+    async def _post(self, request: HttpRequest) -> Response | Streaming:
+        if not request.accepts_both:
+            return responses.not_acceptable("application/json", "text/event-stream", headers=self._headers)
+        if not request.is_json:
+            return responses.unsupported_type(self._headers)
+        if request.is_batch:
+            return await self._batch(request)
+        message = request.message
+        if message is None or (message.method is not None and message.id is None):
+            problem = request.problem or RpcError(jsonrpc.INVALID_REQUEST, "A request needs an id")
+            return self._refused(problem)
+        if message.method is not None and isinstance(message.id, int | str):
+            return await self._request(message.id, message, request)
+        await self._until_read(request)
+        self._peer.take(message, len(request.body))
+        self._end_cancelled(message)
+        return self._accepted(HTTPStatus.ACCEPTED)
+
+    async def _request(self, id_: Id, message: Message, request: HttpRequest) -> Response | Streaming:
+        if (refused := await self._turn(id_, request)) is not None:
+            return refused
+        stream = self._streams.open(id_, _version(message, request))
+        self._unanswered.add(id_)
+        self._peer.take(message, len(request.body))
+        return id_, stream
+
+    async def _batch(self, request: HttpRequest) -> Response | Streaming:
+        """A batch is one request with one response stream, unless there is nothing in it to answer."""
+        try:
+            batch = self.read_batch(request.body)
+        except RpcError as error:
+            return self._refused(error)
+        first = first_request(batch)
+        if first is None:
+            if (problem := next((part for part in batch if isinstance(part, RpcError)), None)) is not None:
+                return self._refused(problem)
+            await self._until_read(request)
+            self._take_batch(batch)
+            return self._accepted(HTTPStatus.ACCEPTED)
+        if (refused := await self._turn(first, request)) is not None:
+            return refused
+        stream = self._streams.open(first)
+        self._take_batch(batch)
+        return first, stream
+
+    def _take_batch(self, batch: Sequence[Part]) -> None:
+        self._peer.receive_batch(batch)
+        for part in batch:
+            if isinstance(part, Message):
+                self._end_cancelled(part)
+
+    def _listen(self, request: HttpRequest) -> Response | Streaming:
+        """The stream for messages that belong to no request; or the rest of a stream that broke."""
+        if not request.accepts_events:
+            return responses.not_acceptable("text/event-stream", headers=self._headers)
+        if last := request.headers.get("last-event-id"):
+            return self._streams.resume(last)
+        if self._streams.is_open(None):
+            conflict = RpcError(jsonrpc.INVALID_REQUEST, "Conflict: this session has such a stream already")
+            return responses.error_response(conflict, HTTPStatus.CONFLICT, headers=self._headers)
+        return None, self._streams.open(None)
+
+    async def _run(self, key: StreamKey, stream: EventStream, wire: Wire, send: Send) -> None:
+        """Send a stream until it ends or its connection is lost."""
 
         def leave(_: object = None) -> None:
-            self._transport.close_reply(request, reply)
+            self._wires.pop(stream, None)
+            self._streams.leave(key, stream)
 
-        lost.add_done_callback(leave)
+        self._wires[stream] = wire
+        wire.lost.add_done_callback(leave)
         try:
-            # A batch gets an answer for each of its requests, even for a cancelled one.
-            self._take(sdk.Incoming(request.line, None if request.is_batch else request.id))
-            await reply.run(send)
+            await stream.run(send)
         finally:
-            lost.remove_done_callback(leave)
+            wire.lost.remove_done_callback(leave)
             leave()
-        return True
 
-    def _batched(self, line: bytes) -> Asked | Response:
-        """A batch as one request with one response stream; or the response to a batch without requests."""
-        try:
-            batch = self.read_batch(line)
-        except RpcError as error:
-            return _bad_request(error)
-        first = first_request(batch)
-        if first is not None:
-            return Asked(first, line, None, is_batch=True) if not self.is_taken(first) else _bad_request(taken())
-        for part in batch:
-            if isinstance(part, RpcError):
-                return _bad_request(part)
-        self._peer.receive_batch(batch)
-        return Response(status_code=HTTPStatus.ACCEPTED)
+    def _disconnect(self) -> None:
+        """Close the connections whose answers the client does not read."""
+        for stream, wire in tuple(self._wires.items()):
+            if stream.unread:
+                wire.abort()
 
-    async def _turn(self, key: str) -> bool:
-        """Wait until the client reads what it was sent; whether its session goes on then."""
-        self._coming.add(key)
+    async def _until_read(self, request: HttpRequest) -> None:
+        """Wait until the client has read enough of what it was sent: it can't have more work done before.
+
+        Its request counts meanwhile. Raises `HungUp`.
+        """
+        if not self.account.is_paused:
+            return
+        account = self._workbench.budget.open(f"a request of {self.owner}", request.wire.abort)
+        account.reserve(len(request.body))
+        was_read = asyncio.ensure_future(self.account.unpaused())
         try:
-            await self._writer.drained()
+            await asyncio.wait((was_read, request.wire.lost), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self._coming.discard(key)
-        return self.is_open
+            was_read.cancel()
+            account.end()
+        if request.wire.lost.done():
+            raise HungUp
+
+    async def _turn(self, id_: Id, request: HttpRequest) -> Response | None:
+        """Wait until the client has read enough of what it was sent; the refusal if a request can't be taken."""
+        if self.is_taken(id_):
+            return self._refused(
+                RpcError(jsonrpc.INVALID_REQUEST, "A request with this id is still being answered"), id_
+            )
+        if self.account.is_paused:
+            self._coming.add(id_)
+            try:
+                await self._until_read(request)
+            finally:
+                self._coming.discard(id_)
+        if self.is_open:
+            return None
+        return responses.error_response(as_rpc_error(SessionNotFound()), HTTPStatus.NOT_FOUND, id_)
 
     def is_taken(self, request: Id) -> bool:
         """Whether a request with this id is being answered."""
-        key = str(request)
-        return key in self._unanswered or key in self._coming or self._transport.is_taken(request)
+        return request in self._unanswered or request in self._coming or self._streams.is_open(request)
 
-    @property
-    def is_open(self) -> bool:
-        """Whether it takes requests."""
-        return not (self._is_ending or self._life.done())
+    def _end_cancelled(self, message: Message) -> None:
+        """The stream of a cancelled request ends with an error: this era ends a stream only with an answer."""
+        if message.method != CANCELLED:
+            return
+        raw = jsonrpc.members(message.params).get("requestId")
+        cancelled = jsonrpc.id_or_none(raw)
+        if cancelled in self._unanswered:
+            error = RpcError(jsonrpc.REQUEST_CANCELLED, "Request cancelled")
+            self._streams.write(jsonrpc.error_line(cancelled, error), cancelled)
 
-    @property
-    def is_greeted(self) -> bool:
-        return self._callers.is_greeted
+    def _refused(self, error: RpcError, id_: Id | None = None) -> Response:
+        return responses.error_response(error, HTTPStatus.BAD_REQUEST, id_, self._headers)
 
-    async def _until_listening(self) -> None:
-        while not self._transport.is_listening:  # noqa: ASYNC110 -- the SDK has no event for it
-            await asyncio.sleep(self._limits.http_listen_poll_seconds)
-        self._writer.listening()
+    def _accepted(self, status: HTTPStatus) -> Response:
+        return responses.empty(status, self._headers)
 
     # -- Handler of the client's Peer, where it differs
 
     def adjourn(self, request: Id) -> None:
-        self._transport.adjourn(request)
+        self._streams.adjourn(request)
 
     def request(self, method: str, params: Raw, line: Line) -> Awaitable[Raw]:
         try:
             return super().request(method, params, line)
         except RpcError:
-            self._is_ending = self._is_ending or not self.is_greeted  # whose greeting is refused must begin anew
+            if not self.is_greeted:
+                self.abandon()  # a client whose initialize fails begins again
             raise
 
     async def _greeted(self, work: Awaitable[Raw]) -> Raw:
         try:
             return await super()._greeted(work)
         except BaseException:
-            self._is_ending = True
+            self.abandon()  # also where the client hung up, and no request of its is left to end it
             raise
 
-    def refuse(self, line: bytes, error: RpcError) -> None:
-        if self._reading is None:
-            super().refuse(line, error)
-        else:  # the transport could read it, and keeps its stream open for the answer
-            self._writer.write(jsonrpc.error_line(self._reading, error), self._reading)
+    def _unsaid(self, line: bytes) -> None:
+        """A message that no client came for is dropped; if it was a question, it fails."""
+        message = jsonrpc.read(line)
+        if isinstance(message.id, int):
+            self._peer.fail(message.id, InputUnavailable("its client opened no stream for questions outside of calls"))
 
     # -- its life
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it takes requests."""
+        return not self._is_ending
+
+    @property
+    def is_greeted(self) -> bool:
+        return self._callers.is_greeted
+
     async def _live(self) -> None:
-        """Take in the client's messages until the session ends."""
         try:
-            async with self._transport.streams() as (reading, writing):
-                pump = self._loop.create_task(self._writer.pump(writing))
-                self._open.set()
-                try:
-                    while (message := await sdk.incoming(reading)) is not None:
-                        self._take(message)
-                        await self._writer.drained()
-                finally:
-                    pump.cancel()
+            await self._end.wait()
         finally:
-            self._open.set()
+            self._is_ending = True
             self._close(ShuttingDown("The session is over"))
             await self._workbench.leave(self._callers.audience)
-
-    def _take(self, message: sdk.Incoming) -> None:
-        self._reading = message.request
-        if message.request is not None:
-            self._unanswered[str(message.request)] = message.request
-        self._peer.receive(message.line)
-        if message.cancels is not None and self._unanswered.get(str(message.cancels)) == message.cancels:
-            error = RpcError(jsonrpc.REQUEST_CANCELLED, "Request cancelled")
-            self._writer.write(jsonrpc.error_line(message.cancels, error), message.cancels)
-
-    def _answered(self, about: Id) -> None:
-        self._unanswered.pop(str(about), None)
-
-    def _unsaid(self, line: bytes) -> None:
-        """A message that nobody came for is given up; if it was a question, whoever asked is told."""
-        message = jsonrpc.read(line)
-        if isinstance(message.id, int):
-            self._peer.fail(message.id, InputUnavailable("its client listens to no questions outside of its calls"))
 
     def abandon(self) -> None:
         """End it, without waiting for that."""
         self._is_ending = True
-        self._life.cancel()
+        self._end.set()
 
     async def drain(self, seconds: float) -> None:
         """Let what is under way end by itself, for a moment."""
@@ -219,17 +285,17 @@ class HttpSession(PeerFront):
 
     async def end(self) -> None:
         """End the session, and all that was started for it."""
-        self._is_ending = True
-        self._close(ShuttingDown("The session is over"))
-        await self._transport.terminate()
-        await asyncio.wait((self._life,))
+        self.abandon()
+        await asyncio.wait((self.over,))
 
     def _close(self, fault: Fault) -> None:
-        if self._idle is not None:
-            self._idle.cancel()
+        self._stay()
         self._peer.close(fault)
         self._session.close()
-        self._writer.close()
+        self._streams.close()
+        if self._streams.unread:
+            self._streams.hand_over(self._workbench.budget.open(self.account.label, self._disconnect))
+        self.account.end()
 
     # -- a session that nobody uses
 
@@ -245,7 +311,7 @@ class HttpSession(PeerFront):
         return self._loop.time() - self._idle_since if is_idle else 0.0
 
     def _rest(self) -> None:
-        if not self._requests and not self._life.done():
+        if not self._requests and self.is_open:
             self._stay()
             self._idle_since = self._loop.time()
             self._idle = self._loop.call_later(self._limits.http_idle_seconds, self._expire)
@@ -258,8 +324,11 @@ class HttpSession(PeerFront):
             self.abandon()
 
 
-def _bad_request(error: RpcError) -> Response:
-    return Response(jsonrpc.error_line(None, error), HTTPStatus.BAD_REQUEST, None, "application/json")
+def _version(message: Message, request: HttpRequest) -> str | None:
+    """The version of a request: its header, or what `initialize` asks for."""
+    if message.method == "initialize":
+        return jsonrpc.text_or_none(jsonrpc.members(message.params).get("protocolVersion"))
+    return request.headers.get("mcp-protocol-version")
 
 
 class Sessions:
@@ -268,6 +337,8 @@ class Sessions:
     def __init__(self, workbench: Workbench) -> None:
         self._workbench = workbench
         self._all: dict[str, HttpSession] = {}
+        self._loop = asyncio.get_running_loop()
+        self._trimming: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
         return len(self._all)
@@ -294,11 +365,23 @@ class Sessions:
             longest.abandon()
         session = HttpSession(self._workbench, view, owner)
         self._all[session.id] = session
-        session.over.add_done_callback(lambda _: self._all.pop(session.id, None))
+        session.over.add_done_callback(lambda _: self._ended(session.id))
         return session
+
+    def _ended(self, session: str) -> None:
+        self._all.pop(session, None)
+        if self._trimming is None:
+            self._trimming = self._loop.call_later(self._workbench.limits.http_trim_seconds, self._trim)
+
+    def _trim(self) -> None:
+        """Return the memory of sessions that ended to the system."""
+        self._trimming = None
+        trim()
 
     async def close(self, drain_seconds: float) -> None:
         """End all of them; what is under way may end by itself, for a moment."""
+        if self._trimming is not None:
+            self._trimming.cancel()
         sessions = tuple(self._all.values())
         await asyncio.gather(*(session.drain(drain_seconds) for session in sessions))
         await asyncio.gather(*(session.end() for session in sessions))

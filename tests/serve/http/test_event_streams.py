@@ -1,10 +1,9 @@
-"""What answers a handshake request: what of it leaves when, and what it leaves to the SDK."""
+"""Streams of events: what leaves when, who hangs up, and who waits."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,22 +11,19 @@ from typing import Any
 
 import httpx2
 import pytest
-from mcp.types import JSONRPCRequest, jsonrpc_message_adapter
-from pydantic_core import from_json
 
 from mcp_workbench import Limits
-from mcp_workbench.serve.http.asked import SHOWN, asked
-from mcp_workbench.serve.http.bodies import BODY
+from mcp_workbench.serve.http.event_stream import EventStream, event, primer
 from mcp_workbench.serve.http.protocol import Outlet
-from mcp_workbench.serve.http.replies import Reply, event, primer
+from mcp_workbench.serve.http.request import HttpRequest
 from mcp_workbench.serve.http.sessions import HttpSession
 from tests.serve.http.serving import (
-    BOTH,
     Handshake,
     Served,
     answer_in,
     events,
     modern,
+    modern_headers,
     post_modern,
     rpc,
     served,
@@ -37,6 +33,8 @@ from tests.support.procs import wait_until
 
 PROMPT = Limits(http_prime_seconds=0.01)
 PATIENT = Limits(http_prime_seconds=20)
+UNREAD = 200 * 1024 * 1024
+"""More than a client's share of the memory."""
 ECHO = {"name": "nonce", "arguments": {"nonce": "7"}}
 
 
@@ -145,17 +143,18 @@ async def test_only_clients_that_can_read_it_are_told_how_to_resume(tmp_path: Pa
         assert "result" in answer_in(response)
 
 
-async def test_an_answer_has_the_headers_that_the_sdk_gives_its_own(tmp_path: Path):
+async def test_a_stream_has_the_headers_of_a_stream(tmp_path: Path):
     async with served(write_config(tmp_path, {"dev": {"fs": rogue()}})) as running, running.client() as http:
         client = await Handshake.begin(http)
-        ours = await client.post(rpc("tools/list"))
-        theirs = await client.post(rpc("initialize", client.hello["result"], 2))
-        assert dict(ours.headers) == dict(theirs.headers)
-        assert ours.headers["mcp-session-id"] == client.session
+        headers = (await client.post(rpc("tools/list"))).headers
+        assert headers["content-type"] == "text/event-stream"
+        assert headers["cache-control"] == "no-cache, no-transform"
+        assert headers["x-accel-buffering"] == "no"
+        assert headers["mcp-session-id"] == client.session
 
 
 def test_an_event_has_one_line_of_data_whatever_breaks_its_message_has():
-    assert event("7", b'{"a":\r1,\n"b":2}') == b'id: 7\r\nevent: message\r\ndata: {"a": 1, "b":2}\r\n\r\n'
+    assert b"".join(event("7", b'{"a":\r1,\n"b":2}')) == b'id: 7\r\nevent: message\r\ndata: {"a": 1, "b":2}\r\n\r\n'
     assert primer("3", 50) == b"id: 3\r\ndata: \r\nretry: 50\r\n\r\n"
 
 
@@ -171,9 +170,9 @@ async def test_what_a_client_hung_up_on_is_let_go_at_once_and_its_call_goes_on(t
             await stream.primed()
             assert session._requests == 1
         await wait_until(lambda: not session._requests, what="the end of the request")
-        assert not session._transport._request_streams
+        assert not session._streams._open
         assert session.is_taken(7)
-        assert session._writer._bytes == 0
+        assert session._streams._bytes == 0
 
 
 async def test_who_hangs_up_before_the_head_of_the_answer_leaves_nothing(tmp_path: Path, log: Path):
@@ -186,7 +185,7 @@ async def test_who_hangs_up_before_the_head_of_the_answer_leaves_nothing(tmp_pat
         await wait_until(lambda: received(log, "tools/call"), what="the call")
         call.cancel()
         await wait_until(lambda: not session._requests, what="the end of the request")
-        assert not session._transport._request_streams
+        assert not session._streams._open
 
 
 @contextlib.asynccontextmanager
@@ -195,7 +194,7 @@ async def not_reading(folder: Path) -> AsyncIterator[tuple[Handshake, HttpSessio
     async with served(write_config(folder, {"dev": {"fs": rogue()}})) as running, running.client() as http:
         client = await Handshake.begin(http)
         session = the_session(running)
-        session._writer._drained.clear()
+        session.account.wrote(UNREAD)
         waits = asyncio.create_task(client.post(rpc("tools/list", {}, 7)))
         await wait_until(lambda: session.is_taken(7), what="the request")
         yield client, session, waits
@@ -205,7 +204,7 @@ async def test_a_request_waits_for_a_client_that_does_not_read_and_has_its_id_me
     async with not_reading(tmp_path) as (client, session, waits):
         assert (await client.post(rpc("tools/list", {}, 7))).status_code == 400
         assert not session._unanswered
-        session._writer.sent(0)
+        session.account.was_read(UNREAD)
         assert "result" in answer_in(await waits)
         assert not session.is_taken(7)
 
@@ -214,6 +213,63 @@ async def test_a_request_whose_session_ends_while_it_waits_is_refused(tmp_path: 
     async with not_reading(tmp_path) as (client, _, waits):
         assert (await client.http.delete("/mcp", headers=client.headers)).status_code == 200
         assert (await waits).status_code == 404
+
+
+async def test_a_request_that_waits_counts_and_is_let_go_when_its_client_hangs_up(tmp_path: Path):
+    async with served(write_config(tmp_path, {"dev": {"fs": rogue()}})) as running, running.client() as http:
+        client, other = await Handshake.begin(http), running.client()
+        session = the_session(running)
+        assert running.workbench is not None
+        budget = running.workbench.budget
+        session.account.wrote(UNREAD)
+        held = budget.held
+        params = {"cursor": "x" * 1024 * 1024}
+        notice = {"jsonrpc": "2.0", "method": "notifications/x", "params": params}
+        for message in (rpc("tools/list", params, 7), notice):
+            waits = asyncio.create_task(other.post("/mcp", json=message, headers=client.headers))
+            await wait_until(lambda: budget.held > held + 1024 * 1024, what="the request")
+            await wait_until(lambda: len(running.connections) > 1, what="its connection")
+            waits.cancel()
+            await wait_until(lambda: budget.held == held, what="its end")
+        assert not session.is_taken(7)
+        await other.aclose()
+
+
+@pytest.mark.parametrize("era", ["handshake", "modern"])
+async def test_a_request_is_let_go_before_its_answer_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, era: str):
+    text = "x" * 3_000_000
+    params = {"name": "nonce", "arguments": {"nonce": text}}
+    seen: list[HttpRequest] = []
+    read = HttpRequest._read
+    monkeypatch.setattr(HttpRequest, "_read", lambda self: (read(self), seen.append(self))[0])
+    config = write_config(tmp_path, {"dev": {"fs": rogue()}})
+    async with served(config, send_buffer=4096) as running, running.client() as http:
+        client = await Handshake.begin(http, "/mcp/dev/fs")
+        message = modern("tools/call", params) if era == "modern" else rpc("tools/call", params, 7)
+        headers = modern_headers(message) if era == "modern" else client.headers
+        async with http.stream("POST", client.path, json=message, headers=headers):
+            assert running.workbench is not None
+            assert running.workbench.budget.held > len(text)
+            assert seen[-1].body == b""
+            assert seen[-1].message is None
+
+
+async def test_an_unread_answer_counts_after_the_end_of_its_session(tmp_path: Path):
+    text = "x" * 3_000_000
+    config = write_config(tmp_path, {"dev": {"fs": rogue()}})
+    async with served(config, send_buffer=4096) as running, running.client() as http, running.client() as slow:
+        client = await Handshake.begin(http, "/mcp/dev/fs")
+        assert running.workbench is not None
+        budget = running.workbench.budget
+        message = rpc("tools/call", {"name": "nonce", "arguments": {"nonce": text}}, 7)
+        async with slow.stream("POST", client.path, json=message, headers=client.headers):
+            session = the_session(running)
+            await wait_until(lambda: session.account.unread > len(text), what="the answer")
+            assert (await http.delete(client.path, headers=client.headers)).status_code == 200
+            await asyncio.wait((session.over,))
+            assert budget.held > len(text)
+        await wait_until(lambda: budget.held == 0, what="the end of the stream")
+        assert all(account.held == 0 for account in budget._accounts)
 
 
 async def test_the_stream_of_a_call_ends_with_its_session(tmp_path: Path, log: Path):
@@ -248,7 +304,7 @@ class Account:
         self.reads = asyncio.Event()
         self.heard: list[Any] = []
         self.sent = 0
-        self.reply = Reply(Limits(), {"type": "http.response.start"}, b"first", self._on_sent)
+        self.reply = EventStream(Limits(), {"type": "http.response.start"}, (b"first",), self._on_sent)
 
     def _on_sent(self, size: int) -> None:
         self.sent += size
@@ -262,13 +318,13 @@ class Account:
 async def test_what_waits_for_a_client_that_is_lost_waits_no_longer():
     account = Account()
     running = asyncio.create_task(account.reply.run(account.send))
-    account.reply.put(b"a", 1, is_last=False)
+    account.reply.put((b"a",), 1, is_last=False)
     await wait_until(lambda: len(account.heard) == 2, what="the first event")
-    account.reply.put(b"b", 10, is_last=False)
+    account.reply.put((b"b",), 10, is_last=False)
     assert account.sent == 0
     account.reply.lose()
     assert account.sent == 10
-    account.reply.put(b"c", 100, is_last=False)
+    account.reply.put((b"c",), 100, is_last=False)
     assert account.sent == 110
     account.reads.set()
     await running
@@ -288,105 +344,29 @@ async def test_nothing_is_sent_to_a_client_that_is_lost_before():
 async def test_nothing_comes_after_an_answer():
     account = Account()
     account.reads.set()
-    account.reply.put(b"answer", 1, is_last=True)
-    account.reply.put(b"more", 10, is_last=True)
+    account.reply.put((b"answer",), 1, is_last=True)
+    account.reply.put((b"more",), 10, is_last=True)
     await account.reply.run(account.send)
     assert account.sent == 11
     assert account.heard[1:] == [{"type": "http.response.body", "body": b"firstanswer", "more_body": False}]
 
 
-# -- what is taken without the SDK
-
-USUAL = [(b"accept", BOTH.encode()), (b"content-type", b"application/json")]
-REQUEST = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}'
+# -- headers and bodies that are not the usual ones
 
 
-def posted(body: bytes, headers: list[tuple[bytes, bytes]] = USUAL) -> dict[str, Any]:
-    return {"method": "POST", "headers": headers, BODY: body, SHOWN: body}
-
-
-REQUESTS = {
-    "no params": REQUEST,
-    "params": b'{"jsonrpc":"2.0","id":"a","method":"x","params":{"a":[1.50,{"b":null}]}}',
-    "null params": b'{"jsonrpc":"2.0","id":1,"method":"x","params":null}',
-    "a large id": b'{"jsonrpc":"2.0","id":123456789012345678901234567890,"method":"x"}',
-    "more members": b'{"jsonrpc":"2.0","id":1,"method":"x","other":1}',
-    "escapes": b'{"jsonrpc":"2.0","id":"\\u00e9","method":"x","params":{"a":"\\ud83d\\ude00"}}',
-    "text": '{"jsonrpc":"2.0","id":"é","method":"x","params":{"a":"😀"}}'.encode(),
-    "breaks": b'{\r\n"jsonrpc":"2.0","id":1,"method":"x"\n}',
-}
-
-
-@pytest.mark.parametrize("case", REQUESTS)
-def test_what_is_taken_is_what_the_sdk_takes(case: str):
-    taken = asked(posted(REQUESTS[case]))
-    assert taken is not None
-    theirs = jsonrpc_message_adapter.validate_python(from_json(REQUESTS[case]), by_name=False)
-    assert isinstance(theirs, JSONRPCRequest)
-    assert taken.id == theirs.id
-    assert json.loads(taken.line) == json.loads(REQUESTS[case])
-    assert b"\n" not in taken.line
-
-
-def test_nesting_that_the_sdk_does_not_read_is_taken_as_on_stdio():
-    assert asked(posted(b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"a":' + b"[" * 500 + b"]" * 500 + b"}}"))
-
-
-OTHERS = {
-    "a greeting": b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}',
-    "a notification": b'{"jsonrpc":"2.0","method":"x"}',
-    "an answer": b'{"jsonrpc":"2.0","id":1,"result":{}}',
-    "a null id": b'{"jsonrpc":"2.0","id":null,"method":"x"}',
-    "a true id": b'{"jsonrpc":"2.0","id":true,"method":"x"}',
-    "half an id": b'{"jsonrpc":"2.0","id":1.0,"method":"x"}',
-    "another version": b'{"jsonrpc":"1.0","id":1,"method":"x"}',
-    "no version": b'{"id":1,"method":"x"}',
-    "no text for a method": b'{"jsonrpc":"2.0","id":1,"method":7}',
-    "params in a row": b'{"jsonrpc":"2.0","id":1,"method":"x","params":[]}',
-    "several": b"[" + REQUEST + b"]",
-    "no number": b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"a":NaN}}',
-    "no UTF-8": b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"a":"\xff"}}',
-    "half a pair": b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"a":"\\ud800"}}',
-    "no end": REQUEST[:-1],
-    "too much": REQUEST + b"{}",
-    "too deep": b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}}",
-    "nothing": b"",
-}
-
-
-@pytest.mark.parametrize("case", OTHERS)
-def test_the_sdk_says_what_becomes_of_all_else(case: str):
-    assert asked(posted(OTHERS[case])) is None
-
-
-HEADERS = {
-    "no accept": USUAL[1:],
-    "json only": [(b"accept", b"application/json"), USUAL[1]],
-    "no type": USUAL[:1],
-    "another type": [USUAL[0], (b"content-type", b"text/plain")],
-    "a type that begins the same": [USUAL[0], (b"content-type", b"application/jsonp")],
-    "two types": [(b"content-type", b"text/plain"), *USUAL],
-    "very long": [(b"accept", BOTH.encode() + b", a/b" * 100), USUAL[1]],
-}
-
-
-@pytest.mark.parametrize("case", HEADERS)
-def test_the_sdk_looks_at_headers_that_are_not_the_usual_ones(case: str):
-    assert asked(posted(REQUEST, HEADERS[case])) is None
-
-
-def test_usual_headers_have_more_than_one_form():
-    for accept in (b"*/*", b"text/*, application/*", b"text/event-stream;q=0.5,application/json"):
-        assert asked(posted(REQUEST, [(b"accept", accept), (b"content-type", b"application/json; charset=utf-8")]))
-
-
-async def test_a_request_that_is_left_to_the_sdk_is_answered_all_the_same(tmp_path: Path):
+@pytest.mark.parametrize("accept", ["*/*", "text/*, application/*", "text/event-stream;q=0.5,application/json"])
+async def test_what_a_client_accepts_has_more_than_one_form(tmp_path: Path, accept: str):
     async with served(write_config(tmp_path, {"dev": {"fs": rogue()}})) as running, running.client() as http:
         client = await Handshake.begin(http)
-        accept = BOTH + ", a/b" * 100
-        assert "result" in answer_in(await client.post(rpc("tools/list"), accept=accept))
-        refused: httpx2.Response = await client.post(rpc("tools/list"), accept="application/json")
-        assert refused.status_code == 406
+        assert "result" in answer_in(await client.post(rpc("tools/list"), accept=accept + ", a/b" * 100))
+
+
+async def test_nesting_is_accepted_as_on_stdio(tmp_path: Path):
+    async with served(write_config(tmp_path, {"dev": {"fs": rogue()}})) as running, running.client() as http:
+        client = await Handshake.begin(http)
+        body = b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":' + b"[" * 500 + b"]" * 500 + b"}}"
+        headers = client.headers | {"content-type": "application/json"}
+        assert "result" in answer_in(await http.post("/mcp", content=body, headers=headers))
 
 
 # -- pieces

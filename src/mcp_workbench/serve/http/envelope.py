@@ -1,0 +1,130 @@
+"""Checks of a modern request before it is answered: its form, its headers, and whether both say the same."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Final, NamedTuple
+
+from msgspec import UNSET, Raw
+from starlette.responses import Response
+
+from mcp_workbench.serve.http import responses
+from mcp_workbench.serve.http.request import HttpRequest
+from mcp_workbench.wire import eras, jsonrpc, param_headers
+from mcp_workbench.wire.jsonrpc import Id, RpcError
+
+VERSION: Final = "mcp-protocol-version"
+METHOD: Final = "mcp-method"
+NAME: Final = "mcp-name"
+_ABOUT_TASKS: Final = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
+"""Requests of the tasks extension. Their `Mcp-Name` is the id of the task."""
+_STATUS: Final = {
+    jsonrpc.PARSE_ERROR: HTTPStatus.BAD_REQUEST,
+    jsonrpc.INVALID_REQUEST: HTTPStatus.BAD_REQUEST,
+    jsonrpc.INVALID_PARAMS: HTTPStatus.BAD_REQUEST,
+    jsonrpc.HEADER_MISMATCH: HTTPStatus.BAD_REQUEST,
+    jsonrpc.MISSING_CLIENT_CAPABILITY: HTTPStatus.BAD_REQUEST,
+    jsonrpc.UNSUPPORTED_VERSION: HTTPStatus.BAD_REQUEST,
+    jsonrpc.METHOD_NOT_FOUND: HTTPStatus.NOT_FOUND,
+}
+
+
+class ModernRequest(NamedTuple):
+    """A request whose envelope is right."""
+
+    id: Id
+    method: str
+    params: dict[str, Raw]
+    size: int
+    """The bytes of the body."""
+
+
+def status_of(error: RpcError) -> HTTPStatus:
+    """The HTTP status of an error that is the whole response."""
+    return _STATUS.get(error.code, HTTPStatus.OK)
+
+
+def checked(request: HttpRequest, *, has_tasks: bool) -> ModernRequest | Response:
+    """The checked request; or the response, if the workbench does not need to see the request."""
+    if (refused := _check_form(request)) is not None:
+        return refused
+    message = request.message
+    if message is None:
+        return _refused(request.problem or _invalid())
+    if message.id is UNSET:
+        return _acknowledged(request)
+    if message.method is None or message.id is None:
+        return _refused(_invalid())
+    try:
+        params = _params(request, message.method, message.params, has_tasks)
+        return ModernRequest(message.id, message.method, params, len(request.body))
+    except RpcError as error:
+        return _refused(error, message.id)
+
+
+def _check_form(request: HttpRequest) -> Response | None:
+    """The response to a request whose form is wrong; None if it is right."""
+    if request.method != "POST":
+        return responses.empty(HTTPStatus.METHOD_NOT_ALLOWED, {"allow": "POST"})
+    if not request.accepts_both:
+        return responses.empty(HTTPStatus.NOT_ACCEPTABLE)
+    return None if request.is_json else responses.unsupported_type()
+
+
+def _invalid() -> RpcError:
+    return RpcError(jsonrpc.INVALID_REQUEST, "The body must be one JSON-RPC request or notification")
+
+
+def _acknowledged(request: HttpRequest) -> Response:
+    """A notification is accepted and ignored: over HTTP the modern era has none that mean something."""
+    version = request.headers.get(VERSION, "")
+    if version not in eras.MODERN_VERSIONS:
+        return _refused(_unsupported(version))
+    return responses.empty(HTTPStatus.ACCEPTED)
+
+
+def _params(request: HttpRequest, method: str, raw: Raw, has_tasks: bool) -> dict[str, Raw]:  # noqa: FBT001
+    """The members of `params`. Raises `RpcError` where the headers and the envelope are wrong."""
+    if jsonrpc.is_present(raw) and not jsonrpc.is_object(raw):
+        raise RpcError(jsonrpc.INVALID_PARAMS, "params must be an object")
+    for name in (VERSION, METHOD, NAME):
+        if name in request.repeated:
+            raise _mismatch(name, "appears more than once")
+    params = jsonrpc.members(raw)
+    meta = jsonrpc.members(params.get("_meta"))
+    for key in (eras.PROTOCOL_VERSION, eras.CLIENT_CAPABILITIES):
+        if key not in meta:
+            raise RpcError(jsonrpc.INVALID_PARAMS, f"params._meta must have {key}")
+    version = jsonrpc.text_or_none(meta[eras.PROTOCOL_VERSION])
+    if version is None or request.headers.get(VERSION) != version:
+        raise _mismatch(VERSION, "does not match the version in params._meta")
+    if request.headers.get(METHOD) != method:
+        raise _mismatch(METHOD, "does not match the method in the body")
+    _check_name(
+        request, params, "taskId" if has_tasks and method in _ABOUT_TASKS else param_headers.NAMED_BY.get(method)
+    )
+    if version not in eras.MODERN_VERSIONS:
+        raise _unsupported(version)
+    return params
+
+
+def _check_name(request: HttpRequest, params: dict[str, Raw], member: str | None) -> None:
+    named = params.get(member) if member is not None else None
+    if named is None or jsonrpc.is_null(named):
+        return
+    given = param_headers.decode(request.headers.get(NAME))
+    if given is None or given != jsonrpc.text_or_none(named):
+        raise _mismatch(NAME, f"does not match params.{member}")
+
+
+def _mismatch(header: str, problem: str) -> RpcError:
+    return RpcError(jsonrpc.HEADER_MISMATCH, f"{header} header {problem}")
+
+
+def _unsupported(version: str) -> RpcError:
+    data = {"supported": list(eras.MODERN_VERSIONS), "requested": version}
+    return RpcError(jsonrpc.UNSUPPORTED_VERSION, "Unsupported protocol version", data)
+
+
+def _refused(error: RpcError, id_: Id | None = None) -> Response:
+    return responses.error_response(error, status_of(error), id_)

@@ -1,0 +1,210 @@
+"""The response to one request: server-sent events, written as soon as they come; or JSON if the answer comes first."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from http import HTTPStatus
+from typing import Final
+
+from starlette.types import Message, Send
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
+
+from mcp_workbench.limits import Limits
+from mcp_workbench.serve.http.request import one_line
+from mcp_workbench.wire.memory_budget import Account
+
+_PING: Final = b": ping\r\n\r\n"
+_HEADERS: Final = (
+    (b"cache-control", b"no-cache, no-transform"),
+    (b"connection", b"keep-alive"),
+    (b"content-type", b"text/event-stream"),
+    (b"x-accel-buffering", b"no"),
+)
+
+
+def stream_head(*headers: tuple[bytes, bytes]) -> Message:
+    """The head of a response that is a stream."""
+    return {"type": "http.response.start", "status": HTTPStatus.OK.value, "headers": [*_HEADERS, *headers]}
+
+
+def primer(number: str, retry_ms: int) -> bytes:
+    """The event that only says from where and how soon a broken stream can be resumed."""
+    return f"id: {number}\r\ndata: \r\nretry: {retry_ms}\r\n\r\n".encode()
+
+
+def event(number: str, line: bytes) -> tuple[bytes, bytes, bytes]:
+    """A message as an event that can be resumed from, in parts: a large message is not copied."""
+    return b"id: %b\r\nevent: message\r\ndata: " % number.encode(), one_line(line), b"\r\n\r\n"
+
+
+def plain_event(line: bytes) -> tuple[bytes, bytes, bytes]:
+    """A message as an event of a stream that can't be resumed."""
+    return b"event: message\r\ndata: ", one_line(line), b"\r\n\r\n"
+
+
+class EventStream:
+    """Events for the connection on which a client waits for them.
+
+    Events that come soon leave together with the head of the response.
+    """
+
+    def __init__(self, limits: Limits, head: Message, first: Iterable[bytes], on_sent: Callable[[int], None]) -> None:
+        """`on_sent` gets the number of bytes that no longer wait, of those that `put` was given."""
+        self._limits = limits
+        self._head = head
+        self._on_sent = on_sent
+        self._waiting: list[bytes] = [*first]
+        self._size = self._sending = 0
+        self._is_over = self._is_lost = self._has_news = False
+        self._loop = asyncio.get_running_loop()
+        self._news: asyncio.Future[None] | None = None
+
+    @property
+    def unread(self) -> int:
+        """The bytes that the client has not read."""
+        return self._size + self._sending
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether nobody reads it any more."""
+        return self._is_lost
+
+    def put(self, event: Iterable[bytes], size: int, *, is_last: bool) -> None:
+        """One more event, in parts; `size` is what `on_sent` gets for it."""
+        if self._is_over:
+            self._on_sent(size)
+            return
+        self._waiting.extend(event)
+        self._size += size
+        self._is_over = is_last
+        self._wake()
+
+    def close(self) -> None:
+        """Nothing more comes on this connection."""
+        self._is_over = True
+        self._wake()
+
+    def lose(self) -> None:
+        """The connection is gone: drop what waits for it."""
+        self._is_lost = True
+        self._waiting.clear()
+        size, self._size = self._size, 0
+        self._on_sent(size)
+        self.close()
+
+    async def run(self, send: Send) -> None:
+        """Send all of it, until its end."""
+        await self._until_news(self._limits.http_prime_seconds)
+        await self._send_events(send)
+
+    async def _send_events(self, send: Send) -> None:
+        if not self._is_lost:
+            await send(self._head)
+        while not self._is_lost:
+            if await self._send_waiting(send):
+                return
+            if not await self._until_news(self._limits.http_ping_seconds):
+                self._waiting.append(_PING)
+
+    async def _send_waiting(self, send: Send) -> bool:
+        """Whether that was the end."""
+        parts, is_last = self._waiting, self._is_over
+        self._waiting = []
+        self._has_news = False
+        is_whole = is_last and sum(map(len, parts)) < HIGH_WATER_LIMIT
+        self._sending, self._size = self._size, 0
+        try:
+            for part in _joined(parts):
+                await send(_body(part, is_last=is_whole))
+            if is_last and not is_whole:
+                await send(_body(b"", is_last=True))  # which waits for the client to read
+        finally:
+            self._was_sent()
+        return is_last
+
+    def _was_sent(self) -> None:
+        """The client has read what was sent, or nobody will."""
+        size, self._sending = self._sending, 0
+        self._on_sent(size)
+
+    async def _until_news(self, seconds: float) -> bool:
+        """Until there is an event, or the end; False if some time passed before that."""
+        if not self._has_news:
+            self._news = self._loop.create_future()
+            timer = self._loop.call_later(seconds, _resolve, self._news)
+            try:
+                await self._news
+            finally:
+                timer.cancel()
+        return self._has_news
+
+    def _wake(self) -> None:
+        self._has_news = True
+        if self._news is not None:
+            _resolve(self._news)
+
+
+class AnswerStream(EventStream):
+    """The response to a modern request: JSON with a status if the answer comes before any event, else events."""
+
+    def __init__(self, limits: Limits, account: Account) -> None:
+        """`account` counts what the client has not read."""
+        super().__init__(limits, stream_head(), (), account.was_read)
+        self._account = account
+        self._answer: tuple[bytes, int] | None = None
+        self._is_streaming = False
+
+    def notify(self, line: bytes) -> None:
+        """One more notification."""
+        self._account.wrote(len(line))
+        self.put(plain_event(line), len(line), is_last=False)
+
+    def answer(self, line: bytes, status: int) -> None:
+        """The answer, and the end. The status counts only where it is the whole response."""
+        self._account.wrote(len(line))
+        if self._is_streaming or self._waiting or self._is_over:
+            self.put(plain_event(line), len(line), is_last=True)
+        else:
+            self._answer = (line, status)
+            self._size += len(line)
+            self.close()
+
+    async def run(self, send: Send) -> None:
+        await self._until_news(self._limits.http_ping_seconds)
+        if self._is_lost:
+            return
+        if self._answer is None:
+            self._is_streaming = True
+            await self._send_events(send)
+            return
+        line, status = self._answer
+        headers = [(b"content-length", str(len(line)).encode()), (b"content-type", b"application/json")]
+        self._sending, self._size = self._size, 0
+        try:
+            await send({"type": "http.response.start", "status": status, "headers": headers})
+            await send(_body(line, is_last=True))
+        finally:
+            self._was_sent()
+
+
+def _body(body: bytes, *, is_last: bool) -> Message:
+    return {"type": "http.response.body", "body": body, "more_body": not is_last}
+
+
+def _joined(parts: list[bytes]) -> Iterator[bytes]:
+    """Small parts joined, to be sent in one piece; large ones as they are, since joining them would copy them."""
+    small: list[bytes] = []
+    for part in parts:
+        if len(part) < HIGH_WATER_LIMIT:
+            small.append(part)
+        else:
+            yield b"".join(small)
+            yield part
+            small = []
+    yield b"".join(small)
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
