@@ -176,7 +176,7 @@ async def test_a_token_that_may_do_too_little_says_which_scopes_to_configure(pee
     async with workbench(tmp_path, entry(peer, scopes=["more"])) as bench:
         with pytest.raises(ConnectFailed, match="requires more scopes") as caught:
             await whoami(bench)
-    assert (caught.value.wire_code, caught.value.fault.hint) == ("client_refused", "See scopes in its oauth.")
+    assert (caught.value.wire_code, caught.value.fault.hint) == ("client_refused", "Add them to scopes in its oauth.")
 
 
 @pytest.mark.parametrize("machines", ["grant", "refuse"])

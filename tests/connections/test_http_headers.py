@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from mcp.shared import inbound
 from msgspec import Raw
 
-from mcp_workbench.connections.http.headers import encoded, modern
-from mcp_workbench.connections.http.mirrors import Mirrors, mirrored
+from mcp_workbench.connections.http.headers import modern
+from mcp_workbench.connections.http.mirrors import Mirrors
 from mcp_workbench.connections.http.refusals import retry_after
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
+from mcp_workbench.wire import param_headers
 
 NAMES = st.sampled_from(["a", "b", "Region", "region", "x y", ""])
 SCALARS = st.one_of(
@@ -45,16 +46,22 @@ def schemas() -> st.SearchStrategy[Any]:
 
 @given(st.text())
 def test_a_value_is_encoded_as_the_sdk_encodes_it(value: str):
-    assert encoded(value) == inbound.encode_header_value(value)
-    assert inbound.decode_header_value(encoded(value)) == value
+    assert param_headers.encode(value) == inbound.encode_header_value(value)
+    assert inbound.decode_header_value(param_headers.encode(value)) == value
+
+
+@given(st.one_of(st.text(), st.from_regex(r"=\?base64\?[A-Za-z0-9+/=]{0,12}\?=", fullmatch=True)))
+def test_a_value_is_decoded_as_the_sdk_decodes_it(value: str):
+    assert param_headers.decode(value) == inbound.decode_header_value(value)
 
 
 @given(schemas())
 def test_annotations_are_judged_as_the_sdk_judges_them(schema: Any):
     if inbound.find_invalid_x_mcp_header(schema) is not None:
-        assert mirrored(schema) is None
+        assert param_headers.mirrored(schema) is None
     else:
-        assert mirrored(schema) == inbound.x_mcp_header_map(schema)
+        found = param_headers.mirrored(schema) or {}
+        assert {path: one.header for path, one in found.items()} == inbound.x_mcp_header_map(schema)
 
 
 @given(st.fixed_dictionaries({}, optional={"a": SCALARS, "deep": st.fixed_dictionaries({}, optional={"b": SCALARS})}))

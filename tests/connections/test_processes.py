@@ -16,10 +16,13 @@ from pathlib import Path
 import pytest
 
 import mcp_workbench
+from mcp_workbench.config.inherited import INHERITED
 from mcp_workbench.config.model import Launch
 from mcp_workbench.connections import guardian
 from mcp_workbench.connections.guardian import VARIABLE
-from mcp_workbench.connections.processes import INHERITED, Guardian, environment, exit_text
+from mcp_workbench.connections.guardian_process import Guardian
+from mcp_workbench.connections.orphans import start_of
+from mcp_workbench.connections.processes import environment, exit_text
 from mcp_workbench.errors import SpawnFailed
 from tests.connections.real import launch, processes
 from tests.support.procs import census, is_alive, needs_proc, new_marker, wait_until
@@ -29,7 +32,12 @@ SRC = Path(mcp_workbench.__file__).parents[1]
 
 # -- what a server sees
 
-OURS = {name: f"our-{name}" for name in INHERITED} | {
+DEFAULT = [pattern.replace("*", "ANY") for patterns in INHERITED.values() for pattern in patterns]
+OURS = {name: f"our-{name}" for name in DEFAULT} | {
+    "WORKBENCH_TOKEN": "never",
+    "WORKBENCH_PROXY": "never",
+    "PROXY": "never",
+    "XDG": "never",
     "AWS_SECRET_ACCESS_KEY": "never",
     "SSH_AUTH_SOCK": "/sock",
     "AWS_PROFILE": "p",
@@ -40,12 +48,19 @@ OURS = {name: f"our-{name}" for name in INHERITED} | {
 
 def test_a_server_sees_the_basics_its_own_env_and_the_marker_and_nothing_else():
     seen = environment(Launch(command="x", env={"KEY": "v", "PATH": "/own"}), OURS, "m.1.")
-    assert seen == {name: f"our-{name}" for name in INHERITED} | {"KEY": "v", "PATH": "/own", VARIABLE: "m.1."}
+    assert seen == {name: f"our-{name}" for name in DEFAULT} | {"KEY": "v", "PATH": "/own", VARIABLE: "m.1."}
 
 
 def test_what_is_to_be_inherited_is_named_or_matched_by_case():
     seen = environment(Launch(command="x", inherit_env=("SSH_AUTH_SOCK", "AWS_P*", "aws_*", "NOT_THERE")), OURS, "m")
-    assert set(seen) == {*INHERITED, "SSH_AUTH_SOCK", "AWS_PROFILE", VARIABLE}
+    assert set(seen) == {*DEFAULT, "SSH_AUTH_SOCK", "AWS_PROFILE", VARIABLE}
+
+
+@pytest.mark.parametrize("pattern", ["*", "WORKBENCH_*", "WORKBENCH_TOKEN", "W*", "?ORKBENCH_TOKEN", "*_WORKBENCH_RUN"])
+def test_no_pattern_lets_a_variable_of_the_workbench_itself_through(pattern: str):
+    seen = environment(Launch(command="x", inherit_env=(pattern,)), OURS | {VARIABLE: "outer"}, "m")
+    assert not [name for name in seen if name.startswith("WORKBENCH_")]
+    assert seen[VARIABLE] == "m"
 
 
 def test_the_marker_cannot_be_overridden():
@@ -253,16 +268,24 @@ async def test_a_guardian_that_was_killed_is_replaced_at_the_next_start_and_know
 
 
 @pytest.mark.parametrize(
-    ("orders", "survives"), [("group {}", False), ("group {0}\ngone {0}", True), ("gone {}", True)]
+    ("orders", "survives"),
+    [
+        ("group {}", False),
+        ("group {0}\ngone {0}", True),
+        ("gone {}", True),
+        ("orphan {} {}", False),
+        ("orphan {} 1{}", True),
+    ],
 )
-def test_the_guardian_kills_the_groups_that_were_announced_and_not_taken_back(orders: str, *, survives: bool):
-    """A number that was given back may be another's by now."""
+def test_the_guardian_kills_what_was_announced_and_not_taken_back(orders: str, *, survives: bool):
+    """A number that was given back may be another's by now; one that has another start is."""
     command = [sys.executable, "-SEc", "import time; print(flush=True); time.sleep(60)"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True, env={}) as bystander:
         assert bystander.stdout is not None
         bystander.stdout.readline()
         script = [sys.executable, "-I", "-S", guardian.__file__, "no-such-run"]
-        subprocess.run(script, input=orders.format(bystander.pid).encode() + b"\n", check=True, timeout=10)
+        given = orders.format(bystander.pid, start_of(bystander.pid))
+        subprocess.run(script, input=given.encode() + b"\n", check=True, timeout=10)
         if survives:
             assert bystander.poll() is None
             bystander.kill()

@@ -22,12 +22,15 @@ import pytest
 from msgspec import Raw
 
 from mcp_workbench.connections.http.bodies import events_in, read_body
-from mcp_workbench.connections.http.mirrors import MARK, Mirrors
+from mcp_workbench.connections.http.mirrors import Mirrors
 from mcp_workbench.connections.http.refusals import retry_after
 from mcp_workbench.connections.http.sse import SseChannel
 from mcp_workbench.errors import DownstreamUnavailable, Fault, MessageTooLarge, ProtocolViolation
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
+from mcp_workbench.wire.fairness import FairShare
+from mcp_workbench.wire.memory_budget import MemoryBudget
+from mcp_workbench.wire.param_headers import MARK
 from tests.connections.remote import agreed, call, remote
 from tests.peers.rogue_http import MEGABYTE, Hangup, Request, Rogue, mode, rogue
 from tests.support.lag import LagProbe
@@ -57,7 +60,7 @@ def response(*chunks: bytes, kind: str = "text/event-stream", **headers: str) ->
 
 
 async def events(*chunks: bytes, **limits: Any) -> list[tuple[str, str, str, int | None]]:
-    found = events_in(response(*chunks), Limits(**limits))
+    found = events_in(response(*chunks), Limits(**limits), FairShare())
     return [(event.event, event.data, event.id, event.retry) async for event in found]
 
 
@@ -70,7 +73,7 @@ def data_of(found: list[tuple[str, str, str, int | None]]) -> list[str]:
 
 @pytest.mark.parametrize("unit", UNITS.values(), ids=list(UNITS))
 async def test_a_small_stream_that_unpacks_to_much_does_not_keep_others_waiting(unit: bytes):
-    source = events_in(response(packed(unit), content_encoding="gzip"), Limits())
+    source = events_in(response(packed(unit), content_encoding="gzip"), Limits(), FairShare())
     async with LagProbe() as lag:
         try:
             async with asyncio.timeout(1):
@@ -84,7 +87,7 @@ async def test_a_small_stream_that_unpacks_to_much_does_not_keep_others_waiting(
 
 async def test_events_that_take_a_moment_each_do_not_keep_others_waiting_together():
     async with LagProbe() as lag:
-        async for _ in events_in(response(b"data\n\n" * 5000), Limits()):
+        async for _ in events_in(response(b"data\n\n" * 5000), Limits(), FairShare()):
             ends = time.thread_time() + 0.0001
             while time.thread_time() < ends:
                 pass
@@ -127,11 +130,46 @@ async def test_what_follows_the_end_of_a_packed_body_is_not_kept():
     answer = httpx2.Response(200, headers={"content-encoding": "gzip"}, content=body())
     tracemalloc.start()
     try:
-        assert await read_body(answer, Limits()) == b"{}"
+        assert await read_body(answer, Limits(), FairShare()) == b"{}"
         assert tracemalloc.get_traced_memory()[1] < 4 * MEGABYTE
     finally:
         tracemalloc.stop()
     assert sent == 64
+
+
+@pytest.mark.parametrize("field", [b"", b"data: xy\n"], ids=["one line", "many lines"])
+async def test_an_event_in_tiny_pieces_takes_memory_in_proportion_to_its_length(field: bytes):
+    pieces = [b"data:", *([field or b"xy"] * 100_000), b"\n\n"]
+    sent = response(*pieces)
+    tracemalloc.start()
+    try:
+        [event] = [event async for event in events_in(sent, Limits(), FairShare())]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert event.data.count("xy") == 100_000
+    assert peak < 5 * sum(map(len, pieces))
+
+
+async def test_what_arrives_is_counted_and_nothing_is_read_while_the_client_is_paused():
+    client = MemoryBudget(Limits(memory_bytes=400, memory_base_bytes=0)).open("client")
+    server = client.open("server")
+    going_on = asyncio.Event()
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b"x" * 80
+        await going_on.wait()
+        yield b"y" * 10
+
+    answer = httpx2.Response(200, content=body())
+    reading = asyncio.ensure_future(read_body(answer, Limits(), FairShare(), server))
+    await wait_until(lambda: server.held == 80, what="the first piece")
+    client.wrote(101)
+    going_on.set()
+    await wait_until(lambda: len(client._watchers) == 1, what="the wait for the client")
+    client.was_read(101)
+    assert await reading == b"x" * 80 + b"y" * 10
+    assert server.held == 0
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"], ids=["LF", "CRLF", "CR"])
@@ -150,7 +188,7 @@ async def test_an_event_that_ends_with_a_carriage_return_is_told_before_more_com
         await asyncio.Event().wait()
 
     answer = httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=body())
-    source = events_in(answer, Limits())
+    source = events_in(answer, Limits(), FairShare())
     async with asyncio.timeout(5):
         assert (await anext(source)).data == "a"
     await source.aclose()
@@ -214,19 +252,19 @@ async def test_a_body_is_unpacked_as_its_header_says(name: str):
     sent = packer.compress(body) + packer.flush() if pack else body
     cut = [sent[at : at + 100] for at in range(0, len(sent), 100)]
     answer = response(*cut, kind="application/json", content_encoding=name.removeprefix("raw "))
-    assert await read_body(answer, Limits()) == body
+    assert await read_body(answer, Limits(), FairShare()) == body
 
 
 @pytest.mark.parametrize("name", ["br", "zstd", "compress", "gzip, gzip, gzip", "aes128gcm"])
 async def test_what_is_packed_as_nobody_asked_for_is_no_answer(name: str):
     with pytest.raises(httpx2.DecodingError):
-        await read_body(response(b"{}", content_encoding=name), Limits())
+        await read_body(response(b"{}", content_encoding=name), Limits(), FairShare())
 
 
 async def test_what_is_not_packed_as_its_header_says_is_no_answer():
     for name in ("gzip", "deflate"):
         with pytest.raises(httpx2.DecodingError):
-            await read_body(response(b"\xff{}", content_encoding=name), Limits())
+            await read_body(response(b"\xff{}", content_encoding=name), Limits(), FairShare())
 
 
 # -- addresses that a server names

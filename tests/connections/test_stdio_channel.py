@@ -174,10 +174,32 @@ async def test_a_server_that_closes_its_output_and_stays_has_ended():
 async def test_noise_between_good_messages_is_shown_once_and_counted(monkeypatch: pytest.MonkeyPatch):
     told: list[Any] = []
     monkeypatch.setattr(observe, "warning", lambda message, **values: told.append((message, values)))
-    code = "[(say(b'x' * 180), say({'jsonrpc': '2.0', 'method': 'n'})) for _ in range(3000)]; answer(id_of())"
+    notice = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+    code = f"[(say(b'x' * 180), say({notice})) for _ in range(3000)]; answer(id_of())"
     async with channel(script(code)) as opened:
         await asyncio.wait_for(opened.request("m", {}), 10)
     assert [values.get("sample", values.get("count")) for _, values in told] == ["x" * 180, 3000]
+
+
+async def test_a_flood_of_notifications_is_cut_and_the_log_says_so_once(monkeypatch: pytest.MonkeyPatch):
+    told: list[Any] = []
+    monkeypatch.setattr(observe, "warning", lambda message, **values: told.append((message, values)))
+    log = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}}
+    changed = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+    code = f"one = id_of(); [say({log}) for _ in range(500)]; say({changed}); answer(one)"
+    heard: list[str] = []
+
+    class Listener:
+        def notification(self, method: str, *_: object) -> None:
+            heard.append(method)
+
+    async with channel(script(code), notices_per_second=0.1, notices_burst=20) as opened:
+        opened.listen(Listener())  # type: ignore[arg-type]  # it is asked nothing
+        await asyncio.wait_for(opened.request("m", {}), 10)
+    assert heard[-1] == "notifications/tools/list_changed"
+    passed = heard.count("notifications/message")
+    assert 15 <= passed <= 21
+    assert [values.get("count") for _, values in told] == [None, 500 - passed]
 
 
 async def test_closing_fails_what_is_under_way_and_can_be_done_twice():

@@ -5,18 +5,25 @@ the pipe is a marker: every process that carries it in its environment is killed
 how many there were. The pipe's end, by a close or by the death of the workbench, is the order to
 do so for every marker of the run, and to go.
 
-`group N` announces a process group that is killed at the end too, `gone N` takes that back: a process
-may overwrite its environment. Markers are found in /proc; where there is none (macOS) only the groups
-are known, so a daemonised process, which has left its group, is missed.
+Other lines announce what is killed at the end too, for a process may overwrite its environment or hide it:
+`group N` a process group (`gone N` takes that back), `orphan N START` a process that the workbench adopted. Where the
+system lets us make control groups (Linux, cgroup v2), the workbench moves each server to one of its own: whatever the
+server starts stays there, and is killed with it. Markers are found in /proc; where there is none (macOS)
+only the groups are known, so a daemonised process, which has left its group, is missed.
 """
 
 import os
 import signal
 import sys
+import time
 
 VARIABLE = "MCP_WORKBENCH_RUN"
 ROUNDS = 10
 """Scans of one sweep: something that forks faster than it is killed must not keep us for ever."""
+HIERARCHIES = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")
+POLL_SECONDS = 0.005
+EMPTY_SECONDS = 0.3
+"""How long a control group may take to be empty after it was killed."""
 
 
 def carriers(marker: bytes) -> list[int]:
@@ -52,30 +59,140 @@ def sweep(marker: bytes) -> int:
     return total
 
 
+class ControlGroups:
+    """A control group for each server, below one for the run; none where the system does not let us."""
+
+    def __init__(self, run: str) -> None:
+        parent = own_group()
+        self._folder = f"{parent}/mcp-workbench-{run}" if parent else ""
+
+    def __bool__(self) -> bool:
+        return bool(self._folder)
+
+    def add(self, name: str, pid: int) -> None:
+        """Move a process to a group of its own, with what it starts from now on. It may take milliseconds."""
+        try:
+            make(self._folder)
+            make(f"{self._folder}/{name}")
+            put(f"{self._folder}/{name}/cgroup.procs", str(pid))
+        except OSError:
+            return
+
+    def kill(self, name: str = "") -> None:
+        """Kill what is in a group, or in all of them, and remove it."""
+        try:
+            if self._folder:
+                empty(f"{self._folder}/{name}" if name else self._folder)
+        except OSError:
+            return
+
+
+def own_group() -> str:
+    """Our own control group, where there are any of the second version that we may change and kill."""
+    try:
+        with open("/proc/self/cgroup", encoding="utf-8") as file:
+            own = next((line.rstrip("\n")[3:] for line in file if line.startswith("0::")), "")
+    except OSError:
+        return ""
+    folders = (f"{root}{own}".rstrip("/") for root in HIERARCHIES if own)
+    found = next((folder for folder in folders if os.path.exists(f"{folder}/cgroup.subtree_control")), "")
+    has_kill = os.path.exists(f"{found}/cgroup.kill") or own == "/"  # the root has none, those below it do
+    return found if found and has_kill and os.access(f"{found}/cgroup.procs", os.W_OK) else ""
+
+
+def make(folder: str) -> None:
+    try:
+        os.mkdir(folder)
+    except FileExistsError:
+        return
+
+
+def empty(folder: str) -> None:
+    """Kill all that is in a control group and in those below it, and remove them. Raises `OSError`."""
+    put(f"{folder}/cgroup.kill", "1")
+    inside = [entry.path for entry in os.scandir(folder) if entry.is_dir()]
+    until = time.monotonic() + EMPTY_SECONDS
+    for one in [*inside, folder]:
+        while True:
+            try:
+                os.rmdir(one)
+                break
+            except OSError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(POLL_SECONDS)
+
+
+def put(path: str, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)
+
+
+def start_of(pid: int) -> str:
+    """When a process was started: what tells it from others that have its number later."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[19]
+    except OSError:
+        return ""
+
+
+class Guardian:
+    """What is known of a run, and its end."""
+
+    def __init__(self, run: str) -> None:
+        self._run = run.encode()
+        self._has_proc = os.path.isdir("/proc/self")
+        self._groups: set[int] = set()
+        self._orphans: dict[int, str] = {}
+        self._control_groups = ControlGroups(run)
+
+    def take(self, order: bytes) -> bytes:
+        """Do what a line says; the answer, where one is expected."""
+        word, *rest = order.decode().split(" ")
+        if word == "group":
+            self._groups.add(int(rest[0]))
+        elif word == "gone":
+            self._groups.discard(int(rest[0]))
+        elif word == "orphan":
+            self._orphans[int(rest[0])] = rest[1]
+        else:
+            self._control_groups.kill(word.rstrip(".").rpartition(".")[2])
+            return b"%s %d\n" % (order, sweep(order) if self._has_proc else 0)
+        return b""
+
+    def end(self) -> None:
+        """Kill all that is left of the run."""
+        for group in self._groups:
+            kill(-group)
+        for pid, start in self._orphans.items():
+            if start_of(pid) == start:
+                kill(pid)
+        self._control_groups.kill()
+        if self._has_proc:
+            sweep(self._run)
+
+
+def kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except OSError:
+        return
+
+
 def main() -> None:
-    run = sys.argv[1].encode()
-    has_proc = os.path.isdir("/proc/self")
-    groups: set[int] = set()
     for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGPIPE"):
         signal.signal(getattr(signal, name), signal.SIG_IGN)
+    guardian = Guardian(sys.argv[1])
     for line in sys.stdin.buffer:
-        order = line.strip()
-        word, _, number = order.partition(b" ")
-        if word in (b"group", b"gone"):
-            groups.add(int(number)) if word == b"group" else groups.discard(int(number))
-            continue
-        count = sweep(order) if has_proc else 0
         try:
-            os.write(1, b"%s %d\n" % (order, count))
+            os.write(1, guardian.take(line.strip()))
         except OSError:
             break
-    for group in groups:
-        try:
-            os.killpg(group, signal.SIGKILL)
-        except OSError:
-            continue
-    if has_proc:
-        sweep(run)
+    guardian.end()
 
 
 if __name__ == "__main__":

@@ -8,12 +8,14 @@ from msgspec import Raw
 
 from mcp_workbench import observe
 from mcp_workbench.connections.base import Inbound
+from mcp_workbench.connections.notice_limits import NoticeLimits
 from mcp_workbench.errors import Fault, ProtocolViolation
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.shown import shown
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.jsonrpc import ErrorBody, RpcError, Unreadable
+from mcp_workbench.wire.memory_budget import Account
 from mcp_workbench.wire.peer import Peer, PeerLine
 
 
@@ -22,7 +24,11 @@ class Inbox:
 
     peer: Peer
 
-    def __init__(self, label: ServerIdentifier, limits: Limits, end: Callable[[Fault], None]) -> None:
+    def __init__(
+        self, label: ServerIdentifier, limits: Limits, end: Callable[[Fault], None], account: Account | None = None
+    ) -> None:
+        """`account` counts the server's requests."""
+        self._account = account or Account()
         self._label = label
         self._limits = limits
         self._end = end
@@ -34,10 +40,11 @@ class Inbox:
         self.noise = ""
         """How the first line begins that was no message; empty where there was none."""
         self.inbound: Inbound | None = None
+        self.notices = NoticeLimits(label, limits)
 
     def admit(self, load: int, *_request: object) -> RpcError | None:
         """A flood of questions costs no more than reading it."""
-        return self._too_many if load >= self._limits.questions else None
+        return self._too_many if load >= self._limits.questions or self._account.is_full else None
 
     async def request(self, method: str, params: Raw, line: PeerLine) -> Raw:
         """`ping` is ours to answer; the rest is for whoever listens."""
@@ -93,5 +100,5 @@ class Inbox:
 def violation(problem: Unreadable) -> ProtocolViolation:
     return ProtocolViolation(
         f"it sent a message that can't be read ({observe.foreign(str(problem))})",
-        hint="The server breaks the protocol; its own log or documentation may tell why.",
+        hint="The server breaks the protocol, which only its developers can fix. Another version of it may work.",
     )

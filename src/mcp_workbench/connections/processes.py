@@ -2,8 +2,8 @@
 
 Each server runs in a session and process group of its own with a small environment that names this
 run. `Child.stop` ends the whole group: stdin closed, then SIGTERM, then SIGKILL. What left its
-group is found by the marker in its environment, by the guardian process, which also finishes the
-job if the workbench itself is killed.
+group is found by the marker in its environment, or in its control group, by the guardian process, which also finishes
+the job if the workbench itself is killed. What hides from that becomes our child, see `orphans.py`.
 """
 
 from __future__ import annotations
@@ -14,24 +14,23 @@ import errno
 import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Mapping
 
 from mcp_workbench import observe
-from mcp_workbench.config.inherited import inherited
+from mcp_workbench.config.inherited import environment_of
 from mcp_workbench.config.model import Launch
 from mcp_workbench.connections import guardian
+from mcp_workbench.connections.guardian import ControlGroups
+from mcp_workbench.connections.guardian_process import Guardian
+from mcp_workbench.connections.orphans import Orphans, Relative, start_of
 from mcp_workbench.errors import SpawnFailed
 from mcp_workbench.limits import Limits
 
-INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR")
-
 
 def environment(launch: Launch, environ: Mapping[str, str], marker: str) -> dict[str, str]:
-    """What a server sees: the basics, what `inheritEnv` names, its own `env`, and the run's marker."""
-    basics = {name: value for name, value in environ.items() if name in INHERITED}
-    return {**basics, **inherited(launch.inherit_env, environ), **launch.env, guardian.VARIABLE: marker}
+    """What a server sees: its environment and the run's marker."""
+    return {**environment_of(launch, environ), guardian.VARIABLE: marker}
 
 
 class Child:
@@ -42,6 +41,8 @@ class Child:
         self._limits = limits
         self.marker = marker
         self.pid = process.pid
+        self.start = start_of(process.pid)
+        """When it was started, on the clock of the system; -1 where that is not known."""
         self.exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         """Its return code; negative: the signal that ended it."""
         self._watch()
@@ -134,13 +135,17 @@ def exit_text(code: int) -> str:
 class Processes:
     """Every process of one run of the workbench."""
 
-    def __init__(self, limits: Limits, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(self, limits: Limits, environ: Mapping[str, str] | None = None, *, adopts: bool = False) -> None:
+        """`adopts`: what servers leave behind becomes our child, for this process does nothing but serve."""
         self._limits = limits
         self._environ = environ if environ is not None else os.environ
         self._run = os.urandom(16).hex()
         self._count = 0
         self._children: set[Child] = set()
         self._guardian: Guardian | None = None
+        self._control_groups = ControlGroups(self._run)
+        self._moving: list[threading.Thread] = []
+        self._orphans = Orphans(self._own, self._adopted, limits, adopts=adopts)
 
     def spawn(self, launch: Launch) -> Child:
         """Start a server. Raises `SpawnFailed`."""
@@ -153,8 +158,18 @@ class Processes:
         marker = f"{self._run}.{self._count}."
         child = Child(_start(launch, environment(launch, self._environ, marker)), marker, self._limits)
         self._guardian.announce(child.pid)
+        self._move(child)
         self._children.add(child)
+        self._orphans.look_later()
         return child
+
+    def _move(self, child: Child) -> None:
+        """Give a child a control group, in a thread: the system may take 15 ms for it."""
+        if not self._control_groups:
+            return
+        moving = threading.Thread(target=self._control_groups.add, args=(str(self._count), child.pid), name="cgroup")
+        moving.start()
+        self._moving = [*(one for one in self._moving if one.is_alive()), moving]
 
     async def end(self, child: Child) -> None:
         """Stop a child and everything that descends from it, daemons included."""
@@ -165,6 +180,7 @@ class Processes:
                 self._guardian.forget(child.pid)
         finally:
             self._children.discard(child)
+            self._orphans.kill_older_than(one.start for one in self._children)
 
     def _post_guardian(self) -> Guardian:
         """A guardian that knows of every child that is there: the first one, or after one was killed."""
@@ -173,7 +189,18 @@ class Processes:
         guardian = Guardian(self._run, self._limits)
         for child in self._children:
             guardian.announce(child.pid)
+        for orphan in self._orphans.known:
+            guardian.announce_orphan(orphan.pid, orphan.start)
         return guardian
+
+    def _own(self) -> set[int]:
+        """The processes that we started ourselves and wait for."""
+        guardians = {self._guardian.pid} if self._guardian is not None else set[int]()
+        return guardians | {child.pid for child in self._children}
+
+    def _adopted(self, orphan: Relative) -> None:
+        if self._guardian is not None:
+            self._guardian.announce_orphan(orphan.pid, orphan.start)
 
     def kill_all(self) -> None:
         """The last resort: no waiting, no politeness. The guardian finds the rest."""
@@ -181,10 +208,14 @@ class Processes:
             child.signal(signal.SIGKILL)
 
     async def close(self) -> None:
-        """Let the guardian look once more for anything of this run, and go."""
+        """Let the guardian look once more for anything of this run, and go; end what we adopted."""
         if self._guardian is not None:
             await self._guardian.close()
             self._guardian = None
+        for moving in self._moving:
+            moving.join()
+        self._control_groups.kill()
+        await self._orphans.close()
 
 
 _SCARCE = {
@@ -230,88 +261,3 @@ def _spawn_failed(what: str, error: OSError | ValueError) -> SpawnFailed:
     name = errno.errorcode.get(number, "error") if number is not None else "not a valid argument"
     hint = _SCARCE.get(number, "") if number is not None else ""
     return SpawnFailed(f"{what} could not be run ({name})", hint=hint)
-
-
-class Guardian:
-    """Our end of the guardian process. Without it (it was killed) only daemons are missed."""
-
-    def __init__(self, run: str, limits: Limits) -> None:
-        self._limits = limits
-        self._process = subprocess.Popen(  # noqa: S603 -- our own script
-            [sys.executable, "-I", "-S", guardian.__file__, run],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={},
-            start_new_session=True,
-        )
-        self._answers: dict[str, asyncio.Future[None]] = {}
-        self._ended = asyncio.get_running_loop().create_future()
-        self._buffer = b""
-        assert self._process.stdout is not None  # noqa: S101 -- a pipe was asked for
-        self._output = self._process.stdout.fileno()
-        os.set_blocking(self._output, False)
-        assert self._process.stdin is not None  # noqa: S101 -- a pipe was asked for
-        os.set_blocking(self._process.stdin.fileno(), False)
-        asyncio.get_running_loop().add_reader(self._output, self._read)
-
-    @property
-    def lives(self) -> bool:
-        return self._process.poll() is None
-
-    def announce(self, group: int) -> None:
-        """A process group that is to be killed if we are."""
-        self._order(f"group {group}")
-
-    def forget(self, group: int) -> None:
-        """That group is gone, and its number may become another's."""
-        self._order(f"gone {group}")
-
-    async def sweep(self, marker: str) -> None:
-        """Have everything killed that carries the marker."""
-        answer = self._answers[marker] = asyncio.get_running_loop().create_future()
-        if self._order(marker):
-            await asyncio.wait((answer,), timeout=self._limits.sweep_seconds)
-        self._answers.pop(marker, None)
-
-    async def close(self) -> None:
-        """Its last sweep, and its end."""
-        assert self._process.stdin is not None  # noqa: S101 -- a pipe was asked for
-        with contextlib.suppress(OSError):
-            self._process.stdin.close()
-        await asyncio.wait((self._ended,), timeout=self._limits.sweep_seconds)
-        if self._process.poll() is None:
-            self._process.kill()
-        self.bury()
-
-    def bury(self) -> None:
-        """It has ended: nothing of it is kept."""
-        self._process.wait()
-        asyncio.get_running_loop().remove_reader(self._output)
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
-
-    def _order(self, line: str) -> bool:
-        assert self._process.stdin is not None  # noqa: S101 -- a pipe was asked for
-        try:
-            os.write(self._process.stdin.fileno(), line.encode() + b"\n")
-        except (OSError, ValueError):
-            observe.warning("the guardian process does not listen; daemonised processes may be missed")
-            return False
-        return True
-
-    def _read(self) -> None:
-        data = os.read(self._output, 4096)
-        if not data:
-            asyncio.get_running_loop().remove_reader(self._output)
-            for answer in (self._ended, *self._answers.values()):
-                if not answer.done():
-                    answer.set_result(None)
-            return
-        *lines, self._buffer = (self._buffer + data).split(b"\n")
-        for line in lines:
-            marker, _, _ = line.decode().partition(" ")
-            if (answer := self._answers.get(marker)) is not None and not answer.done():
-                answer.set_result(None)

@@ -83,7 +83,7 @@ async def _rounds(
             return result
     raise InputUnavailable(
         f"it asked {limits.question_rounds} times and still wants to know more",
-        hint="The server never has enough; see its documentation.",
+        hint="The server never stops asking: calling it again does not help.",
     )
 
 

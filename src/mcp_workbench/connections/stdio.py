@@ -18,31 +18,58 @@ from mcp_workbench.connections.stderr import Stderr
 from mcp_workbench.errors import Fault, ServerExited, ShuttingDown
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
+from mcp_workbench.wire.fairness import FairShare
 from mcp_workbench.wire.framing import LineReader, LineWriter, read_lines, write_lines
+from mcp_workbench.wire.memory_budget import Account
 from mcp_workbench.wire.peer import Peer
 
 
 class StdioChannel(PeeredChannel):
     """One running server. `open` it, use it, `close` it."""
 
-    def __init__(self, processes: Processes, child: Child, label: ServerIdentifier, limits: Limits) -> None:
+    def __init__(
+        self, processes: Processes, child: Child, label: ServerIdentifier, limits: Limits, account: Account
+    ) -> None:
         self._processes = processes
         self._child = child
         self._label = label
         self._limits = limits
         self._obituary: asyncio.Task[None] | None = None
         self._stderr = Stderr(label, limits)
-        self._reader = LineReader(self._receive, self._output_ended, limits.message_bytes)
-        self._writer = LineWriter(self._input_lost)
-        inbox = Inbox(label, limits, self.end)
-        super().__init__(Peer(self._writer, inbox, answers_always=False, admit=inbox.admit), inbox)
+        share = FairShare()
+        self._reader = LineReader(
+            self._receive,
+            self._output_ended,
+            limits.message_bytes,
+            rest_seconds=share.rest_seconds,
+            account=account,
+        )
+        self._writer = LineWriter(self._input_lost, account=account)
+        inbox = Inbox(label, limits, self.end, account)
+        peer = Peer(
+            self._writer,
+            inbox,
+            answers_always=False,
+            admit=inbox.admit,
+            passes=inbox.notices.admits,
+            share=share,
+            account=account,
+        )
+        super().__init__(peer, inbox, account)
         self._output_over = self._loop.create_future()
 
     @classmethod
-    async def open(cls, processes: Processes, launch: Launch, label: ServerIdentifier, limits: Limits) -> StdioChannel:
-        """Start the server. Raises `SpawnFailed`."""
+    async def open(
+        cls,
+        processes: Processes,
+        launch: Launch,
+        label: ServerIdentifier,
+        limits: Limits,
+        client: Account | None = None,
+    ) -> StdioChannel:
+        """Start the server. `client` is the memory of the client that it works for. Raises `SpawnFailed`."""
         child = processes.spawn(launch)
-        channel = cls(processes, child, label, limits)
+        channel = cls(processes, child, label, limits, (client or Account()).open(f"server {label}"))
         try:
             await channel._attach()
         except BaseException:
@@ -56,6 +83,11 @@ class StdioChannel(PeeredChannel):
         stderr = os.fdopen(self._child.descriptor("stderr"), "rb", buffering=0)
         await self._loop.connect_read_pipe(lambda: self._stderr, stderr)
         self._child.exited.add_done_callback(self._process_ended)
+        self._account.watch(self._throttle)
+
+    def _throttle(self, paused: bool) -> None:  # noqa: FBT001 -- a callback's state
+        super()._throttle(paused)
+        self._reader.pause() if paused else self._reader.resume()
 
     async def _close(self) -> None:
         self.end(ShuttingDown("the connection was closed"))
@@ -64,6 +96,10 @@ class StdioChannel(PeeredChannel):
         await self._processes.end(self._child)
         self._reader.close()
         self._stderr.close()
+
+    def _close_for_memory(self) -> None:
+        super()._close_for_memory()
+        self._reader.close()
 
     def _receive(self, line: bytes) -> None:
         if self.ended.done():

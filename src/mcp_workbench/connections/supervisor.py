@@ -35,6 +35,7 @@ from mcp_workbench.errors import (
     Fault,
     InsecureTransport,
     NeedsLogin,
+    Overloaded,
     ServerExited,
     ServerRefused,
     ShuttingDown,
@@ -47,6 +48,7 @@ from mcp_workbench.limits import Limits
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import Params
+from mcp_workbench.wire.memory_budget import Account
 from mcp_workbench.wire.tasks import heard
 
 T = TypeVar("T")
@@ -69,12 +71,14 @@ class Supervisor:
         health: Health | None = None,
         era: Era = lambda: None,
         is_remote: bool = False,
+        account: Account | None = None,
     ) -> None:
         """`caller` stands for all that it works for: they declare the same and speak the same era.
 
         `health` is shared by all supervisors of one configured server. `era` returns the era that the server last spoke
-        with clients of this era. `is_remote` means that it is reached over HTTP.
+        with clients of this era. `is_remote` means that it is reached over HTTP. `account` is the client's memory.
         """
+        self._account = account or Account()
         self._label = label
         self._limits = limits
         self._events = [events]
@@ -167,6 +171,8 @@ class Supervisor:
             raise _closed()
         self._calls += 1
         try:
+            if self._account.is_paused:
+                await self._client_reads()
             try:
                 return await self._forward(method, params, exchange)
             except Fault as fault:
@@ -183,6 +189,17 @@ class Supervisor:
             self.touch()
             if self._drained is not None and not self._calls and not self._drained.done():
                 self._drained.set_result(None)
+
+    async def _client_reads(self) -> None:
+        """Wait until the client has read enough of its answers. Raises `Overloaded`."""
+        try:
+            async with asyncio.timeout(self._limits.queue_wait_seconds):
+                await self._account.unpaused()
+        except TimeoutError:
+            raise Overloaded(
+                f"the client read too little of its answers for {self._limits.queue_wait_seconds:g} s",
+                hint="Read the answers that are waiting, then try again with fewer or smaller calls.",
+            ) from None
 
     async def _forward(self, method: str, params: Params, exchange: Exchange | None) -> Raw:
         if self.current is not None and self._health.state == "resting":

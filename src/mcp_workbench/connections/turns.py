@@ -45,7 +45,7 @@ class Turns:
                 seconds = self._limits.call_hard_timeout_seconds
                 raise Overloaded(
                     f"another call of this client was under way for {seconds:g} s",
-                    hint="This server has one call at a time; see docs/protocol.md#turns.",
+                    hint="This server takes one call at a time. Wait until the other call has ended, then try again.",
                 ) from None
             raise
 

@@ -12,6 +12,8 @@ from mcp_workbench.connections.http.events import TooLarge, events_of
 from mcp_workbench.connections.http.unpacking import unpacked
 from mcp_workbench.errors import MessageTooLarge
 from mcp_workbench.limits import Limits
+from mcp_workbench.wire.fairness import FairShare
+from mcp_workbench.wire.memory_budget import Account
 
 JSON = "application/json"
 EVENTS = "text/event-stream"
@@ -26,21 +28,32 @@ def too_large(limits: Limits) -> MessageTooLarge:
     return MessageTooLarge(f"it sent a message of more than {limits.message_bytes} bytes")
 
 
-async def read_body(response: httpx2.Response, limits: Limits) -> bytes:
-    """The whole body, decoded. Raises `MessageTooLarge` as soon as it is more than a message may be."""
+async def read_body(
+    response: httpx2.Response, limits: Limits, share: FairShare, account: Account | None = None
+) -> bytes:
+    """The whole body, decoded. Raises `MessageTooLarge` as soon as it is more than a message may be.
+
+    `account` counts it while it arrives. Nothing is read while the client is paused.
+    """
+    account = account or Account()
     pieces = bytearray()
-    async with contextlib.aclosing(unpacked(response, limits)) as source:
-        async for piece in source:
-            pieces += piece
-            if len(pieces) > limits.message_bytes:
-                raise too_large(limits)
-    return bytes(pieces)
+    try:
+        async with contextlib.aclosing(unpacked(response, limits, share)) as source:
+            async for piece in source:
+                await account.unpaused()
+                account.reserve(len(piece))
+                pieces += piece
+                if len(pieces) > limits.message_bytes:
+                    raise too_large(limits)
+        return bytes(pieces)
+    finally:
+        account.release(len(pieces))
 
 
-async def read_refusal(response: httpx2.Response, limits: Limits) -> bytes:
+async def read_refusal(response: httpx2.Response, limits: Limits, share: FairShare) -> bytes:
     """The body of a refusal, or nothing where it is longer than an error of ours would be."""
     pieces = bytearray()
-    async with contextlib.aclosing(unpacked(response, limits)) as source:
+    async with contextlib.aclosing(unpacked(response, limits, share)) as source:
         async for piece in source:
             pieces += piece
             if len(pieces) > limits.refusal_bytes:
@@ -48,10 +61,16 @@ async def read_refusal(response: httpx2.Response, limits: Limits) -> bytes:
     return bytes(pieces)
 
 
-async def events_in(response: httpx2.Response, limits: Limits) -> AsyncGenerator[httpx2.ServerSentEvent]:
-    """The events of a stream, as they come. Raises `MessageTooLarge` for one that is more than a message may be."""
+async def events_in(
+    response: httpx2.Response, limits: Limits, share: FairShare, account: Account | None = None
+) -> AsyncGenerator[httpx2.ServerSentEvent]:
+    """The events of a stream, as they come. Raises `MessageTooLarge` for one that is more than a message may be.
+
+    For `account` see `read_body`.
+    """
+    pieces = unpacked(response, limits, share)
     try:
-        async with contextlib.aclosing(events_of(unpacked(response, limits), limits)) as source:
+        async with contextlib.aclosing(events_of(pieces, limits, share, account or Account())) as source:
             async for event in source:
                 yield event
     except TooLarge:

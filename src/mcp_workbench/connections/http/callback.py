@@ -123,7 +123,9 @@ async def listening(port: int, limits: Limits) -> AsyncGenerator[Callback]:
         server = await asyncio.start_server(serve, HOST, port, limit=limits.login_request_bytes)
     except OSError as error:
         reason = f"port {port} of this machine can't be listened on ({os.strerror(error.errno or 0)})"
-        raise LoginFailed(reason, hint="Another program may have it; see callbackPort.") from None
+        raise LoginFailed(
+            reason, hint="Another program may use it: end that, or set another callbackPort in its oauth."
+        ) from None
     callback = Callback(server, asyncio.get_running_loop().create_future())
     try:
         yield callback

@@ -22,20 +22,34 @@ from mcp_workbench.connections.peered import PeeredChannel
 from mcp_workbench.errors import Fault, ShuttingDown
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
+from mcp_workbench.wire.memory_budget import Account
 from mcp_workbench.wire.peer import Peer
 
 
 class RemoteChannel(PeeredChannel):
     """A `Channel` over HTTP."""
 
-    def __init__(self, client: Client, label: ServerIdentifier, limits: Limits) -> None:
+    def __init__(self, client: Client, label: ServerIdentifier, limits: Limits, account: Account | None = None) -> None:
+        """`account` is the memory of the client that it works for."""
+        account = self._account = (account or Account()).open(f"server {label}")
         self._client = client
         self._label = label
         self._limits = limits
         self._stream: asyncio.Task[None] | None = None
         outbox = self._outbox = self._make_outbox()
-        inbox = RemoteInbox(label, limits, self.end)
-        super().__init__(Peer(outbox, inbox, answers_always=False, admit=inbox.admit, over=outbox.over), inbox)
+        inbox = RemoteInbox(label, limits, self.end, account)
+        peer = Peer(
+            outbox,
+            inbox,
+            answers_always=False,
+            admit=inbox.admit,
+            passes=inbox.notices.admits,
+            over=outbox.over,
+            share=client.share,
+            account=account,
+        )
+        super().__init__(peer, inbox, account)
+        account.watch(self._throttle)
         outbox.peer = self._peer
 
     # -- what each transport does in its own way
@@ -83,18 +97,24 @@ class RemoteChannel(PeeredChannel):
 class HttpChannel(RemoteChannel):
     """Streamable HTTP. Nothing is contacted before the first request."""
 
-    def __init__(self, client: Client, label: ServerIdentifier, limits: Limits) -> None:
+    def __init__(self, client: Client, label: ServerIdentifier, limits: Limits, account: Account | None = None) -> None:
         self._session = Session(limits)
-        super().__init__(client, label, limits)
+        super().__init__(client, label, limits, account)
 
     def _make_outbox(self) -> Outbox:
-        return Posting(self, self._client, self._session, self._label, self._limits)
+        return Posting(self, self._client, self._session, self._label, self._limits, account=self._account)
 
     def greeted(self) -> None:
         """Hear what the server says by itself."""
         if self._stream is None and not self.ended.done():
             listening = Listening(
-                self._client, self._session, self._label, self._limits, receive=self._receive, end=self.end
+                self._client,
+                self._session,
+                self._label,
+                self._limits,
+                self._account,
+                receive=self._receive,
+                end=self.end,
             )
             self._stream = self._loop.create_task(listening.run())
 

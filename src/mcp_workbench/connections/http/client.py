@@ -20,8 +20,10 @@ from mcp_workbench.config.model import Endpoint
 from mcp_workbench.connections.http.bodies import read_refusal
 from mcp_workbench.connections.http.dial import Dial, Resolve, is_loopback, resolve
 from mcp_workbench.connections.http.refusals import by_error
+from mcp_workbench.connections.http.response_head import expecting_head
 from mcp_workbench.errors import DownstreamUnavailable, InsecureTransport
 from mcp_workbench.limits import Limits
+from mcp_workbench.wire.fairness import FairShare
 
 if TYPE_CHECKING:
     import ssl
@@ -64,6 +66,7 @@ class Client:
         self._headers = [(name.encode(), value.encode()) for name, value in endpoint.headers.items()]
         self._limits = limits
         self._auth = auth
+        self.share = FairShare()
         is_plain = self.url.scheme == "http"
         is_secret = bool(endpoint.headers or auth is not None or self.url.userinfo)
         if is_plain and is_secret and not endpoint.allow_insecure and not is_loopback(self.url.host):
@@ -118,7 +121,7 @@ class Client:
             response = await self._client.send(request, stream=True)
         except httpx2.InvalidURL:  # that of a redirect
             raise DownstreamUnavailable(
-                "it redirects to what is no address", kind="redirect", hint="Check its url; its own log may tell why."
+                "it redirects to an invalid address", kind="redirect", hint="Check its url in the configuration."
             ) from None
         if "set-cookie" in response.headers:
             self._bound_cookies()
@@ -139,7 +142,7 @@ class Client:
             return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._limits.stream_end_seconds):
-                await read_refusal(response, self._limits)
+                await read_refusal(response, self._limits, self.share)
 
     async def close(self) -> None:
         if self._auth is not None:
@@ -163,10 +166,11 @@ def _merged(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
 
 
 class Transport(httpx2.AsyncHTTPTransport):
-    """httpx2's own, with connections made by `Dial`."""
+    """httpx2's own, with connections made by `Dial` and heads of responses within bounds."""
 
     def __init__(self, dial: Dial, limits: Limits) -> None:
         super().__init__(verify=trusted(), trust_env=False)
+        self._limits = limits
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=trusted(),
             max_connections=None,  # the slots of the server bound the calls
@@ -174,3 +178,7 @@ class Transport(httpx2.AsyncHTTPTransport):
             keepalive_expiry=limits.idle_connection_seconds,
             network_backend=dial,
         )
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        with expecting_head(self._limits):
+            return await super().handle_async_request(request)

@@ -162,7 +162,7 @@ def _check_scope(response: httpx2.Response) -> None:
     if "insufficient_scope" in challenge:
         named = re.search(SCOPE, challenge)
         shown = f" ({observe.foreign(named[1])})" if named else ""
-        raise ClientRefused(f"the server requires more scopes{shown}", hint="See scopes in its oauth.")
+        raise ClientRefused(f"the server requires more scopes{shown}", hint="Add them to scopes in its oauth.")
 
 
 def _signed(request: httpx2.Request, token: Token) -> httpx2.Request:

@@ -15,6 +15,7 @@ from typing import Final, TypeAlias, cast
 
 import httpcore2
 
+from mcp_workbench.connections.http.response_head import BoundedStream
 from mcp_workbench.errors import DownstreamUnavailable
 
 Address: TypeAlias = IPv4Address | IPv6Address
@@ -92,7 +93,7 @@ class Dial(httpcore2.AsyncNetworkBackend):
         try:
             async with asyncio.timeout(timeout):
                 addresses = await self._addresses(host, port)
-                return await self._first(addresses, port, timeout, local_address, socket_options)
+                return BoundedStream(await self._first(addresses, port, timeout, local_address, socket_options))
         except TimeoutError:
             raise httpcore2.ConnectTimeout from None
 

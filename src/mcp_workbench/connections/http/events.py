@@ -15,9 +15,14 @@ from typing import Final
 import httpx2
 
 from mcp_workbench.limits import Limits
+from mcp_workbench.wire.fairness import FairShare
+from mcp_workbench.wire.memory_budget import Account
 
 _MARK: Final = b"\xef\xbb\xbf"
 _PAUSE: Final = rb"[0-9]{1,12}"
+_LINES_IN_TURN: Final = 500
+_LINE_SECONDS: Final = 0.5e-6
+"""What it takes to read a line."""
 
 
 class TooLarge(Exception):
@@ -29,8 +34,7 @@ class _Lines:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._parts: list[bytes] = []
-        self._size = 0
+        self._line = bytearray()
         self._after_return = False
         self._at_start = True
 
@@ -48,20 +52,25 @@ class _Lines:
         if not rest:
             self._keep(first)
             return []
-        lines = [self._taken() + first, *rest]
+        self._line += first
+        lines = [self._taken(), *rest]
         self._keep(lines.pop())
         return self._without_mark(lines)
 
     def _keep(self, part: bytes) -> None:
-        self._parts.append(part)
-        self._size += len(part)
-        if self._size > self._most:
+        self._line += part
+        if len(self._line) > self._most:
             raise TooLarge
 
     def _taken(self) -> bytes:
-        line = b"".join(self._parts)
-        self._parts, self._size = [], 0
+        line = bytes(self._line)
+        self._line = bytearray()
         return line
+
+    @property
+    def size(self) -> int:
+        """The bytes of the line that has not ended."""
+        return len(self._line)
 
     def _without_mark(self, lines: list[bytes]) -> list[bytes]:
         if self._at_start:
@@ -79,10 +88,11 @@ class _Events:
         self._begin()
 
     def _begin(self) -> None:
-        self._data: list[bytes] = []
+        self._data = bytearray()
         self._event = ""
         self._retry: int | None = None
-        self._size = 0
+        self.size = 0
+        """The bytes of the event that has not ended."""
         self._is_begun = False
 
     def feed(self, lines: list[bytes]) -> Iterator[httpx2.ServerSentEvent]:
@@ -94,7 +104,7 @@ class _Events:
                 yield self._ended()
 
     def _ended(self) -> httpx2.ServerSentEvent:
-        data = b"\n".join(self._data).decode("utf-8", "replace")
+        data = self._data[:-1].decode("utf-8", "replace")
         event = httpx2.ServerSentEvent(self._event or "message", data, self._last_id, self._retry)
         self._begin()
         return event
@@ -102,13 +112,13 @@ class _Events:
     def _take(self, line: bytes) -> None:
         if line.startswith(b":"):
             return
-        self._size += len(line)
-        if self._size > self._most:
+        self.size += len(line)
+        if self.size > self._most:
             raise TooLarge
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if name == b"data":
-            self._data.append(value)
+            self._data += value + b"\n"
         elif name == b"event":
             self._event = value.decode("utf-8", "replace")
         elif name == b"id" and b"\0" not in value:
@@ -120,14 +130,32 @@ class _Events:
         self._is_begun = True
 
 
-async def events_of(pieces: AsyncGenerator[bytes], limits: Limits) -> AsyncGenerator[httpx2.ServerSentEvent]:
-    """The events of a stream, as they come. Raises `TooLarge`."""
+async def events_of(
+    pieces: AsyncGenerator[bytes], limits: Limits, share: FairShare, account: Account
+) -> AsyncGenerator[httpx2.ServerSentEvent]:
+    """The events of a stream, as they come; its lines are charged to `share`. Raises `TooLarge`.
+
+    `account` counts an event while it arrives. Nothing is read while the client is paused.
+    """
     lines, events = _Lines(limits.message_bytes), _Events(limits.message_bytes)
-    told = 0
-    async with contextlib.aclosing(pieces):
-        async for piece in pieces:
-            for event in events.feed(lines.feed(piece)):
-                yield event
-                told += 1
-                if told % limits.events_in_turn == 0:
-                    await asyncio.sleep(0)
+    told = held = 0
+    try:
+        async with contextlib.aclosing(pieces):
+            async for piece in pieces:
+                await account.unpaused()
+                ended = lines.feed(piece)
+                for first in range(0, len(ended), _LINES_IN_TURN):
+                    some = ended[first : first + _LINES_IN_TURN]
+                    for event in events.feed(some):
+                        yield event
+                        await share.turn()
+                        told += 1
+                        if told % limits.events_in_turn == 0:
+                            await asyncio.sleep(0)
+                    share.charge(len(some) * _LINE_SECONDS)
+                    await share.turn()
+                if (now := lines.size + events.size) != held:
+                    account.change(now - held)
+                    held = now
+    finally:
+        account.release(held)

@@ -5,24 +5,19 @@ A modern server compares them with the body, and refuses what differs.
 
 from __future__ import annotations
 
-import base64
-import re
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from mcp_workbench.wire import eras, jsonrpc
+from mcp_workbench.wire import eras, jsonrpc, param_headers
 from mcp_workbench.wire.jsonrpc import Id
 
 SESSION: Final = "mcp-session-id"
 VERSION: Final = "mcp-protocol-version"
 LAST_EVENT: Final = "last-event-id"
 ACCEPT: Final = "application/json, text/event-stream"
-_NAMED_BY: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 _TASKS: Final = "tasks/"
-_SAFE: Final = r"[\x20-\x7e]*"
-_ENCODED: Final = r"=\?base64\?.*\?="
 
 
 class Outgoing(msgspec.Struct):
@@ -50,27 +45,8 @@ def version_in(params: dict[str, Raw]) -> str | None:
 
 def modern(method: str, params: dict[str, Raw], version: str) -> dict[str, str]:
     """The headers of a modern request, without those of its tool's parameters."""
-    headers = {VERSION: version, "mcp-method": encoded(method)}
-    named_by = "taskId" if method.startswith(_TASKS) else _NAMED_BY.get(method, "")
+    headers = {VERSION: version, "mcp-method": param_headers.encode(method)}
+    named_by = "taskId" if method.startswith(_TASKS) else param_headers.NAMED_BY.get(method, "")
     if (name := jsonrpc.text_or_none(params.get(named_by))) is not None:
-        headers["mcp-name"] = encoded(name)
+        headers["mcp-name"] = param_headers.encode(name)
     return headers
-
-
-def encoded(value: str) -> str:
-    """A value that survives as a header: plain where it is plain, else in base64 and marked so."""
-    if re.fullmatch(_SAFE, value) and value == value.strip() and not re.fullmatch(_ENCODED, value):
-        return value
-    return f"=?base64?{base64.b64encode(value.encode('utf-8', 'replace')).decode('ascii')}?="
-
-
-def rendered(value: Any) -> str | None:
-    """A parameter as it stands in a header; None for one that can't."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if not isinstance(value, str | int | float):
-        return None
-    try:
-        return str(value)
-    except ValueError:  # more digits than Python writes
-        return None

@@ -6,33 +6,18 @@ annotations are wrong is left out of the list.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, cast
 
 import msgspec
 from msgspec import Raw
 
 from mcp_workbench import observe
-from mcp_workbench.connections.http.headers import encoded, rendered
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
-from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire import jsonrpc, param_headers
+from mcp_workbench.wire.param_headers import Parameter, Path
 
-MARK: Final = "x-mcp-header"
-_MARKED: Final = b"x-mcp-header"
-_PREFIX: Final = "mcp-param-"
-_HEADER_NAME: Final = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
-_TYPES: Final = ("string", "integer", "boolean")
-_ONE: Final = frozenset(
-    {"items", "contains", "unevaluatedItems", "additionalProperties", "propertyNames", "unevaluatedProperties"}
-    | {"not", "if", "then", "else", "contentSchema"}
-)
-_SEVERAL: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-_NAMED: Final = frozenset({"patternProperties", "dependentSchemas", "$defs", "definitions"})
-
-Path: TypeAlias = tuple[str, ...]
-"""Names of properties, from the outermost."""
+_MARKED: Final = param_headers.MARK.encode()
 
 
 class _Listed(msgspec.Struct):
@@ -52,7 +37,7 @@ class Mirrors:
     def __init__(self, label: ServerIdentifier, limits: Limits) -> None:
         self._label = label
         self._limits = limits
-        self._tools: dict[str, dict[Path, str]] = {}
+        self._tools: dict[str, dict[Path, Parameter]] = {}
 
     def knows(self, name: str) -> bool:
         """Whether the server listed a tool of this name."""
@@ -81,7 +66,7 @@ class Mirrors:
             tool = msgspec.json.decode(raw, type=_Tool)
         except (msgspec.DecodeError, RecursionError):
             return True
-        found = mirrored(tool.input_schema)
+        found = param_headers.mirrored(tool.input_schema)
         if found is None:
             what = "a tool is left out: its header annotations are invalid"
             observe.warning(what, server=self._label, tool=tool.name)
@@ -97,8 +82,8 @@ class Mirrors:
         if not known or arguments is None:
             return {}
         values = msgspec.json.decode(arguments)
-        found = ((header, rendered(_value(values, path))) for path, header in known.items())
-        return {f"{_PREFIX}{header}": encoded(text) for header, text in found if text is not None}
+        found = ((one.header, param_headers.render(_value(values, path))) for path, one in known.items())
+        return {f"{param_headers.PREFIX}{name}": param_headers.encode(text) for name, text in found if text is not None}
 
 
 def _value(arguments: Any, path: Path) -> Any:
@@ -107,46 +92,3 @@ def _value(arguments: Any, path: Path) -> Any:
             return None
         arguments = cast("dict[str, Any]", arguments).get(key)
     return arguments
-
-
-def mirrored(schema: Any) -> dict[Path, str] | None:
-    """The parameters that are headers, and their names there; None where an annotation is wrong."""
-    found: dict[Path, str] = {}
-    taken: set[str] = set()
-    for path, part in _positions(schema):
-        if MARK not in part:
-            continue
-        name = part[MARK]
-        if not path or part.get("type") not in _TYPES or not isinstance(name, str):
-            return None
-        if not re.fullmatch(_HEADER_NAME, name) or name.lower() in taken:
-            return None
-        taken.add(name.lower())
-        found[path] = name
-    return found
-
-
-def _positions(schema: Any) -> Iterator[tuple[Path | None, Mapping[str, Any]]]:
-    """Every schema within a schema; its path where properties alone lead to it."""
-    waiting: list[tuple[Path | None, Any]] = [((), schema)]
-    while waiting:
-        path, node = waiting.pop()
-        if not isinstance(node, dict):
-            continue
-        part = cast("dict[str, Any]", node)
-        yield path, part
-        for keyword, value in part.items():
-            waiting += _below(path, keyword, value)
-
-
-def _below(path: Path | None, keyword: str, value: Any) -> list[tuple[Path | None, Any]]:
-    if keyword == "properties" and isinstance(value, dict):
-        named = cast("dict[str, Any]", value)
-        return [((*path, name) if path is not None else None, part) for name, part in named.items()]
-    if keyword in _ONE:
-        return [(None, value)]
-    if keyword in _SEVERAL and isinstance(value, list):
-        return [(None, part) for part in cast("list[Any]", value)]
-    if keyword in _NAMED and isinstance(value, dict):
-        return [(None, part) for part in cast("dict[str, Any]", value).values()]
-    return []

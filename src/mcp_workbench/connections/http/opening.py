@@ -9,14 +9,17 @@ from mcp_workbench.connections.http.client import Client, trusted
 from mcp_workbench.connections.http.login import auth_for
 from mcp_workbench.connections.http.sse import SseChannel
 from mcp_workbench.limits import Limits
+from mcp_workbench.wire.memory_budget import Account
 
 trusted()  # reading the certificates takes as long as loading the library
 
 
-async def open_remote(server: ServerConfig, endpoint: Endpoint, limits: Limits) -> Channel:
+async def open_remote(
+    server: ServerConfig, endpoint: Endpoint, limits: Limits, account: Account | None = None
+) -> Channel:
     """A wire to a remote server. Raises the `Fault` that prevents it."""
     label = server.identifier
     client = Client(endpoint, limits, auth=auth_for(server, limits))
     if endpoint.transport == "sse":
-        return SseChannel(client, label, limits)
-    return HttpChannel(client, label, limits)
+        return SseChannel(client, label, limits, account)
+    return HttpChannel(client, label, limits, account)

@@ -113,6 +113,8 @@ class Outbox(ABC):
         elif self._is_told(message):
             self._notices.send(line, in_order=False)
 
+    write_notice = write  # each message has a request of its own, so none waits behind others
+
     def over(self, id_: int) -> None:
         """Nobody waits for the answer any more: what is not there yet need not come."""
         post = self._posts.get(id_)

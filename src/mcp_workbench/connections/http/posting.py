@@ -40,6 +40,7 @@ from mcp_workbench.limits import Limits
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import Id, Unreadable
+from mcp_workbench.wire.memory_budget import Account
 
 _LIST: Final = "tools/list"
 
@@ -47,16 +48,26 @@ _LIST: Final = "tools/list"
 class Posting(Outbox):
     """Streamable HTTP."""
 
-    def __init__(self, owner: Owner, client: Client, session: Session, label: ServerIdentifier, limits: Limits) -> None:
+    def __init__(
+        self,
+        owner: Owner,
+        client: Client,
+        session: Session,
+        label: ServerIdentifier,
+        limits: Limits,
+        *,
+        account: Account,
+    ) -> None:
         super().__init__(owner, label, limits)
+        self._account = account
         self._client = client
         self._session = session
         self._mirrors = Mirrors(label, limits)
 
     def _is_told(self, cancelled: Outgoing) -> bool:
         """A modern server is not: the end of the response tells it."""
-        raw = cancelled.members().get("requestId")
-        post = self._posts.get(jsonrpc.decode_id(raw)) if raw is not None else None
+        id_ = jsonrpc.id_or_none(cancelled.members().get("requestId"))
+        post = self._posts.get(id_) if id_ is not None else None
         return post.version is None if post is not None else bool(self._session.version)
 
     async def _exchange(self, post: Post) -> None:
@@ -108,7 +119,7 @@ class Posting(Outbox):
             if self.peer.is_waiting(post.id) and (post.version is not None or not tail.last_id):
                 raise DownstreamUnavailable("its stream ended without an answer", kind="truncated")
         elif kind == JSON:
-            body = one_line(await read_body(response, self._limits))
+            body = one_line(await read_body(response, self._limits, self._client.share, self._account))
             await self._take(post, body)
             if self.peer.is_waiting(post.id):
                 raise _unanswered(body)
@@ -122,7 +133,8 @@ class Posting(Outbox):
 
     async def _follow(self, post: Post, response: httpx2.Response, tail: Tail) -> None:
         """Hand over the events of a stream until the answer; the end of it is waited for a moment."""
-        async with contextlib.aclosing(events_in(response, self._limits)) as events:
+        seen = events_in(response, self._limits, self._client.share, self._account)
+        async with contextlib.aclosing(seen) as events:
             async for event in events:
                 if (message := tail.note(event)) is not None:
                     await self._take(post, message)
@@ -172,7 +184,7 @@ class Posting(Outbox):
         status = response.status_code
         if status in UNAUTHORIZED or status in BUSY:
             return by_status(response, method, self._limits)
-        message = error_in(await read_refusal(response, self._limits))
+        message = error_in(await read_refusal(response, self._limits, self._client.share))
         if named and self._session.id and says_no_session(message, status, id_):
             self._session.id = ""
             return expired()

@@ -58,7 +58,7 @@ def by_status(response: httpx2.Response, method: str, limits: Limits) -> Fault:
             f"it failed with HTTP {status}",
             kind="status",
             status=status,
-            hint="Its own log may tell why; try again later.",
+            hint="Try again later. If it stays so, the reason is in the log of that server.",
         )
     if response.has_redirect_location:
         return DownstreamUnavailable(

@@ -10,6 +10,7 @@ import msgspec
 from mcp_workbench.connections.http import headers
 from mcp_workbench.errors import ProtocolViolation
 from mcp_workbench.limits import Limits
+from mcp_workbench.wire import param_headers
 
 
 class _Version(msgspec.Struct, rename="camel"):
@@ -44,5 +45,5 @@ class Session:
 
     def headers(self) -> dict[str, str]:
         """What every request but the first has."""
-        named = {headers.SESSION: self.id, headers.VERSION: headers.encoded(self.version)}
+        named = {headers.SESSION: self.id, headers.VERSION: param_headers.encode(self.version)}
         return {name: value for name, value in named.items() if value}

@@ -19,6 +19,7 @@ from mcp_workbench.connections.http.refusals import by_status, not_mcp
 from mcp_workbench.errors import DownstreamUnavailable, Fault, ProtocolViolation
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
+from mcp_workbench.wire.memory_budget import Account
 from mcp_workbench.wire.tasks import heard
 
 
@@ -49,8 +50,8 @@ class SseChannel(RemoteChannel):
 
     _outbox: SseOutbox
 
-    def __init__(self, client: Client, label: ServerIdentifier, limits: Limits) -> None:
-        super().__init__(client, label, limits)
+    def __init__(self, client: Client, label: ServerIdentifier, limits: Limits, account: Account | None = None) -> None:
+        super().__init__(client, label, limits, account)
         self._stream = self._loop.create_task(self._run())
 
     def _make_outbox(self) -> SseOutbox:
@@ -78,7 +79,8 @@ class SseChannel(RemoteChannel):
             await self._follow(response)
 
     async def _follow(self, response: httpx2.Response) -> None:
-        async with contextlib.aclosing(events_in(response, self._limits)) as events:
+        seen = events_in(response, self._limits, self._client.share, self._account)
+        async with contextlib.aclosing(seen) as events:
             async for event in events:
                 if event.event == "endpoint" and not self._outbox.address.done():
                     self._outbox.address.set_result(self._checked(event.data))

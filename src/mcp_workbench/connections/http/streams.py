@@ -18,6 +18,7 @@ from mcp_workbench.connections.http.session import Session
 from mcp_workbench.errors import Fault, MessageTooLarge
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
+from mcp_workbench.wire.memory_budget import Account
 
 _MILLISECONDS: Final = 1000
 BREAKS: Final = frozenset({"reset", "truncated", "timeout", "refused"})
@@ -58,6 +59,7 @@ class Listening:
         session: Session,
         label: ServerIdentifier,
         limits: Limits,
+        account: Account,
         *,
         receive: Callable[[bytes], None],
         end: Callable[[Fault], None],
@@ -66,6 +68,7 @@ class Listening:
         self._session = session
         self._label = label
         self._limits = limits
+        self._account = account
         self._receive = receive
         self._end = end
         self._tail = Tail(limits)
@@ -105,7 +108,8 @@ class Listening:
         return True
 
     async def _follow(self, response: httpx2.Response) -> None:
-        async with contextlib.aclosing(events_in(response, self._limits)) as events:
+        seen = events_in(response, self._limits, self._client.share, self._account)
+        async with contextlib.aclosing(seen) as events:
             async for event in events:
                 self._pause = self._limits.resume_seconds
                 if (message := self._tail.note(event)) is not None:

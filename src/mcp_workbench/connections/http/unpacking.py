@@ -15,6 +15,7 @@ from typing import Final
 import httpx2
 
 from mcp_workbench.limits import Limits
+from mcp_workbench.wire.fairness import FairShare
 
 _WINDOWS: Final = {
     "gzip": zlib.MAX_WBITS | 16,
@@ -23,6 +24,8 @@ _WINDOWS: Final = {
 }
 _BARE: Final = -zlib.MAX_WBITS
 _LAYERS: Final = 2
+_PIECE_SECONDS: Final = 10e-6
+"""What a chunk of a response is charged, however small: reading it takes 30 µs."""
 
 
 class _Unpacker:
@@ -60,12 +63,17 @@ class _Unpacker:
             raise httpx2.DecodingError(str(error)) from None
 
 
-async def unpacked(response: httpx2.Response, limits: Limits) -> AsyncGenerator[bytes]:
-    """The pieces of a body. Raises `httpx2.DecodingError` for what was packed otherwise than we ask for."""
+async def unpacked(response: httpx2.Response, limits: Limits, share: FairShare) -> AsyncGenerator[bytes]:
+    """The pieces of a body, charged to the share of its server.
+
+    Raises `httpx2.DecodingError` for what was packed otherwise than we ask for.
+    """
     layers = _layers(response, limits)
     turn, least = 0, limits.body_piece_bytes // limits.events_in_turn  # a piece of one byte takes its time, too
     async with contextlib.aclosing(response.aiter_raw()) as source:
         async for packed in source:
+            share.charge(_PIECE_SECONDS)
+            await share.turn()
             for piece in _through(packed, layers):
                 if piece:
                     yield piece
