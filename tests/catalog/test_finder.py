@@ -15,7 +15,7 @@ from mcp_workbench.catalog.search import finder as module
 from mcp_workbench.catalog.search.finder import Finder
 from mcp_workbench.catalog.search.index import Index
 from mcp_workbench.catalog.snapshot import Catalog, ServerTools, take_listing
-from mcp_workbench.identity import ToolIdentifier
+from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
 from tests.support.procs import wait_until
 from tests.surfaces.benches import config_of
@@ -37,18 +37,18 @@ class Spied(Index):
         super().__init__(*arguments, **options)
         self.calls = []
 
-    def put(self, toolbox: str, server: str, *arguments: Any, **options: Any) -> None:
+    def put(self, server: ServerIdentifier, *arguments: Any, **options: Any) -> None:
         self.inside += 1
         self.most_inside = max(self.inside, self.most_inside)
         assert self.gate.wait(10)
         self.inside -= 1
-        super().put(toolbox, server, *arguments, **options)
+        super().put(server, *arguments, **options)
         is_here = threading.current_thread() is threading.main_thread()
-        self.calls.append(("put", server, is_here))
+        self.calls.append(("put", server.server, is_here))
 
-    def drop(self, toolbox: str, server: str) -> None:
-        super().drop(toolbox, server)
-        self.calls.append(("drop", server, True))
+    def drop(self, server: ServerIdentifier) -> None:
+        super().drop(server)
+        self.calls.append(("drop", server.server, True))
 
     def puts(self) -> list[str]:
         return [server for call, server, _ in self.calls if call == "put"]
@@ -84,80 +84,84 @@ def tool(name: str, server: str = "files", toolbox: str = "dev") -> ToolIdentifi
     return ToolIdentifier(toolbox, server, name)
 
 
+async def found(finder: Finder, query: str, toolbox: str | None = None) -> list[ToolIdentifier]:
+    return [identifier for identifier, _ in (await finder.search(query, toolbox)).found]
+
+
 async def test_what_fits_best_comes_first():
     finder, _ = place()
-    assert (await finder.search("delete a file"))[0] == tool("delete_file")
-    assert (await finder.search("send a letter to somebody"))[0] == tool("send_mail", "mail")
+    assert (await found(finder, "delete a file"))[0] == tool("delete_file")
+    assert (await found(finder, "send a letter to somebody"))[0] == tool("send_mail", "mail")
 
 
 async def test_nothing_is_found_where_nothing_fits():
     finder, _ = place()
-    assert await finder.search("xylophone") == []
+    assert await found(finder, "xylophone") == []
 
 
 async def test_there_is_no_index_before_a_search_and_the_next_one_takes_nothing_in_again():
     finder, _ = place()
     assert finder._index is None
-    await finder.search("file")
+    await found(finder, "file")
     for _ in range(3):
-        await finder.search("mail")
+        await found(finder, "mail")
     assert index_of(finder).puts() == ["files", "mail"]
 
 
 async def test_only_the_server_that_listed_something_new_is_taken_in_again():
     finder, catalog = place()
-    await finder.search("file")
+    await found(finder, "file")
     catalog.put("dev", "mail", listing({"paint_picture": "Paints a picture in oil."}))
-    assert await finder.search("paint a picture") == [tool("paint_picture", "mail")]
-    assert tool("send_mail", "mail") not in await finder.search("send a letter to somebody")
+    assert await found(finder, "paint a picture") == [tool("paint_picture", "mail")]
+    assert tool("send_mail", "mail") not in await found(finder, "send a letter to somebody")
     assert index_of(finder).puts() == ["files", "mail", "mail"]
 
 
 async def test_a_server_that_lists_for_the_first_time_is_found_from_then_on():
     finder, catalog = place()
-    assert await finder.search("weather forecast") == []
+    assert await found(finder, "weather forecast") == []
     catalog.put("dev", "late", listing({"forecast": "Tells the weather forecast of a place."}))
-    assert (await finder.search("weather forecast"))[0] == tool("forecast", "late")
+    assert (await found(finder, "weather forecast"))[0] == tool("forecast", "late")
     assert index_of(finder).puts() == ["files", "mail", "late"]
 
 
 async def test_the_tools_of_a_server_that_cannot_be_reached_are_left_out_until_it_can():
     finder, catalog = place()
-    await finder.search("file")
+    await found(finder, "file")
     catalog.lose("dev", "files")
-    assert all(found.server == "mail" for found in await finder.search("read or delete a file"))
+    assert all(one.server == "mail" for one in await found(finder, "read or delete a file"))
     assert ("drop", "files", True) in index_of(finder).calls
     catalog.put("dev", "files", listing(FILES))
-    assert (await finder.search("delete a file"))[0] == tool("delete_file")
+    assert (await found(finder, "delete a file"))[0] == tool("delete_file")
 
 
 async def test_one_toolbox_is_searched_alone():
     finder, catalog = place()
     catalog.put("ops", "files", listing(FILES))
-    assert {found.toolbox for found in await finder.search("delete a file")} == {"dev", "ops"}
-    assert {found.toolbox for found in await finder.search("delete a file", "ops")} == {"ops"}
+    assert {one.toolbox for one in await found(finder, "delete a file")} == {"dev"}  # their tools are the same
+    assert {one.toolbox for one in await found(finder, "delete a file", "ops")} == {"ops"}
 
 
 async def test_no_more_are_found_than_are_shown():
     finder, catalog = place()
     catalog.put("dev", "late", listing({f"copy_{number}": "Copies a picture." for number in range(50)}))
-    assert len(await finder.search("copy a picture")) == DEFAULTS.matches
+    assert len(await found(finder, "copy a picture")) == DEFAULTS.matches
 
 
 async def test_few_tools_are_taken_in_at_once_and_many_beside_the_event_loop():
     finder, catalog = place(index_inline_tools=4)
-    await finder.search("file")
+    await found(finder, "file")
     assert all(is_here for _, _, is_here in index_of(finder).calls)
     catalog.put("dev", "late", listing([f"t{number}" for number in range(5)]))
     index_of(finder).calls.clear()
-    await finder.search("file")
+    await found(finder, "file")
     assert [call for call in index_of(finder).calls if call[0] == "put"] == [("put", "late", False)]
 
 
 async def test_searches_at_once_take_each_server_in_once():
     finder, _ = place(index_inline_tools=0)
     Spied.gate.clear()
-    searches = [asyncio.ensure_future(finder.search("delete a file")) for _ in range(20)]
+    searches = [asyncio.ensure_future(found(finder, "delete a file")) for _ in range(20)]
     await settle(20)
     Spied.gate.set()
     results = await asyncio.gather(*searches)
@@ -168,10 +172,10 @@ async def test_searches_at_once_take_each_server_in_once():
 async def test_a_search_that_is_given_up_does_not_let_another_into_what_is_being_made():
     finder, _ = place(index_inline_tools=0)
     Spied.gate.clear()
-    given_up = asyncio.ensure_future(finder.search("delete a file"))
+    given_up = asyncio.ensure_future(found(finder, "delete a file"))
     await wait_until(lambda: finder._index is not None and index_of(finder).inside == 1, what="a thread that indexes")
     given_up.cancel()
-    other = asyncio.ensure_future(finder.search("send a letter to somebody"))
+    other = asyncio.ensure_future(found(finder, "send a letter to somebody"))
     await settle(20)
     await asyncio.to_thread(lambda: None)  # another thread had its chance
     Spied.gate.set()
@@ -186,14 +190,14 @@ async def test_an_index_that_could_not_be_made_is_made_by_the_next_search(monkey
     with monkeypatch.context() as patched:
         patched.setattr(Spied, "put", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            await finder.search("delete a file")
-    assert (await finder.search("delete a file"))[0] == tool("delete_file")
+            await found(finder, "delete a file")
+    assert (await found(finder, "delete a file"))[0] == tool("delete_file")
 
 
 async def test_a_list_that_is_the_same_again_is_not_taken_in_again():
     """A server that is read again by a check has usually nothing new; its tools need not be read again for that."""
     finder, catalog = place()
-    await finder.search("file")
+    await found(finder, "file")
     catalog.put("dev", "files", listing(FILES))
-    await finder.search("file")
+    await found(finder, "file")
     assert index_of(finder).puts() == ["files", "mail"]

@@ -13,9 +13,9 @@ from msgspec import Raw
 
 from mcp_workbench.catalog.definition import Definition
 from mcp_workbench.catalog.search import document
-from mcp_workbench.catalog.search.index import Index
+from mcp_workbench.catalog.search.index import Hits, Index
 from mcp_workbench.catalog.search.vocabulary import is_one_slip
-from mcp_workbench.identity import ToolIdentifier
+from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import Limits
 
 ANYTHING = Limits(search_fit_least=0.0, search_tail_share=0.0)
@@ -148,7 +148,7 @@ NONSENSE = [
     "tell me a story about dragons",
     "why is the sky blue",
     "1234567",
-    "zebras, giraffes, elephants, unicorns, dragons and griffins chase a cursor",
+    "zebras, giraffes, elephants, unicorns, dragons and griffins chase a squirrel",
     "🙂🙃",
     "天气",
     "   ",
@@ -165,18 +165,18 @@ def definition(name: str, description: str = "", parameters: str = "", **more: A
 def real(limits: Limits | None = None) -> Index:
     index = Index(limits or Limits())
     for server, tools in TOOLS.items():
-        index.put("work", server, [definition(name, *texts) for name, texts in tools.items()])
+        index.put(ServerIdentifier("work", server), [definition(name, *texts) for name, texts in tools.items()])
     return index
 
 
 def index_of(*tools: Definition, limits: Limits = ANYTHING) -> Index:
     index = Index(limits)
-    index.put("box", "server", tools)
+    index.put(ServerIdentifier("box", "server"), tools)
     return index
 
 
 def found(index: Index, query: str, most: int = 10, **where: Any) -> list[str]:
-    return [hit.identifier.tool for hit in index.search(query, most, **where)]
+    return [hit.identifier.tool for hit in index.search(query, most, **where).hits]
 
 
 # -- on real words
@@ -193,7 +193,52 @@ def test_real_questions_find_their_tools():
 
 @pytest.mark.parametrize("query", NONSENSE)
 def test_nothing_is_found_for_what_no_tool_does(query: str):
-    assert real().search(query, 10) == []
+    assert real().search(query, 10) == Hits([], is_weak=True)
+
+
+def test_where_nothing_fits_well_the_nearest_three_are_weak_and_one_sentence_that_fits_is_enough():
+    index = real(Limits(search_fit_least=0.7, search_tail_share=0.0))
+    vague = "Medieval monks brewed beer in a river state, and wrote about the width of bread, columns and channels"
+    hits, is_weak = index.search(vague, 10)
+    assert is_weak
+    assert len(hits) == 3
+    assert not index.search(f"{vague}. Commit my changes.", 10).is_weak
+    assert index.search(f"{vague}, commit my changes", 10).is_weak
+    assert not index.search(f"{vague} in slack", 10).is_weak
+
+
+@pytest.mark.parametrize(("query", "server"), [("zebras and giraffes, slack", "slack"), ("zebras, workshop", "plain")])
+def test_a_query_that_names_a_server_or_a_toolbox_shows_a_tool_of_it(query: str, server: str):
+    index = real(Limits(search_tail_share=0.9))
+    index.put(
+        ServerIdentifier("zoo", "animals"), [definition("zebra_giraffe", "Zebras and giraffes, giraffes, zebras")]
+    )
+    index.put(ServerIdentifier("workshop", "plain"), [definition("hammer", "Hits nails")])
+    hits, is_weak = index.search(query, 3)
+    assert not is_weak
+    assert [hit.identifier.server for hit in hits] == ["animals", server]
+
+
+def test_the_tool_of_each_step_of_a_long_query_comes_before_one_that_no_step_asks_for():
+    seen = ("quasar", "nebula", "comet", "pulsar", "meteor")
+    sky = [definition(f"observe_{name}", f"Observe a {name} in the sky") for name in seen]
+    unasked = definition("observe_asteroid", "Observe asteroids orbiting far planets in the sky by night or day")
+    fruits = ("apple", "banana", "cherry", "damson", "elder", "fig", "grape", "hazel", "iris", "juniper")
+    lists = [definition(f"list_{name}", "List files of this kind") for name in fruits]
+    index = index_of(*sky, unasked, *lists, definition("list_files", "List files"))
+    task = (
+        "Observe a bright quasar in the sky, observe a distant nebula in the sky, observe a comet in the evening sky, "
+        "observe a pulsar in the southern sky, observe a meteor in the sky, then list files"
+    )
+    ranked = found(index, task)
+    assert set(ranked[:6]) == {"list_files", *(f"observe_{name}" for name in seen)}
+    assert ranked[6] == "observe_asteroid"
+
+
+def test_words_in_quotes_count_less_than_the_task():
+    index = index_of(definition("send_email", "Send a message"), definition("weather", "The weather today"))
+    assert found(index, "email weather")[0] == "weather"
+    assert found(index, 'email "weather"')[0] == "send_email"
 
 
 def test_a_search_for_one_thing_does_not_show_ten():
@@ -251,19 +296,19 @@ def test_words_are_not_guessed_among_too_many():
 
 
 def test_the_name_of_a_server_leads_to_its_tools():
-    hits = real().search("weather", 10)
+    hits = real().search("weather", 10).hits
     assert {hit.identifier.server for hit in hits} == {"weather"}
     assert len(hits) == 2
 
 
 def test_hits_come_best_first_and_at_most_so_many():
-    hits = real(ANYTHING).search("list files in a directory", 3)
+    hits = real(ANYTHING).search("list files in a directory", 3).hits
     assert len(hits) == 3
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
 
 def test_a_hit_names_its_tool_in_full():
-    assert real().search("list channels", 1)[0].identifier == ToolIdentifier("work", "slack", "list_channels")
+    assert real().search("list channels", 1).hits[0].identifier == ToolIdentifier("work", "slack", "list_channels")
 
 
 # -- what is matched
@@ -290,17 +335,17 @@ def test_a_word_is_found_wherever_a_definition_has_it(tool: Definition):
 
 def test_a_word_is_found_in_the_name_of_the_server_and_in_what_the_toolbox_is_about():
     index = Index(ANYTHING)
-    index.put("box", "frobnicator", [definition("a")])
-    index.put("box", "plain", [definition("b")], about="All about plumbing")
+    index.put(ServerIdentifier("box", "frobnicator"), [definition("a")])
+    index.put(ServerIdentifier("box", "plain"), [definition("b")], about="All about plumbing")
     assert found(index, "frobnicator") == ["a"]
     assert found(index, "plumbing") == ["b"]
 
 
 def test_a_name_counts_more_than_a_description_and_that_more_than_what_the_toolbox_is_about():
     index = Index(ANYTHING)
-    index.put("box", "one", [definition("a", "some words")], about="invoice")
-    index.put("box", "two", [definition("b", "an invoice")])
-    index.put("box", "three", [definition("invoice", "some words")])
+    index.put(ServerIdentifier("box", "one"), [definition("a", "some words")], about="invoice")
+    index.put(ServerIdentifier("box", "two"), [definition("b", "an invoice")])
+    index.put(ServerIdentifier("box", "three"), [definition("invoice", "some words")])
     assert found(index, "invoice") == ["invoice", "b", "a"]
 
 
@@ -315,22 +360,30 @@ def test_words_of_every_toolboxs_description_are_still_worth_asking_for():
     index = Index()
     tools = [definition(name, *texts) for name, texts in TOOLS["files"].items()]
     for number in range(8):
-        index.put(f"project{number}", "files", tools, about=f"Read and write files of project {number}")
+        index.put(
+            ServerIdentifier(f"project{number}", "files"), tools, about=f"Read and write files of project {number}"
+        )
     assert found(index, "read a file")[0] == "read_file"
-    best = index.search("write a file of project 5", 1)[0].identifier
+    best = index.search("write a file of project 5", 1).hits[0].identifier
     assert (best.toolbox, best.tool) == ("project5", "write_file")
 
 
-def test_of_tools_that_are_defined_alike_a_few_leave_room_for_others():
-    index = Index(Limits(search_fit_least=0.0, search_tail_share=0.0, search_alike=2))
-    for number in range(5):
-        index.put("t", f"s{number}", [definition("read_file", "Read a file."), definition("stat", f"A file {number}.")])
-    hits = [hit.identifier for hit in index.search("read file", 10)]
-    assert [(hit.server, hit.tool) for hit in hits if hit.tool == "read_file"] == [
-        ("s0", "read_file"),
-        ("s1", "read_file"),
-    ]
-    assert sum(hit.tool == "stat" for hit in hits) == 5
+def test_equal_definitions_take_one_place_and_name_the_others():
+    index = Index(Limits(search_fit_least=0.0, search_tail_share=0.0, search_shortlist=6, search_candidates=6))
+    alike = definition("read_file", "Read a file.")
+    places = [ServerIdentifier(box, server) for box in ("one", "two") for server in ("a", "b", "c")]
+    for number, place in enumerate(places):
+        index.put(place, [alike, definition("stat", f"A file {number}.")])
+    first, *others = index.search("read file", 10).hits
+    assert first.identifier == ToolIdentifier("one", "a", "read_file")
+    assert list(first.also_in) == places[1:]
+    assert [hit.identifier.tool for hit in others] == ["stat"] * 5
+    inside = index.search("read file", 1, toolbox="two").hits[0]
+    assert inside.identifier == ToolIdentifier("two", "a", "read_file")
+    assert list(inside.also_in) == places[4:]
+    for place in places[1:]:
+        index.drop(place)
+    assert index.search("read file", 1).hits[0].also_in == ()
 
 
 def test_words_that_stand_side_by_side_count_more():
@@ -340,9 +393,11 @@ def test_words_that_stand_side_by_side_count_more():
 
 def test_tools_of_a_server_that_fits_come_first_among_equals():
     index = Index(ANYTHING)
-    index.put("box", "alpha", [definition("run", "Start the engine"), definition("x", "Nothing")])
-    index.put("box", "beta", [definition("run", "Start the engine"), definition("y", "Stop the engine")])
-    assert index.search("start the engine", 1)[0].identifier.server == "beta"
+    index.put(ServerIdentifier("box", "alpha"), [definition("run", "Start the engine."), definition("x", "Nothing")])
+    index.put(
+        ServerIdentifier("box", "beta"), [definition("run", "Start the engine"), definition("y", "Stop the engine")]
+    )
+    assert index.search("start the engine", 1).hits[0].identifier.server == "beta"
 
 
 def test_a_name_that_was_asked_for_whole_comes_before_one_that_says_more():
@@ -417,24 +472,26 @@ def test_one_slip_is_one_letter_or_two_exchanged(word: str, other: str, is_near:
 
 def test_a_search_in_a_toolbox_stays_there():
     index = Index(ANYTHING)
-    index.put("one", "files", [definition("read_file")])
-    index.put("two", "files", [definition("read_file")])
-    assert [hit.identifier.toolbox for hit in index.search("read file", 10, toolbox="two")] == ["two"]
-    assert [hit.identifier.toolbox for hit in index.search("read file", 10)] == ["one", "two"]
+    index.put(ServerIdentifier("one", "files"), [definition("read_file")])
+    index.put(ServerIdentifier("two", "files"), [definition("read_file")])
+    assert [hit.identifier.toolbox for hit in index.search("read file", 10, toolbox="two").hits] == ["two"]
+    assert [hit.identifier.toolbox for hit in index.search("read file", 10).hits] == ["one"]
 
 
 def test_a_toolbox_that_is_not_there_has_nothing():
-    assert real().search("read file", 10, toolbox="other") == []
+    assert real().search("read file", 10, toolbox="other").hits == []
 
 
 def test_an_empty_index_has_nothing():
-    assert Index().search("read file", 10) == []
+    assert Index().search("read file", 10).hits == []
 
 
 def test_a_small_toolbox_is_searched_whole_beside_large_ones():
     index = Index(Limits(search_shortlist=5, search_candidates=5))
-    index.put("large", "files", [definition(f"read_file_{number}", "Reads a file") for number in range(50)])
-    index.put("small", "files", [definition("load_document", "Reads a file")])
+    index.put(
+        ServerIdentifier("large", "files"), [definition(f"read_file_{number}", "Reads a file") for number in range(50)]
+    )
+    index.put(ServerIdentifier("small", "files"), [definition("load_document", "Reads a file")])
     assert found(index, "read file", toolbox="small") == ["load_document"]
 
 
@@ -443,16 +500,16 @@ def test_a_small_toolbox_is_searched_whole_beside_large_ones():
 
 def test_what_a_server_lists_anew_replaces_what_it_had():
     index = index_of(definition("old_thing"))
-    index.put("box", "server", [definition("new_thing")])
+    index.put(ServerIdentifier("box", "server"), [definition("new_thing")])
     assert found(index, "thing") == ["new_thing"]
     assert found(index, "old") == []
 
 
 def test_a_server_that_is_dropped_is_gone_and_dropping_it_again_is_nothing():
     index = index_of(definition("thing"))
-    index.drop("box", "server")
-    index.drop("box", "server")
-    assert index.search("thing", 10) == []
+    index.drop(ServerIdentifier("box", "server"))
+    index.drop(ServerIdentifier("box", "server"))
+    assert index.search("thing", 10).hits == []
 
 
 def test_only_the_tools_of_the_server_that_is_put_are_read(monkeypatch: pytest.MonkeyPatch):
@@ -462,15 +519,15 @@ def test_only_the_tools_of_the_server_that_is_put_are_read(monkeypatch: pytest.M
     monkeypatch.setattr(
         document, "read", lambda tool, *rest, **how: (read.append(tool.name), reading(tool, *rest, **how))[1]
     )
-    index.put("work", "weather", [definition("get_tides", "Times of high water.")])
-    index.drop("work", "money")
+    index.put(ServerIdentifier("work", "weather"), [definition("get_tides", "Times of high water.")])
+    index.drop(ServerIdentifier("work", "money"))
     assert read == ["get_tides"]
 
 
 def test_what_was_taken_out_leaves_nothing_behind():
     index = real()
     for server in TOOLS:
-        index.drop("work", server)
+        index.drop(ServerIdentifier("work", server))
     vocabulary = index._vocabulary
     assert index._rows == {}
     assert vocabulary._terms == {}
@@ -482,7 +539,7 @@ def test_what_was_taken_out_leaves_nothing_behind():
 def test_marks_of_words_that_are_gone_are_used_again():
     index = index_of(definition("alpha_beta"))
     for word in ("gamma", "delta", "epsilon"):
-        index.put("box", "server", [definition(f"{word}_tool")])
+        index.put(ServerIdentifier("box", "server"), [definition(f"{word}_tool")])
     assert max(map(ord, index._vocabulary._marked)) <= 5
     assert found(index, "epsilon") == ["epsilon_tool"]
 
@@ -490,7 +547,7 @@ def test_marks_of_words_that_are_gone_are_used_again():
 WORDS = st.sampled_from(["read", "file", "send", "mail", "list", "git", "branch", "weather", "delete", "page"])
 TEXTS = st.lists(WORDS, max_size=6).map(" ".join)
 DEFINITIONS = st.builds(definition, st.lists(WORDS, min_size=1, max_size=3).map("_".join), TEXTS, TEXTS)
-PLACES = st.tuples(st.sampled_from(["one", "two"]), st.sampled_from(["a", "b", "c"]))
+PLACES = st.builds(ServerIdentifier, st.sampled_from(["one", "two"]), st.sampled_from(["a", "b", "c"]))
 STEPS = st.lists(st.tuples(PLACES, st.none() | st.lists(DEFINITIONS, max_size=4), TEXTS), max_size=8)
 
 
@@ -502,17 +559,17 @@ def test_an_index_that_was_kept_current_is_as_one_that_was_made_anew(steps: Any,
     there: dict[Any, Any] = {}
     for place, tools, about in steps:
         if tools is None:
-            kept.drop(*place)
+            kept.drop(place)
             there.pop(place, None)
         else:
-            kept.put(*place, tools, about=about)
+            kept.put(place, tools, about=about)
             there[place] = (tools, about)
         kept.search(query, 5)
     places = list(there)
     chance.shuffle(places)
     made = Index(limits)
     for place in places:
-        made.put(*place, there[place][0], about=there[place][1])
+        made.put(place, there[place][0], about=there[place][1])
     assert kept.search(query, 5, toolbox=toolbox) == made.search(query, 5, toolbox=toolbox)
 
 
@@ -521,12 +578,12 @@ def test_what_is_found_is_there_once_in_order_and_not_too_much(steps: Any, query
     index = Index(ANYTHING)
     there: dict[Any, set[str]] = {}
     for place, tools, about in steps:
-        index.put(*place, tools or [], about=about)
+        index.put(place, tools or [], about=about)
         there[place] = {tool.name for tool in tools or []}
-    hits = index.search(query, most)
+    hits = index.search(query, most).hits
     assert len(hits) <= most
     assert len({hit.identifier for hit in hits}) == len(hits)
-    assert all(hit.identifier.tool in there[hit.identifier.toolbox, hit.identifier.server] for hit in hits)
+    assert all(hit.identifier.tool in there[ServerIdentifier(*hit.identifier.parts()[:2])] for hit in hits)
     assert all(one.score >= two.score > 0 for one, two in pairwise(hits))
 
 
@@ -536,7 +593,7 @@ def test_what_is_found_is_there_once_in_order_and_not_too_much(steps: Any, query
 @given(st.text())
 def test_any_query_is_answered(query: str):
     index = index_of(definition("read_file", "Reads 天气 файл 🙂 café"))
-    assert all(hit.score > 0 for hit in index.search(query, 10))
+    assert all(hit.score > 0 for hit in index.search(query, 10).hits)
 
 
 VALUES = st.recursive(
@@ -569,7 +626,7 @@ def test_a_name_without_words_can_be_put(name: str):
 
 def test_a_name_without_words_is_not_asked_for_because_its_server_is():
     index = Index(Limits(search_name_cover_weight=10.0, search_tail_share=0.0))
-    index.put("box", "mail", [definition("💥"), definition("mail")])
+    index.put(ServerIdentifier("box", "mail"), [definition("💥"), definition("mail")])
     assert found(index, "mail") == ["mail", "💥"]
 
 
@@ -594,7 +651,7 @@ def test_new_words_beyond_the_bound_are_not_taken_in_and_nothing_breaks():
     index = index_of(definition("alpha_beta"), definition("gamma_alpha"), limits=Limits(search_vocabulary=2))
     assert sorted(found(index, "alpha")) == ["alpha_beta", "gamma_alpha"]
     assert len(index._vocabulary._terms) == 2
-    index.drop("box", "server")
+    index.drop(ServerIdentifier("box", "server"))
     assert index._vocabulary._terms == {}
 
 
@@ -602,15 +659,15 @@ def test_new_words_beyond_the_bound_are_not_taken_in_and_nothing_breaks():
     "query", ["x" * 100_000, "read " * 20_000, "🙂" * 50_000, "é" * 100_000, "天" * 100_000, "\n" * 10**5]
 )
 def test_a_huge_query_is_answered(query: str):
-    assert len(real().search(query, 10)) <= 10
+    assert len(real().search(query, 10).hits) <= 10
 
 
 def test_huge_definitions_are_put():
     index = Index()
     many = {f"parameter{number}": {"description": "x " * 5} for number in range(100_000)}
     whole = {"name": "many", "inputSchema": {"properties": many}}
-    index.put("box", "many", [Definition("many", Raw(json.dumps(whole).encode()))])
-    index.put("box", "long", [definition("long", "read the file " * 20_000)])
+    index.put(ServerIdentifier("box", "many"), [Definition("many", Raw(json.dumps(whole).encode()))])
+    index.put(ServerIdentifier("box", "long"), [definition("long", "read the file " * 20_000)])
     assert found(index, "read file") == ["long"]
     assert len(index._vocabulary._terms) < 1000
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from itertools import pairwise
@@ -22,6 +23,11 @@ def _synonyms() -> dict[str, list[str]]:
     return table
 
 
+_QUOTED_WEIGHT, _WEAK_WEIGHT, _SYNONYM, _GUESS = 0.5, 0.5, 0.35, 0.5
+"""What a word counts that is in quotes, that asks more than it names, or that may only have been meant."""
+_UNKNOWN, _FIT_POWER = 0.5, 0.7
+"""Of whether anything fits: what a word counts that no tool has, and how much more longer queries must match."""
+_QUOTED = re.compile("\"[^\"]+\"|\u201c[^\u201d]+\u201d|`[^`]+`|(?<!\\w)'[^']+'(?!\\w)")
 _WEAK = frozenset(map(stem, WEAK))
 _SYNONYMS = _synonyms()
 
@@ -35,6 +41,8 @@ class Asked(NamedTuple):
     """What it counts that two of its words stand side by side, by their marks."""
     whole: float
     """What a tool scores that has about all of it."""
+    length: int
+    """How many words it has."""
 
 
 class Reader:
@@ -48,17 +56,19 @@ class Reader:
         """What a query asks for. A long one is cut."""
         found = words(query[: self._limits.query_length])[: self._limits.search_words]
         importance = {word: self._importance(word, times) for word, times in Counter(found).items()}
+        for word in _only_quoted(query):
+            if word in importance:
+                importance[word] *= _QUOTED_WEIGHT
         said = {term: weight for word, weight in importance.items() if (term := self._vocabulary.find(word))}
         weights = self._meant(found, importance) | said
         rarity = self._vocabulary.rarity
         terms = {term: weight * rarity(term) for term, weight in weights.items()}
-        return Asked(terms, self._pairs(found), self._whole(importance))
+        return Asked(terms, self._pairs(found), self._whole(importance), len(found))
 
     def _meant(self, found: list[str], importance: Mapping[str, float]) -> dict[Term, float]:
         """Known words that may have been meant: two that were written for one, and others for the same."""
-        guess = self._limits.search_guess_weight
         joined = (self._vocabulary.find(first + second) for first, second in pairwise(found))
-        meant = {term: guess for term in joined if term}
+        meant = {term: _GUESS for term in joined if term}
         for word, weight in importance.items():
             for term, share in self._others(word):
                 meant[term] = max(meant.get(term, 0.0), weight * share)
@@ -69,15 +79,15 @@ class Reader:
         total = 0.0
         for word, weight in importance.items():
             term = self._vocabulary.find(word)
-            known = 1.0 if term else self._limits.search_unknown_share if word.isalpha() else 0.0
+            known = 1.0 if term else _UNKNOWN if word.isalpha() else 0.0
             total += weight * known * self._vocabulary.rarity(term)
-        most, power = self._vocabulary.rarity(None), self._limits.search_fit_power
+        most = self._vocabulary.rarity(None)
         total = total or most
-        return total**power * min(total, most) ** (1 - power)
+        return total**_FIT_POWER * min(total, most) ** (1 - _FIT_POWER)
 
     def _importance(self, word: str, times: int) -> float:
         """More for a word that is repeated, though never twice as much; less for one that names nothing."""
-        return 2 * times / (times + 1) * (self._limits.search_weak_weight if word in _WEAK else 1.0)
+        return 2 * times / (times + 1) * (_WEAK_WEIGHT if word in _WEAK else 1.0)
 
     def _others(self, word: str) -> list[tuple[Term, float]]:
         """Known words that may mean the same, and how sure that is."""
@@ -85,8 +95,8 @@ class Reader:
         near = vocabulary.guesses(word) if vocabulary.find(word) is None else []
         same = (term for other in _SYNONYMS.get(word, ()) if (term := vocabulary.find(other)))
         return [
-            *((term, self._limits.search_guess_weight) for term in near),
-            *((term, self._limits.search_synonym_weight) for term in same),
+            *((term, _GUESS) for term in near),
+            *((term, _SYNONYM) for term in same),
         ]
 
     def _pairs(self, found: list[str]) -> dict[str, float]:
@@ -95,3 +105,9 @@ class Reader:
             if one is not None and two is not None:
                 pairs[one.mark + two.mark] = max(self._vocabulary.rarity(one), self._vocabulary.rarity(two))
         return pairs
+
+
+def _only_quoted(query: str) -> set[str]:
+    """Words that stand in quotes alone: most are values for a tool, and not what it does."""
+    unquoted, quotes = _QUOTED.subn(" ", query)
+    return set(words(query)).difference(words(unquoted)) if quotes else set()

@@ -14,8 +14,18 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from mcp_workbench.catalog.definition import Definition
-from mcp_workbench.catalog.search.words import pieces, words
+from mcp_workbench.catalog.search.words import words
+from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
+
+_NAME, _TITLE, _SERVER, _PARAMETER, _PARAMETER_TEXT, _AROUND = 2.0, 1.5, 1.5, 1.0, 0.6, 0.3
+"""What a word counts in each, of one in the description: names are short and chosen; many tools share the rest."""
+_SHORT, _LONG, _LENGTH_SHARE = 3.0, 20.0, 0.75
+"""Words of a usual name and description, and how much less each counts in a longer one: not at all at 0."""
+_SATURATION = 1.5
+"""How soon a word that is repeated counts no more."""
+_FOCUS, _FOCUS_POWER = 3.5, 0.45
+"""What it counts that a tool is about few things; at a power of 0.5 it would be the cosine of two texts."""
 
 
 class Document(NamedTuple):
@@ -27,15 +37,13 @@ class Document(NamedTuple):
     """Its words in their order, the name's first: for words that stand side by side."""
     focus: float
     """How much it is about few things."""
-    gist: str
-    """What it is, in words that a person would read."""
 
 
 class Surroundings(NamedTuple):
-    """What all tools of a server have in common: its name, and the words of that and of what its toolbox is about."""
+    """What all tools of a server have in common: the words of its name, of its own texts and of its toolbox's."""
 
-    name: str
     server: list[str]
+    offer: list[str]
     about: list[str]
 
 
@@ -54,49 +62,43 @@ class _Field(NamedTuple):
     usual: float
 
 
-def around(toolbox: str, server: str, about: str, limits: Limits) -> Surroundings:
-    """What the tools of a server have in common."""
-    most = limits.search_text_length
-    return Surroundings(server[:most], words(server[:most]), words(f"{toolbox} {about}"[:most]))
+def around(server: ServerIdentifier, about: str, offer: str, limits: Limits) -> Surroundings:
+    """What the tools of a server have in common. `offer` is what it says of itself beside its tools."""
+    texts = (server.server, offer, f"{server.toolbox} {about}")
+    return Surroundings(*(words(text[: limits.search_text_length]) for text in texts))
 
 
-def read(tool: Definition, place: Surroundings, limits: Limits, *, with_gist: bool = False) -> Document:
-    """The document of a tool, with its gist only where that is wanted."""
+def read(tool: Definition, place: Surroundings, limits: Limits) -> Document:
+    """The document of a tool. Its last two runs are those of its surroundings."""
     name, texts = tool.name[: limits.search_text_length], _texts(tool, limits)
-    fields = list(_fields(name, texts, place, limits))
-    counts = _weighed(fields, limits.search_length_share)
+    fields = list(_fields(name, texts, place))
+    counts = _weighed(fields)
     damped = {word: count if count < 1 else 1 + math.log(count) for word, count in counts.items()}
     length = 2 * sum([value * value for value in damped.values()])
-    focus = limits.search_focus_weight / length**limits.search_focus_power if length else 0.0
-    soon = limits.search_saturation
-    impacts = {word: count / (soon + count) + focus * damped[word] for word, count in counts.items()}
-    gist = _gist(f"{place.name} {name}", texts, limits.search_gist_length) if with_gist else ""
-    return Document(impacts, [field.words for field in fields], focus, gist)
+    focus = _FOCUS / length**_FOCUS_POWER if length else 0.0
+    impacts = {word: count / (_SATURATION + count) + focus * damped[word] for word, count in counts.items()}
+    return Document(impacts, [field.words for field in fields], focus)
 
 
-def _gist(name: str, texts: _Texts, most: int) -> str:
-    return " ".join([*pieces(name), texts.description[:most], *pieces(texts.names)])
-
-
-def _weighed(fields: Iterable[_Field], share: float) -> dict[str, float]:
+def _weighed(fields: Iterable[_Field]) -> dict[str, float]:
     """How often each word occurs: less where the text is long, and more where it is telling."""
     counts: dict[str, float] = {}
     for found, weight, usual in fields:
-        each = weight / (1 - share + share * len(found) / usual)
+        each = weight / (1 - _LENGTH_SHARE + _LENGTH_SHARE * len(found) / usual)
         for word in found:
             counts[word] = counts.get(word, 0.0) + each
     return counts
 
 
-def _fields(name: str, texts: _Texts, place: Surroundings, limits: Limits) -> Iterator[_Field]:
-    short, long = limits.search_short_words, limits.search_long_words
-    yield _Field(words(name), limits.search_name_weight, short)
-    yield _Field(words(texts.title), limits.search_title_weight, short)
-    yield _Field(place.server, limits.search_server_weight, short)
-    yield _Field(words(texts.description), 1.0, long)
-    yield _Field(words(texts.names), limits.search_parameter_weight, short)
-    yield _Field(words(texts.explained), limits.search_parameter_text_weight, long)
-    yield _Field(place.about, limits.search_about_weight, long)
+def _fields(name: str, texts: _Texts, place: Surroundings) -> Iterator[_Field]:
+    yield _Field(words(name), _NAME, _SHORT)
+    yield _Field(words(texts.title), _TITLE, _SHORT)
+    yield _Field(place.server, _SERVER, _SHORT)
+    yield _Field(words(texts.description), 1.0, _LONG)
+    yield _Field(words(texts.names), _PARAMETER, _SHORT)
+    yield _Field(words(texts.explained), _PARAMETER_TEXT, _LONG)
+    yield _Field(place.offer, _AROUND, _LONG)
+    yield _Field(place.about, _AROUND, _LONG)
 
 
 def _texts(tool: Definition, limits: Limits) -> _Texts:

@@ -7,13 +7,13 @@ tools are indexed at once, many in a thread, so that no other call waits for it.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
-from mcp_workbench import observe
+from mcp_workbench.catalog.opened import Matches
 from mcp_workbench.catalog.search.index import Index
-from mcp_workbench.catalog.search.meanings import Embedder
 from mcp_workbench.catalog.snapshot import Catalog, ServerTools
 from mcp_workbench.config.model import Config
-from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
+from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire.tasks import heard
 
@@ -21,15 +21,19 @@ from mcp_workbench.wire.tasks import heard
 class Finder:
     """Finds tools of one catalog."""
 
-    def __init__(self, config: Config, catalog: Catalog, limits: Limits) -> None:
+    def __init__(
+        self, config: Config, catalog: Catalog, limits: Limits, offer: Callable[[ServerIdentifier], str] = lambda _: ""
+    ) -> None:
+        """`offer` tells what a server says of itself beside its tools; it is read when its tools are indexed."""
         self._config = config
+        self._offer = offer
         self._catalog = catalog
         self._limits = limits
         self._index: Index | None = None
         self._indexed: dict[ServerIdentifier, ServerTools] = {}
         self._update: asyncio.Task[Index] | None = None
 
-    async def search(self, query: str, toolbox: str | None = None) -> list[ToolIdentifier]:
+    async def search(self, query: str, toolbox: str | None = None, most: int = 0) -> Matches:
         """The tools that fit, best first; those of servers that can't be reached are left out."""
         while (index := self._index) is None or self._update is not None or self._differences():
             if self._update is None:
@@ -37,7 +41,13 @@ class Finder:
                 self._update.add_done_callback(self._updated)
             # Whoever gives up waiting leaves the index to one thread, and to those who still wait.
             await asyncio.shield(self._update)
-        return [hit.identifier for hit in index.search(query, self._limits.matches, toolbox=toolbox)]
+        hits, is_weak = index.search(query, most or self._limits.matches, toolbox=toolbox)
+        found = ((hit.identifier, self._catalog.tool(hit.identifier)) for hit in hits)
+        return Matches(
+            found=tuple((identifier, tool) for identifier, tool in found if tool is not None),
+            also_in={hit.identifier: hit.also_in for hit in hits if hit.also_in},
+            is_weak=is_weak,
+        )
 
     def _updated(self, update: asyncio.Task[Index]) -> None:
         self._update = None
@@ -52,34 +62,28 @@ class Finder:
 
     async def _follow(self) -> Index:
         """Have the index follow the catalog."""
-        index = self._index = self._index or Index(self._limits, embed=await self._embedder())
-        new: dict[ServerIdentifier, ServerTools] = {}
+        index = self._index = self._index or Index(self._limits)
+        new: dict[ServerIdentifier, tuple[ServerTools, str]] = {}
         for server, tools in self._differences().items():
             if tools is not None:
-                new[server] = tools
+                new[server] = (tools, self._offer(server))
                 continue
-            index.drop(server.toolbox, server.server)
+            index.drop(server)
             del self._indexed[server]
-        if sum(len(tools.tools) for tools in new.values()) <= self._limits.index_inline_tools:
+        if self._are_few(new):
             self._put(index, new)
         else:
             await asyncio.to_thread(self._put, index, new)
         return index
 
-    def _put(self, index: Index, new: dict[ServerIdentifier, ServerTools]) -> None:
-        for server, tools in new.items():
+    def _are_few(self, new: dict[ServerIdentifier, tuple[ServerTools, str]]) -> bool:
+        """Whether it takes a moment to index these tools."""
+        tools = [tool for listing, _ in new.values() for tool in listing.tools.values()]
+        size = sum(len(tool.raw) for tool in tools)
+        return len(tools) <= self._limits.index_inline_tools and size <= self._limits.list_inline_bytes
+
+    def _put(self, index: Index, new: dict[ServerIdentifier, tuple[ServerTools, str]]) -> None:
+        for server, (tools, offer) in new.items():
             about = self._config.toolboxes[server.toolbox].description
-            index.put(server.toolbox, server.server, tools.tools.values(), about=about)
+            index.put(server, tools.tools.values(), about=about, offer=offer)
             self._indexed[server] = tools
-
-    async def _embedder(self) -> Embedder | None:
-        """What compares meanings, where the configuration asks for it. Without it words alone are searched."""
-        if not self._config.catalog.semantic:
-            return None
-        from mcp_workbench.catalog.search import semantic  # noqa: PLC0415 -- an extra that few have
-
-        try:
-            return await asyncio.to_thread(semantic.load, self._limits)
-        except semantic.Unavailable as problem:
-            observe.warning("search compares words only", reason=str(problem))
-            return None

@@ -2,29 +2,40 @@
 
 A tool's score is the sum of what the query's words count in it: rare words more than common ones, words of names more
 than those of descriptions, other words for the same a little. The best are then compared closely, by words that stand
-side by side, by whether their servers fit, and by how much of a tool's name was asked for. Where the index compares
-meanings too, both scores are mixed. Servers are taken in and out one by one, at the cost of their own tools; the
-ranking depends on what is there and not on how it came there.
+side by side, by whether their servers fit, and by how much of a tool's name was asked for. The steps of a long query
+are ranked one by one, and the rankings mixed. Equal definitions take one place. Servers are taken in and out one by
+one, at the cost of their own tools; the ranking depends on what is there and not on how it came there.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections import Counter, defaultdict
+import re
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from mcp_workbench.catalog.definition import Definition
 from mcp_workbench.catalog.search import document
 from mcp_workbench.catalog.search.asking import Asked, Reader
+from mcp_workbench.catalog.search.clauses import clauses, sentences
 from mcp_workbench.catalog.search.document import Document
-from mcp_workbench.catalog.search.meanings import Embedder, Meanings
 from mcp_workbench.catalog.search.vocabulary import GAP, Vocabulary
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
 
 _Scores = dict[int, float]
 """By the numbers of tools."""
+_AROUND = 2
+"""The runs of a document that say nothing of the tool alone: those of its server and of its toolbox."""
+_PAIR = 2
+_PAIRED, _NEIGHBOUR, _NEIGHBOURS = 1.3, 0.3, 3
+"""What it counts that two words of a query stand side by side, and that up to three tools of a server match."""
+_LONG_QUERY, _CLAUSE_WORDS, _CLAUSES, _CLAUSE = 20, 3, 5, 0.4
+"""Words of a query whose steps are ranked too, words and number of its steps, and what they count of the whole."""
+_NEAREST = 3
+"""Tools that are shown where nothing fits well."""
+_NAME = re.compile(r"[^\W_]+")
 
 
 class Hit(NamedTuple):
@@ -32,6 +43,16 @@ class Hit(NamedTuple):
 
     identifier: ToolIdentifier
     score: float
+    also_in: tuple[ServerIdentifier, ...] = ()
+    """Other servers that have a tool with the same definition."""
+
+
+class Hits(NamedTuple):
+    """What a search found, best first."""
+
+    hits: list[Hit]
+    is_weak: bool
+    """Whether nothing fits well; then these are only the nearest."""
 
 
 class _Row(NamedTuple):
@@ -44,69 +65,104 @@ class _Row(NamedTuple):
     text: str
     focus: float
     definition: int
-    """The same for tools that are defined alike."""
+    """The same for tools with the same definition."""
 
 
 class Index:
     """The tools that can be found. One `Index` is used by one thread at a time."""
 
-    def __init__(self, limits: Limits = DEFAULTS, *, embed: Embedder | None = None) -> None:
+    def __init__(self, limits: Limits = DEFAULTS) -> None:
         self._limits = limits
         self._vocabulary = Vocabulary(limits)
         self._reader = Reader(self._vocabulary, limits)
-        self._meanings = None if embed is None else Meanings(embed)
         self._servers: dict[ServerIdentifier, range] = {}
+        self._names: defaultdict[str, dict[str, set[ServerIdentifier]]] = defaultdict(dict)
+        """Names of servers and toolboxes, by their first word."""
         self._toolboxes: defaultdict[str, set[int]] = defaultdict(set)
         self._rows: dict[int, _Row] = {}
+        self._alike: defaultdict[int, set[int]] = defaultdict(set)
+        self._copied: set[int] = set()
+        """The tools that share their definition with others."""
+        self._weighed: dict[str, list[tuple[str, float]]] = {}
+        """The words of names, and the part of the name that each is."""
         self._next = 0
 
-    def put(self, toolbox: str, server: str, tools: Iterable[Definition], *, about: str = "") -> None:
-        """These are the tools of a server now. `about` is what its toolbox says of itself."""
-        self.drop(toolbox, server)
-        place, around = ServerIdentifier(toolbox, server), document.around(toolbox, server, about, self._limits)
+    def put(self, server: ServerIdentifier, tools: Iterable[Definition], *, about: str = "", offer: str = "") -> None:
+        """These are the tools of a server now. `about` describes its toolbox, `offer` what else the server has."""
+        self.drop(server)
+        around = document.around(server, about, offer, self._limits)
         named = {tool.name: tool for tool in tools}
-        with_gist = self._meanings is not None
-        found = [document.read(tool, around, self._limits, with_gist=with_gist) for tool in named.values()]
-        numbers = self._servers[place] = range(self._next, self._next + len(found))
-        self._next += len(found)
-        for number, tool, one in zip(numbers, named.values(), found, strict=True):
-            self._add(number, tool, place, one)
-        if self._meanings is not None:
-            self._meanings.put(place, numbers, [one.gist for one in found])
+        numbers = self._servers[server] = range(self._next, self._next + len(named))
+        self._next += len(named)
+        for name in map(_spelled, server.parts()):
+            self._names[name.split(maxsplit=1)[0] if name else ""].setdefault(name, set()).add(server)
+        for number, tool in zip(numbers, named.values(), strict=True):
+            self._add(number, tool, server, document.read(tool, around, self._limits))
 
-    def drop(self, toolbox: str, server: str) -> None:
+    def drop(self, server: ServerIdentifier) -> None:
         """A server is gone, and its tools with it."""
-        place = ServerIdentifier(toolbox, server)
-        for number in self._servers.pop(place, ()):
+        self._weighed.clear()
+        for name in map(_spelled, server.parts()) if server in self._servers else ():
+            self._names[name.split(maxsplit=1)[0] if name else ""][name].discard(server)
+        for number in self._servers.pop(server, ()):
             row = self._rows.pop(number)
             self._vocabulary.remove(number, row.text, row.own)
-            self._toolboxes[toolbox].discard(number)
-        if self._meanings is not None:
-            self._meanings.drop(place)
+            self._toolboxes[server.toolbox].discard(number)
+            self._copied.discard(number)
+            group = self._alike[row.definition]
+            group.discard(number)
+            if len(group) == 1:
+                self._copied -= group
+            elif not group:
+                del self._alike[row.definition]
 
-    def search(self, query: str, most: int, *, toolbox: str | None = None) -> list[Hit]:
-        """The tools that fit best, at most so many; none where nothing fits."""
+    def search(self, query: str, most: int, *, toolbox: str | None = None) -> Hits:
+        """The tools that fit best, at most so many; where nothing fits well, the few that are nearest."""
+        query, limits = query[: self._limits.query_length], self._limits
         asked = self._reader.read(query)
+        scores, fit = self._ranked(asked, toolbox)
+        if asked.length >= _LONG_QUERY:
+            steps = clauses(query, max(_CLAUSE_WORDS, asked.length // _CLAUSES))
+            scores = self._mixed(scores, [self._ranked(self._reader.read(step), toolbox) for step in steps])
+        scores = self._compared(asked, scores)
+        named = self._named(query, toolbox)
+        if fit < limits.search_fit_least and not named:
+            parts = sentences(query)
+            fits = (self._ranked(self._reader.read(part), toolbox)[1] for part in parts if len(parts) > 1)
+            if not any(other >= limits.search_fit_least for other in fits):
+                return Hits(self._hits(scores, fit, _NEAREST, toolbox), is_weak=True)
+        hits = self._hits(scores, fit, most, toolbox)
+        return Hits(self._with_named(hits, scores, named, most), is_weak=False)
+
+    def _ranked(self, asked: Asked, toolbox: str | None) -> tuple[_Scores, float]:
+        """Scores up to 1, and the share of the query that the best tool covers."""
         scores = self._with_pairs(asked, self._candidates(asked, toolbox))
         fit = max(scores.values()) / asked.whole if scores else 0.0
-        fits = fit >= self._limits.search_fit_least
-        scores = self._compared(asked, scores)
-        if self._meanings is not None:
-            near = self._meanings.near(query[: self._limits.query_length], toolbox)
-            nearest = max(near.values(), default=0.0)
-            fits = fits or nearest >= self._limits.search_meaning_least
-            fit, scores = max(fit, nearest), self._mixed(scores, near)
-        return self._hits(scores, fit, most) if fits else []
+        return _scaled(scores), fit
+
+    def _mixed(self, whole: _Scores, steps: list[tuple[_Scores, float]]) -> _Scores:
+        """The ranking of a long query and those of its steps in one: what is best for a step that fits counts."""
+        best = max((fit for _, fit in steps), default=0.0) or 1.0
+        most: _Scores = {}
+        for scores, fit in steps:
+            for number, score in scores.items():
+                most[number] = max(most.get(number, 0.0), score * min(fit, 1.0) / min(best, 1.0))
+        numbers = whole.keys() | most.keys()
+        mixed = {n: (1 - _CLAUSE) * whole.get(n, 0.0) + _CLAUSE * most.get(n, 0.0) for n in numbers}
+        return _scaled(self._distinct(mixed))
 
     def _add(self, number: int, tool: Definition, place: ServerIdentifier, found: Document) -> None:
         self._vocabulary.add(number, found.impacts)
         runs = [self._vocabulary.marks(run) for run in found.runs]
-        own = GAP.join(runs[:-1])
+        own = GAP.join(runs[:-_AROUND])
         self._vocabulary.own(own)
         identifier = ToolIdentifier(place.toolbox, place.server, tool.name)
-        text, alike = GAP.join((own, runs[-1])), hash(bytes(tool.raw))
+        text, alike = GAP.join((own, *runs[-_AROUND:])), hash(bytes(tool.raw))
         self._rows[number] = _Row(identifier, place, runs[0], own, text, found.focus, alike)
         self._toolboxes[place.toolbox].add(number)
+        group = self._alike[alike]
+        group.add(number)
+        self._copied.update(group if len(group) == _PAIR else [number] if len(group) > _PAIR else ())
 
     def _candidates(self, asked: Asked, toolbox: str | None) -> _Scores:
         """The tools that match best by their words alone. Where there are many, words that count little add no more."""
@@ -120,10 +176,23 @@ class Index:
             early -= weight
             room -= len(term.impacts)
             _gather(scores, term.impacts, weight, inside)
-        scores = self._largest(scores, self._limits.search_shortlist)
+        scores = self._largest(self._distinct(scores), self._limits.search_shortlist)
         for term, weight in terms:
             _raise(scores, term.impacts, weight)
         return self._largest(scores, self._limits.search_candidates)
+
+    def _distinct(self, scores: _Scores) -> _Scores:
+        """The best of each definition: copies of a tool would crowd out others."""
+        best: dict[int, int] = {}
+        few, many = sorted((self._copied, scores), key=len)
+        copies = [number for number in few if number in many]
+        for number in copies:
+            row = self._rows[number]
+            other = best.setdefault(row.definition, number)
+            if (-scores[number], row.identifier) < (-scores[other], self._rows[other].identifier):
+                best[row.definition] = number
+        dropped = set(copies).difference(best.values())
+        return {n: score for n, score in scores.items() if n not in dropped} if dropped else scores
 
     def _largest(self, scores: _Scores, most: int) -> _Scores:
         """Those with the largest scores; of equal ones those whose identifiers come first."""
@@ -137,16 +206,15 @@ class Index:
 
     def _with_pairs(self, asked: Asked, scores: _Scores) -> _Scores:
         """The same, and more for tools in which words of the query stand side by side as they do there."""
-        weight, pairs = self._limits.search_pair_weight, asked.pairs.items()
+        pairs = asked.pairs.items()
         for number in scores:
             row = self._rows[number]
             text = row.text
-            scores[number] += weight * row.focus * sum([value for pair, value in pairs if pair in text])
+            scores[number] += _PAIRED * row.focus * sum([value for pair, value in pairs if pair in text])
         return scores
 
     def _compared(self, asked: Asked, scores: _Scores) -> _Scores:
         """The same, and more for tools whose servers fit and whose names were asked for; the largest is 1."""
-        scores = _scaled(scores)
         near, rows, weight = self._neighbours(scores), self._rows, self._limits.search_name_cover_weight
         marks = {term.mark for term in asked.terms}
         return _scaled(
@@ -161,36 +229,60 @@ class Index:
         found: defaultdict[ServerIdentifier, list[float]] = defaultdict(list)
         for number, score in scores.items():
             found[self._rows[number].server].append(score)
-        most, weight = self._limits.search_neighbours, self._limits.search_neighbour_weight
         return {
-            server: weight * sum(sorted(values)[-most:]) / min(most, len(self._servers[server]))
+            server: _NEIGHBOUR * sum(sorted(values)[-_NEIGHBOURS:]) / min(_NEIGHBOURS, len(self._servers[server]))
             for server, values in found.items()
         }
 
     def _cover(self, name: str, marks: set[str]) -> float:
         """The part of a name that was asked for."""
-        rarity, named = self._vocabulary.rarity, self._vocabulary.named
-        values = {mark: rarity(named(mark)) for mark in name}
-        whole = sum(values.values())
-        return sum([value for mark, value in values.items() if mark in marks]) / whole if whole else 0.0
+        if (values := self._weighed.get(name)) is None:
+            if len(self._weighed) >= self._limits.search_guessed:
+                self._weighed.clear()
+            found = {mark: self._vocabulary.rarity(self._vocabulary.named(mark)) for mark in name}
+            whole = sum(found.values())
+            values = self._weighed[name] = [(mark, value / whole) for mark, value in found.items()]
+        return sum([value for mark, value in values if mark in marks])
 
-    def _mixed(self, scores: _Scores, near: _Scores) -> _Scores:
-        """Scores by words and by meaning in one, each with a largest of 1."""
-        weight, nearest = self._limits.search_meaning_weight, max(near.values(), default=1.0)
-        numbers = scores.keys() | self._largest(near, self._limits.search_candidates).keys()
-        return _scaled({n: (1 - weight) * scores.get(n, 0.0) + weight * near.get(n, 0.0) / nearest for n in numbers})
+    def _hits(self, scores: _Scores, fit: float, most: int, toolbox: str | None) -> list[Hit]:
+        """The best in their order, without those that are far behind the first."""
+        good = [number for number, score in scores.items() if score >= self._limits.search_tail_share]
+        good = heapq.nsmallest(most, good, key=lambda number: (-scores[number], self._rows[number].identifier))
+        return [self._hit(number, fit * scores[number], toolbox) for number in good]
 
-    def _hits(self, scores: _Scores, fit: float, most: int) -> list[Hit]:
-        """The best in their order, without those that are far behind the first, and few of those that are alike."""
-        least, rows, times = self._limits.search_tail_share, self._rows, Counter[int]()
-        good = [number for number, score in scores.items() if score >= least]
-        good.sort(key=lambda number: (-scores[number], rows[number].identifier))
-        hits: list[Hit] = []
-        for row, score in ((rows[number], scores[number]) for number in good):
-            times[row.definition] += 1
-            if times[row.definition] <= self._limits.search_alike:
-                hits.append(Hit(row.identifier, fit * score))
-        return hits[:most]
+    def _hit(self, number: int, score: float, toolbox: str | None) -> Hit:
+        row = self._rows[number]
+        others = (self._rows[other].server for other in self._alike[row.definition] if other != number)
+        also_in = sorted(server for server in others if toolbox in (None, server.toolbox))
+        return Hit(row.identifier, score, tuple(also_in))
+
+    def _named(self, query: str, toolbox: str | None) -> list[set[ServerIdentifier]]:
+        """The servers that a query names, by their own name or, in a search of all toolboxes, by that of a toolbox."""
+        text = _spelled(query)
+        found = {name: self._names[word][name] for word in text.split() for name in self._names.get(word, ())}
+        found.pop(_spelled(toolbox or ""), None)
+        named = (
+            {server for server in servers if toolbox in (None, server.toolbox)}
+            for name, servers in found.items()
+            if name in text
+        )
+        return [servers for servers in named if servers]
+
+    def _with_named(self, hits: list[Hit], scores: _Scores, named: list[set[ServerIdentifier]], most: int) -> list[Hit]:
+        """The same, with a tool of each server that was named, in the places of the last."""
+        shown = {server for hit in hits for server in (ServerIdentifier(*hit.identifier.parts()[:2]), *hit.also_in)}
+        more: list[Hit] = []
+        for servers in [servers for servers in named if not servers & shown][:_NEAREST]:
+            numbers = [number for server in servers for number in self._servers[server]]
+            rank = {number: (-scores.get(number, 0.0), self._rows[number].identifier) for number in numbers}
+            more += [self._hit(min(numbers, key=rank.__getitem__), 0.0, None)] if numbers else []
+        return [*hits[: max(0, most - len(more))], *more][:most]
+
+
+def _spelled(text: str) -> str:
+    """The words of a text, each between spaces."""
+    found = _NAME.findall(text.casefold())
+    return f" {' '.join(found)} " if found else ""
 
 
 def _gather(scores: _Scores, impacts: _Scores, weight: float, inside: set[int] | None) -> None:

@@ -13,6 +13,20 @@ from mcp_workbench.limits import Limits
 GAP = "\0"
 """Stands between texts, so that no pair is found across them; no word's mark."""
 _BEGINNING = 2
+_SKELETON = 4
+"""Consonants that two words of the same origin share at least."""
+_SOUNDS = (
+    ("ph", "f"),
+    ("qu", "k"),
+    ("ck", "k"),
+    ("th", "t"),
+    ("c", "k"),
+    ("z", "s"),
+    ("j", "g"),
+    ("v", "f"),
+    ("w", "f"),
+)
+"""Spellings that differ between languages."""
 
 
 class Term:
@@ -40,6 +54,8 @@ class Vocabulary:
         self._tools = 0
         self._shared: dict[int, float] = {}
         self._rarities: dict[int, float] = {}
+        self._guessed: dict[str, list[Term]] = {}
+        self._cognates: dict[str, list[str]] = {}
 
     def add(self, number: int, impacts: Mapping[str, float]) -> None:
         """A tool has these words. Beyond the bound new words are not taken in."""
@@ -90,6 +106,13 @@ class Vocabulary:
 
     def guesses(self, word: str) -> list[Term]:
         """The known words that an unknown one may mean: it begins them, is misspelt, or is two of them in one."""
+        if word not in self._guessed:
+            if len(self._guessed) >= self._limits.search_guessed:
+                self._guessed.clear()
+            self._guessed[word] = self._guess(word)
+        return self._guessed[word]
+
+    def _guess(self, word: str) -> list[Term]:
         least = self._limits.search_guess_length
         if len(word) < least or not (word.isascii() and word.isalpha()):
             return []
@@ -103,7 +126,16 @@ class Vocabulary:
             if (short <= len(other) <= long and is_one_slip(word, other)) or other.startswith(word)
         ]
         near.sort(key=lambda other: (abs(len(other) - len(word)), other))
-        return [self._terms[other] for other in near[: self._limits.search_guesses] or self._halves(word)]
+        found = near[: self._limits.search_guesses] or self._halves(word) or self._related(word)
+        return [self._terms[other] for other in found]
+
+    def _related(self, word: str) -> list[str]:
+        """Words of the same origin: `Kalender`, `calendario` and `calendrier` have the consonants of `calendar`."""
+        if not self._cognates:
+            for other in self._terms:
+                self._cognates.setdefault(consonants(other), []).append(other)
+        key = consonants(word)
+        return self._cognates.get(key, [])[: self._limits.search_guesses] if len(key) >= _SKELETON else []
 
     def _halves(self, word: str) -> list[str]:
         least = self._limits.search_guess_length - 1
@@ -115,6 +147,8 @@ class Vocabulary:
     def _count(self, more: int) -> None:
         self._tools += more
         self._rarities.clear()
+        self._guessed.clear()
+        self._cognates.clear()
 
     def _new(self, word: str) -> Term | None:
         if len(self._terms) >= self._limits.search_vocabulary:
@@ -144,3 +178,14 @@ def is_one_slip(word: str, other: str) -> bool:
         return word[at:] == other[at + 1 :]
     swapped = word[at : at + 2] == other[at : at + 2][::-1]
     return word[at + 1 :] == other[at + 1 :] or (swapped and word[at + 2 :] == other[at + 2 :])
+
+
+def consonants(word: str) -> str:
+    """The first letter and the consonants of a word, spelled alike for European languages, none twice in a row."""
+    for spelling, sound in _SOUNDS:
+        word = word.replace(spelling, sound)
+    found = word[:1]
+    for letter in word[1:]:
+        if letter not in "aeiouyh" and letter != found[-1]:
+            found += letter
+    return found
