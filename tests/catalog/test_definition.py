@@ -7,7 +7,7 @@ import json
 import pytest
 from msgspec import Raw
 
-from mcp_workbench.catalog.definition import Definition, name_of, oversize
+from mcp_workbench.catalog.definition import Definition, compact, name_of, oversize
 from mcp_workbench.catalog.official_models import Refused
 from mcp_workbench.limits import Limits
 
@@ -20,7 +20,7 @@ def nested(depth: int, opening: str = '{"a":', closing: str = "}") -> Raw:
 
 def test_a_definition_is_kept_compact_with_its_own_digits_and_its_own_order():
     raw = b'{ "z": 1.00,\n "name": "t",\t"n": 1e400, "u": "a\\u2028b c", "inputSchema": {"type": "object"} }'
-    read = Definition.read(Raw(raw))
+    read = Definition.read(compact(Raw(raw)))
     assert read.name == "t"
     assert bytes(read.raw) == b'{"z":1.00,"name":"t","n":1e400,"u":"a\\u2028b c","inputSchema":{"type":"object"}}'
 

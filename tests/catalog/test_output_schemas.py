@@ -110,14 +110,20 @@ def test_the_largest_schema_is_judged_in_a_moment(schema: Json):
     raw = Raw(json.dumps(schema).encode())
     began = time.thread_time()
     is_compilable(raw)
-    assert time.thread_time() - began < 2
+    assert time.thread_time() - began < 0.2
 
 
 def test_a_long_chain_of_references_leads_somewhere():
-    chain = {f"d{number}": {"$ref": f"#/$defs/d{number + 1}"} for number in range(2000)}
-    assert is_compilable(Raw(json.dumps({"$defs": {**chain, "d2000": {}}}).encode()))
-    assert not is_compilable(Raw(json.dumps({"$defs": {**chain, "d2000": {"$ref": "#/$defs/d7"}}}).encode()))
+    chain = {f"d{number}": {"$ref": f"#/$defs/d{number + 1}"} for number in range(1900)}
+    assert is_compilable(Raw(json.dumps({"$defs": {**chain, "d1900": {}}}).encode()))
+    assert not is_compilable(Raw(json.dumps({"$defs": {**chain, "d1900": {"$ref": "#/$defs/d7"}}}).encode()))
     assert not is_compilable(Raw(json.dumps({"$defs": chain}).encode()))
+
+
+def test_a_schema_of_too_many_parts_is_checked_by_its_types_alone():
+    many = {f"p{number}": {"type": "string"} for number in range(DEFAULTS.output_schema_nodes)}
+    assert is_compilable(Raw(json.dumps({"properties": many}).encode()))
+    assert not is_compilable(Raw(json.dumps({"properties": {**many, "a": {"$ref": "#"}}}).encode()))
 
 
 @pytest.mark.parametrize(("index", "is_good"), [("0", True), ("1", False), ("9" * 5000, False), ("\u0660", False)])

@@ -20,7 +20,7 @@ from mcp_workbench.limits import DEFAULTS, Limits
 from tests.catalog.signature_reader import Fact, Reader, value_of
 
 TOOL = ToolIdentifier("dev", "fs", "read_file")
-ROOMY = Limits(signature_length=1_000_000)
+ROOMY = Limits(signature_parts=10_000, signature_length=1_000_000)
 
 
 def objects(properties: dict[str, Any], **keywords: Any) -> dict[str, Any]:

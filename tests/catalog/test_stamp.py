@@ -21,8 +21,9 @@ from msgspec import Raw
 
 from mcp_workbench import observe
 from mcp_workbench.catalog.memory.stamp import Stamps, declared_digest, load_key
+from mcp_workbench.config.inherited import is_default
 from mcp_workbench.config.model import Endpoint, Launch, OAuthClient, ServerConfig
-from mcp_workbench.connections.processes import INHERITED, environment
+from mcp_workbench.connections.processes import environment
 
 STAMPS = Stamps(b"k" * 32)
 LAUNCH = Launch(
@@ -189,10 +190,10 @@ def test_variables_matter_exactly_if_the_server_would_see_them(
     patterns: list[str], own: dict[str, str], one: dict[str, str], other: dict[str, str]
 ):
     launch = Launch(command="x", env=own, inherit_env=tuple(patterns))
-    basics = dict.fromkeys(INHERITED, "the same")
+    basics = {"PATH": "the same", "HOME": "the same"}
     seen = [environment(launch, {**basics, **variables}, "marker") for variables in (one, other)]
     stamps = [stamp(launch, {**basics, **variables}) for variables in (one, other)]
-    beyond_basics = [{name: value for name, value in env.items() if name not in INHERITED} for env in seen]
+    beyond_basics = [{name: value for name, value in env.items() if not is_default(name)} for env in seen]
     if seen[0] == seen[1]:
         assert stamps[0] == stamps[1]
     if beyond_basics[0] != beyond_basics[1]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
+from typing import TypeVar, cast
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -14,14 +16,17 @@ from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.wire import jsonrpc
 
 # Patterns are text here and compiled at their first use: most runs never need one.
-_STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
 _NAME = rb'"name"\s*:\s*("(?:[^"\\]|\\.)*")'
 _BRACKETS = bytes.maketrans(b"[]", b"{}")
 _NO_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
 _NUMBER = rb"[0-9][0-9.]*(?:[eE][+-]?[0-9]+)?"
-_DIGITS = bytes.maketrans(b"123456789E", b"000000000e")
-_LARGE = (b"0e000", b"0" * 309)
-"""What a number that is infinite for readers looks like with `_DIGITS`."""
+_OUTLINE = bytes.maketrans(b"123456789+E[", b"0000000000e{")
+"""Makes digits, exponents and brackets alike, so that two quick searches rule out most definitions."""
+_LARGE_EXPONENT, _MANY_DIGITS = b"0e000", b"0" * 309
+"""How a number beyond the range of floats looks in the outline; so do some smaller numbers and texts."""
+
+
+T = TypeVar("T")
 
 
 class _Head(msgspec.Struct):
@@ -33,7 +38,7 @@ _tools = official_models.decoder(official_models.Tool)
 _heads = msgspec.json.Decoder(_Head)
 
 
-class Definition(msgspec.Struct, frozen=True):
+class Definition(msgspec.Struct, frozen=True, dict=True):
     """A tool's name and its whole definition, as compact JSON with the server's own digits."""
 
     name: str
@@ -43,7 +48,7 @@ class Definition(msgspec.Struct, frozen=True):
 
     @classmethod
     def read(cls, raw: Raw, *, handshake: bool = False) -> Definition:
-        """Read a definition for one era; repair it if official clients would refuse it. Raises `Refused`."""
+        """Read a `compact` definition for one era; repair it if official clients would refuse it. Raises `Refused`."""
         try:
             tool = _tools.decode(raw)
         except msgspec.DecodeError:
@@ -52,7 +57,7 @@ class Definition(msgspec.Struct, frozen=True):
             raise Refused("it has no name")
         if handshake and tool.output_schema is not UNSET and not _is_output_compilable(raw):
             return cls._repaired(raw, handshake=True)
-        return cls(tool.name, Raw(msgspec.json.format(raw, indent=-1)))
+        return cls(tool.name, raw)
 
     @classmethod
     def _repaired(cls, raw: Raw, *, handshake: bool) -> Definition:
@@ -62,6 +67,13 @@ class Definition(msgspec.Struct, frozen=True):
             raise Refused("it has no name")
         repaired = repair_tool(raw, handshake=handshake)
         return cls(name, repaired.raw, repaired.wraps_output)
+
+    def memoized(self, make: Callable[[Definition, Limits], T], limits: Limits) -> T:
+        """What `make` derives from this definition, made once. `limits` are the same for all of a process."""
+        memo = cast("dict[str, T]", vars(self))
+        if make.__qualname__ not in memo:
+            memo[make.__qualname__] = make(self, limits)
+        return memo[make.__qualname__]
 
     def annotations(self) -> dict[str, bool]:
         """What of the tool's `annotations` is true or false; the rest is not looked at."""
@@ -75,15 +87,26 @@ def _is_output_compilable(raw: Raw) -> bool:
     return is_compilable(jsonrpc.fields(raw)["outputSchema"])
 
 
+def compact(raw: Raw) -> Raw:
+    """The same JSON without whitespace between its tokens, or unchanged if it can't be read.
+
+    Lists are compacted once, when a server sends them: it takes as long as all the checks of a definition together.
+    """
+    try:
+        return Raw(msgspec.json.format(raw, indent=-1))
+    except (msgspec.DecodeError, RecursionError):
+        return raw
+
+
 def oversize(raw: Raw, limits: Limits) -> str | None:
     """Why a definition is too much for any reader; None if it is not."""
     view = bytes(raw)
     if len(view) > limits.schema_bytes:
         return f"its definition has {len(view)} bytes (at most {limits.schema_bytes})"
-    if view.count(b"{") + view.count(b"[") > limits.schema_depth and _is_deeper(view, limits.schema_depth):
+    outline = view.translate(_OUTLINE)
+    if outline.count(b"{") > limits.schema_depth and _is_deeper(view, limits.schema_depth):
         return f"its definition is nested deeper than {limits.schema_depth}"
-    digits = view.translate(_DIGITS, b"+")
-    if any(large in digits for large in _LARGE) and _has_infinity(view):
+    if (_LARGE_EXPONENT in outline or _MANY_DIGITS in outline) and _has_infinity(view):
         return "a number in its definition is too large"
     return None
 
@@ -107,12 +130,19 @@ def name_of(raw: Raw) -> str:
 
 def _has_infinity(text: bytes) -> bool:
     """Whether a JSON text has a number beyond the range of floats, which some official clients refuse."""
-    return any(math.isinf(float(number)) for number in re.findall(_NUMBER, re.sub(_STRING, b"", text)))
+    return any(math.isinf(float(number)) for number in re.findall(_NUMBER, _without_strings(text)))
 
 
 def _is_deeper(text: bytes, depth: int) -> bool:
     """Whether a JSON text is nested deeper than `depth`: each pass takes the innermost pairs away."""
-    brackets = re.sub(_STRING, b"", text).translate(_BRACKETS, _NO_BRACKET)
+    brackets = _without_strings(text).translate(_BRACKETS, _NO_BRACKET)
     for _ in range(depth):
         brackets = brackets.replace(b"{}", b"")
     return bool(brackets)
+
+
+def _without_strings(text: bytes) -> bytes:
+    """A JSON text without its strings. Three times as fast as a regular expression."""
+    if b"\\" in text:
+        text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
+    return b"".join(text.split(b'"')[::2])

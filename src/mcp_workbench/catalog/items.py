@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal
 
 import msgspec
 from msgspec import Raw, Struct
@@ -21,6 +21,10 @@ _MODELS: Final[dict[str, type[Struct]]] = {
     "uriTemplate": official.ResourceTemplate,
 }
 """The models that official clients accept, by the member that names an item."""
+
+
+OFFERED: tuple[Literal["prompts"], Literal["resources"]] = ("prompts", "resources")
+"""The lists beside tools whose names are searched."""
 
 
 class Item(Struct, frozen=True):
@@ -72,3 +76,9 @@ def _accepted(raw: Raw, name: str, member: str, limits: Limits) -> Raw:
 
         return repair_item(raw, model, member)
     return Raw(msgspec.json.format(raw, indent=-1))
+
+
+def offer_text(instructions: str, items: Iterable[Raw]) -> str:
+    """What a server says beside its tools, to be searched: its instructions, and the names of prompts and resources."""
+    names = (jsonrpc.text_or_none(jsonrpc.members(item).get("name")) or "" for item in items)
+    return " ".join((instructions, *names))

@@ -53,8 +53,12 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Matches(msgspec.Struct, frozen=True, kw_only=True):
-    """What a search in every toolbox found."""
+    """What a search found, best first."""
 
     found: tuple[Found, ...]
+    also_in: Mapping[ToolIdentifier, tuple[ServerIdentifier, ...]] = {}
+    """Other servers that have the same definition as a tool that was found."""
+    is_weak: bool = False
+    """Whether nothing fits well; then these are only the nearest."""
     never_listed: tuple[ServerIdentifier, ...] = ()
     """Servers of which nothing is known yet."""

@@ -3,7 +3,8 @@
 The TypeScript SDK 1.x compiles every output schema of a list with Ajv, for JSON Schema draft 7, and rejects the whole
 list if one does not compile. `_Schema` types the keywords as Ajv does; references, patterns and anchors are checked
 after that. The check errs on the safe side: a few odd schemas that Ajv would compile count as broken. Servers write
-these schemas, so the time for the check is linear in their length, and the total length of patterns is limited.
+these schemas, so the time for the check is linear in their length. The total length of patterns is limited, and so is
+the number of objects and lists in a schema with references, patterns or anchors.
 """
 
 from __future__ import annotations
@@ -72,18 +73,22 @@ _decoder = msgspec.json.Decoder(_Schema)
 _MARKS: Final = re.compile(rb"\$ref|pattern|nullable|\$id|nchor|\\u")
 _BAD_ANCHOR: Final = re.compile(rb'"\$(?:a|dynamicA)nchor":(?!"[A-Za-z_][A-Za-z0-9._-]*")')
 _ANCHOR: Final = re.compile(rb'"\$(?:a|dynamicA)nchor":("[^"]*")')
-_IN_ONE: Final = (
-    "additionalProperties", "propertyNames", "additionalItems", "contains", "not", "if", "then", "else", "items",
-)  # fmt: skip
-_IN_LISTS: Final = ("allOf", "anyOf", "oneOf", "items")
-_IN_MAPS: Final = ("properties", "patternProperties", "dependencies", "definitions", "$defs")
+_IN_ONE: Final = frozenset(
+    {"additionalProperties", "propertyNames", "additionalItems", "contains", "not", "if", "then", "else", "items"}
+)
+_IN_LISTS: Final = frozenset({"allOf", "anyOf", "oneOf", "items"})
+_IN_MAPS: Final = frozenset({"properties", "patternProperties", "dependencies", "definitions", "$defs"})
 
 
 def is_compilable(schema: Raw) -> bool:
     """Whether handshake clients can compile an output schema."""
+    given = bytes(schema)
+    is_plain = _MARKS.search(given) is None  # as most schemas: then the types decide
+    if not is_plain and given.count(b"{") + given.count(b"[") > DEFAULTS.output_schema_nodes:
+        return False
     try:
         _decoder.decode(schema)
-        if _MARKS.search(bytes(schema)) is None:  # as in most schemas: then the types decide
+        if is_plain:
             return True
         root = msgspec.json.decode(schema)
     except msgspec.DecodeError:
@@ -101,21 +106,26 @@ def is_compilable(schema: Raw) -> bool:
         not any("$id" in one for one in every[1:])  # Ajv refuses one that another schema of the client has, too
         and _are_patterns({pattern for one in every for pattern in _patterns(one)})
         and all("nullable" not in one or bool(one.get("type")) for one in every)
-        and all(_leads_somewhere(one, root, known, passed) for one in every)
+        and all(_leads_somewhere(one, root, known, passed) for one in every if "$ref" in one)
     )
 
 
 def _subschemas(schema: Any) -> Iterator[dict[str, Any]]:
     """A schema and all of its subschemas."""
-    if not isinstance(schema, dict):
-        return
-    members = cast("dict[str, Any]", schema)
-    yield members
-    inner = [members.get(name) for name in _IN_ONE]
-    inner += [one for name in _IN_LISTS for one in _listed(members.get(name))]
-    inner += [one for name in _IN_MAPS for one in _named(members.get(name)).values()]
-    for one in inner:
-        yield from _subschemas(one)
+    waiting = [schema]
+    while waiting:
+        one = waiting.pop()
+        if not isinstance(one, dict):
+            continue
+        members = cast("dict[str, Any]", one)
+        yield members
+        for name, value in members.items():
+            if name in _IN_MAPS:
+                waiting += _named(value).values()
+            elif name in _IN_LISTS and isinstance(value, list):
+                waiting += _listed(value)
+            elif name in _IN_ONE:
+                waiting.append(value)
 
 
 def _patterns(schema: dict[str, Any]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Raw
@@ -17,6 +18,7 @@ from mcp_workbench.catalog.filters import ToolFilter
 from mcp_workbench.catalog.official_models import Refused
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import Limits
+from mcp_workbench.shown import count
 from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT
 
 
@@ -27,6 +29,17 @@ class Withheld(msgspec.Struct, frozen=True):
     reason: str
 
 
+class ToolCount(NamedTuple):
+    """How many tools of a server are offered, after its filters, and how many are withheld."""
+
+    offered: int
+    withheld: int = 0
+
+    def __str__(self) -> str:
+        withheld = f" ({self.withheld:,} withheld)" if self.withheld else ""
+        return f"{count(self.offered, 'tool')}{withheld}"
+
+
 class ServerTools(msgspec.Struct, frozen=True, kw_only=True):
     """One listing of one server."""
 
@@ -34,6 +47,11 @@ class ServerTools(msgspec.Struct, frozen=True, kw_only=True):
     """Offered tools by their own name, in the server's order."""
     withheld: tuple[Withheld, ...] = ()
     unmatched_filters: tuple[str, ...] = ()
+
+    @property
+    def count(self) -> ToolCount:
+        """The number of tools, for every command that tells one."""
+        return ToolCount(len(self.tools), len(self.withheld))
 
 
 def take_listing(

@@ -21,6 +21,7 @@ from mcp_workbench import observe
 from mcp_workbench.catalog.memory.stamp import Stamps, declared_digest, load_key
 from mcp_workbench.catalog.memory.store import Declared, Entry, Kind, Store, fingerprint, store_path
 from mcp_workbench.catalog.memory.veil import Veil
+from mcp_workbench.config.credentials import credentials_of
 from mcp_workbench.config.model import NO_STORE, Config, Refresh, ServerConfig
 from mcp_workbench.limits import Limits
 
@@ -52,9 +53,14 @@ class Memory:
 
         return asyncio.Semaphore(self._limits.revalidations)
 
+    @property
+    def exists(self) -> bool:
+        """Whether there is a file: what only reads need not make one."""
+        return os.path.exists(self._located())  # noqa: PTH110 -- pathlib is not loaded for it
+
     def prepare(self) -> None:
         """Open the file, if it is there."""
-        if os.path.exists(self._located()):  # noqa: PTH110 -- pathlib is not loaded for it
+        if self.exists:
             self._open()
 
     def of(self, servers: Sequence[ServerConfig], declared: Raw, *, modern: bool) -> list[Record]:
@@ -82,7 +88,7 @@ class Memory:
                 server,
                 Key(stamp, own, other, modern),
                 tools=found.get(stamp),
-                veil=Veil(self._key, server.secrets),
+                veil=Veil(self._key, {*server.secrets, *credentials_of(server)}),
                 refresh=refresh,
                 limits=self._limits,
             )

@@ -19,7 +19,7 @@ from mcp_workbench.limits import Limits
 
 T = TypeVar("T")
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Of the tables and what stands in them. It grows with every change of either."""
 
 _MARK: Final = b"workbench_lists"

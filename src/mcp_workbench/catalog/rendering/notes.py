@@ -11,7 +11,8 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from json.encoder import encode_basestring
+from typing import Any, Final, TypeAlias, cast
 
 Schema: TypeAlias = Mapping[str, Any]
 
@@ -43,6 +44,11 @@ _LIKE_A_NOTE = re.compile(
 )
 _STRING = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"')
 _NO_END = "*\\/"
+_LONGEST_TEXT: Final = 65_536
+"""Characters that are read of a description: a signature with a longer one is cut in any case."""
+_MOST_ITEMS: Final = 6000
+"""Items of a value that is written: more do not fit into a signature."""
+_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _WORD = re.compile(r"[a-z][a-z0-9-]*")
 _PUNCTUATION = re.compile(r"[\W_]+")
 
@@ -61,9 +67,11 @@ def _escape(code: int) -> str:
 
 
 def literal(value: object) -> str | None:
-    """A value; None for one that is too deep or a number of thousands of digits."""
+    """A value; None for one that is too deep, has too many items, or is a number of thousands of digits."""
+    if isinstance(value, dict | list) and len(cast("list[Any]", value)) > _MOST_ITEMS:
+        return None
     try:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        text = encode_basestring(value) if isinstance(value, str) else _dumps(value)
     except (ValueError, RecursionError):
         return None
     if "'" in text or '\\"' in text:
@@ -98,7 +106,7 @@ def description(schema: Schema, owner: str | None) -> str:
 
 
 def _line(text: object) -> str:
-    return " ".join(text.split()) if isinstance(text, str) else ""
+    return " ".join(text[:_LONGEST_TEXT].split()) if isinstance(text, str) else ""
 
 
 def _letters(text: str) -> str:

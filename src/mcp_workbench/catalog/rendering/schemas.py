@@ -135,6 +135,10 @@ def required(schema: Schema) -> Mapping[str, None]:
     return dict.fromkeys(_texts(schema, "required"))
 
 
+def required_count(schema: Schema) -> int:
+    return len(_list(schema, "required"))
+
+
 def elements(schema: Schema) -> tuple[list[Any], Any]:
     """The schemas of the first elements of an array, and the one of all others (None: anything)."""
     if first := _list(schema, "prefixItems"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Final
 
 from mcp_workbench.catalog.definition import Definition
 from mcp_workbench.limits import DEFAULTS, Limits
@@ -11,10 +12,19 @@ from mcp_workbench.wire import jsonrpc
 _END = re.compile("(?<=[.!?])(?<!e\\.g\\.)(?<!i\\.e\\.)\\s++(?![a-z(])|(?<=[\u3002\uff01\uff1f])|\n\\s*\n")
 
 
+_SCANNED: Final = 8
+"""How many times `brief_length` is read of a description: whitespace does not count, and no sentence is longer."""
+
+
 def first_sentence(definition: Definition, limits: Limits = DEFAULTS) -> str:
     """On one line, cut between two words where it is long; empty where there is none."""
-    said = jsonrpc.text_or_none(jsonrpc.fields(definition.raw).get("description")) or ""
-    first = " ".join(_END.split(said.strip(), maxsplit=1)[0].split())
+    return definition.memoized(_first_sentence, limits)
+
+
+def _first_sentence(definition: Definition, limits: Limits) -> str:
+    said = (jsonrpc.text_or_none(jsonrpc.fields(definition.raw).get("description")) or "").lstrip()
+    scanned = said[: _SCANNED * limits.brief_length].rstrip()
+    first = " ".join(_END.split(scanned, maxsplit=1)[0].split())
     if len(first) > limits.brief_length:
         first = first[: limits.brief_length].rsplit(" ", 1)[0] + "…"
     return first

@@ -15,6 +15,8 @@ from mcp_workbench.catalog.rendering import notes, schemas
 from mcp_workbench.catalog.rendering.notes import SEE_SCHEMA, Schema
 from mcp_workbench.catalog.rendering.references import KEYWORDS, Names, References
 
+_LEAST_TEXT = 3
+"""The shortest text, and what joins it with the next."""
 _ATOM, _BOTH, _EITHER = range(3)
 """How a type holds together: as one piece, by `&`, by `|`."""
 
@@ -63,12 +65,28 @@ _EMPTY: Schema = {}
 _NOTHING: Schema = {"not": {}}
 
 
+class Work:
+    """How many parts of a schema may still be written, in all attempts together."""
+
+    def __init__(self, parts: int) -> None:
+        self._left = parts
+
+    def spend(self) -> None:
+        """One more. Raises `TooLong`."""
+        self._left -= 1
+        if self._left < 0:
+            raise TooLong
+
+
 class Shapes:
     """Writes the types of one schema, down to a depth and up to a length."""
 
-    def __init__(self, references: References, names: Names, *, depth: int, inline_depth: int, length: int) -> None:
+    def __init__(
+        self, references: References, names: Names, work: Work, *, depth: int, inline_depth: int, length: int
+    ) -> None:
         self._references = references
         self._names = names
+        self._work = work
         self._depth = depth
         self._inline_depth = inline_depth
         self._room = length
@@ -116,6 +134,7 @@ class Shapes:
         return self._composed(schema, depth, owner)
 
     def _composed(self, schema: Schema, depth: int, owner: str | None) -> Part:
+        self._work.spend()
         if schemas.is_leaf(schema):
             return self._leaf(schema, owner)
         schema, rest = schemas.merged(schema)
@@ -139,6 +158,11 @@ class Shapes:
             told.append(SEE_SCHEMA)
         self._take(default or "", words := notes.description(schema, owner), *told)
         return Part("", _ATOM, default, tuple(told), notes.escaped(words))
+
+    def _expect(self, count: int) -> None:
+        """Fail at once if so many texts can't fit, whatever they are."""
+        if count * _LEAST_TEXT > self._room:
+            raise TooLong
 
     def _take(self, *texts: str) -> None:
         """Room for some texts, and for what joins them."""
@@ -167,6 +191,7 @@ class Shapes:
         values = schemas.values(schema)
         if values is None:
             return []
+        self._expect(len(values))
         parts: list[Part] = []
         for value in values:
             text = notes.literal(value)
@@ -176,8 +201,9 @@ class Shapes:
         return parts or [NEVER]
 
     def _members(self, schema: Schema, depth: int) -> Iterator[str]:
-        required = schemas.required(schema)
         properties = schemas.children(schema, "properties")
+        self._expect(max(len(properties), schemas.required_count(schema)))
+        required = schemas.required(schema)
         for name, child in properties.items():
             is_required = name in required or (schemas.is_object(child) and child.get("required") is True)
             yield self._member(notes.name(name) + ("" if is_required else "?"), child, depth, name)

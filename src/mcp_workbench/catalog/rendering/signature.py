@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 from msgspec import Raw
 
 from mcp_workbench.catalog.definition import Definition
@@ -19,7 +20,7 @@ from mcp_workbench.catalog.rendering import notes, schemas
 from mcp_workbench.catalog.rendering.notes import SEE_SCHEMA, Schema
 from mcp_workbench.catalog.rendering.references import Names, References
 from mcp_workbench.catalog.rendering.sentence import first_sentence
-from mcp_workbench.catalog.rendering.shapes import Shapes, TooLong
+from mcp_workbench.catalog.rendering.shapes import Shapes, TooLong, Work
 from mcp_workbench.identity import ToolIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.wire import jsonrpc
@@ -34,14 +35,24 @@ def signature(schema: object, limits: Limits = DEFAULTS) -> str:
     One that would be too long leaves out what is deepest.
     """
     references = References(schema if schemas.is_object(schema) else _NOTHING)
-    best = _written(schema, references, limits.schema_depth, limits)
-    if best is not None:
-        return best
-    for depth in range(limits.signature_cut_depth + 1):
-        if (deeper := _written(schema, references, depth, limits)) is None:
-            break
-        best = deeper
-    return best or _outline(schema, limits)
+    work = Work(limits.signature_parts)
+    if (whole := _written(schema, references, work, limits.schema_depth, limits)) is not None:
+        return whole
+    if (best := _written(schema, references, work, 0, limits)) is None:
+        return _outline(schema, limits)
+    fits, too_deep = 0, limits.signature_cut_depth + 1
+    while too_deep - fits > 1:  # each attempt may take a millisecond
+        depth = (fits + too_deep) // 2
+        if (cut := _written(schema, references, work, depth, limits)) is None:
+            too_deep = depth
+        else:
+            best, fits = cut, depth
+    return best
+
+
+def parameters(definition: Definition, limits: Limits = DEFAULTS) -> str:
+    """A tool's signature, made once for each definition."""
+    return definition.memoized(_summary, limits)["signature"]
 
 
 def entry(identifier: ToolIdentifier, definition: Definition, limits: Limits = DEFAULTS) -> Raw:
@@ -51,36 +62,92 @@ def entry(identifier: ToolIdentifier, definition: Definition, limits: Limits = D
     be had with the full definition, is what a model does not need for a call: `outputSchema`, `annotations`, `icons`,
     `_meta` and fields that the protocol does not know.
     """
-    fields = jsonrpc.fields(definition.raw)
-    words = {field: " ".join((jsonrpc.text_or_none(fields.get(field)) or "").split()) for field in _SAID}
-    said = {field: text for field, text in words.items() if text}
-    return Raw(jsonrpc.encode({**_place(identifier), **said, "signature": _signature_of(fields, limits)}))
+    return Raw(jsonrpc.encode({**_place(identifier), **definition.memoized(_summary, limits)}))
+
+
+def lean(identifier: ToolIdentifier, definition: Definition, limits: Limits = DEFAULTS) -> Raw:
+    """An entry with the signature and the first sentence, for the best matches of a search."""
+    said = definition.memoized(_summary, limits)["signature"]
+    return Raw(jsonrpc.encode({**_sentence(identifier, definition, limits), "signature": said}))
+
+
+def outline(identifier: ToolIdentifier, definition: Definition, limits: Limits = DEFAULTS) -> Raw:
+    """An entry with the first sentence, and a signature of parameter names alone: `(path, head?)`."""
+    names = definition.memoized(_parameter_names, limits)
+    return Raw(jsonrpc.encode({**_sentence(identifier, definition, limits), "signature": names}))
 
 
 def brief(identifier: ToolIdentifier, definition: Definition, limits: Limits = DEFAULTS) -> Raw:
     """The shortest entry: which tool, and the first sentence of its description."""
+    return Raw(jsonrpc.encode(_sentence(identifier, definition, limits)))
+
+
+def _sentence(identifier: ToolIdentifier, definition: Definition, limits: Limits) -> dict[str, str]:
     first = first_sentence(definition, limits)
-    return Raw(jsonrpc.encode({**_place(identifier), **({"description": first} if first else {})}))
+    return {**_place(identifier), **({"description": first} if first else {})}
+
+
+def _parameter_names(definition: Definition, limits: Limits) -> str:
+    """As many as fit into twice a first sentence, and how many there are besides."""
+    shallow = _shallow(jsonrpc.fields(definition.raw).get("inputSchema", jsonrpc.EMPTY_OBJECT))
+    required = frozenset(shallow["required"])
+    names = [f"{notes.name(name)}{'' if name in required else '?'}" for name in shallow["properties"]]
+    room, shown = 2 * limits.brief_length, len(names)
+    while shown and len(", ".join(names[:shown])) > room:
+        shown = shown // 2 if shown > 1 else 0
+    left = [f"... {len(names) - shown} more"] if shown < len(names) else []
+    return f"({', '.join([*names[:shown], *left])})"
+
+
+def _summary(definition: Definition, limits: Limits) -> dict[str, str]:
+    fields = jsonrpc.fields(definition.raw)
+    words = {field: " ".join((jsonrpc.text_or_none(fields.get(field)) or "").split()) for field in _SAID}
+    said = {field: text for field, text in words.items() if text}
+    return {**said, "signature": _signature_of(fields.get("inputSchema", jsonrpc.EMPTY_OBJECT), limits)}
 
 
 def _place(identifier: ToolIdentifier) -> dict[str, str]:
     return {"toolbox_name": identifier.toolbox, "source_server": identifier.server, "name": identifier.tool}
 
 
-def _signature_of(fields: dict[str, Raw], limits: Limits) -> str:
-    """A number that is beyond all reading makes a schema unreadable."""
+def _signature_of(raw: Raw, limits: Limits) -> str:
+    """A number that is beyond all reading makes a schema unreadable. A schema of too many parts is only outlined."""
+    text = bytes(raw)
+    if text.count(b"{") + text.count(b"[") > limits.signature_nodes:
+        return _outline(_shallow(raw), limits)
     try:
-        schema = json.loads(bytes(fields.get("inputSchema", jsonrpc.EMPTY_OBJECT)))
+        schema = json.loads(text)
     except (ValueError, RecursionError):
         schema = None
     return signature(schema, limits)
 
 
-def _written(schema: object, references: References, depth: int, limits: Limits) -> str | None:
-    """The parameters, and where they use names, what these stand for. None where that is too long."""
+def _shallow(raw: Raw) -> Schema:
+    """A schema of any size, read down to its parameters, whose own schemas stay raw."""
+    members = jsonrpc.members(raw)
+    return {
+        "properties": jsonrpc.members(members.get("properties")),
+        "required": _names(members.get("required", jsonrpc.NOTHING)),
+    }
+
+
+def _names(raw: Raw) -> list[str]:
+    try:
+        return msgspec.json.decode(raw, type=list[str])
+    except msgspec.DecodeError:
+        return []
+
+
+def _written(schema: object, references: References, work: Work, depth: int, limits: Limits) -> str | None:
+    """The parameters, and where they use names, what these stand for. None where that is too long, or too much work."""
     names = Names(limits)
     shapes = Shapes(
-        references, names, depth=depth, inline_depth=limits.signature_inline_depth, length=limits.signature_length
+        references,
+        names,
+        work,
+        depth=depth,
+        inline_depth=limits.signature_inline_depth,
+        length=limits.signature_length,
     )
     try:
         text = shapes.arguments(schema)
@@ -99,13 +166,19 @@ def _outline(schema: object, limits: Limits) -> str:
     room = limits.signature_length - len("(" + _ending(len(properties)))
     members: list[str] = []
     for name, child in properties.items():
-        kind = schemas.word(child) if schemas.is_object(child) else "object"
-        member = f"{notes.name(name)}{'' if name in required else '?'}: {kind}, "
+        member = f"{notes.name(name)}{'' if name in required else '?'}: {_word(child)}, "
         room -= len(member)
         if room < 0:
             break
         members.append(member)
     return "".join(("(", *members, _ending(len(properties) - len(members))))
+
+
+def _word(schema: object) -> str:
+    """A schema's type in one word."""
+    if isinstance(schema, Raw):
+        schema = {"type": jsonrpc.text_or_none(jsonrpc.members(schema).get("type"))}
+    return schemas.word(schema) if schemas.is_object(schema) else "object"
 
 
 def _ending(left: int) -> str:
