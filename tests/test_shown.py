@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_workbench.shown import shown, slashed
+import mcp_workbench
+from mcp_workbench.shown import count, shown, slashed
 
 ANY_TEXT = st.text(st.characters())  # surrogates, private use and unassigned characters included
 INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
@@ -89,3 +92,20 @@ def grouped(draw: st.DrawFn, pieces: list[str]) -> list[str]:
 )
 def test_names_are_slashed(names: tuple[str, ...], expected: str):
     assert slashed(*names) == expected
+
+
+def test_a_number_has_its_noun_in_the_right_form():
+    assert [count(number, "tool") for number in (0, 1, 2, 1234)] == ["0 tools", "1 tool", "2 tools", "1,234 tools"]
+    assert [count(number, "try", "tries") for number in (1, 3)] == ["1 try", "3 tries"]
+
+
+def test_no_other_code_makes_a_plural():
+    root = Path(mcp_workbench.__file__).parent
+    wrong = re.compile(r"""\w\(e?s\)["' ,.:]|else ["']e?s["']|["']["'] if .*== 1 else""")
+    found = [
+        f"{path.relative_to(root)}:{number}"
+        for path in root.rglob("*.py")
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if wrong.search(line) and path.name != "shown.py"
+    ]
+    assert found == []

@@ -1,4 +1,8 @@
-"""The one line of help after "not found": the nearest name that exists, or what exists."""
+"""The help after "not found": the nearest name that exists, and what exists.
+
+A tool whose verb differs is never proposed. The work is bounded, however many names there are and however long:
+of very many, only those that share most fragments with the name are compared letter by letter.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,10 @@ from mcp_workbench.shown import shown
 
 _NEAR = 0.6
 _VERY_NEAR = 0.8
+_FRAGMENT = 3
+_FRAGMENTS = 6
+_COMPARED_LETTERS = 8_000
+"""Letters of known names that are compared with one name: two milliseconds."""
 
 
 def nearest(name: str, known: Iterable[str], *, certain: bool = False) -> str | None:
@@ -17,29 +25,65 @@ def nearest(name: str, known: Iterable[str], *, certain: bool = False) -> str | 
     return found[0] if found else None
 
 
-def nearest_names(name: str, known: Iterable[str], cutoff: float = _NEAR) -> list[str]:
-    """The known names that were probably meant, the best first; case does not matter."""
-    import difflib  # noqa: PLC0415 -- only errors need it
+def nearest_tools(name: str, known: Iterable[str]) -> list[str]:
+    """The known tools that were probably meant, the best first; never one that does something else."""
+    from mcp_workbench.spelling import says_the_same  # noqa: PLC0415 -- only errors need it
 
-    folded = name.casefold()
-    by_case = {other.casefold(): other for other in reversed(list(known))}
+    found = nearest_names(name, known, most=DEFAULTS.nearest_candidates)
+    return [other for other in found if says_the_same(name, other)][: DEFAULTS.nearest_shown]
+
+
+def nearest_names(
+    name: str, known: Iterable[str], cutoff: float = _NEAR, *, most: int = DEFAULTS.nearest_shown
+) -> list[str]:
+    """The known names that were probably meant, the best first; case does not matter."""
+    from mcp_workbench.spelling import letter_positions, similarity  # noqa: PLC0415 -- only errors need it
+
+    length = DEFAULTS.name_shown_length
+    folded = name[:length].casefold()
+    by_case = {other[:length].casefold(): other for other in reversed(list(known))}
     if folded in by_case:
         return [by_case[folded]]
-    names = list(by_case)
-    if len(names) > DEFAULTS.nearest_candidates:
-        # Comparing takes long; those of about the same length and with the same beginning go first.
-        names.sort(key=lambda other: (other[:2] != folded[:2], abs(len(other) - len(folded))))
-        del names[DEFAULTS.nearest_candidates :]
-    near = difflib.get_close_matches(folded[: DEFAULTS.name_shown_length], names, DEFAULTS.nearest_shown, cutoff)
-    return [by_case[other] for other in near]
+    masks = letter_positions(folded)
+    scores = {other: similarity(folded, other, masks) for other in _comparable(folded, by_case, cutoff)}
+    ranked = sorted((other for other in scores if scores[other] >= cutoff), key=lambda other: -scores[other])
+    return [by_case[other] for other in ranked[:most]]
+
+
+def _comparable(name: str, known: Iterable[str], cutoff: float) -> list[str]:
+    """The names whose length fits; of more than can be compared, those that share most fragments with `name`."""
+    least, most = len(name) * cutoff / (2 - cutoff), len(name) * (2 - cutoff) / cutoff
+    fitting = [other for other in reversed(list(known)) if least <= len(other) <= most]
+    room = min(DEFAULTS.nearest_candidates, _COMPARED_LETTERS // (max(map(len, fitting), default=0) + 1))
+    if len(fitting) <= room:
+        return fitting
+    last = max(len(name) - _FRAGMENT, 0)
+    starts = {last * part // (_FRAGMENTS - 1) for part in range(_FRAGMENTS)}
+    fragments = [name[start : start + _FRAGMENT] for start in starts]
+    shared = [sum([fragment in other for fragment in fragments]) for other in fitting]
+    best = sorted(range(len(fitting)), key=shared.__getitem__, reverse=True)[:room]
+    return [fitting[number] for number in best]
 
 
 def nearest_or_known(name: str, known: Iterable[str], kind: str) -> str:
     """`Did you mean 'read_file'?`, else which `kind` of names there are."""
     names = list(known)
-    if (match := nearest(name, names)) is not None:
+    if (match := _nearest_of(name, names, kind)) is not None:
         return f"Did you mean '{shown(match)}'?"
     return known_names(names, kind)
+
+
+def nearest_and_known(name: str, known: Iterable[str], kind: str) -> str:
+    """`Did you mean 'read_file'?` where a name is near, and which `kind` of names there are."""
+    names = list(known)
+    match = _nearest_of(name, names, kind)
+    meant = f"Did you mean '{shown(match)}'? " if match is not None else ""
+    return f"{meant}{known_names(names, kind)}"
+
+
+def _nearest_of(name: str, known: list[str], kind: str) -> str | None:
+    found = nearest_tools(name, known) if kind == "tools" else nearest_names(name, known)
+    return found[0] if found else None
 
 
 def known_names(known: Iterable[str], kind: str) -> str:

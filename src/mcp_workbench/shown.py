@@ -31,6 +31,11 @@ def slashed(*names: str) -> str:
     return "/".join(_slash_free(name) for name in names)
 
 
+def count(number: int, one: str, many: str = "") -> str:
+    """A number with its noun: `1 tool`, `2 tools`; `many` is the plural where an `s` does not make it."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
 def _slash_free(name: str) -> str:
     cut = name if len(name) <= DEFAULTS.name_shown_length else name[: DEFAULTS.name_shown_length] + "…"
     escaped = cut.replace("\\", r"\\").replace("/", r"\/")

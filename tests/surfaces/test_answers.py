@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 from unittest import mock
@@ -12,7 +14,7 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from mcp_workbench.catalog.definition import Definition
+from mcp_workbench.catalog.definition import Definition, compact
 from mcp_workbench.catalog.opened import Found, Matches, Opened
 from mcp_workbench.catalog.rendering import instructions, render, signature
 from mcp_workbench.catalog.rendering.budget import estimate
@@ -27,7 +29,7 @@ from tests.support.tokens import cost
 DEV = OpenRequest("dev")
 WHOLE = 'for a whole definition: {"toolbox":"TOOLBOX","tools":["NAME"]}'
 quickly = settings(max_examples=30, phases=(Phase.explicit, Phase.generate))
-LEVELS = (render.entry, signature.entry, signature.brief)
+LEVELS = (render.entry, signature.entry, signature.outline, signature.brief)
 
 
 def text_of(answer: Raw) -> str:
@@ -41,7 +43,7 @@ def text_of(answer: Raw) -> str:
 def found(name: str, description: str = "", *, server: str = "fs", toolbox: str = "dev", **schema: Any) -> Found:
     said = {"description": description} if description else {}
     tool = {"name": name, **said, "inputSchema": {"type": "object", **schema}, "x-vendor": {"kept": 1.5}}
-    definition = Definition.read(Raw(json.dumps(tool, ensure_ascii=False).encode()))
+    definition = Definition.read(compact(Raw(json.dumps(tool, ensure_ascii=False).encode())))
     assert definition is not None
     return ToolIdentifier(toolbox, server, name), definition
 
@@ -60,13 +62,20 @@ def opened(
 ) -> tuple[str, dict[str, Any]]:
     """The text of an answer, and what it says."""
     limits = Limits(open_budget_tokens=budget)
-    text = text_of(answers.opened(whole or toolbox(tools), tools, request, limits))
+    box = whole or toolbox(tools)
+    matched = Matches(found=tuple(tools))
+    answer = answers.matches(matched, request, limits, toolbox=box) if request.query else None
+    text = text_of(asyncio.run(answer or answers.opened(box, tools, request, limits)))
     return text, json.loads(text)
 
 
 def entries(text: str) -> str:
     """The bytes of the tools of an answer."""
     return text[text.index('"tools":[') + len('"tools":[') : -len("]}")]
+
+
+def compacted(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 def shown_as(text: str, tools: Sequence[Found], level: Any) -> bool:
@@ -168,7 +177,7 @@ def test_a_whole_entry_is_what_the_server_sent_to_the_last_digit():
 def test_each_form_says_how_to_get_a_whole_definition():
     tools = many(60)
     notes = {}
-    for budget in (20_000, 3500, 2500, 1000):
+    for budget in (20_000, 3500, 2400, 1900, 1000):
         text, said = opened(tools, budget=budget)
         level = next(level for level in LEVELS if shown_as(text, tools[: len(said["tools"])], level))
         notes[level.__module__.rpartition(".")[2], level.__name__, len(said["tools"]) == 60] = said.get("note")
@@ -176,6 +185,7 @@ def test_each_form_says_how_to_get_a_whole_definition():
     assert notes == {
         ("render", "entry", True): None,
         ("signature", "entry", True): f"Signatures; {WHOLE}",
+        ("signature", "outline", True): f"Parameter names and first sentences; {WHOLE}",
         ("signature", "brief", True): f"First sentences; {WHOLE}",
         ("signature", "brief", False): f"{left} of 60 tools; find others by query. First sentences; {WHOLE}",
     }
@@ -191,7 +201,7 @@ def test_with_less_to_spend_there_is_less_and_never_more():
         )
         order.append((-level, len(said["tools"])))
     assert order == sorted(order)
-    assert {level for level, _ in order} == {0, -1, -2}
+    assert {level for level, _ in order} == {0, -1, -2, -3}
     assert len({count for _, count in order}) > 5
 
 
@@ -204,7 +214,7 @@ def test_what_is_spared_is_spent():
         assert budget * 0.6 < cost(text) <= budget
 
 
-@pytest.mark.parametrize("level", [answers.FULL, answers.SIGNATURE, answers.BRIEF])
+@pytest.mark.parametrize("level", [answers.FULL, answers.SIGNATURE, answers.OUTLINE, answers.BRIEF])
 def test_what_just_fits_is_shown_in_that_form(level: Any):
     """To the last token: what a shorter form says of itself does not count against a longer one."""
     tools = tuple(found(f"tool_{number}", f"Does {number}. " + "More. " * 40, x="y" * 900) for number in range(30))
@@ -260,9 +270,9 @@ def test_most_of_an_answer_is_for_the_tools_whatever_servers_say():
     shown = said["instructions"]
     assert shown
     assert said["instructions_left_out"] == 200 - len(shown)
-    assert cost(json.dumps(shown)) <= 2000 // 16 < cost(entries(text))
+    assert cost(compacted(shown)) <= 2000 // 16 < cost(entries(text))
     _, said = opened(tools, OpenRequest("dev", detail="full"), 2000, toolbox(tools, instructions=advice))
-    assert cost(json.dumps(said["instructions"])) <= 2000 // 4
+    assert cost(compacted(said["instructions"])) <= 2000 // 4
 
 
 # -- searches
@@ -273,25 +283,69 @@ def test_a_search_that_finds_nothing_says_so_and_how_many_there_are():
     assert (said["tools"], said["note"]) == ([], "No tool fits this query. Without query: all 7 tools.")
 
 
-def test_a_search_shows_what_it_found_in_its_order():
-    tools = many(5)[::-1]
-    text, said = opened(tools, OpenRequest("dev", query="file"), whole=toolbox(many(9)))
-    assert shown_as(text, tools, render.entry)
-    assert "note" not in said
+LEAN = f"Signatures of the best, first sentences of the others; {WHOLE}"
+
+
+def lean(tools: Sequence[Found], signatures: int = 5) -> str:
+    """The entries of a search: signatures with first sentences, then first sentences alone."""
+    shown = [(signature.lean if number < signatures else signature.brief)(*one) for number, one in enumerate(tools)]
+    return ",".join(bytes(one).decode() for one in shown)
+
+
+def test_a_search_shows_five_signatures_and_five_first_sentences_in_its_order():
+    tools = many(10)[::-1]
+    text, said = opened(tools, OpenRequest("dev", query="file"), whole=toolbox(many(12)))
+    assert entries(text) == lean(tools)
+    assert said["note"] == LEAN
+    assert cost(text) <= 1000
+    for detail, level in (("full", render.entry), ("signature", signature.entry)):
+        text, _ = opened(tools, OpenRequest("dev", query="file", detail=detail), whole=toolbox(many(12)))
+        assert shown_as(text, tools, level)
+
+
+def test_a_search_costs_a_thousand_tokens_whatever_its_schemas_are():
+    long = {f"parameter_{number}": {"type": "string", "description": "Which one it is. " * 9} for number in range(9)}
+    large = [found(f"large_{number}", "Does a lot. More.", properties=long) for number in range(10)]
+    text, said = opened([*many(1), *large[1:]], OpenRequest("dev", query="file"))
+    assert 600 < cost(text) <= 1000
+    assert [one.get("signature", "")[:30] for one in said["tools"][:3]] == [
+        "(path?: string /* Which file, ",
+        "(parameter_0?: string /* Which",
+        "(parameter_0?, parameter_1?, p",
+    ]
+    assert not any("signature" in one for one in said["tools"][5:])
+    text, said = opened(many(50), OpenRequest("dev", query="file", limit=50))
+    assert len(said["tools"]) == 50
+    assert 1000 < cost(text) <= 5000
+
+
+def test_other_servers_with_the_same_tool_are_named_and_weak_matches_marked():
+    tools = many(4)
+    others = tuple(ServerIdentifier("ops", f"s{number}") for number in range(5))
+    searched = Matches(found=tools, also_in={tools[0][0]: others, tools[1][0]: others[:1]}, is_weak=True)
+    said = json.loads(text_of(asyncio.run(answers.matches(searched, OpenRequest("*", query="x"), Limits()))))
+    first, second, *rest = said["tools"]
+    assert first["also_in"] == [{"toolbox": "ops", "server": f"s{number}"} for number in range(3)]
+    assert (first["also_in_left_out"], second["also_in"]) == (2, [{"toolbox": "ops", "server": "s0"}])
+    assert all(one["weak"] is True for one in said["tools"])
+    assert not any("also_in" in one for one in rest)
+    assert said["note"] == f"No tool fits this query well; these are the nearest. {LEAN}"
 
 
 def matches(found: Sequence[Found], never: Sequence[ServerIdentifier] = (), budget: int = 8000, **fields: Any):
     limits = Limits(open_budget_tokens=budget)
     request = OpenRequest("*", query="x", **fields)
-    text = text_of(answers.matches(Matches(found=tuple(found), never_listed=tuple(never)), request, limits))
+    text = text_of(
+        asyncio.run(answers.matches(Matches(found=tuple(found), never_listed=tuple(never)), request, limits))
+    )
     return text, json.loads(text)
 
 
 def test_a_search_everywhere_keeps_its_order_and_names_each_tool_by_its_three_parts():
     tools = [found("b", toolbox="ops", server="x"), found("a", toolbox="dev", server="y")]
     text, said = matches(tools)
-    assert list(said) == ["toolbox", "tools"]
-    assert shown_as(text, tools, render.entry)
+    assert list(said) == ["toolbox", "note", "tools"]
+    assert entries(text) == lean(tools)
     parts = [(one["toolbox_name"], one["source_server"], one["name"]) for one in said["tools"]]
     assert parts == [("ops", "x", "b"), ("dev", "y", "a")]
     assert shown_as(matches(tools, detail="signature")[0], tools, signature.entry)
@@ -303,7 +357,7 @@ def test_a_search_everywhere_names_who_was_never_listed_up_to_a_number():
     _, said = matches(many(1), never)
     assert sum(map(len, said["never_listed"].values())) == DEFAULTS.names_shown
     assert said["never_listed"]["box1"][:2] == ["s1", "s4"]
-    assert said["note"] == "Not searched: 25 servers never listed yet; open their toolboxes first."
+    assert said["note"] == f"Not searched: 25 servers never listed yet; open their toolboxes first. {LEAN}"
     _, few = matches(many(1), never[:2])
     assert few["never_listed"] == {"box0": ["s0"], "box1": ["s1"]}
     assert "2 servers" in few["note"]
@@ -427,7 +481,8 @@ def check_answer(text: str, tools: Sequence[Found], budget: int) -> None:
     there = {identifier.parts(): found for found in tools for identifier in [found[0]]}
     assert [parts for parts in there if parts in set(shown)] == shown  # in their order, and each once
     assert said.get("tools_left_out") == (len(tools) - len(shown) or None)
-    assert any(shown_as(text, [there[parts] for parts in shown], level) for level in LEVELS)
+    if "query" not in said.get("note", "") and LEAN not in said.get("note", ""):
+        assert any(shown_as(text, [there[parts] for parts in shown], level) for level in LEVELS)
 
 
 @quickly
@@ -487,3 +542,53 @@ def test_what_no_estimate_foresees_is_not_without_bounds_either(saying: str):
     tools = saying_tools(saying)
     for budget in (500, 8000):
         assert cost(opened(tools, budget=budget)[0]) <= 3 * budget
+
+
+# -- hostile definitions
+
+
+def refs(count: int) -> dict[str, Any]:
+    properties = {f"p{number}": {"$ref": f"#/$defs/d{number}"} for number in range(count)}
+    chained = {
+        f"d{number}": {"properties": {"a": {"$ref": f"#/$defs/d{number + 1}"}, "b": {"$ref": f"#/$defs/d{number + 1}"}}}
+        for number in range(count)
+    }
+    return {"properties": properties, "$defs": chained}
+
+
+SLOWER = 2
+"""CPU time for the same work doubles where two programs share a core."""
+HOSTILE: dict[str, dict[str, Any]] = {
+    "references": refs(1800),
+    "one reference, repeated": {"properties": {"a": {"anyOf": [{"$ref": "#/$defs/d"}] * 9000}}, "$defs": {"d": {}}},
+    "values": {"properties": {"a": {"enum": [f"v{number}" for number in range(20_000)]}}},
+    "required names": {"required": [f"r{number}" for number in range(20_000)]},
+    "nulls": {"properties": {f"p{number}": None for number in range(20_000)}},
+    "a default": {"properties": {"a": {"default": [[]] * 60_000}}},
+    "a description": {"properties": {"a": {"type": "string", "description": "a b " * 60_000}}},
+    "unions": {"properties": {"a": {"anyOf": [{"properties": {"b": {"type": "string"}}}] * 249}}},
+}
+
+
+@pytest.mark.parametrize("schema", HOSTILE.values(), ids=HOSTILE)
+def test_an_open_of_hostile_definitions_is_bounded_in_work_and_takes_turns(schema: dict[str, Any]):
+    tools = [found(f"tool_{number}", "Text. " * 5, **schema) for number in range(64)]
+    request = OpenRequest("dev", detail="signature")
+
+    async def timed() -> tuple[float, float]:
+        """The CPU time of an answer, and the longest stretch between two turns of the event loop."""
+        answer = asyncio.create_task(answers.opened(toolbox(tools), tools, request, Limits()))
+        begun = turned = time.process_time()
+        longest = 0.0
+        while not answer.done():
+            await asyncio.sleep(0)
+            longest, turned = max(longest, time.process_time() - turned), time.process_time()
+        return time.process_time() - begun, longest
+
+    async def twice() -> tuple[tuple[float, float], tuple[float, float]]:
+        return await timed(), await timed()
+
+    (first, longest), (again, _) = asyncio.run(twice())
+    assert first <= 0.3 * SLOWER
+    assert longest <= 0.1
+    assert again <= 0.01 * SLOWER

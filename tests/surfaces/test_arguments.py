@@ -13,7 +13,7 @@ from msgspec import Raw
 from mcp_workbench.errors import InvalidParameters, InvalidToolIdentifier, RequestError
 from mcp_workbench.identity import ToolIdentifier
 from mcp_workbench.surfaces import arguments as module
-from mcp_workbench.surfaces.arguments import OldName, OpenRequest, corrected_call, read_open, read_use
+from mcp_workbench.surfaces.arguments import OpenRequest, read_open, read_use
 from mcp_workbench.wire.jsonrpc import NOTHING
 
 TOOL = {"toolbox": "dev", "server": "fs", "tool": "read"}
@@ -106,22 +106,6 @@ def test_without_an_object_for_the_tool_the_shape_is_told_first(given: Any):
     assert refusal(given).hint
 
 
-@pytest.mark.parametrize(
-    ("given", "name"),
-    [
-        ({"tool": "dev__fs__read"}, "dev__fs__read"),
-        ({"tool_name": "fs_read"}, "fs_read"),
-        ({"tool": "first", "tool_name": "second"}, "first"),
-        ({"tool": None, "tool_name": "second"}, "second"),
-    ],
-)
-def test_a_joined_name_is_kept_for_who_knows_the_tools(given: dict[str, Any], name: str):
-    error = refusal({**given, "arguments": {"a": 1}})
-    assert isinstance(error, OldName)
-    assert error.name == name
-    assert json.loads(bytes(error.arguments)) == {"a": 1}
-
-
 # -- its parts
 
 
@@ -159,37 +143,6 @@ def test_a_part_that_is_missing_of_the_wrong_type_or_empty_is_named(part: str, v
 )
 def test_parts_are_checked_in_order_and_before_extra_keys(tool: dict[str, Any], text: str):
     assert str(refusal({"tool": tool, "more": 1, "arguments": 5})) == f"Invalid tool identifier: {text}"
-
-
-def test_the_field_names_of_an_entry_get_the_corrected_call():
-    entry = {"toolbox_name": "dev", "source_server": "fs", "name": "read"}
-    error = refusal({"tool": entry, "arguments": {"path": "x"}})
-    assert str(error) == "Invalid tool identifier: toolbox is missing"
-    assert error.hint == f"Send: {corrected_call(ToolIdentifier('dev', 'fs', 'read'), raw({'path': 'x'}))}"
-    assert json.loads(error.hint.removeprefix("Send: use_tool ")) == {"tool": TOOL, "arguments": {"path": "x"}}
-
-
-@pytest.mark.parametrize(
-    "tool",
-    [
-        {"toolbox_name": "dev", "server": "fs", "tool": "read"},
-        {"toolbox": "dev", "source_server": "fs", "tool": "read"},
-        {"toolbox": "dev", "server": "fs", "name": "read"},
-        {"toolbox": "dev", "server": "fs", "tool": "read", "name": "read"},
-    ],
-)
-def test_each_field_name_of_an_entry_gets_the_corrected_call(tool: dict[str, Any]):
-    hint = refusal({"tool": tool}).hint
-    assert json.loads(hint.removeprefix("Send: use_tool ")) == {"tool": TOOL, "arguments": {}}
-
-
-def test_the_corrected_call_repeats_only_short_arguments_that_are_an_object():
-    identifier = ToolIdentifier("dev", "fs", "read")
-    for useless in (raw({"a": "x" * 1000}), raw([1]), raw("x"), NOTHING):
-        assert (
-            corrected_call(identifier, useless)
-            == 'use_tool {"tool":{"toolbox":"dev","server":"fs","tool":"read"},"arguments":{}}'
-        )
 
 
 # -- extra keys

@@ -207,7 +207,8 @@ async def test_a_name_that_has_not_the_form_is_told_the_form(name: str):
     text = error_of(await call(opened("dev"), name, {}))
     shown = name.replace("\n", "\\n")
     assert text.splitlines()[0] == FORMAT.format(shown)
-    assert text.splitlines()[-1] == "Tool names changed in 0.5.0: see docs/migration.md"
+    is_old = name in {"fs_read", "dev__fs_read", "a_b_c"}
+    assert ("Tool names changed in 0.5.0: see docs/migration.md" in text.splitlines()) == is_old
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,9 @@ from tests.surfaces.benches import (
 
 KNOWN = {"dev": {"fs": ["read", "write"], "db": ["query"]}, "ops": {"fs": ["read"]}}
 READ = {"toolbox": "dev", "server": "fs", "tool": "read"}
+SEND_READ = 'Send: use_tool {"tool":{"toolbox":"dev","server":"fs","tool":"read"},"arguments":{}}'
+MEANT_FS = "Did you mean 'fs'? Available servers: 'fs', 'db'\n'read' is in server 'fs' (toolbox 'dev')."
+MEANT_READ = "Did you mean 'read'? Available tools: 'read', 'write'"
 MIGRATION = "Tool names changed in 0.11.0: see docs/migration.md"
 
 
@@ -167,7 +170,7 @@ async def test_a_historical_name_of_a_known_tool_gets_the_structured_call(name: 
 
 
 STRUCTURED = {"toolbox": "dev", "server": "db", "tool": "query"}
-USE = 'use_tool {"tool":{"toolbox":"dev","server":"db","tool":"query"},"arguments":{"sql": "x"}}'
+USE = 'use_tool {"tool":{"toolbox":"dev","server":"db","tool":"query"},"arguments":{"sql":"x"}}'
 
 
 @pytest.mark.parametrize("kind", [ProxySurface, DynamicSurface])
@@ -208,11 +211,12 @@ async def test_no_call_is_shown_where_the_arguments_determine_none(
     assert "Send:" not in text
 
 
-@pytest.mark.parametrize("name", ["fs_remove", "nothing", "workbench_open_toolbox", "dev__fs__", "", "🙂\n"])
-async def test_any_other_name_is_told_that_names_changed_and_no_call(name: str):
+@pytest.mark.parametrize("name", ["fs_remove", "nothing", "dev__fs__", "", "🙂\n", "search_tools", "a__b__c"])
+async def test_a_name_that_no_known_tool_ever_had_is_not_told_that_names_changed(name: str):
     text = error_of(await call(ProxySurface(knowing(KNOWN)), name, {}))
-    assert MIGRATION in text
+    assert MIGRATION not in text
     assert sends(text) == []
+    assert text.splitlines()[-1] == "Available toolboxes: 'dev', 'ops'"
 
 
 @pytest.mark.parametrize("name", ["db_query", "dev__db_query", "dev__db__query"])
@@ -248,17 +252,17 @@ async def test_a_tool_of_a_server_cannot_take_the_place_of_a_meta_tool():
     [
         (
             ("Dev", "fs", "read"),
-            "Toolbox 'Dev' not found\nDid you mean 'dev'?",
+            f"Toolbox 'Dev' not found\nDid you mean 'dev'? Available toolboxes: 'dev', 'ops'\n{SEND_READ}",
             {"toolbox": "Dev", "server": "fs", "tool": "read"},
         ),
         (
             ("dev", "fss", "read"),
-            "Server 'fss' not found in toolbox 'dev'\nDid you mean 'fs'?",
+            f"Server 'fss' not found in toolbox 'dev'\n{MEANT_FS}\n{SEND_READ}",
             {"toolbox": "dev", "server": "fss", "tool": "read"},
         ),
         (
             ("dev", "fs", "raed"),
-            "Tool 'raed' not found in server 'fs' (toolbox 'dev')\nDid you mean 'read'?",
+            f"Tool 'raed' not found in server 'fs' (toolbox 'dev')\n{MEANT_READ}",
             {"toolbox": "dev", "server": "fs", "tool": "raed"},
         ),
         (("dev", "db", "zzz"), "Tool 'zzz' not found in server 'db' (toolbox 'dev')\nAvailable tools: 'query'", None),
@@ -409,6 +413,24 @@ async def test_nothing_is_started_for_a_call_that_is_wrong(tmp_path: Path):
         ):
             error_of(await call(surface, "use_tool", wrong))
         assert read_log(log) == []
+
+
+@pytest.mark.parametrize("surface_of", [ProxySurface, DynamicSurface])
+async def test_arguments_that_a_server_refuses_are_answered_with_its_error_and_the_signature(
+    tmp_path: Path, surface_of: type[ProxySurface]
+):
+    toolboxes = {"dev": {"one": rogue("bad_arguments"), "two": rogue("is_error")}}
+    async with running(tmp_path, toolboxes, "dynamic") as workbench:
+        surface = surface_of(workbench)
+        tool = {"toolbox": "dev", "server": "one", "tool": "echo"}
+        expected = "Tool 'echo' in server 'one' (toolbox 'dev') failed: nonce must be a string (code -32602)\n"
+        expected += "Its parameters: (nonce?: string)"
+        assert error_of(await call(surface, "use_tool", {"tool": tool})) == expected
+        if surface_of is DynamicSurface:
+            await call(surface, "open_toolbox", {"toolbox": "dev"})
+            assert error_of(await call(surface, "dev__one__echo", {})) == f"[dev/one/echo] Error: {expected}"
+        own = await call(surface, "use_tool", {"tool": tool | {"server": "two"}})
+        assert own["content"] == [{"type": "text", "text": "the tool itself failed"}]
 
 
 async def test_what_a_server_refused_is_a_failure_and_its_code_is_told(tmp_path: Path):

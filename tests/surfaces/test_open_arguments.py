@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,6 +25,7 @@ from tests.wire.pair import settle
 
 DETAILS = "Invalid parameters: detail must be one of auto, full, signature"
 FEW_WORDS = "Say in a few words what the tool should do."
+LIMIT = "Invalid parameters: limit must be a whole number from 1 to 50"
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"detail": "signatures"}, f"{DETAILS}\nDid you mean 'signature'?"),
     ({"detail": "Full"}, f"{DETAILS}\nDid you mean 'full'?"),
@@ -47,10 +49,18 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"query": "read", "tools": ["read_file"]},
         "Invalid parameters: query and tools cannot be combined\nSearch, or name the tools.",
     ),
+    *(
+        ({"query": "read", "limit": limit}, "Invalid parameters: limit must be a whole number from 1 to 50")
+        for limit in (0, -1, 51, 1.5, "5", [5], True)
+    ),
+    (
+        {"limit": 5},
+        "Invalid parameters: limit needs a query\nIt is the number of tools that a search shows.",
+    ),
     ({"querry": "read"}, "Invalid parameters: Unrecognized key 'querry'\nDid you mean 'query'?"),
     (
         {"zzzzz": 1},
-        "Invalid parameters: Unrecognized key 'zzzzz'\nRecognized keys: toolbox, query, tools, detail",
+        "Invalid parameters: Unrecognized key 'zzzzz'\nRecognized keys: toolbox, query, tools, detail, limit",
     ),
     ({"tool": ["read_file"]}, "Invalid parameters: Unrecognized key 'tool'\nDid you mean 'tools'?"),
     ({"server": "a"}, "Invalid parameters: Unrecognized key 'server'"),
@@ -103,12 +113,13 @@ async def test_whatever_is_wrong_is_said_and_nothing_is_started(store: Path):
             result = await call(served, "open_toolbox", {"toolbox": "dev", **arguments})
             said = error_of(result)
             assert said == text or said.startswith(f"{text}\n"), arguments
-            assert len(said.splitlines()) <= 2, said
+            assert len(said.splitlines()) <= 3, said
             assert code_of(result) == "invalid_parameters"
             assert result["_meta"]["mcp-workbench/error"]["toolbox"] == "dev"
         for arguments in ({}, {"tools": ["x"]}, {"detail": "full"}, {"query": None}):
             result = await call(served, "open_toolbox", {"toolbox": "*", **arguments})
-            assert (error_of(result), code_of(result)) == (ALL, "invalid_parameters"), arguments
+            assert error_of(result).splitlines()[:2] == ALL.splitlines(), arguments
+            assert code_of(result) == "invalid_parameters"
         assert {name: shop.tried for name, shop in shops.items()} == {"a": 0, "b": 0, "c": 0}
 
 
@@ -123,7 +134,7 @@ async def test_what_is_wrong_is_said_before_whether_the_toolbox_exists(store: Pa
         result = await call(served, "open_toolbox", {"toolbox": "nothing", "detail": "zzz"})
         assert code_of(result) == "invalid_parameters"
         result = await call(served, "open_toolbox", {"toolbox": "de", "query": "read"})
-        assert error_of(result) == "Toolbox 'de' not found\nDid you mean 'dev'?"
+        assert error_of(result) == "Toolbox 'de' not found\nDid you mean 'dev'? Available toolboxes: 'dev', 'ops'"
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["known", "never listed"])
@@ -295,3 +306,25 @@ def test_any_arguments_are_read_or_refused(arguments: dict[str, Any]):
     assert request.detail == (arguments.get("detail") or "auto")
     assert bool(request.query) == (arguments.get("query") is not None)
     assert bool(request.tools) == (arguments.get("tools") is not None)
+
+
+async def test_a_search_shows_no_more_than_it_is_asked_for(store: Path):
+    async with surface(store) as (served, _):
+        assert len((await opened(served, query="file"))["tools"]) > 1
+        assert len((await opened(served, query="file", limit=1))["tools"]) == 1
+        assert len((await opened(served, "*", query="file", limit=1))["tools"]) == 1
+
+
+@pytest.mark.parametrize("detail", ["auto", "full", "signature"])
+async def test_the_configured_detail_is_for_opens_that_do_not_say(store: Path, detail: Any):
+    async with surface(store) as (served, _):
+        bench = served._workbench
+        bench.config = msgspec.structs.replace(bench.config, open_detail=detail)
+        for arguments, form in (
+            ({}, "signature" if detail == "signature" else "inputSchema"),
+            ({"detail": "full"}, "inputSchema"),
+            ({"detail": "signature"}, "signature"),
+            ({"tools": ["read_file"]}, "inputSchema"),
+            ({"query": "read"}, "signature"),
+        ):
+            assert form in (await opened(served, **arguments))["tools"][0], arguments

@@ -1,14 +1,14 @@
 """The answers of `open_toolbox`: one text block of compact JSON that costs no more tokens than it may.
 
-Whole definitions while they fit, then signatures, then names with the first sentence, then as many of those as
-fit. Everything but the tools is shortened first: the servers' instructions get the room that the tools leave, but
-always a small part of the budget.
+Whole definitions while they fit, then signatures, then parameter names with the first sentence, then first sentences,
+then as many of those as fit. A search shows signatures of its best matches and first sentences of the others, in a
+smaller budget. Everything but the tools is shortened first: the servers' instructions get the room that the tools
+leave, but always a small part of the budget.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import tee
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from msgspec import Raw
@@ -20,9 +20,11 @@ from mcp_workbench.catalog.rendering.budget import estimate
 from mcp_workbench.catalog.rendering.instructions import INSTRUCTIONS_SHARE, fitted
 from mcp_workbench.identity import EVERY_TOOLBOX, ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import Limits
+from mcp_workbench.shown import count
 from mcp_workbench.surfaces import results
 from mcp_workbench.surfaces.arguments import OpenRequest
 from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire.fairness import Turns
 
 Render: TypeAlias = Callable[[ToolIdentifier, Definition], Raw]
 Answer: TypeAlias = dict[str, Any]
@@ -30,6 +32,9 @@ T = TypeVar("T")
 
 WHOLE = 'for a whole definition: {"toolbox":"TOOLBOX","tools":["NAME"]}'
 NOTHING_FITS = "No tool fits this query."
+NEAREST = "No tool fits this query well; these are the nearest."
+LONGEST_TOKEN_BYTES: Final = 16
+"""An entry with more bytes per token of room does not fit, and need not be estimated."""
 INSTRUCTIONS_LEAST_SHARE: Final = 16
 """Instructions get at least `1 / INSTRUCTIONS_LEAST_SHARE` of the budget, even if the tools need it."""
 
@@ -64,95 +69,163 @@ class _Level(NamedTuple):
 
 FULL = _Level(render.entry)
 SIGNATURE = _Level(signature.entry, f"Signatures; {WHOLE}")
+OUTLINE = _Level(signature.outline, f"Parameter names and first sentences; {WHOLE}")
 BRIEF = _Level(signature.brief, f"First sentences; {WHOLE}")
+LEAN = _Level(signature.lean, f"Signatures of the best, first sentences of the others; {WHOLE}")
 
 
-def opened(toolbox: Opened, found: Sequence[Found], request: OpenRequest, limits: Limits) -> Raw:
+async def opened(
+    toolbox: Opened, found: Sequence[Found], request: OpenRequest, limits: Limits, turns: Turns | None = None
+) -> Raw:
     """The answer for one toolbox, of whose tools `found` were asked for."""
-    detail = request.detail if request.detail != "auto" or not request.tools else "full"
-    note = f"{NOTHING_FITS} Without query: all {len(toolbox.found)} tools." if request.query and not found else ""
-
-    def told(brevity: Brevity) -> Answer:
-        return {
-            "toolbox": toolbox.toolbox,
-            "description": brevity.text(toolbox.description),
-            "servers_connected": toolbox.servers_connected,
-            **_stored(toolbox, brevity),
-            **_beside(toolbox, brevity),
-            **({"note": note} if note else {}),
-        }
-
-    # A search, or a request for some definitions, usually follows an open: do not repeat the instructions.
-    instructions = toolbox.instructions if not request.query and not request.tools else _NONE
-    return _answer(told, found, detail, limits, instructions)
+    detail = request.detail or ("full" if request.tools else "auto")
+    # A request for some definitions usually follows an open: do not repeat the instructions.
+    instructions = toolbox.instructions if not request.tools else _NONE
+    rendering = _Rendering(limits, turns or Turns())
+    return await rendering.opened(lambda brevity: _toolbox(toolbox, brevity), found, detail, instructions)
 
 
-def matches(searched: Matches, request: OpenRequest, limits: Limits) -> Raw:
-    """The answer of a search in every toolbox."""
-    notes = [NOTHING_FITS] if not searched.found else []
+async def matches(
+    searched: Matches,
+    request: OpenRequest,
+    limits: Limits,
+    turns: Turns | None = None,
+    toolbox: Opened | None = None,
+) -> Raw:
+    """The answer of a search: in one toolbox, or in all."""
+    notes = [NEAREST if searched.found else NOTHING_FITS] if searched.is_weak or not searched.found else []
+    if notes and toolbox is not None:
+        notes.append(f"Without query: all {count(len(toolbox.found), 'tool')}.")
     if searched.never_listed:
-        notes.append(
-            f"Not searched: {len(searched.never_listed)} servers never listed yet; open their toolboxes first."
-        )
+        servers = count(len(searched.never_listed), "server")
+        notes.append(f"Not searched: {servers} never listed yet; open their toolboxes first.")
 
     def told(brevity: Brevity) -> Answer:
         unknown = _by_toolbox(brevity.some(searched.never_listed[: limits.names_shown]))
-        answer: Answer = {"toolbox": EVERY_TOOLBOX, "never_listed": unknown, "note": " ".join(notes)}
-        return {member: value for member, value in answer.items() if value}
+        answer: Answer = _toolbox(toolbox, brevity) if toolbox is not None else {"toolbox": EVERY_TOOLBOX}
+        more: Answer = {"never_listed": unknown, "note": " ".join(notes)}
+        return answer | {member: value for member, value in more.items() if value}
 
-    return _answer(told, searched.found, request.detail, limits)
-
-
-def _answer(
-    told: Told, found: Sequence[Found], detail: str, limits: Limits, instructions: Mapping[str, str] = _NONE
-) -> Raw:
-    budget = limits.open_budget_tokens
-    if detail != "auto":
-        level = FULL if detail == "full" else SIGNATURE
-        said = told(ALL) | fitted(instructions, budget // INSTRUCTIONS_SHARE, limits)
-        return _text(said, level, [level.show(*one) for one in found])
-    beside = _briefly(told, limits)
-    least = min(budget // INSTRUCTIONS_LEAST_SHARE, _room(beside, BRIEF, limits))
-    said = beside | fitted(instructions, least, limits)
-    briefs, again = tee(BRIEF.show(*one) for one in found)
-    # The cheapest form first: where not even that fits beside what is always said, no other does.
-    if len(list(_fitting(briefs, _room(said, FULL, limits), 0))) == len(found):
-        for level in (FULL, SIGNATURE, BRIEF):
-            entries = list(_fitting((level.show(*one) for one in found), _room(said, level, limits), 0))
-            if len(entries) == len(found):
-                left = budget - estimate(_encoded(beside, level, entries)) if instructions else 0
-                room = min(max(left, least), budget // INSTRUCTIONS_SHARE)
-                return _text(beside | fitted(instructions, room, limits), level, entries)
-    few = {**said, "tools_left_out": len(found)}
-    entries = list(_fitting(again, _room(few, _some_of(len(found), len(found)), limits), limits.misfits))
-    few["tools_left_out"] = len(found) - len(entries)
-    return _text(few, _some_of(len(entries), len(found)), entries)
+    return await _Rendering(limits, turns or Turns()).matches(told, searched, request)
 
 
-def _some_of(count: int, total: int) -> _Level:
-    return BRIEF._replace(note=f"{count} of {total} tools; find others by query. {BRIEF.note}")
+class _Rendering:
+    """Renders one answer, in turns with all others."""
+
+    def __init__(self, limits: Limits, turns: Turns) -> None:
+        self._limits = limits
+        self._turns = turns
+
+    async def opened(self, told: Told, found: Sequence[Found], detail: str, instructions: Mapping[str, str]) -> Raw:
+        limits, budget = self._limits, self._limits.open_budget_tokens
+        if detail != "auto":
+            level = FULL if detail == "full" else SIGNATURE
+            said = told(ALL) | fitted(instructions, budget // INSTRUCTIONS_SHARE, limits)
+            return _text(said, level, [entry async for _, entry in self._shown(level, found)])
+        beside = _briefly(told, budget, limits)
+        least = min(budget // INSTRUCTIONS_LEAST_SHARE, _room(beside, BRIEF, limits))
+        said = beside | fitted(instructions, least, limits)
+        # The cheapest form first: where not even that fits beside what is always said, no other does.
+        if len(await self._fitting(BRIEF, found, _room(said, FULL, limits))) == len(found):
+            for level in (FULL, SIGNATURE, OUTLINE, BRIEF):
+                entries = await self._fitting(level, found, _room(said, level, limits))
+                if len(entries) == len(found):
+                    left = budget - estimate(_encoded(beside, level, entries)) if instructions else 0
+                    room = min(max(left, least), budget // INSTRUCTIONS_SHARE)
+                    return _text(beside | fitted(instructions, room, limits), level, entries)
+        few = {**said, "tools_left_out": len(found)}
+        room = _room(few, _some_of(len(found), len(found)), limits)
+        entries = await self._fitting(BRIEF, found, room, limits.misfits)
+        few["tools_left_out"] = len(found) - len(entries)
+        return _text(few, _some_of(len(entries), len(found)), entries)
+
+    async def matches(self, told: Told, searched: Matches, request: OpenRequest) -> Raw:
+        limits = self._limits
+        if (detail := request.detail or "auto") != "auto":
+            level = FULL if detail == "full" else SIGNATURE
+            return _text(told(ALL), level, await self._marked(level, searched, searched.found))
+        share = max(1.0, request.limit / limits.matches)
+        budget = min(limits.open_budget_tokens, int(share * limits.search_budget_tokens))
+        said = {**_briefly(told, budget, limits), "tools_left_out": len(searched.found)}
+        entries = await self._lean(searched, budget - estimate(_encoded(said, LEAN, ())))
+        if not (left := len(searched.found) - len(entries)):
+            del said["tools_left_out"]
+        return _text(said | ({"tools_left_out": left} if left else {}), LEAN, entries)
+
+    async def _lean(self, searched: Matches, room: int) -> list[Raw]:
+        """First sentences of all matches; of the best, signatures or parameter names where there is room for them."""
+        entries = await self._marked(BRIEF, searched, searched.found)
+        spare = room - sum(map(_cost, entries))
+        while entries and spare < 0:
+            spare += _cost(entries.pop())
+        best = searched.found[: min(len(entries), self._limits.search_signatures)]
+        forms = [await self._marked(level, searched, best) for level in (LEAN, OUTLINE)]
+        for number, longer in enumerate(zip(*forms, strict=True)):
+            fitting = (entry for entry in longer if _cost(entry) - _cost(entries[number]) <= spare)
+            if (entry := next(fitting, None)) is not None:
+                spare -= _cost(entry) - _cost(entries[number])
+                entries[number] = entry
+        return entries
+
+    async def _marked(self, level: _Level, searched: Matches, found: Sequence[Found]) -> list[Raw]:
+        return [_marked(one, searched, self._limits) async for one in self._shown(level, found)]
+
+    async def _fitting(self, level: _Level, found: Sequence[Found], room: int, misfits: int = 0) -> list[Raw]:
+        """As many entries as there is room for; so many that are too large may be passed over."""
+        entries: list[Raw] = []
+        async for _, entry in self._shown(level, found):
+            cost = _cost(entry) if len(entry) <= room * LONGEST_TOKEN_BYTES else room + 1
+            if cost <= room:
+                room -= cost
+                entries.append(entry)
+            elif misfits:
+                misfits -= 1
+            else:
+                break
+        return entries
+
+    def _shown(self, level: _Level, found: Sequence[Found]) -> AsyncIterator[tuple[ToolIdentifier, Raw]]:
+        """The entries one by one, each with its tool."""
+        return self._turns.each(found, lambda one: (one[0], level.show(*one)))
 
 
-def _briefly(told: Told, limits: Limits) -> Answer:
+def _marked(one: tuple[ToolIdentifier, Raw], searched: Matches, limits: Limits) -> Raw:
+    """An entry, with the other servers that have the same tool, and whether it fits badly."""
+    identifier, entry = one
+    others = searched.also_in.get(identifier, ())
+    shown = others[: limits.also_in_shown]
+    members: Answer = {"also_in": [{"toolbox": other.toolbox, "server": other.server} for other in shown]}
+    members |= {"also_in_left_out": len(others) - len(shown), "weak": searched.is_weak}
+    if not (kept := {member: value for member, value in members.items() if value}):
+        return entry
+    return Raw(jsonrpc.encode({**jsonrpc.fields(entry), **kept}))
+
+
+def _toolbox(toolbox: Opened, brevity: Brevity) -> Answer:
+    return {
+        "toolbox": toolbox.toolbox,
+        "description": brevity.text(toolbox.description),
+        "servers_connected": toolbox.servers_connected,
+        **_stored(toolbox, brevity),
+        **_beside(toolbox, brevity),
+    }
+
+
+def _some_of(number: int, total: int) -> _Level:
+    return BRIEF._replace(note=f"{number} of {count(total, 'tool')}; find others by query. {BRIEF.note}")
+
+
+def _briefly(told: Told, budget: int, limits: Limits) -> Answer:
     """What is said beside the tools, shortened until it leaves half of the room to them."""
     for length in (0, limits.error_shown_length, limits.error_shown_least_length):
         said = told(Brevity(length, limits.names_shown if length else 0))
-        if _room(said, BRIEF, limits) >= limits.open_budget_tokens // 2:
+        if budget - estimate(_encoded(said, BRIEF, ())) >= budget // 2:
             return said
     return told(Brevity(limits.error_shown_least_length, -1))
 
 
-def _fitting(entries: Iterable[Raw], room: int, misfits: int) -> Iterator[Raw]:
-    """As many as there is room for; so many that are too large may be passed over."""
-    for entry in entries:
-        cost = estimate(bytes(entry)) + 1
-        if cost <= room:
-            room -= cost
-            yield entry
-        elif misfits:
-            misfits -= 1
-        else:
-            return
+def _cost(entry: Raw) -> int:
+    return estimate(bytes(entry)) + 1
 
 
 def _room(said: Answer, level: _Level, limits: Limits) -> int:
@@ -190,12 +263,12 @@ def _beside(toolbox: Opened, brevity: Brevity) -> Answer:
         for server, tool in brevity.some(toolbox.withheld)
     ]
     told: Answer = {}
-    for member, shown, count in (
+    for member, shown, number in (
         ("servers_failed", failed, len(toolbox.failed)),
         ("tools_withheld", withheld, len(toolbox.withheld)),
     ):
         told |= {member: shown} if shown else {}
-        told |= {f"{member}_left_out": count - len(shown)} if len(shown) < count else {}
+        told |= {f"{member}_left_out": number - len(shown)} if len(shown) < number else {}
     return told
 
 

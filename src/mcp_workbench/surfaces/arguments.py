@@ -1,8 +1,8 @@
-"""Reading the arguments of the two meta-tools: an identifier, or the error text that helps.
+"""Reading the arguments of the two meta-tools: an identifier, or what is wrong with them.
 
 The good case is one decode. Everything else takes the long way, which finds the first thing that is
 wrong in a fixed order: the shape of `tool`, its parts, extra keys, `arguments`. Nothing is started
-or contacted before this has passed.
+or contacted before this has passed. The call to send instead is looked up in `corrections.py`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,10 @@ from mcp_workbench.surfaces.wording import DETAILS, Detail
 from mcp_workbench.wire import jsonrpc
 
 PARTS = ("toolbox", "server", "tool")
-ENTRY_FIELDS = {"toolbox_name": "toolbox", "source_server": "server", "name": "tool"}
-"""What the parts are called in an `open_toolbox` entry."""
 ORIGIN = "In an open_toolbox entry, toolbox is its toolbox_name, server its source_server and tool its name."
 
 
-OPEN_KEYS = ("toolbox", "query", "tools", "detail")
+OPEN_KEYS = ("toolbox", "query", "tools", "detail", "limit")
 
 
 class OpenRequest(NamedTuple):
@@ -35,21 +33,14 @@ class OpenRequest(NamedTuple):
     toolbox: str
     query: str = ""
     tools: tuple[str, ...] = ()
-    detail: Detail = "auto"
+    detail: Detail | None = None
+    limit: int = 0
+    """The tools that a search shows at most; 0 where the call does not say."""
 
 
 class _Use(msgspec.Struct, forbid_unknown_fields=True):
     tool: ToolIdentifier
     arguments: Raw = jsonrpc.NOTHING
-
-
-class OldName(InvalidToolIdentifier):
-    """`tool` (or `tool_name`) holds a joined name. Who knows the tools can say which one it was."""
-
-    def __init__(self, name: str, arguments: Raw) -> None:
-        super().__init__(EXPECTED, hint=ORIGIN)
-        self.name = name
-        self.arguments = arguments
 
 
 class NoToolbox(InvalidParameters):
@@ -80,7 +71,9 @@ def read_open(arguments: Raw) -> OpenRequest:
         raise InvalidParameters("query and tools cannot be combined", hint="Search, or name the tools.")
     if toolbox == EVERY_TOOLBOX and not query:
         raise InvalidParameters("query is missing", hint="'*' stands for every toolbox, and is for searching them.")
-    return OpenRequest(toolbox, query, tools, detail)
+    if (limit := _read_limit(wanted.get("limit"))) and not query:
+        raise InvalidParameters("limit needs a query", hint="It is the number of tools that a search shows.")
+    return OpenRequest(toolbox, query, tools, detail, limit)
 
 
 def _read_toolbox(given: dict[str, Raw]) -> str:
@@ -120,9 +113,19 @@ def _read_names(raw: Raw | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _read_detail(raw: Raw | None) -> Detail:
+def _read_limit(raw: Raw | None) -> int:
+    try:
+        limit = 0 if raw is None else msgspec.json.decode(raw, type=int)
+    except (msgspec.DecodeError, RecursionError):
+        limit = -1
+    if raw is not None and not 1 <= limit <= DEFAULTS.matches_most:
+        raise InvalidParameters(f"limit must be a whole number from 1 to {DEFAULTS.matches_most}")
+    return limit
+
+
+def _read_detail(raw: Raw | None) -> Detail | None:
     if raw is None:
-        return "auto"
+        return None
     detail = jsonrpc.text(raw) if jsonrpc.is_text(raw) else ""
     for known in DETAILS:
         if detail == known:
@@ -159,61 +162,32 @@ def named_parts(arguments: Raw) -> dict[str, str]:
     return {name: named[name] for name in PARTS if named.get(name) and (parts is not given or name == "toolbox")}
 
 
-def corrected_call(identifier: ToolIdentifier, arguments: Raw = jsonrpc.NOTHING) -> str:
-    """The structured call to send, with the caller's own arguments where they are short."""
-    short = jsonrpc.is_present(arguments) and memoryview(arguments).nbytes <= DEFAULTS.log_value_length
-    given = arguments if short and jsonrpc.is_object(arguments) else jsonrpc.EMPTY_OBJECT
-    call = jsonrpc.encode({"tool": identifier.params(), "arguments": given}).decode()
-    return f"use_tool {call}"
-
-
 def _explain_use(arguments: Raw) -> NoReturn:
     given = jsonrpc.members(arguments)
     tool = given.get("tool")
     if tool is None or not jsonrpc.is_object(tool):
-        raise _no_object(given, tool)
+        raise InvalidToolIdentifier(EXPECTED, hint=ORIGIN)
     parts = jsonrpc.members(tool)
-    _check_parts(parts, given)
-    _refuse_extra(parts, PARTS, hint=_renamed(parts, given))
+    _check_parts(parts)
+    _refuse_extra(parts, PARTS)
     _refuse_extra(given, ("tool", "arguments"))
     raise InvalidToolIdentifier(EXPECTED, hint=ORIGIN)
 
 
-def _no_object(given: dict[str, Raw], tool: Raw | None) -> InvalidToolIdentifier:
-    """`tool` is no object: perhaps a name from before 0.11.0."""
-    for raw in (tool, given.get("tool_name")):
-        if raw is not None and jsonrpc.is_text(raw):
-            return OldName(jsonrpc.text(raw), given.get("arguments", jsonrpc.NOTHING))
-    return InvalidToolIdentifier(EXPECTED, hint=ORIGIN)
-
-
-def _check_parts(parts: dict[str, Raw], given: dict[str, Raw]) -> None:
+def _check_parts(parts: dict[str, Raw]) -> None:
     for name in PARTS:
         raw = parts.get(name)
         value: object = jsonrpc.text(raw) if raw is not None and jsonrpc.is_text(raw) else raw
         try:
             check_part(name, ABSENT if raw is None else value)
         except InvalidToolIdentifier as error:
-            error.hint = _renamed(parts, given) or ORIGIN
+            error.hint = ORIGIN
             raise
 
 
-def _renamed(parts: dict[str, Raw], given: dict[str, Raw]) -> str:
-    """The corrected call where the parts carry the names of an `open_toolbox` entry."""
-    if not any(field in parts for field in ENTRY_FIELDS):
-        return ""
-    values = {ENTRY_FIELDS.get(field, field): raw for field, raw in parts.items()} | parts
-    try:
-        texts = [jsonrpc.text(values[name]) for name in PARTS]
-        identifier = ToolIdentifier(*texts)
-    except (KeyError, msgspec.DecodeError, InvalidToolIdentifier):
-        return ""
-    return f"Send: {corrected_call(identifier, given.get('arguments', jsonrpc.NOTHING))}"
-
-
-def _refuse_extra(given: dict[str, Raw], known: tuple[str, ...], *, hint: str = "") -> None:
+def _refuse_extra(given: dict[str, Raw], known: tuple[str, ...]) -> None:
     for key in given:
         if key not in known:
             near = nearest(key, known)
-            hint = hint or (f"Did you mean '{near}'?" if near else f"Recognized keys: {', '.join(known)}")
+            hint = f"Did you mean '{near}'?" if near else f"Recognized keys: {', '.join(known)}"
             raise InvalidParameters(f"Unrecognized key '{shown(key)}'", hint=hint)

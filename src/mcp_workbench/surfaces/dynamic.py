@@ -16,7 +16,7 @@ from mcp_workbench.config.model import Config
 from mcp_workbench.errors import CallFailed, ConnectFailed, Fault, RequestError, UnknownToolName, WorkbenchError
 from mcp_workbench.identity import NameTable, ToolIdentifier, has_joined_form, joined_name, tools_once_named
 from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.nearest import nearest_names
+from mcp_workbench.nearest import nearest_tools
 from mcp_workbench.shown import shown, slashed
 from mcp_workbench.surfaces import results
 from mcp_workbench.surfaces.arguments import read_tool_arguments
@@ -89,7 +89,8 @@ class DynamicSurface(ProxySurface):
         present = self._workbench.at(caller).catalog.present()
         tools = {tool: definition for tool, definition in present if tool.toolbox in seen}
         shown = await self._shelf.resources.with_readable_apps(caller, tools)
-        return [render.native(tool, definition) for tool, definition in shown.items() if self._names.register(tool)]
+        named = [one for one in shown.items() if self._names.register(one[0])]
+        return [entry async for entry in self._workbench.turns.each(named, lambda one: render.native(*one))]
 
     def _opened(self, caller: Caller, toolbox: str) -> None:
         """An open that succeeded, even in part, adds its tools; a modern client has them anyway."""
@@ -117,7 +118,7 @@ class DynamicSurface(ProxySurface):
     async def _call_native(self, exchange: Exchange, name: str, arguments: Raw) -> Raw:
         identifier = self.resolve(name)
         if identifier is None:
-            return results.failure(self._unknown(exchange.caller, name), prefix="Error: ")
+            return results.failure(await self._unknown(exchange, name, arguments), prefix="Error: ")
         try:
             return await relay(self._workbench, identifier, read_tool_arguments(arguments), exchange)
         except (CallFailed, ConnectFailed) as error:
@@ -125,19 +126,23 @@ class DynamicSurface(ProxySurface):
         except WorkbenchError as error:
             return results.failure(error, prefix="Error: ", named=identifier.params())
 
-    def _unknown(self, caller: Caller, name: str) -> RequestError:
-        known = self._workbench.at(caller).known()
-        once = [tool for tool in tools_once_named(name, known) if joined_name(tool) != name]
-        if once or not has_joined_form(name):
-            new_names = [f"Call: {joined_name(identifier)}" for identifier in once[: DEFAULTS.joined_matches_shown]]
-            return UnknownToolName(
-                f"Invalid tool name format '{shown(name)}'. Expected format: {FORM}",
-                hint="\n".join([*new_names, MIGRATION]),
-            )
-        return UnknownToolName(f"Tool name '{shown(name)}' not found", hint=self._where_to_look(caller, name))
+    async def _unknown(self, exchange: Exchange, name: str, arguments: Raw) -> RequestError:
+        corrections = await self._metatools.corrections(exchange)
+        once = tools_once_named(name, self._workbench.at(exchange.caller).known())
+        is_old = any(joined_name(tool) != name for tool in once)
+        names = [joined for tool in corrections.tools_of(name) if self.resolve(joined := joined_name(tool)) == tool]
+        calls = [f"Call: {joined}" for joined in names[: DEFAULTS.joined_matches_shown]]
+        calls = calls or corrections.of_native(name, arguments)
+        if is_old or not has_joined_form(name):
+            text = f"Invalid tool name format '{shown(name)}'. Expected format: {FORM}"
+            hints = [*(calls or corrections.of_call(name, arguments)), *([MIGRATION] if is_old else [])]
+        else:
+            text = f"Tool name '{shown(name)}' not found"
+            hints = calls or [self._where_to_look(exchange.caller, name)]
+        return UnknownToolName(text, hint="\n".join(hints))
 
     def _where_to_look(self, caller: Caller, name: str) -> str:
-        near = [f"'{other}'" for other in nearest_names(name, self._names)]
+        near = [f"'{other}'" for other in nearest_tools(name, self._names)]
         closed = [shown(toolbox) for toolbox in _closed(self._workbench.config, self._scope.of(caller))]
         hints = [f"Did you mean {' or '.join(near)}?"] if near else []
         if closed:

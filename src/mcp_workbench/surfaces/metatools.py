@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Raw
@@ -13,22 +11,20 @@ from msgspec import Raw
 from mcp_workbench.errors import (
     CallFailed,
     Fault,
+    InvalidToolIdentifier,
     RequestError,
-    ToolNotFound,
     ToolsNotFound,
     UnknownToolName,
     WorkbenchError,
 )
-from mcp_workbench.identity import EVERY_TOOLBOX, ToolIdentifier, tools_once_named
+from mcp_workbench.identity import EVERY_TOOLBOX, ToolIdentifier
 from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.nearest import known_names, nearest_names
+from mcp_workbench.nearest import known_names, nearest_tools
 from mcp_workbench.shown import shown
 from mcp_workbench.surfaces import results
 from mcp_workbench.surfaces.arguments import (
     NoToolbox,
-    OldName,
     OpenRequest,
-    corrected_call,
     named_parts,
     read_open,
     read_use,
@@ -43,6 +39,7 @@ from mcp_workbench.workbench import Workbench
 if TYPE_CHECKING:
     from mcp_workbench.catalog.opened import Found, Opened
     from mcp_workbench.place import Place
+    from mcp_workbench.surfaces.corrections import Corrections
 
 MIGRATION = "Tool names changed in 0.11.0: see docs/migration.md"
 OLD_METATOOLS = {f"workbench_{name}": name for name in (OPEN_TOOLBOX, USE_TOOL)}
@@ -74,8 +71,11 @@ class MetaTools:
                 return await self.use(exchange, arguments)
             if name == OPEN_TOOLBOX:
                 return await self.open(exchange, arguments)
-            raise self._unknown(exchange, name, arguments)
+            raise _unknown(name)
         except WorkbenchError as error:
+            if isinstance(error, RequestError):
+                with contextlib.suppress(Fault):  # no connections for this client: it is still told what is wrong
+                    await self._help(error, exchange, name, arguments)
             return results.failure(error, named=named_parts(arguments))
 
     def refuse_call(self, params: dict[str, Raw], fault: Fault) -> Raw:
@@ -87,17 +87,8 @@ class MetaTools:
         return results.failure(fault, named=named_parts(arguments))
 
     async def use(self, exchange: Exchange, arguments: Raw) -> Raw:
-        try:
-            identifier, tool_arguments = read_use(arguments)
-        except OldName as error:
-            error.hint = self.migration_help(exchange, error.name, error.arguments)
-            raise
-        try:
-            return await relay(self._workbench, identifier, tool_arguments, exchange)
-        except ToolNotFound as error:
-            if tools_once_named(identifier.tool, self._workbench.at(exchange.caller).known()):
-                error.hint = self.migration_help(exchange, identifier.tool, tool_arguments)
-            raise
+        identifier, tool_arguments = read_use(arguments)
+        return await relay(self._workbench, identifier, tool_arguments, exchange)
 
     async def open(self, exchange: Exchange, arguments: Raw) -> Raw:
         try:
@@ -109,21 +100,22 @@ class MetaTools:
         # Only an answer needs it, and the first one need not wait for it.
         from mcp_workbench.surfaces import answers  # noqa: PLC0415
 
+        limits, turns = self._workbench.limits, self._workbench.turns
         if request.toolbox == EVERY_TOOLBOX:
-            return answers.matches(await place.search_all(request.query), request, self._workbench.limits)
+            searched = await place.search_all(request.query, request.limit)
+            return await answers.matches(searched, request, limits, turns)
         if request.tools:
             await self._check_known(place, request)
         opened = await place.open(request.toolbox, exchange)
         self._on_opened(exchange.caller, opened.toolbox)
-        found: Sequence[Found] = opened.found
         if request.query:
-            found = await place.search(request.query, request.toolbox)
-        elif request.tools:
-            found = _chosen(opened, request.tools)
-        answer = partial(answers.opened, opened, found, request, self._workbench.limits)
-        # What must not be cut may take long to write, and other calls do not wait for it.
-        is_long = request.detail != "auto" and len(found) > self._workbench.limits.shown_inline_tools
-        answered = await asyncio.to_thread(answer) if is_long else answer()
+            searched = await place.search(request.query, request.toolbox, request.limit)
+            answered = await answers.matches(searched, request, limits, turns, opened)
+        else:
+            found = _chosen(opened, request.tools) if request.tools else opened.found
+            if not request.tools and request.detail is None:
+                request = request._replace(detail=self._workbench.config.open_detail)
+            answered = await answers.opened(opened, found, request, limits, turns)
         if (recorder := self._workbench.recorder) is not None and self._workbench.config.tool_mode == "proxy":
             definitions = (len(tool.raw) for _, tool in opened.found)
             recorder.opened(exchange.caller.audience, opened.toolbox, definitions, len(answered))
@@ -140,39 +132,29 @@ class MetaTools:
             await place.recheck((request.toolbox,), "tools")
             _chosen(await place.known_of(request.toolbox) or known, request.tools)
 
-    def migration_help(self, exchange: Exchange, name: str, arguments: Raw = jsonrpc.NOTHING) -> str:
-        """That names changed, and the call to send for every known tool that once had this name."""
-        known = self._workbench.at(exchange.caller).known()
-        matches = tools_once_named(name, known)[: DEFAULTS.joined_matches_shown]
-        return "\n".join([MIGRATION, *(f"Send: {corrected_call(match, arguments)}" for match in matches)])
+    async def corrections(self, exchange: Exchange) -> Corrections:
+        """Looks up what a mistaken call stands for, among all that is known without starting a server."""
+        from mcp_workbench.surfaces.corrections import Corrections  # noqa: PLC0415 -- only a mistake needs it
 
-    def _unknown(self, exchange: Exchange, name: str, arguments: Raw) -> UnknownToolName:
-        """A name from before 0.11.0, of a tool or of a meta-tool."""
-        if name in OLD_METATOOLS:
-            is_use = OLD_METATOOLS[name] == USE_TOOL
-            hint = self._old_use(exchange, arguments) if is_use else self._old_open(arguments)
-            return UnknownToolName(f"Tool '{name}' not found: it is called {OLD_METATOOLS[name]}", hint=hint)
-        hint = self.migration_help(exchange, name, arguments)
-        return UnknownToolName(
-            f"Tool '{shown(name)}' not found: the tools here are {OPEN_TOOLBOX} and {USE_TOOL}", hint=hint
-        )
+        place = self._workbench.at(exchange.caller)
+        await place.recall()
+        return Corrections(self._workbench.config, place.catalog)
 
-    def _old_use(self, exchange: Exchange, arguments: Raw) -> str:
-        """The call to send, if the old or new arguments determine it; else what is wrong with them."""
-        try:
-            identifier, tool_arguments = read_use(arguments)
-        except OldName as error:
-            return self.migration_help(exchange, error.name, error.arguments)
-        except WorkbenchError as error:
-            return f"{MIGRATION}\n{error.hint}"
-        return f"{MIGRATION}\nSend: {corrected_call(identifier, tool_arguments)}"
+    async def _help(self, error: RequestError, exchange: Exchange, name: str, arguments: Raw) -> None:
+        """Add to an error the calls that can be sent instead."""
+        corrections = await self.corrections(exchange)
+        is_old = name in OLD_METATOOLS or corrections.is_old_name(name, arguments)
+        lines = corrections.of_call(OLD_METATOOLS.get(name, name), arguments)
+        if isinstance(error, InvalidToolIdentifier) and any(line.startswith("Send: ") for line in lines):
+            error.hint = ""  # the call itself says more than where its parts come from
+        hints = [MIGRATION if is_old else "", error.hint, *lines]
+        error.hint = "\n".join(dict.fromkeys(hint for hint in hints if hint))
 
-    def _old_open(self, arguments: Raw) -> str:
-        given = jsonrpc.members(arguments)
-        toolbox = jsonrpc.text_or_none(given.get("toolbox_name", given.get("toolbox")))
-        if toolbox not in self._workbench.config.toolboxes:
-            return MIGRATION
-        return f"{MIGRATION}\nSend: {OPEN_TOOLBOX} {jsonrpc.encode({'toolbox': toolbox}).decode()}"
+
+def _unknown(name: str) -> UnknownToolName:
+    if name in OLD_METATOOLS:
+        return UnknownToolName(f"Tool '{name}' not found: it is called {OLD_METATOOLS[name]}")
+    return UnknownToolName(f"Tool '{shown(name)}' not found: the tools here are {OPEN_TOOLBOX} and {USE_TOOL}")
 
 
 def _chosen(opened: Opened, names: Sequence[str]) -> list[Found]:
@@ -181,12 +163,12 @@ def _chosen(opened: Opened, names: Sequence[str]) -> list[Found]:
     for found in opened.found:
         by_name.setdefault(found[0].tool, []).append(found)
     if missing := [name for name in names if name not in by_name]:
-        near = {name: nearest_names(name, by_name)[:1] for name in missing[: DEFAULTS.nearest_shown]}
+        near = {name: nearest_tools(name, by_name)[:1] for name in missing[: DEFAULTS.nearest_shown]}
         hints = [f"Did you mean '{shown(names[0])}'?" for names in near.values() if names]
         failed = [
             f"{shown(one.server)} could not be asked: {one.fault}" for one in opened.failed[: DEFAULTS.names_shown]
         ]
-        hint = "\n".join([" ".join(hints) or known_names(by_name, "tools"), *failed])
+        hint = "\n".join([" ".join([*hints, known_names(by_name, "tools")]), *failed])
         raise ToolsNotFound(opened.toolbox, missing, hint=hint)
     return [found for name in names for found in by_name[name]]
 

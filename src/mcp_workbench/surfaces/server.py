@@ -183,10 +183,7 @@ class ServerSurface:
 
     def _is_projected(self, caller: Caller) -> bool:
         """Whether results are projected, because a handshake client uses a modern server."""
-        if caller.modern or (provider := self._existing(caller)) is None:
-            return False
-        current = provider.supervisor.current
-        return current is not None and current.agreement.modern
+        return not caller.modern and (provider := self._existing(caller)) is not None and provider.speaks_modern
 
     async def _forward_call(
         self, place: Place, tool: ToolIdentifier, params: dict[str, Raw], exchange: Exchange

@@ -97,10 +97,12 @@ class ToolboxSurface:
         present = {tool: definition for tool, definition in catalog.present() if tool.toolbox == self._toolbox}
         present = await self._shelf.resources.with_readable_apps(exchange.caller, present)
         named = native_names(present)
-        tools = [
-            present[tool].raw if name == tool.tool else render.native(tool, present[tool])
-            for name, tool in named.items()
-        ]
+
+        def entry(one: tuple[str, ToolIdentifier]) -> Raw:
+            name, tool = one
+            return present[tool].raw if name == tool.tool else render.native(tool, present[tool])
+
+        tools = [shown async for shown in self._workbench.turns.each(named.items(), entry)]
         return page("tools", tools, params, self._workbench.limits)
 
     async def _call_tool(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:

@@ -21,7 +21,7 @@ OPEN_TOOLBOX = "open_toolbox"
 USE_TOOL = "use_tool"
 Detail: TypeAlias = Literal["auto", "full", "signature"]
 DETAILS: tuple[Detail, ...] = ("auto", "full", "signature")
-_OPENING = "List a toolbox's tools; query: those that fit (*: in all); tools: these in full."
+_OPENING = "List a toolbox's tools; query: those that fit (*: in all); tools: in full."
 _USING = "Call a tool; toolbox, server, tool = toolbox_name, source_server, name of its open_toolbox entry."
 
 
@@ -65,6 +65,7 @@ def _open_toolbox(config: Config) -> dict[str, Any]:
                 "query": {"type": "string"},
                 "tools": {"type": "array", "items": {"type": "string"}},
                 "detail": {"type": "string", "enum": list(DETAILS)},
+                "limit": {"type": "integer"},
             },
             "required": ["toolbox"],
             "additionalProperties": False,

@@ -1,0 +1,246 @@
+"""Corrects a mistaken call: finds the call that was meant, ready to send: `Send: use_tool {…}`.
+
+It is looked up among the configured names and the known tools. A call is shown only if it can hold everything that the
+caller wrote; if several match, all are shown (at most five) and none is chosen. Nothing is started, and tools that a
+filter hides are never shown.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Raw
+
+from mcp_workbench.catalog.snapshot import Catalog
+from mcp_workbench.config.model import Config
+from mcp_workbench.identity import EVERY_TOOLBOX, ToolIdentifier, tools_once_named
+from mcp_workbench.limits import DEFAULTS
+from mcp_workbench.nearest import known_names, nearest, nearest_tools
+from mcp_workbench.shown import shown
+from mcp_workbench.surfaces import intent
+from mcp_workbench.surfaces.intent import LONGEST_NAME, Open, Use, fold, is_same
+from mcp_workbench.surfaces.tool_lookup import tools_meant
+from mcp_workbench.surfaces.wording import DETAILS, OPEN_TOOLBOX, USE_TOOL
+from mcp_workbench.wire import jsonrpc
+
+_OPENERS = frozenset(
+    fold(name)
+    for name in (
+        *("open_toolbox", "open_toolboxes", "open_box", "load_toolbox", "get_toolbox", "describe_toolbox"),
+        *("list_toolboxes", "get_toolboxes", "show_toolboxes", "list_servers", "list_tools", "get_tools", "show_tools"),
+        *("search_tools", "search_tool", "find_tools", "find_tool", "tool_search", "discover_tools", "query_tools"),
+        *("describe_tool", "get_tool", "get_tool_schema", "tool_info", "tools/list", "list_available_tools"),
+    )
+)
+_USERS = frozenset(
+    fold(name)
+    for name in (
+        *("use_tool", "use_tools", "call_tool", "run_tool", "execute_tool", "invoke_tool", "exec_tool", "tool_call"),
+        *("tools/call", "call_mcp_tool", "use_mcp_tool", "mcp_call", "tool_use"),
+    )
+)
+_CORRECTED_TOOLS = 10
+"""Names in `tools` that are looked up: each is compared with every known tool."""
+_EVERYWHERE = frozenset(("all", "any", "every", "everything", "alltoolboxes"))
+
+
+class Corrections:
+    """Looks up what was meant, among what one client can know."""
+
+    def __init__(self, config: Config, catalog: Catalog) -> None:
+        self._toolboxes = config.toolboxes
+        self._catalog = catalog
+        self._known = list(catalog.known())
+
+    def of_call(self, name: str, arguments: Raw) -> list[str]:
+        """The lines that help after a `tools/call` of this name was refused."""
+        if name == USE_TOOL:
+            return self._of_use(arguments)
+        if name == OPEN_TOOLBOX:
+            return self._of_open(arguments)
+        if lines := self.of_native(name, arguments):
+            return lines
+        if fold(name) in _USERS:
+            return self._of_use(arguments) or [self._available()]
+        if fold(name) in _OPENERS:
+            return self._of_open(arguments) or [self._available()]
+        return [*self._nearest(name), self._available()]
+
+    def of_native(self, name: str, arguments: Raw) -> list[str]:
+        """The calls of the tools that have this name."""
+        given = intent.compact_object(arguments)
+        return self._calls(Use(tool=name, arguments=given or jsonrpc.EMPTY_OBJECT))
+
+    def tools_of(self, name: str) -> list[ToolIdentifier]:
+        """The known tools that a name stands for."""
+        return tools_meant(Use(tool=name), self._known)
+
+    def is_old_name(self, name: str, arguments: Raw) -> bool:
+        """Whether a known tool had this name, or the one in the arguments of `use_tool`, in an earlier version."""
+        named = intent.read_use(arguments).tool if name == USE_TOOL else name
+        return bool(tools_once_named(named, self._known))
+
+    def _of_use(self, arguments: Raw) -> list[str]:
+        said = intent.read_use(arguments)
+        if not said.tool:
+            return self._without_tool(said)
+        return self._calls(said) or (self._nearest(said.tool) if not (said.toolbox and said.server) else [])
+
+    def _of_open(self, arguments: Raw) -> list[str]:
+        if intent.holds_call(arguments) and (lines := self._calls(intent.read_use(arguments))):
+            return lines
+        said = intent.read_open(arguments)
+        is_unsaid = said is not None and said.toolbox == EVERY_TOOLBOX and not said.query
+        return _sends(OPEN_TOOLBOX, self._opens(said)) or ([self._available()] if is_unsaid else [])
+
+    # -- calls of tools
+
+    def _calls(self, said: Use) -> list[str]:
+        meant = tools_meant(said, self._known) or self._unlisted(said)
+        calls = [call for tool in meant if (call := self._call(tool, said)) is not None]
+        sends = _sends(USE_TOOL, calls)
+        return [*_elsewhere(said, meant), *sends] if sends else []
+
+    def _unlisted(self, said: Use) -> list[ToolIdentifier]:
+        """The tool itself, where its server is configured and has not listed yet: it may well exist."""
+        if len(said.tool) > LONGEST_NAME:
+            return []
+        return [
+            ToolIdentifier(toolbox, server, said.tool)
+            for toolbox, server in self._servers()
+            if _are_same((toolbox, server), (said.toolbox, said.server))
+            and self._catalog.listing(toolbox, server) is None
+        ]
+
+    def _call(self, tool: ToolIdentifier, said: Use) -> str | None:
+        """The whole call; None if it can't hold everything that was given."""
+        if said.arguments is None:
+            return None
+        arguments = said.arguments
+        if said.spread:
+            given = jsonrpc.members(arguments)
+            if not said.spread.keys() <= self._parameters(tool) or said.spread.keys() & given.keys():
+                return None
+            arguments = Raw(jsonrpc.encode({**given, **said.spread}))
+        return _written_call(tool, arguments)
+
+    def _parameters(self, tool: ToolIdentifier) -> set[str]:
+        definition = self._catalog.tool(tool)
+        schema = jsonrpc.members(definition.raw).get("inputSchema") if definition is not None else None
+        return set(jsonrpc.members(jsonrpc.members(schema).get("properties")))
+
+    def _without_tool(self, said: Use) -> list[str]:
+        """No tool is named: what the named server has, and how to see the rest."""
+        named = [place for place in self._servers() if _are_same(place, (said.toolbox, said.server))]
+        listings = [listing for place in named if (listing := self._catalog.listing(*place)) is not None]
+        query = (jsonrpc.text_or_none(said.spread.get("query")) or "")[: DEFAULTS.query_length]
+        opens = _sends(OPEN_TOOLBOX, self._opens(Open(said.toolbox, said.server, query)))
+        return [*(known_names(listing.tools, "tools") for listing in listings[:1]), *(opens or [self._available()])]
+
+    def _nearest(self, name: str) -> list[str]:
+        """Where the tools of the most similar names are."""
+        near = nearest_tools(name, dict.fromkeys(tool.tool for tool in self._known))[:1]
+        places = [tool for tool in self._known if tool.tool in near][: DEFAULTS.joined_matches_shown]
+        meant = " or ".join(f"'{shown(tool.tool)}' in {_place(tool)}" for tool in places)
+        return [f"Did you mean {meant}?"] if meant else []
+
+    # -- openings
+
+    def _opens(self, said: Open | None) -> list[str]:
+        if said is None or (said.query and said.tools) or not _can_look_up(said.tools):
+            return []
+        detail = nearest(said.detail, DETAILS) or ""
+        limit = said.limit if said.query else 0
+        given = (("query", said.query), ("detail", detail), ("limit", limit))
+        options = {name: value for name, value in given if value}
+        if said.query and self._is_everywhere(said):
+            return [_encoded({"toolbox": EVERY_TOOLBOX, **options})]
+        return [
+            _encoded({"toolbox": toolbox, **options, **({"tools": tools} if tools else {})})
+            for toolbox, tools in self._openings(said).items()
+        ]
+
+    def _is_everywhere(self, said: Open) -> bool:
+        return not (said.toolbox or said.server) or said.toolbox == EVERY_TOOLBOX or fold(said.toolbox) in _EVERYWHERE
+
+    def _openings(self, said: Open) -> dict[str, list[str]]:
+        """The toolboxes that can be meant, with the names that the tools have there."""
+        if said.tools:
+            return self._with_tools(said)
+        if named := self._toolboxes_named(said.toolbox or said.server):
+            return {toolbox: [] for toolbox in named}
+        if said.toolbox and not said.query and (tools := self.tools_of(said.toolbox)):
+            return {tool.toolbox: [tool.tool] for tool in tools}
+        only_one = not said.toolbox and not said.server and len(self._toolboxes) == 1
+        return {toolbox: [] for toolbox in self._toolboxes} if only_one else {}
+
+    def _with_tools(self, said: Open) -> dict[str, list[str]]:
+        """The toolboxes that have all these tools, under the names that they have there."""
+        found: dict[str, dict[str, str]] = {}
+        for name in said.tools:
+            for tool in tools_meant(Use(said.toolbox, said.server, name), self._known):
+                found.setdefault(tool.toolbox, {})[name] = tool.tool
+        complete = {box: [*names.values()] for box, names in found.items() if len(names) == len(set(said.tools))}
+        unlisted = {
+            toolbox: [*said.tools]
+            for toolbox in self._toolboxes_named(said.toolbox)
+            if any(self._catalog.listing(toolbox, server) is None for server in self._toolboxes[toolbox].servers)
+        }
+        return complete or unlisted
+
+    def _toolboxes_named(self, name: str) -> list[str]:
+        """The toolboxes of this name; else those with a server of this name, or with both joined."""
+        if name in self._toolboxes:
+            return [name]
+        own = [toolbox for toolbox in self._toolboxes if is_same(toolbox, name)]
+        holding = [box for box, server in self._servers() if is_same(server, name) or is_same(box + server, name)]
+        return own or [*dict.fromkeys(holding)]
+
+    def _servers(self) -> list[tuple[str, str]]:
+        return [(toolbox, server) for toolbox, box in self._toolboxes.items() for server in box.servers]
+
+    def _available(self) -> str:
+        return known_names(self._toolboxes, "toolboxes")
+
+
+def _written_call(tool: ToolIdentifier, arguments: Raw) -> str:
+    """The arguments of `use_tool` as one line; the caller's own arguments stand in it unless they are long."""
+    if memoryview(arguments).nbytes > DEFAULTS.echoed_arguments_bytes:
+        return f'{{"tool":{_encoded(tool.params())},"arguments":<your arguments, unchanged>}}'
+    return _encoded({"tool": tool.params(), "arguments": Raw(msgspec.json.format(bytes(arguments), indent=-1))})
+
+
+def _sends(metatool: str, calls: Sequence[str]) -> list[str]:
+    most = DEFAULTS.joined_matches_shown
+    several = f"{len(calls)} calls match:" if len(calls) <= most else f"More than {most} calls match; the first {most}:"
+    return [*([several] if calls[1:] else []), *(f"Send: {metatool} {call}" for call in calls[:most])]
+
+
+def _elsewhere(said: Use, meant: Sequence[ToolIdentifier]) -> list[str]:
+    """Where the tool is, if the call looked for it in the wrong place."""
+    if not (said.toolbox and said.server):
+        return []
+    other = [tool for tool in meant if not _are_same(tool.parts()[:2], (said.toolbox, said.server))]
+    return [f"'{shown(tool.tool)}' is in {_place(tool)}." for tool in other[: DEFAULTS.joined_matches_shown]]
+
+
+def _can_look_up(names: Sequence[str]) -> bool:
+    return len(names) <= _CORRECTED_TOOLS and all(len(name) <= LONGEST_NAME for name in names)
+
+
+def _place(tool: ToolIdentifier) -> str:
+    return f"server '{shown(tool.server)}' (toolbox '{shown(tool.toolbox)}')"
+
+
+def _are_same(names: Sequence[str], others: Sequence[str]) -> bool:
+    return all(map(is_same, names, others))
+
+
+def _encoded(value: object) -> str:
+    """Compact JSON on one line, with everything invisible in it escaped."""
+    text = jsonrpc.encode(value).decode()
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in text)

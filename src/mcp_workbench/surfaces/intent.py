@@ -1,0 +1,203 @@
+"""Lenient readers: what a mistaken call of a meta-tool says, whatever its shape.
+
+They accept other names for the keys, parts at the wrong level, and JSON inside a string. They only collect what the
+caller wrote; `corrections.py` looks up which tools and toolboxes that stands for.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Raw
+
+from mcp_workbench.limits import DEFAULTS
+from mcp_workbench.nearest import nearest
+from mcp_workbench.wire import jsonrpc
+
+_KEYS = 64
+"""An object with more keys is not read: a hostile call may have a hundred thousand."""
+LONGEST_NAME = 3 * DEFAULTS.name_shown_length
+"""Characters of a name that is looked up; three parts can be joined in it."""
+_LEVELS = 3
+"""Objects within objects that are read: a whole call may stand in `tool`."""
+_PARTS = {
+    "toolbox": ("toolbox", "toolboxname", "toolboxid", "box"),
+    "server": ("server", "sourceserver", "servername", "serverid", "mcpserver", "mcpservername"),
+    "tool": ("tool", "toolname", "name", "toolid", "function", "functionname"),
+}
+_ARGUMENTS = (
+    *("arguments", "args", "argument", "input", "inputs", "parameters", "params", "kwargs"),
+    *("toolarguments", "toolargs", "toolinput", "toolparameters", "toolparams"),
+)
+_OPENING = {
+    "toolbox": (*_PARTS["toolbox"], "toolboxes", "name"),
+    "server": (*_PARTS["server"], "servers"),
+    "query": ("query", "q", "search", "searchquery", "searchterm", "keyword", "keywords"),
+    "tools": ("tools", "toolnames", "names", "tool", "toolname", "name"),
+    "detail": ("detail", "details", "detaillevel"),
+    "limit": ("limit", "maxresults", "maxtools", "topk"),
+}
+_NAMES_A_PART = {alias: part for part, aliases in _PARTS.items() for alias in aliases}
+_ENTRY_FIELDS = frozenset(
+    ("title", "description", "signature", "inputSchema", "outputSchema", "annotations", "icons", "_meta")
+)
+"""What an `open_toolbox` entry also has: a copy of one inside `tool` says nothing more by them."""
+
+
+class Use(NamedTuple):
+    """A call of a tool. Parts that the caller did not name are empty."""
+
+    toolbox: str = ""
+    server: str = ""
+    tool: str = ""
+    arguments: Raw | None = jsonrpc.EMPTY_OBJECT
+    """None: they were given and are no object."""
+    spread: dict[str, Raw] = {}  # noqa: RUF012 -- never changed
+    """Keys that are no part of a call, and may be arguments in the wrong place."""
+
+
+class Open(NamedTuple):
+    """An opening of a toolbox, or a search."""
+
+    toolbox: str = ""
+    server: str = ""
+    query: str = ""
+    tools: tuple[str, ...] = ()
+    detail: str = ""
+    limit: int = 0
+    """0 where none is given, or one that a search does not take."""
+
+
+def fold(name: str) -> str:
+    """A name without capitals and separators, which models get wrong: `read-file` and `readFile` become the same.
+
+    A name that is too long to be looked up folds to nothing.
+    """
+    return re.sub(r"[\W_]+", "", name).casefold() if len(name) <= LONGEST_NAME else ""
+
+
+def is_same(name: str, other: str) -> bool:
+    """Whether two names differ in nothing but what `fold` leaves out."""
+    return name == other or (fold(name) == fold(other) != "")
+
+
+def read_use(arguments: Raw) -> Use:
+    """What `use_tool`, or a tool of a similar name, was called with.
+
+    A key that is given twice, inside and outside `tool`, makes the arguments unreadable.
+    """
+    parts: dict[str, str] = {}
+    called_with: list[Raw] = []
+    spread: dict[str, Raw] = {}
+    is_twice = False
+    for level, key, raw in _by_level(arguments):
+        part, value = _NAMES_A_PART.get(fold(key)), jsonrpc.text_or_none(raw)
+        if part is not None and value and parts.get(part, value) == value:
+            parts[part] = value
+        elif part is not None and (value == "" or jsonrpc.is_null(raw)):
+            continue  # it names nothing
+        elif not called_with and _names_arguments(key, raw):
+            called_with.append(raw)
+        elif level == 0 or key not in _ENTRY_FIELDS:
+            is_twice = is_twice or key in spread
+            spread[key] = raw
+    return Use(**parts, arguments=None if is_twice else _arguments(called_with), spread=spread)
+
+
+def _by_level(arguments: Raw) -> list[tuple[int, str, Raw]]:
+    """The keys of a call and of the object in its `tool`, the inner ones first."""
+    found: list[tuple[int, str, Raw]] = []
+    given = _object(arguments)
+    for level in range(_LEVELS):
+        inner = next((key for key in given if fold(key) in _PARTS["tool"] and _object(given[key])), None)
+        found[:0] = [(level, key, raw) for key, raw in _sorted(given) if key != inner]
+        given = _object(given[inner]) if inner is not None else {}
+    return found
+
+
+def _names_arguments(key: str, raw: Raw) -> bool:
+    """Whether a key stands for `arguments`. A name that tools use too, such as `input`, must hold an object."""
+    if fold(key) == _ARGUMENTS[0] or (jsonrpc.is_object(raw) and nearest(key, _ARGUMENTS[:1], certain=True)):
+        return True
+    return fold(key) in _ARGUMENTS and compact_object(raw) is not None
+
+
+def read_open(arguments: Raw) -> Open | None:
+    """What `open_toolbox`, or a tool of a similar name, was called with. None: what it looks for can't be read."""
+    given: dict[str, Raw] = {}
+    for key, raw in _sorted(_object(arguments)):
+        if not jsonrpc.is_null(raw):
+            meant = [name for name in _opening_keys(key) if name not in given]
+            given |= {meant[0]: raw} if meant else {}
+    texts = {name: _texts(raw) for name, raw in given.items()}
+    if texts.get("query", ()) is None or texts.get("tools", ()) is None:
+        return None
+    named = ("toolbox", "server", "query", "detail")
+    toolbox, server, query, detail = (next(iter(texts.get(name) or ()), "") for name in named)
+    limit = _limit(given.get("limit"))
+    return Open(toolbox, server, query[: DEFAULTS.query_length], texts.get("tools") or (), detail, limit)
+
+
+def _opening_keys(key: str) -> list[str]:
+    """The parameters of `open_toolbox` that a key can stand for."""
+    own = [name for name, aliases in _OPENING.items() if fold(key) in aliases]
+    return own or [near for near in [nearest(key, _OPENING, certain=True)] if near is not None]
+
+
+def holds_call(arguments: Raw) -> bool:
+    """Whether the arguments of `open_toolbox` are those of a tool's call."""
+    keys = {fold(key): raw for key, raw in _object(arguments).items()}
+    return any(key in keys for key in _ARGUMENTS) or bool(_object(keys.get("tool")))
+
+
+def compact_object(raw: Raw | None) -> Raw | None:
+    """An object, or the one that a string or a list of one holds, without spaces and line ends; None for others."""
+    if raw is None or not jsonrpc.is_present(raw):
+        return None
+    try:
+        if jsonrpc.is_text(raw):
+            raw = Raw(jsonrpc.text(raw).strip().encode())
+        elif jsonrpc.is_list(raw) and len(listed := msgspec.json.decode(raw, type=list[Raw])) == 1:
+            raw = listed[0]
+        compact = Raw(msgspec.json.format(bytes(raw), indent=-1))
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return compact if jsonrpc.is_object(compact) else None
+
+
+def _object(raw: Raw | None) -> dict[str, Raw]:
+    members = jsonrpc.members(compact_object(raw))
+    return members if len(members) <= _KEYS else {}
+
+
+def _sorted(level: dict[str, Raw]) -> list[tuple[str, Raw]]:
+    """The real names of the keys first: they take precedence over similar ones."""
+    return sorted(level.items(), key=lambda one: one[0] not in _PARTS and one[0] not in ("arguments", "query", "tools"))
+
+
+def _arguments(given: list[Raw]) -> Raw | None:
+    """The arguments; what is empty in any way stands for none."""
+    if not given or bytes(given[0]) in (b"null", b'""', b"[]"):
+        return jsonrpc.EMPTY_OBJECT
+    return compact_object(given[0])
+
+
+def _limit(raw: Raw | None) -> int:
+    """A number of tools, also in a string."""
+    try:
+        limit = 0 if raw is None else msgspec.json.decode(raw, type=int, strict=False)
+    except (msgspec.DecodeError, RecursionError):
+        return 0
+    return limit if 1 <= limit <= DEFAULTS.matches_most else 0
+
+
+def _texts(raw: Raw) -> tuple[str, ...] | None:
+    """The strings of a list, or the one that is there instead of it. None for everything else."""
+    if (one := jsonrpc.text_or_none(raw)) is not None:
+        return (one,) if one.strip() else ()
+    try:
+        return tuple(msgspec.json.decode(raw, type=list[str]))
+    except (msgspec.DecodeError, RecursionError):
+        return None
