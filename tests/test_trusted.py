@@ -268,7 +268,7 @@ def test_one_that_waits_in_vain_for_another_says_so(project: Path, environ: dict
     descriptor = trusted.private.lock(f"{path}.lock")
     assert descriptor is not None
     try:
-        with pytest.raises(TrustFailed, match="another process holds it"):
+        with pytest.raises(TrustFailed, match=rf"process {os.getpid()} \(.+\) holds it"):
             Trust(environ, Limits(trust_lock_seconds=0.01)).add("/x", "0" * 64)
     finally:
         os.close(descriptor)

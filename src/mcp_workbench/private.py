@@ -10,14 +10,14 @@ also where it is sticky, like /tmp: SQLite trusts whatever lies beside its file 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import stat
-import time
 from collections.abc import Generator
 from typing import TypeAlias
 
-from mcp_workbench import observe
+from mcp_workbench import file_lock, observe
 from mcp_workbench.config.locate import FOLDER_NAME
 
 Identity: TypeAlias = tuple[int, int]
@@ -143,11 +143,58 @@ def replace(path: str, content: bytes) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        os.replace(new, path)
+        _put(new, path, content)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(new)
         raise
+
+
+def _put(new: str, path: str, content: bytes) -> None:
+    """Rename `new` to `path`; a file that is a mount of its own can only be written in place."""
+    try:
+        os.replace(new, path)
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        overwrite(path, content)
+        os.unlink(new)
+
+
+def overwrite(path: str, content: bytes) -> None:
+    """Write a file in place, which keeps its hard links and mounts; where that fails it is restored. Raises `OSError`.
+
+    What it grows by is written first, so a full disk is noticed before anything is lost.
+    """
+    descriptor = os.open(path, os.O_RDWR | _SAFELY)
+    try:
+        before = _at(descriptor, 0, os.fstat(descriptor).st_size)
+        try:
+            _write_at(descriptor, content[len(before) :], len(before))
+            _write_at(descriptor, content[: len(before)], 0)
+            os.ftruncate(descriptor, len(content))
+            os.fsync(descriptor)
+        except BaseException:
+            _write_at(descriptor, before, 0)
+            os.ftruncate(descriptor, len(before))
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _at(descriptor: int, offset: int, size: int) -> bytes:
+    pieces: list[bytes] = []
+    while size > 0 and (piece := os.pread(descriptor, size, offset)):
+        pieces.append(piece)
+        offset, size = offset + len(piece), size - len(piece)
+    return b"".join(pieces)
+
+
+def _write_at(descriptor: int, content: bytes, offset: int) -> None:
+    view = memoryview(content)
+    while view:
+        written = os.pwrite(descriptor, view, offset)
+        view, offset = view[written:], offset + written
 
 
 def sweep(path: str) -> None:
@@ -159,30 +206,23 @@ def sweep(path: str) -> None:
                 os.unlink(os.path.join(folder, entry))
 
 
-def lock(path: str) -> int | None:
+def lock(path: str, seconds: float = 0.0, poll_seconds: float = 0.0) -> int | None:
     """A descriptor that has the file for itself until it is closed; None where another has it. Raises `OSError`."""
-    import fcntl  # noqa: PLC0415 -- few need it
-
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _SAFELY, _FILE)
+    is_taken = False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
+        is_taken = file_lock.take(descriptor, seconds, poll_seconds)
+    finally:
+        if not is_taken:
+            os.close(descriptor)
+    return descriptor if is_taken else None
 
 
 @contextlib.contextmanager
 def alone(path: str, seconds: float, poll_seconds: float) -> Generator[None]:
     """No other process that asks for it changes the file meanwhile. Raises `Unusable` where that takes too long."""
-    deadline = time.monotonic() + seconds
-    while (descriptor := lock(f"{path}.lock")) is None:
-        if time.monotonic() > deadline:
-            raise Unusable("another process holds it")
-        time.sleep(poll_seconds)
+    if (descriptor := lock(f"{path}.lock", seconds, poll_seconds)) is None:
+        raise Unusable(f"{file_lock.holder(f'{path}.lock')} holds it")
     try:
         yield
     finally:

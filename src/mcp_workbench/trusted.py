@@ -66,9 +66,13 @@ def place_of(file: str) -> str:
 
 def digest(source: Source) -> str:
     """What stands for the bytes of a file; its text is exactly them, since they are UTF-8."""
+    return _sha256(source.text.encode())
+
+
+def _sha256(content: bytes) -> str:
     import hashlib  # noqa: PLC0415 -- only where a file is trusted, or is to be
 
-    return hashlib.sha256(source.text.encode()).hexdigest()
+    return hashlib.sha256(content).hexdigest()
 
 
 class Trust:
@@ -137,6 +141,21 @@ class Trust:
             hint = "Put that right, or remove the file: nothing is trusted then, and you can trust files anew."
             problem = f"what you trust can't be {doing}: {self.path}: {private.reason(error)}"
             raise TrustFailed(problem, hint=hint) from None
+
+
+def renew(environ: Mapping[str, str], file: str, before: bytes, after: bytes) -> None:
+    """Keep a file trusted whose user changed it with one of our commands, if it was trusted as it was before.
+
+    Raises `TrustFailed`.
+    """
+    try:
+        place = place_of(file)
+    except OSError as error:
+        raise TrustFailed(f"its folder can't be found: {private.reason(error)}") from None
+    trust = Trust(environ)
+    known = trust.find(place)
+    if known is not None and known.sha256 == _sha256(before):
+        trust.add(place, _sha256(after))
 
 
 def standing(file: TrustedFile, limits: Limits = DEFAULTS) -> Standing:

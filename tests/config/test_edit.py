@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_workbench.config.edit import find, remove_member, remove_members, restore_members, set_member
+from mcp_workbench.config.edit import find, remove_member, remove_members, set_member
 from mcp_workbench.config.jsonc import Object, parse, plain
 from mcp_workbench.config.source import Source
 from mcp_workbench.config.tokens import tokens
+from mcp_workbench.config.transfer import move_member, restore_members
 from mcp_workbench.errors import ConfigError
 
 NEW = "a new one"
@@ -144,6 +145,81 @@ def test_members_that_were_removed_come_back_to_their_places_with_their_comments
     assert tree(after) == tree(text)
     assert list(inside(tree(after), path)) == names
     assert sorted(comments(after)) == sorted(comments(text))
+
+
+@given(text=texts(), data=st.data())
+def test_a_member_moves_into_any_other_object_with_its_comments(text: str, data: st.DataObject):
+    expected = tree(text)
+    places = [path for path in objects(expected) if inside(expected, path)]
+    if not places:
+        return
+    path = data.draw(st.sampled_from(places))
+    name = data.draw(st.sampled_from(list(inside(expected, path))))
+    free = [
+        one for one in objects(expected) if name not in inside(expected, one) and one[: len(path) + 1] != (*path, name)
+    ]
+    to = data.draw(st.sampled_from([*free, (NEW,), (NEW, "inner")]))
+    after = move_member(text, (*path, name), to)
+    moved = inside(expected, path).pop(name)
+    for step in range(len(to)):
+        inside(expected, to[:step]).setdefault(to[step], {})
+    inside(expected, to)[name] = moved
+    assert tree(after) == expected
+    assert list(inside(tree(after), to))[-1] == name
+    assert sorted(map(str.split, comments(after))) == sorted(map(str.split, comments(text)))
+
+
+MOVED = """{
+  "a": {
+    // reads files
+    "files": {
+      "command": "npx", // fetches it
+      "args": ["x"]
+    },
+    "git": { "command": "uvx" } // and this
+  },
+  "deep": { "b": {} },
+  "one": { "line": 1 }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "to", "expected"),
+    [
+        ("git", ("deep", "b"), """  "deep": { "b": {
+    // and this
+    "git": { "command": "uvx" }
+  } },"""),
+        ("files", ("one",), """  "one": { "line": 1,
+    // reads files
+    "files": {
+      "command": "npx", // fetches it
+      "args": ["x"]
+    } }"""),
+        ("files", (), """  "one": { "line": 1 },
+  // reads files
+  "files": {
+    "command": "npx", // fetches it
+    "args": ["x"]
+  }
+}"""),
+        ("files", ("deep", "new"), """  "deep": { "b": {}, "new": {
+    // reads files
+    "files": {
+      "command": "npx", // fetches it
+      "args": ["x"]
+    }
+  } },"""),
+    ],
+)  # fmt: skip
+def test_a_member_moves_as_people_wrote_it(name: str, to: tuple[str, ...], expected: str):
+    assert expected in move_member(MOVED, ("a", name), to)
+
+
+def test_what_is_not_there_can_not_be_moved():
+    with pytest.raises(KeyError):
+        move_member("{}", ["a"], ["b"])
 
 
 OTHERS = [

@@ -137,6 +137,18 @@ def test_other_settings_of_a_host_are_accepted_with_a_warning(load):
     ]
 
 
+def test_search_by_meaning_is_gone_and_its_key_warned_about(load):
+    config = load({"mcpServers": {"a": {"command": "x"}}, "catalog": {"semantic": True}})
+    assert messages(config) == [("catalog.semantic", "'semantic' has no effect: search compares words only")]
+
+
+@pytest.mark.parametrize("detail", ["auto", "full", "signature"])
+def test_how_tools_are_shown_where_a_call_does_not_say_can_be_set(load, detail):
+    servers = {"mcpServers": {"a": {"command": "x"}}}
+    assert load({**servers, "openDetail": detail}).open_detail == detail
+    assert load(servers).open_detail == "auto"
+
+
 def test_the_file_may_be_given_as_text_and_relative(load, tmp_path, monkeypatch, toolbox):
     load(toolbox('{"command": "./run"}'))
     monkeypatch.chdir(tmp_path)

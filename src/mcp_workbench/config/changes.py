@@ -1,15 +1,24 @@
-"""What is otherwise in a configuration than in the one before it."""
+"""Diff of two configurations.
+
+A server has changed if it would run differently: other patterns in `inheritEnv` that let the same variables through are
+no change.
+"""
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
+from mcp_workbench.config.inherited import environment_of
+from mcp_workbench.config.model import Launch
 from mcp_workbench.identity import ServerIdentifier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-    from mcp_workbench.config.model import Config, ServerConfig
+    from mcp_workbench.config.model import Config, ServerConfig, ToolboxConfig
 
 FIXED = {"tool_mode": "toolMode", "bounds": "limits", "catalog": "catalog", "record": "record"}
 """What counts until the end of a process, by its name in `Config`; clients were told, or files are open."""
@@ -32,18 +41,38 @@ class Changes(NamedTuple):
         return self.changed + self.removed
 
 
-def changes(old: Config, new: Config) -> Changes:
-    """What of `new` is otherwise than in `old`."""
-    before, after = dict(_servers(old)), dict(_servers(new))
-    names = [*new.toolboxes, *(name for name in old.toolboxes if name not in new.toolboxes)]
+def changes(old: Config, new: Config, environ: Mapping[str, str] | None = None) -> Changes:
+    """How `new` differs from `old`; servers inherit from `environ`, by default our own environment."""
+    environ = os.environ if environ is None else environ
+    before, after = ({name: _resolved(box, environ) for name, box in one.toolboxes.items()} for one in (old, new))
+    servers, others = dict(_servers(before)), dict(_servers(after))
+    names = [*after, *(name for name in before if name not in after)]
     return Changes(
-        added=tuple(server for server in after if server not in before),
-        changed=tuple(server for server in after if server in before and after[server] != before[server]),
-        removed=tuple(server for server in before if server not in after),
-        toolboxes=tuple(name for name in names if old.toolboxes.get(name) != new.toolboxes.get(name)),
+        added=tuple(server for server in others if server not in servers),
+        changed=tuple(server for server in others if server in servers and others[server] != servers[server]),
+        removed=tuple(server for server in servers if server not in others),
+        toolboxes=tuple(name for name in names if before.get(name) != after.get(name)),
         settings=tuple(shown for name, shown in FIXED.items() if getattr(old, name) != getattr(new, name)),
     )
 
 
-def _servers(config: Config) -> Iterator[tuple[ServerIdentifier, ServerConfig]]:
-    return ((ServerIdentifier(server.toolbox, server.name), server) for server in config.servers())
+def _resolved(toolbox: ToolboxConfig, environ: Mapping[str, str]) -> ToolboxConfig:
+    """A toolbox whose servers have the environment that they run with, in place of patterns."""
+    servers = {name: _with_environment(server, environ) for name, server in toolbox.servers.items()}
+    return msgspec.structs.replace(toolbox, servers=servers)
+
+
+def _with_environment(server: ServerConfig, environ: Mapping[str, str]) -> ServerConfig:
+    launch = server.target
+    if not isinstance(launch, Launch):
+        return server
+    resolved = msgspec.structs.replace(launch, env=environment_of(launch, environ), inherit_env=())
+    return msgspec.structs.replace(server, target=resolved)
+
+
+def _servers(toolboxes: Mapping[str, ToolboxConfig]) -> Iterator[tuple[ServerIdentifier, ServerConfig]]:
+    return (
+        (ServerIdentifier(server.toolbox, server.name), server)
+        for toolbox in toolboxes.values()
+        for server in toolbox.servers.values()
+    )

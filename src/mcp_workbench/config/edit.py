@@ -1,8 +1,7 @@
 """Changes of one member in the text of JSON with comments: the rest of the text stays as it is, to the byte.
 
 Guarantees: a member that is set where none was, and removed again, leaves the same text; every comment that is not
-the removed member's own stays, and so do line ends, indentation and the habit of trailing commas; a member that comes
-back from another text brings its own comments, and comes to its place. What is not JSON, or
+the removed member's own stays, and so do line ends, indentation and the habit of trailing commas. What is not JSON, or
 has no object where one is needed, is a `ConfigError` that repeats no value. It knows no file and no configuration.
 """
 
@@ -22,7 +21,6 @@ from mcp_workbench.config.splice import (
     has_line_end,
     margin_of,
     needs_line,
-    own_comments,
     put_in,
     taken_out,
 )
@@ -52,16 +50,16 @@ def set_member(text: str, path: Path, value: object, file: str | None = None, li
     """The text with `value` at `path`: in place of what is there, or behind its last neighbour; objects are made."""
     source = Source(text, file)
     root = parse(source, limits)
-    place, depth = _deepest(source, root, path)
+    place, depth = deepest(source, root, path)
     style = style_of(text, root)
-    if depth == len(path) - 1 and (index := _index(place, path[-1])) is not None:
+    if depth == len(path) - 1 and (index := index_of(place, path[-1])) is not None:
         old = place.members[index].value
         margin = margin_of(text, old.start)
         written = _written(value, margin, style, lines=has_line_end(text[old.start : old.end]) or not style.one_line)
         return apply(text, [Cut(old.start, old.end, written)])
     for name in reversed(path[depth + 1 :]):
         value = {name: value}
-    return _within(text, place, lambda inner: _with_new(inner, path[depth], value, style, limits))
+    return within(text, place, lambda inner: _with_new(inner, path[depth], value, style, limits))
 
 
 def remove_member(text: str, path: Path, file: str | None = None, limits: Limits = DEFAULTS) -> str:
@@ -74,37 +72,17 @@ def remove_members(
 ) -> str:
     """The text without some members of the object at `path`. Raises `KeyError` where there is one of them not."""
     source = Source(text, file)
-    place, depth = _deepest(source, parse(source, limits), (*path, ""))
+    place, depth = deepest(source, parse(source, limits), (*path, ""))
     for name in names:
-        if depth < len(path) or _index(place, name) is None:
+        if depth < len(path) or index_of(place, name) is None:
             raise KeyError(name)
-    return _within(text, place, lambda inner: _without(inner, names, limits))
-
-
-def restore_members(
-    text: str, path: Path, names: Sequence[str], original: str, *, file: str | None = None, limits: Limits = DEFAULTS
-) -> str:
-    """The text with members of the object at `path`, where it has none of them, as another text has them.
-
-    Each comes behind the neighbour that it has there, and with its own comments, all above it. Raises `KeyError` where
-    the other text has one of them not.
-    """
-    source = Source(original)
-    old, _ = _deepest(source, parse(source, limits), (*path, ""))
-    inner = _sliced(original, old)
-    root = parse(Source(text, file), limits)
-    if find(root, path) is None:
-        text = set_member(text, path, {}, file, limits)
-        root = parse(Source(text, file), limits)
-    place, _ = _deepest(Source(text, file), root, (*path, ""))
-    style = style_of(text, root)
-    return _within(text, place, lambda now: _with_members_of(now, names, inner, style, limits))
+    return within(text, place, lambda inner: _without(inner, names, limits))
 
 
 def find(root: Node, path: Path) -> Node | None:
     """The value at `path`; None where there is none."""
     for name in path:
-        index = _index(root, name) if isinstance(root, Object) else None
+        index = index_of(root, name) if isinstance(root, Object) else None
         if index is None:
             return None
         root = cast("Object", root).members[index].value
@@ -121,11 +99,11 @@ def style_of(text: str, root: Node) -> Style:
     return Style(line_end, indent.removeprefix(margin_of(text, root.start)) or _USUAL_INDENT, spaced, one_line)
 
 
-def _deepest(source: Source, root: Node, path: Path) -> tuple[Object, int]:
+def deepest(source: Source, root: Node, path: Path) -> tuple[Object, int]:
     """The last object on the path that is there, and how many steps lead to it."""
     place, where = _object(source, root, ""), ""
     for depth, name in enumerate(path[:-1]):
-        index = _index(place, name)
+        index = index_of(place, name)
         if index is None:
             return place, depth
         where = extend_path(where, name)
@@ -139,17 +117,18 @@ def _object(source: Source, node: Node, path: str) -> Object:
     return node
 
 
-def _index(place: Object, name: str) -> int | None:
+def index_of(place: Object, name: str) -> int | None:
+    """Which member of an object has this name; None where none has."""
     return next((index for index, member in enumerate(place.members) if member.name == name), None)
 
 
-def _within(text: str, place: Object, change: Callable[[str], str]) -> str:
+def within(text: str, place: Object, change: Callable[[str], str]) -> str:
     """The text with one object changed; `change` gets it with the margin that it has, and reads nothing but it."""
-    changed = change(_sliced(text, place))
+    changed = change(sliced(text, place))
     return text[: place.start] + changed[len(margin_of(text, place.start)) :] + text[place.end :]
 
 
-def _sliced(text: str, place: Object) -> str:
+def sliced(text: str, place: Object) -> str:
     """One object with the margin that it has."""
     return margin_of(text, place.start) + text[place.start : place.end]
 
@@ -157,7 +136,7 @@ def _sliced(text: str, place: Object) -> str:
 def _without(text: str, names: Sequence[str], limits: Limits) -> str:
     for name in names:
         place = cast("Object", parse(Source(text), limits))
-        text = apply(text, taken_out(Layout(text), place, cast("int", _index(place, name))))
+        text = apply(text, taken_out(Layout(text), place, cast("int", index_of(place, name))))
     return text
 
 
@@ -166,61 +145,26 @@ def _with_new(text: str, name: str, value: object, style: Style, limits: Limits)
     behind = len(place.members) - 1
     lines = needs_line(layout, place, behind) if place.members else not style.one_line
     colon = ": " if style.spaced else ":"
-    indent = _indent(text, place, style)
+    indent = indent_of(text, place, style)
     member = json.dumps(name, ensure_ascii=False) + colon + _written(value, indent, style, lines=lines)
-    return _put(layout, place, member, behind, style, lines=lines)
+    return put(layout, place, member, behind, style, lines=lines)
 
 
-def _indent(text: str, place: Object, style: Style) -> str:
+def indent_of(text: str, place: Object, style: Style) -> str:
     """What a line of the object begins with."""
     if place.members and has_line_end(text[place.start : place.members[0].key.start]):
         return margin_of(text, place.members[0].key.start)
     return margin_of(text, place.start) + style.indent
 
 
-def _put(layout: Layout, place: Object, member: str, behind: int, style: Style, *, lines: bool) -> str:
+def put(layout: Layout, place: Object, member: str, behind: int, style: Style, *, lines: bool) -> str:
+    """The text with a member behind another one, or first for -1."""
     if lines:
-        before = style.line_end + _indent(layout.text, place, style) + member
+        before = style.line_end + indent_of(layout.text, place, style) + member
         after = style.line_end + margin_of(layout.text, place.start)
     else:
         before, after = (" " if style.spaced and place.members else "") + member, ""
     return apply(layout.text, put_in(layout, place, before, after, behind))
-
-
-class _Taken(NamedTuple):
-    """A member as it stands in a text."""
-
-    text: str
-    comments: list[str]
-    """Its own, outside of it."""
-    neighbours: list[str]
-    """The members before it, the nearest first."""
-
-
-def _with_members_of(text: str, names: Sequence[str], original: str, style: Style, limits: Limits) -> str:
-    order = [member.name for member in cast("Object", parse(Source(original), limits)).members]
-    for name in names:
-        # They were taken out one after the other, and what belongs to one depends on which others are there.
-        layout, place = Layout(original), cast("Object", parse(Source(original), limits))
-        index = _index(place, name)
-        if index is None:
-            raise KeyError(name)
-        member = place.members[index]
-        written = original[member.key.start : member.value.end]
-        taken = _Taken(written, own_comments(layout, place, index), order[: order.index(name)][::-1])
-        text = _with_taken(text, taken, style, limits)
-        original = apply(original, taken_out(layout, place, index))
-    return text
-
-
-def _with_taken(text: str, taken: _Taken, style: Style, limits: Limits) -> str:
-    layout, place = Layout(text), cast("Object", parse(Source(text), limits))
-    places = (_index(place, name) for name in taken.neighbours)
-    behind = next((place for place in places if place is not None), -1)
-    lines = needs_line(layout, place, behind) if place.members else not style.one_line
-    lines = lines or any(comment.startswith("//") for comment in taken.comments)
-    gap = style.line_end + _indent(text, place, style) if lines else " "
-    return _put(layout, place, gap.join([*taken.comments, taken.text]), behind, style, lines=lines)
 
 
 def _written(value: object, margin: str, style: Style, *, lines: bool) -> str:

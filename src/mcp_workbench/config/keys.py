@@ -132,7 +132,7 @@ CATALOG: tuple[Key, ...] = (
         "The file in which lists are remembered, relative to this file's folder; 'none' remembers nothing. "
         "$WORKBENCH_CATALOG wins.",
     ),
-    Key("semantic", "boolean", "Whether search also compares meanings; needs the extra mcp-workbench[semantic]."),
+    Key("semantic", "boolean", "Accepted, but has no effect: search compares words only."),
 )
 """What `catalog` may hold."""
 
@@ -165,6 +165,22 @@ ROOT: tuple[Key, ...] = (
         unit="tokens",
         limit="open_budget_tokens",
     ),
+    Key(
+        "openDetail",
+        "text",
+        "How open_toolbox shows tools if a call has no detail: 'auto' (as much as fits into openBudget), 'full' or "
+        "'signature' (whole definitions or signatures, whatever they cost).",
+        choices=("auto", "full", "signature"),
+    ),
+    Key(
+        "maxMemory",
+        "whole",
+        "Bytes of memory that the workbench itself may use; servers are separate programs and do not count.",
+        at_least=DEFAULTS.memory_bytes_least,
+        at_most=DEFAULTS.memory_bytes_most,
+        unit="bytes",
+        limit="memory_bytes",
+    ),
     Key("catalog", "section", "How the tools of servers are remembered, so that they need not run.", inside=CATALOG),
     Key(
         "record",
@@ -172,6 +188,11 @@ ROOT: tuple[Key, ...] = (
         "What is kept for mcp-workbench status and logs: 'off', 'calls' (which tools were called, not with what) or "
         "'full' (also arguments and results, without the secrets of this file).",
         choices=("off", "calls", "full"),
+    ),
+    Key(
+        "inheritEnv",
+        "names",
+        "Variables of your environment that every server with a command also gets, by name or glob.",
     ),
     *BOUNDS,
     Key("inputs", "any", "Prompts of a host for secrets; accepted and not used, set environment variables instead."),
@@ -182,7 +203,7 @@ TOOLBOX: tuple[Key, ...] = (
     MCP_SERVERS._replace(required=True, filled="Add a server."),
 )
 
-ROOT_ONLY = ("openTimeout", "openBudget", "catalog", "record", "toolMode", "strict")
+ROOT_ONLY = ("openTimeout", "openBudget", "openDetail", "maxMemory", "catalog", "record", "toolMode", "strict")
 """Keys that people look for in a server, where they are not."""
 
 AUTHORIZATION_CODE = "authorization_code"

@@ -23,10 +23,11 @@ from mcp_workbench.config.fields import (
     read_text,
     unknown_key,
 )
+from mcp_workbench.config.inherited import default_credentials
 from mcp_workbench.config.jsonc import parse
 from mcp_workbench.config.keys import BOUNDS, CATALOG, ELSEWHERE, ROOT, TOOLBOX
 from mcp_workbench.config.model import NO_STORE, CatalogConfig, Config, ConfigWarning, ServerConfig, ToolboxConfig
-from mcp_workbench.config.servers import Reading, odd_times, read_server
+from mcp_workbench.config.servers import Reading, odd_times, read_inherited, read_server
 from mcp_workbench.config.source import Source, read_source
 from mcp_workbench.identity import EVERY_TOOLBOX
 from mcp_workbench.limits import DEFAULTS, Limits
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from mcp_workbench.config.model import Recording, Refresh, ToolMode
+    from mcp_workbench.config.model import OpenDetail, Recording, Refresh, ToolMode
 
 DEFAULT_TOOLBOX = "default"
 DEFAULT_DESCRIPTION = "All configured servers"
@@ -66,13 +67,17 @@ def config_of(
     root = Place(source, parse(source, limits), "", 0)
     members = _read_root(root)
     absolute = os.path.abspath(source.file or "")  # noqa: PTH100 -- and links are not followed: to another folder they would lead
+    environ = os.environ if environ is None else environ
+    warnings = [*_warn_of_file(source), *odd_times(members, read_bounds(members, BOUNDS))]
     reading = Reading(
         folder=os.path.dirname(absolute),  # noqa: PTH120
-        environ=os.environ if environ is None else environ,
+        environ=environ,
         strict=_flag(members, "strict") if strict is None else strict,
         limits=limits,
         bounds=read_bounds(members, BOUNDS),
-        warnings=[*_warn_of_file(source), *odd_times(members, read_bounds(members, BOUNDS))],
+        inherit_env=read_inherited(members.get("inheritEnv"), warnings),
+        credentials=default_credentials(environ),
+        warnings=warnings,
     )
     toolboxes = _read_toolboxes(members["toolboxes"], reading) if "toolboxes" in members else _bare(members, reading)
     mode = read_string(members["toolMode"]) if "toolMode" in members else "proxy"
@@ -80,6 +85,7 @@ def config_of(
         file=absolute,
         toolboxes=toolboxes,
         tool_mode=cast("ToolMode", mode),
+        open_detail=cast("OpenDetail", read_string(members["openDetail"]) if "openDetail" in members else "auto"),
         strict=reading.strict,
         bounds=_own_bounds(members),
         catalog=_read_catalog(members, reading),
@@ -99,7 +105,9 @@ def _read_catalog(members: Mapping[str, Place], reading: Reading) -> CatalogConf
     inside = members["catalog"].members() if "catalog" in members else {}
     refresh = read_string(inside["refresh"]) if "refresh" in inside else "background"
     path = _store_path(inside["path"], reading) if "path" in inside else None
-    return CatalogConfig(refresh=cast("Refresh", refresh), path=path, semantic=_flag(inside, "semantic"))
+    if "semantic" in inside:
+        reading.warnings.append(inside["semantic"].warning("'semantic' has no effect: search compares words only"))
+    return CatalogConfig(refresh=cast("Refresh", refresh), path=path)
 
 
 def _store_path(place: Place, reading: Reading) -> str:

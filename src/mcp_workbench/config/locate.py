@@ -1,8 +1,8 @@
-"""Where the configuration is: `--config`, `$WORKBENCH_CONFIG`, or a file in a known place.
+"""Finds the configuration: `--config`, `$WORKBENCH_CONFIG`, or the file in the user's configuration folder.
 
-Guarantees: a server that a host starts (`terminal=False`) never uses a file for the only reason that
-it lies in the current folder, since a cloned repository must not be able to start programs; one that
-its user trusts is found by `trusted.py`. A file that was named is returned whether it exists or not;
+Guarantees: `find_config` never returns a file only because it lies in the current folder, since a cloned
+repository must not be able to start programs. `has_project_file` says that such a file exists; `trusted.py`
+and `cli/config_file.py` decide whether it is used. A file that was named is returned whether it exists or not;
 reading it tells what is wrong.
 
 Paths are strings here and in the reader: `serve` goes through both, and importing pathlib is a
@@ -39,29 +39,29 @@ _START_HINT = (
 )
 
 
-def find_config(flag: str | None, environ: Mapping[str, str], *, terminal: bool) -> str:
-    """The file to read; `terminal`: a person typed the command, so the current folder counts."""
+def find_config(flag: str | None, environ: Mapping[str, str]) -> str:
+    """The file that was named, or the user's own. Raises `ConfigError` where there is neither."""
     named = flag or environ.get(VARIABLE)
     if named:
         return _with_home(named)
-    local, own = FILE_NAME, user_config(environ)
-    places = [local, own] if terminal else [own]
-    for place in places:
-        # lexists: a broken link is a file that somebody meant, and reading it says what is wrong.
-        if os.path.lexists(place):
-            return place
-    if os.path.lexists(local):
+    own = user_config(environ)
+    # lexists: a broken link is a file that somebody meant, and reading it says what is wrong.
+    if os.path.lexists(own):
+        return own
+    if os.path.lexists(FILE_NAME):
         raise ConfigError(
             "no configuration: the file in this folder is not used by itself, since it decides which programs start",
             hint=f"If you trust it, run 'mcp-workbench trust' in this folder, or pass --config ./{FILE_NAME}",
         )
-    looked = ", ".join([f"${VARIABLE} (not set)", *(_display(place) for place in places)])
+    looked = f"${VARIABLE} (not set), ./{FILE_NAME}, {own}"
     raise ConfigError(f"no configuration found; looked at {looked}", hint=_START_HINT)
 
 
 def has_project_file(flag: str | None, environ: Mapping[str, str]) -> bool:
-    """Whether a file of the current folder is what a server uses, if its user trusts it."""
-    return not flag and not environ.get(VARIABLE) and os.path.lexists(FILE_NAME)
+    """Whether the current folder has a configuration that is not the user's own, and no other file was named."""
+    if flag or environ.get(VARIABLE) or not os.path.lexists(FILE_NAME):
+        return False
+    return os.path.realpath(os.path.dirname(user_config(environ))) != os.getcwd()
 
 
 def user_config(environ: Mapping[str, str]) -> str:
@@ -84,7 +84,3 @@ def own_file(environ: Mapping[str, str], kind: Kind, name: str) -> str:
 def _with_home(name: str) -> str:
     """Hosts start programs without a shell, so `~` in their files arrives here as it is."""
     return os.path.expanduser(name)
-
-
-def _display(place: str) -> str:
-    return place if os.path.isabs(place) else f"./{place}"

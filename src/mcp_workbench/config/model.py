@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ToolMode = Literal["proxy", "dynamic"]
+OpenDetail = Literal["auto", "full", "signature"]
 Refresh = Literal["background", "always", "never"]
 Recording = Literal["off", "calls", "full"]
 
@@ -134,7 +135,6 @@ class CatalogConfig(msgspec.Struct, frozen=True, kw_only=True):
     refresh: Refresh = "background"
     path: str | None = None
     """The absolute path of the store, or `none`; None: where the environment or the platform says."""
-    semantic: bool = False
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,6 +144,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """The absolute path of the file."""
     toolboxes: Mapping[str, ToolboxConfig]
     tool_mode: ToolMode = "proxy"
+    open_detail: OpenDetail = "auto"
+    """How tools are shown where an `open_toolbox` call does not say."""
     strict: bool = False
     bounds: Mapping[str, float] = {}
     """Limits that are not a server's, by their names in `limits.py`."""
@@ -161,8 +163,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def secrets(self) -> set[str]:
         """Values that must never be shown, of whichever server; names that are shown anyway are none."""
+        from mcp_workbench.config.credentials import credentials_of  # noqa: PLC0415 -- not needed before something is said
+
         names = {*self.toolboxes, *(server.name for server in self.servers())}
-        return {secret for server in self.servers() for secret in server.secrets} - names
+        return {one for server in self.servers() for one in (*server.secrets, *credentials_of(server))} - names
 
     def servers(self) -> Iterator[ServerConfig]:
         """Every server of every toolbox, in the order of the file."""

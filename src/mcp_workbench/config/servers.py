@@ -25,7 +25,7 @@ from mcp_workbench.config.fields import (
     read_string,
     read_whole,
 )
-from mcp_workbench.config.inherited import inherited
+from mcp_workbench.config.inherited import inherited, is_default, is_own
 from mcp_workbench.config.keys import (
     ANNOTATIONS,
     BOUNDS,
@@ -77,6 +77,10 @@ class Reading(msgspec.Struct):
     bounds: Mapping[str, float]
     """Limits that the file sets for every server."""
     warnings: list[ConfigWarning]
+    inherit_env: tuple[str, ...] = ()
+    """Variables that the file lets every server inherit."""
+    credentials: frozenset[str] = frozenset()
+    """Secrets in the variables that every server gets."""
 
     def __repr__(self) -> str:
         return f"Reading({self.folder!r})"
@@ -178,23 +182,27 @@ def _launch(members: Mapping[str, Place], values: _Values) -> Launch:
         if not name or "=" in name or "\x00" in name:
             raise member.key_error("this is no name for an environment variable", "Use letters, digits and _.")
     cwd = members.get("cwd")
-    inherited = _inherited(members.get("inheritEnv"))
-    values.inherit(inherited)
+    command, args = values.program(members["command"]), values.args(members.get("args"))
+    env = values.map(members.get("env"))
     return Launch(
-        command=values.program(members["command"]),
-        args=values.args(members.get("args")),
-        env=values.map(members.get("env")),
+        command=command,
+        args=args,
+        env=env,
         cwd=values.folder(cwd) if cwd else None,
-        inherit_env=inherited,
+        inherit_env=values.inherit(members.get("inheritEnv"), env),
     )
 
 
-def _inherited(place: Place | None) -> tuple[str, ...]:
+def read_inherited(place: Place | None, warnings: list[ConfigWarning]) -> tuple[str, ...]:
+    """The variables that `inheritEnv` names, with a warning for each that is never passed on."""
     if place is None:
         return ()
     for item in place.items():
         if "=" in read_string(item):
             raise item.error("names a variable, without '='", "To set a variable, write it in env.")
+        if is_own(read_string(item)):
+            message = "variables of the workbench itself are not passed on to servers: set one in env if it needs it"
+            warnings.append(item.warning(message))
     return read_names(place)
 
 
@@ -238,7 +246,7 @@ class _Values:
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
         self._is_brought_in = False
-        self.secrets: set[str] = set()
+        self.secrets: set[str] = set(reading.credentials)
         self.missing: list[MissingVariable] = []
 
     def text(self, place: Place, *, is_argument: bool = False) -> str:
@@ -352,9 +360,13 @@ class _Values:
     def warn_unused(self, members: Mapping[str, Place], keys: tuple[str, ...], why: str) -> None:
         self._reading.warnings += [members[key].warning(f"'{key}' {why}") for key in keys if key in members]
 
-    def inherit(self, patterns: tuple[str, ...]) -> None:
-        """What a server gets of our environment by name is as secret as what it gets in `env`."""
-        self.secrets.update(filter(None, inherited(patterns, self._reading.environ).values()))
+    def inherit(self, place: Place | None, env: Mapping[str, str]) -> tuple[str, ...]:
+        """The patterns of `inheritEnv`. What they add to its environment is as secret as its `env`."""
+        own = read_inherited(place, self._reading.warnings)
+        patterns = tuple(dict.fromkeys((*self._reading.inherit_env, *own)))
+        added = inherited(patterns, self._reading.environ).items()
+        self.secrets.update(value for name, value in added if value and name not in env and not is_default(name))
+        return patterns
 
     def _miss(self, place: Place, variable: str) -> None:
         if self._reading.strict:

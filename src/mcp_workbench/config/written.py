@@ -25,6 +25,7 @@ class Text(NamedTuple):
 
     path: str
     line: int
+    column: int
     name: str
     """Its key, or that of the list that it is an item of."""
     written: str
@@ -41,6 +42,8 @@ class WrittenServer(NamedTuple):
     toolbox: str
     name: str
     place: Place
+    shared: tuple[str, ...] = ()
+    """What the top of the file lets every server inherit."""
 
     @property
     def path(self) -> str:
@@ -67,6 +70,11 @@ class WrittenServer(NamedTuple):
         member = self.place.members().get(key)
         return tuple(strings(member, key)) if member is not None else ()
 
+    def inherits(self) -> list[str]:
+        """The variables that it inherits by name or pattern, once each; none for a remote server."""
+        own = (text.written for text in self.texts("inheritEnv"))
+        return list(dict.fromkeys((*self.shared, *own))) if self.text("command") else []
+
     def map(self, key: str) -> dict[str, str]:
         member = self.place.members().get(key)
         members: Mapping[str, Place] = member.members() if member is not None else {}
@@ -82,11 +90,12 @@ class WrittenServer(NamedTuple):
 def written_servers(source: Source, limits: Limits = DEFAULTS) -> list[WrittenServer]:
     """Every server of the file, in its order."""
     members = Place(source, parse(source, limits), "", 0).members()
+    shared = tuple(text.written for text in strings(members["inheritEnv"])) if "inheritEnv" in members else ()
     if "toolboxes" not in members:
         servers = members["mcpServers"].members() if "mcpServers" in members else {}
-        return [WrittenServer(DEFAULT_TOOLBOX, name, place) for name, place in servers.items()]
+        return [WrittenServer(DEFAULT_TOOLBOX, name, place, shared) for name, place in servers.items()]
     return [
-        WrittenServer(toolbox, name, place)
+        WrittenServer(toolbox, name, place, shared)
         for toolbox, box in members["toolboxes"].members().items()
         for name, place in box.members()["mcpServers"].members().items()
     ]
@@ -117,5 +126,4 @@ def strings(place: Place, name: str = "") -> Iterator[Text]:
         for item in place.items():
             yield from strings(item, name)
     elif isinstance(place.node.value, str):
-        line, _ = place.source.position(place.node.start)
-        yield Text(place.path, line, name, place.node.value)
+        yield Text(place.path, *place.source.position(place.node.start), name, place.node.value)

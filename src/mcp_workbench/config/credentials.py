@@ -1,0 +1,142 @@
+"""Credentials inside longer values: the token of a header, the password of an address, the key in a query.
+
+Guarantees: in a value that is secret as a whole, such as a header, every credential is found, also in base64. In
+arguments and addresses, only parts whose name or form marks them as secrets count, so that common words stay readable.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from mcp_workbench.config.model import Endpoint, ServerConfig
+from mcp_workbench.config.secret_looks import KNOWN, names_secret
+from mcp_workbench.limits import DEFAULTS
+
+_SCHEME: Final = r"(?i:bearer|basic|token|digest|api-?key)"
+_CREDENTIALS: Final = re.compile(rf"\s*{_SCHEME}\s+(\S+)")
+_USERINFO: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}://([^/?#\s:@]{0,300})(?::([^/?#\s@]{1,300}))?@")
+_QUERY: Final = re.compile(r"[?&]([^=?&#\s]{1,100})=([^&#\s]+)")
+_PAIR: Final = re.compile(r"(-{0,2}[A-Za-z][A-Za-z0-9_.-]*)\s*[=:]\s*(\S.*)")
+_MEMBER: Final = re.compile(
+    r"([A-Za-z][A-Za-z0-9_.-]{0,100})\\*[\"']?\s{0,9}[=:]\s{0,9}\\*[\"']?"
+    rf"(?:{_SCHEME}\s{{1,9}})?([^\s\"'\\;&,#]+)"
+)
+"""A name and its value in a query, a connection string, a header line or JSON, which may be inside JSON."""
+_PLACEHOLDER: Final = re.compile(
+    r"(?i)<.*>|\[.*\]|\{.*\}|(.)\1*|[x*.]+|.*(?:your|example|placeholder|changeme|dummy|insert|replace).*"
+)
+_PLAIN: Final = re.compile(r"(?i)[\d.,:+-]+|true|false|none|null|https?://[^\s?@]*|(?:~|\.{0,2})/.*|[A-Za-z]:\\.*")
+"""What is no secret whatever it is called: a number, a word of JSON, an address or a path."""
+_CHANCE: Final = re.compile(r"[A-Za-z0-9+/_=-]+")
+_SEGMENT: Final = re.compile(r"[^/?#&=\s]+")
+
+
+def credentials_of(server: ServerConfig) -> Iterator[str]:
+    """The credentials in the values, the arguments and the address of a server."""
+    for value in server.secrets:
+        yield from _inside(value)
+    if isinstance(server.target, Endpoint):
+        yield from _in_address(server.target.url)
+    else:
+        yield from _in_arguments(server.target.args)
+
+
+def secret_parts(name: str, literal: str, *, is_address: bool = False) -> tuple[str, ...]:
+    """The secret parts of a value, if any. `name` is the name of the value."""
+    parts = [match[0] for match in KNOWN.finditer(literal)]
+    passwords = (match[2] for match in _USERINFO.finditer(literal) if match[2])
+    parts += [password for password in passwords if not _PLACEHOLDER.fullmatch(password)]
+    parts += [match[2] for match in _QUERY.finditer(literal) if _is_secret(match[1], match[2])]
+    if not is_address:
+        pair = _PAIR.fullmatch(literal)
+        parts += _of_value(pair[1], pair[2]) if pair else []
+        parts += _of_value(name, literal) if not parts else []
+    return tuple(dict.fromkeys(parts))
+
+
+def _inside(value: str) -> Iterator[str]:
+    """Credentials in a value that is secret as a whole."""
+    if scheme := _CREDENTIALS.match(value):
+        yield scheme[1]
+        yield from _in_base64(scheme[1])
+    for user, password in _USERINFO.findall(value):
+        yield from _decoded(password or user)
+    for name, member in _MEMBER.findall(value):
+        if names_secret(name):
+            yield from _decoded(member)
+            yield from _in_base64(member)
+
+
+def _in_address(url: str) -> Iterator[str]:
+    """Keys in the query, and random words in the path."""
+    for part in (*secret_parts("", url, is_address=True), *filter(_looks_random, _SEGMENT.findall(url))):
+        yield from _decoded(part)
+
+
+def _in_arguments(args: Sequence[str]) -> Iterator[str]:
+    """Secrets in arguments, and in the words of those that a shell runs."""
+    words = [word for arg in args for word in ((arg, *_unquoted(arg)) if " " in arg else (arg,))]
+    for flag, word in zip(("", *words), words, strict=False):
+        name = flag if flag.startswith("-") and "=" not in flag and not word.startswith("-") else ""
+        for part in secret_parts(name, word):
+            if not part.islower() or not part.isalpha():  # a word such as `required`
+                yield from _decoded(part)
+
+
+def _unquoted(line: str) -> list[str]:
+    return line.replace("'", "").replace('"', "").split()
+
+
+def _decoded(part: str) -> Iterator[str]:
+    """A part of an address as it stands there, and without its escapes."""
+    yield part
+    if "%" in part:
+        from urllib.parse import unquote  # noqa: PLC0415 -- few addresses need it
+
+        yield unquote(part)
+
+
+def _in_base64(token: str) -> Iterator[str]:
+    """The `user:password` of basic authentication, and the password."""
+    from binascii import Error, a2b_base64  # noqa: PLC0415 -- only where there are credentials
+
+    try:
+        text = a2b_base64(token + "=" * (-len(token) % 4), strict_mode=True).decode()
+    except (Error, ValueError):
+        return
+    user, colon, password = text.partition(":")
+    if colon and text.isprintable():
+        yield from (text, password or user)
+
+
+def _of_value(name: str, value: str) -> list[str]:
+    """A secret value; or, in an authorization value, the part after the scheme."""
+    credentials = _CREDENTIALS.match(value)
+    if credentials and _is_secret("token", credentials[1]):
+        return [credentials[1]]
+    return [value] if _is_secret(name, value) else []
+
+
+def _is_secret(name: str, value: str) -> bool:
+    """Whether it is one by its name, or by its looks."""
+    if _PLAIN.fullmatch(value) or _PLACEHOLDER.fullmatch(value) or any(map(str.isspace, value)):
+        return False
+    named = len(value) >= DEFAULTS.written_secret_length and names_secret(name)
+    return named or _looks_random(value)
+
+
+def _looks_random(value: str) -> bool:
+    """Names and words have separators after a few letters; random strings have hardly any."""
+    longest = max(re.split(r"[^A-Za-z0-9]+", value), key=len)
+    is_mixed = any(map(str.isdigit, longest)) and any(map(str.isalpha, longest))
+    is_long = len(value) >= DEFAULTS.random_secret_length and 2 * len(longest) >= DEFAULTS.random_secret_length
+    return is_long and is_mixed and bool(_CHANCE.fullmatch(value)) and _bits(value) >= DEFAULTS.random_secret_bits
+
+
+def _bits(value: str) -> float:
+    """The entropy of one character, in bits, on average."""
+    return -sum(count / len(value) * math.log2(count / len(value)) for count in Counter(value).values())

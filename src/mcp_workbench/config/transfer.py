@@ -1,0 +1,117 @@
+"""Moves or restores members of JSON with comments, in the same text or from another, exactly as they were written.
+
+Guarantees: a member brings its own comments, and everything else in the text stays as it is, to the byte.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple, cast
+
+from mcp_workbench.config.edit import (
+    Path,
+    Style,
+    deepest,
+    find,
+    indent_of,
+    index_of,
+    parse,
+    put,
+    remove_member,
+    set_member,
+    sliced,
+    style_of,
+    within,
+)
+from mcp_workbench.config.jsonc import Object
+from mcp_workbench.config.source import Source
+from mcp_workbench.config.splice import Layout, apply, has_line_end, margin_of, needs_line, own_comments, taken_out
+from mcp_workbench.limits import DEFAULTS, Limits
+
+
+def restore_members(
+    text: str, path: Path, names: Sequence[str], original: str, *, file: str | None = None, limits: Limits = DEFAULTS
+) -> str:
+    """The text with members of the object at `path` that it lacks, copied from another text.
+
+    Each is inserted after the neighbour that it has there, with its own comments above it. Raises `KeyError` if the
+    other text lacks one of them.
+    """
+    source = Source(original)
+    old, _ = deepest(source, parse(source, limits), (*path, ""))
+    inner = sliced(original, old)
+    root = parse(Source(text, file), limits)
+    if find(root, path) is None:
+        text = set_member(text, path, {}, file, limits)
+        root = parse(Source(text, file), limits)
+    place, _ = deepest(Source(text, file), root, (*path, ""))
+    style = style_of(text, root)
+    return within(text, place, lambda now: _with_members_of(now, names, inner, style, limits))
+
+
+def move_member(text: str, path: Path, to: Path, file: str | None = None, limits: Limits = DEFAULTS) -> str:
+    """The text with the member at `path` moved to the end of the object at `to`, which is created if it does not exist.
+
+    Raises `KeyError` where there is no such member.
+    """
+    source = Source(text, file)
+    place, _ = deepest(source, parse(source, limits), path)
+    index = index_of(place, path[-1])
+    if index is None:
+        raise KeyError(path[-1])
+    member = place.members[index]
+    comments = own_comments(Layout(text), place, index)
+    margin, written = margin_of(text, member.key.start), text[member.key.start : member.value.end]
+    text = remove_member(text, path, file, limits)
+    if find(parse(Source(text, file), limits), to) is None:
+        text = set_member(text, to, {}, file, limits)
+    root = parse(Source(text, file), limits)
+    target, _ = deepest(Source(text, file), root, (*to, ""))
+    style = style_of(text, root)
+    written = _with_margin(written, margin, indent_of(text, target, style))
+    taken = _Taken(written, comments, [member.name for member in reversed(target.members)])
+    lines = has_line_end(written)
+    return within(text, target, lambda now: _with_taken(now, taken, style, limits, lines=lines))
+
+
+def _with_margin(written: str, old: str, new: str) -> str:
+    """A value of several lines with another margin. No string in it has a line end: JSON escapes those."""
+    return re.sub(rf"(\r\n|\n|\r){re.escape(old)}", lambda found: found[1] + new, written)
+
+
+class _Taken(NamedTuple):
+    """A member as it stands in a text."""
+
+    text: str
+    comments: list[str]
+    """Its own, outside of it."""
+    neighbours: list[str]
+    """The members before it, the nearest first."""
+
+
+def _with_members_of(text: str, names: Sequence[str], original: str, style: Style, limits: Limits) -> str:
+    order = [member.name for member in cast("Object", parse(Source(original), limits)).members]
+    for name in names:
+        # They were taken out one after the other, and what belongs to one depends on which others are there.
+        layout, place = Layout(original), cast("Object", parse(Source(original), limits))
+        index = index_of(place, name)
+        if index is None:
+            raise KeyError(name)
+        member = place.members[index]
+        written = original[member.key.start : member.value.end]
+        taken = _Taken(written, own_comments(layout, place, index), order[: order.index(name)][::-1])
+        text = _with_taken(text, taken, style, limits)
+        original = apply(original, taken_out(layout, place, index))
+    return text
+
+
+def _with_taken(text: str, taken: _Taken, style: Style, limits: Limits, *, lines: bool = False) -> str:
+    """The text with a member behind its nearest neighbour; with `lines` on a line of its own in any case."""
+    layout, place = Layout(text), cast("Object", parse(Source(text), limits))
+    places = (index_of(place, name) for name in taken.neighbours)
+    behind = next((place for place in places if place is not None), -1)
+    lines = lines or (needs_line(layout, place, behind) if place.members else not style.one_line)
+    lines = lines or any(comment.startswith("//") for comment in taken.comments)
+    gap = style.line_end + indent_of(text, place, style) if lines else " "
+    return put(layout, place, gap.join([*taken.comments, taken.text]), behind, style, lines=lines)
