@@ -116,7 +116,7 @@ CURSOR = Sample(
 CURSOR_PROJECT = Sample(
     "cursor",
     ".cursor/mcp.json",
-    '{ "mcpServers": { "here": { "command": "${workspaceFolder}/run", "envFile": ".env" } } }',
+    '{ "mcpServers": { "here": { "command": "${workspaceFolder}/run", "gallery": "x" } } }',
     ("here",),
     project=True,
 )

@@ -172,6 +172,7 @@ def test_an_entry_that_the_configuration_would_refuse_is_not_taken(raw: Any, rea
     [
         ({"command": "/opt/bin/mcp-workbench", "args": ["serve"]}, True),
         ({"command": "uvx", "args": ["mcp-workbench@0.12"]}, True),
+        ({"command": "uvx", "args": ["workbench-mcp"]}, True),
         ({"command": "python", "args": ["-m", "mcp_workbench"]}, True),
         ({"command": "uvx", "args": ["--from", "mcp-workbench[http]==1.0", "mcp-workbench", "serve"]}, True),
         ({"command": "uv", "args": ["--directory", "/src", "run", "mcp-workbench", "serve"]}, True),

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_workbench.checkup.looks import may_name_secret
+from mcp_workbench.config.secret_looks import may_name_secret
 from mcp_workbench.hosts.references import Scope, translated, variables_in
 from mcp_workbench.hosts.secrets import Variables, without_secrets
 

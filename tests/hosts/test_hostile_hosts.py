@@ -368,3 +368,11 @@ def test_half_an_emoji_that_a_host_left_is_no_obstacle_and_stays(user: User):
     path.write_text(path.read_text() + "\n")
     assert user.run("uninstall", host="cursor").status == 0
     assert path.read_text() == text + "\n"
+
+
+def test_a_server_that_came_with_the_folder_is_marked(user: User):
+    user.has(samples.CURSOR, samples.CURSOR_PROJECT)
+    out = user.run("import_").out
+    note = "it comes with this folder, perhaps from somebody else: look at what it starts"
+    assert f"  here\n    {note}\n" in out
+    assert out.count(note) == 1

@@ -20,7 +20,8 @@ from mcp_workbench.config.keys import HOST_KEYS, SERVER, TRANSPORT_KEYS, TRANSPO
 from mcp_workbench.config.servers import Reading, read_server
 from mcp_workbench.config.source import Source
 from mcp_workbench.errors import ConfigError
-from mcp_workbench.hosts.references import Scope, own_variables, translated
+from mcp_workbench.hosts.references import NotReplacedError, Scope, own_variables, translated
+from mcp_workbench.hosts.restrictions.filters import CHOSEN_KEYS, EXCLUDED_KEYS, NOTHING, chosen_name
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.shown import shown
 
@@ -36,12 +37,10 @@ _SILENT = frozenset(
 _RENAMED = {"http_headers": "headers", "startup_timeout_sec": "startupTimeout", "tool_timeout_sec": "callTimeout"}
 _OAUTH_RENAMED = {"client_id": "clientId", "client_secret": "clientSecret", "callback_port": "callbackPort"}
 _NOTHING: tuple[Any, ...] = ({}, [], None)
-_CHOSEN = ("enabled_tools", "enabledTools", "includeTools")
-_EXCLUDED = ("disabled_tools", "disabledTools", "excludeTools")
 _LOGIN = re.compile(r"(?i)(https?://)([^/?#@]*)@")
 _SSE = re.compile(r"/sse/?(?:[?#].*)?$")
 """How an address ends by convention where a server speaks the older of the two ways over HTTP."""
-_OWN_WORDS = ("mcp-workbench", "mcp_workbench")
+_OWN_WORDS = ("mcp-workbench", "workbench-mcp", "mcp_workbench")
 
 
 class NotMovable(Exception):
@@ -65,7 +64,10 @@ def moved(raw: Any, scope: Scope) -> Moved:
     entry = flattened(dict(cast("Entry", raw)))
     if "command" not in entry and not any(key in entry for key in URL_KEYS):
         raise NotMovable("has neither a command nor an address: it belongs to an extension of the host")
-    taken = _Taking(entry, scope)
+    try:
+        taken = _Taking(entry, scope)
+    except NotReplacedError as reason:
+        raise NotMovable(str(reason)) from None
     result = {key: taken.result[key] for key in _ORDER if key in taken.result}
     _check(result)
     return Moved(result, tuple(taken.notes))
@@ -124,6 +126,7 @@ class _Taking:
         """Headers that are said in another way than as headers."""
         self._target()
         self._filters()
+        self._timeouts()
         self._of_codex()
         self._login()
         self._known()
@@ -151,22 +154,41 @@ class _Taking:
         return login[1] + url[login.end() :]
 
     def _filters(self) -> None:
-        chosen = [name for key in _CHOSEN for name in self._names(key)]
-        excluded = [f"!{name}" for key in _EXCLUDED for name in self._names(key)]
-        if chosen or excluded:
-            self.result["toolFilters"] = [*chosen, *excluded]
+        lists = [names for key in CHOSEN_KEYS if (names := self._names(key)) is not None]
+        chosen = [chosen_name(name) for names in lists for name in names]
+        excluded = [f"!{name}" for key in EXCLUDED_KEYS for name in self._names(key) or ()]
+        nothing = [NOTHING] if lists and not chosen else []
+        if chosen or excluded or nothing:
+            self.result["toolFilters"] = [*chosen, *nothing, *excluded]
 
-    def _names(self, key: str) -> list[str]:
+    def _names(self, key: str) -> list[str] | None:
+        """A list of tools; None where there is none."""
         value = self._rest.pop(key, None)
-        return [name for name in cast("list[Any]", value) if isinstance(name, str)] if isinstance(value, list) else []
+        if value is None:
+            return None
+        names = cast("list[Any]", value) if isinstance(value, list) else [None]
+        if not all(isinstance(name, str) for name in names):
+            raise NotMovable(f"{key}: is not a list of tool names, so what it excludes is unknown")
+        return cast("list[str]", names)
+
+    def _timeouts(self) -> None:
+        """Hosts write how long a call may take as `timeout`, each in its own unit."""
+        limit: Any = self._rest.get("timeout")
+        unit = self._scope.timeout_unit
+        # Claude Code ignores less than a second: somebody meant seconds.
+        if unit and type(limit) in (int, float) and limit * unit >= 1:
+            del self._rest["timeout"]
+            self.result["callTimeout"] = _number(min(float(limit) * unit, DEFAULTS.timeout_most_seconds))
 
     def _of_codex(self) -> None:
         milliseconds = self._rest.pop("startup_timeout_ms", None)
-        if isinstance(milliseconds, int) and "startup_timeout_sec" not in self._rest:
+        if type(milliseconds) in (int, float) and "startup_timeout_sec" not in self._rest:
             self._rest["startup_timeout_sec"] = milliseconds / 1000
         for old, new in _RENAMED.items():
             if old in self._rest:
-                self._rest[new] = self._rest.pop(old)
+                value = self._rest.pop(old)
+                is_long = type(value) in (int, float) and value > DEFAULTS.timeout_most_seconds
+                self._rest[new] = DEFAULTS.timeout_most_seconds if is_long else value
         if isinstance(self._rest.get("env_http_headers"), dict):
             for name, variable in self._rest.pop("env_http_headers").items():
                 self._sent[name] = f"${{{variable}}}"
@@ -211,6 +233,11 @@ class _Taking:
 
     def _note(self, key: str) -> str:
         return f"'{shown(key)}' {HOST_KEYS.get(key, 'has no meaning here')}"
+
+
+def _number(seconds: float) -> float:
+    """A whole number where it is one, as people write it."""
+    return int(seconds) if seconds == int(seconds) else seconds
 
 
 def _environment(env: Entry) -> Entry:

@@ -2,12 +2,14 @@
 
 Guarantees: a reader sees the old file or the new one and nothing between; a symbolic link stays one, and what it leads
 to is replaced; owner and permissions stay; a file that is read-only, or changed since it was read, is not replaced.
+A file with hard links, or that is a mount point, is written in place instead: a reader may see it half written.
 What a process that was killed leaves behind is never the file itself, and goes with the next change.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import stat
@@ -15,7 +17,8 @@ import sys
 from collections.abc import Generator
 from pathlib import Path
 
-from mcp_workbench.command_errors import HostFileError
+from mcp_workbench import file_lock, private
+from mcp_workbench.command_errors import FileBusy, HostFileError
 from mcp_workbench.limits import DEFAULTS
 
 PRIVATE = stat.S_IRUSR | stat.S_IWUSR
@@ -54,21 +57,34 @@ def _read(descriptor: int, most: int) -> bytes:
 
 
 @contextlib.contextmanager
-def alone(path: Path) -> Generator[None]:
-    """No other workbench changes files of this folder meanwhile. It leaves no file behind."""
-    import fcntl  # noqa: PLC0415 -- few need it
+def alone(path: Path, *, makes_folder: bool = False, seconds: float = DEFAULTS.host_lock_seconds) -> Generator[None]:
+    """No other workbench changes files of this folder meanwhile. Raises `FileBusy` where one does for too long.
 
-    folder = next(one for one in path.absolute().parents if one.is_dir())
+    `makes_folder`: a missing folder is made, and removed if it is left empty.
+    """
+    path = Path(os.path.realpath(path))
+    missing = missing_folders(path) if makes_folder else []
+    descriptor = _folder_of(path, makes_folder=makes_folder)
     try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
-        raise unusable(folder, error) from None
-    try:
-        with contextlib.suppress(OSError):  # some file systems have no locks; what changed meanwhile is seen anyway
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        # Some file systems have no locks; what changed meanwhile is noticed anyway.
+        with contextlib.suppress(OSError):
+            if not file_lock.take(descriptor, seconds, DEFAULTS.host_lock_poll_seconds):
+                raise FileBusy(path, file_lock.holder(descriptor))
         yield
     finally:
         os.close(descriptor)
+        remove_folders(path, len(missing))
+
+
+def _folder_of(path: Path, *, makes_folder: bool) -> int:
+    """The folder of a file, or the nearest one above it that exists."""
+    try:
+        if makes_folder:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        folder = next(one for one in path.parents if one.is_dir())
+        return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise unusable(path.parent, error) from None
 
 
 def replace(path: Path, data: bytes, known: bytes | None, mode: int = PRIVATE) -> None:
@@ -83,12 +99,25 @@ def replace(path: Path, data: bytes, known: bytes | None, mode: int = PRIVATE) -
         _sweep(target)
         _write(new, data, mode, None if known is None else target)
         _check_unchanged(path, known)
-        new.replace(target)
+        _put(new, target, data)
     except OSError as error:
         raise unusable(path, error) from None
     finally:
         with contextlib.suppress(OSError):
             new.unlink()
+
+
+def _put(new: Path, target: Path, data: bytes) -> None:
+    """Rename `new` to `target`; a file with several names, or that is a mount of its own, is written in place."""
+    if target.exists() and target.stat().st_nlink > 1:
+        private.overwrite(str(target), data)
+        return
+    try:
+        new.replace(target)
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        private.overwrite(str(target), data)
 
 
 def remove(path: Path, known: bytes) -> None:

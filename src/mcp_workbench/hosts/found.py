@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -11,16 +11,19 @@ from mcp_workbench.command_errors import HostFileError
 from mcp_workbench.config.keys import URL_KEYS
 from mcp_workbench.hosts import files, record
 from mcp_workbench.hosts.documents import Document
-from mcp_workbench.hosts.entries import Moved, NotMovable, is_workbench, moved
-from mcp_workbench.hosts.known import HOSTS, File, Host, Syntax
+from mcp_workbench.hosts.entries import Moved, NotMovable, flattened, is_workbench, moved
+from mcp_workbench.hosts.known import FOLDER_VARIABLES, HOSTS, File, Host, Syntax
 from mcp_workbench.hosts.places import Place, Surroundings, every_place
 from mcp_workbench.hosts.references import Scope
+from mcp_workbench.hosts.restrictions import Restrictions, Rule, Subject
+from mcp_workbench.hosts.restrictions.filters import with_filters
 
 PROJECTS = "projects"
 
-_ANY = Host("import", "Imported", (), "editor")
+_ANY = Host("import", "Imported", (), "editor", folders=FOLDER_VARIABLES)
 """The host of a file that was named, and whose host nothing tells."""
 _BARE = File("", servers=())
+_WITH_FOLDER = "it comes with this folder, perhaps from somebody else: look at what it starts"
 
 
 class Server(NamedTuple):
@@ -33,11 +36,25 @@ class Server(NamedTuple):
     """None where it can't be used here."""
     reason: str = ""
     """Why not."""
+    rules: tuple[Rule, ...] = ()
+    """What the host restricts, outside the entry or inside."""
 
-    def disabled(self) -> Server:
-        """The same, not to be started."""
-        moved = self.moved and self.moved._replace(entry={**self.moved.entry, "disabled": True})
-        return self._replace(moved=moved)
+    def restricted(self, rules: tuple[Rule, ...]) -> Server:
+        """The same, with the filters that replace the rules."""
+        if self.moved is None:
+            return self
+        filters = [one for rule in rules for one in rule.filters]
+        entry = with_filters(self.moved.entry, filters, disabled=any(rule.disables for rule in rules))
+        return self._replace(moved=self.moved._replace(entry=entry), rules=rules)
+
+    def noted(self, note: str) -> Server:
+        """The same, with one more note."""
+        return self._replace(moved=self.moved._replace(notes=(*self.moved.notes, note))) if self.moved else self
+
+    @property
+    def obstacles(self) -> tuple[Rule, ...]:
+        """The rules that would be lost if the server were moved."""
+        return tuple(rule for rule in self.rules if rule.obstacle)
 
 
 class Source(NamedTuple):
@@ -101,14 +118,34 @@ def _others(document: Document, place: Place, around: Surroundings) -> tuple[Ser
 
 def servers_in(document: Document, place: Place, around: Surroundings) -> Iterator[Server]:
     """The servers of a file, without the workbench."""
-    is_left_out = _left_out(document, place.host)
-    for section in sections(document, place, around):
-        entries = document.at(section.path)
-        scope = Scope(place.host.references, around.home, section.project)
-        for name, raw in cast("dict[str, Any]", entries).items() if isinstance(entries, dict) else ():
-            if not is_workbench(raw):
-                server = _server(name, (*section.path, name), raw, scope)
-                yield server.disabled() if is_left_out(name) else server
+    entries = [
+        (section, name, raw)
+        for section in sections(document, place, around)
+        for name, raw in _members(document.at(section.path))
+        if not is_workbench(raw)
+    ]
+    host, restrictions = place.host, Restrictions(document, place, around, [name for _, name, _ in entries])
+    limit = document.at((host.timeout_default,)) if host.timeout_default else None
+    for section, name, raw in entries:
+        scope = Scope(
+            host.references, around.home, section.project, folders=host.folders, timeout_unit=host.timeout_unit
+        )
+        server = _server(name, (*section.path, name), _timed(raw, limit), scope)
+        if server.moved is not None:
+            if place.file.level == "project":
+                server = server.noted(_WITH_FOLDER)
+            subject = Subject(name, flattened(raw), section.project, is_shared=place.file.level == "project")
+            server = server.restricted(restrictions.of(subject))
+        yield server
+
+
+def _timed(raw: Any, limit: Any) -> Any:
+    """An entry with the timeout that the host has for all servers, where it has none of its own."""
+    return raw if limit is None or not isinstance(raw, dict) else {"timeout": limit, **cast("dict[str, Any]", raw)}
+
+
+def _members(value: Any) -> list[tuple[str, Any]]:
+    return list(cast("dict[str, Any]", value).items()) if isinstance(value, dict) else []
 
 
 def sections(document: Document, place: Place, around: Surroundings) -> Iterator[Section]:
@@ -117,18 +154,6 @@ def sections(document: Document, place: Place, around: Surroundings) -> Iterator
     projects = document.at((PROJECTS,)) if place.file.in_projects else None
     for folder in cast("dict[str, Any]", projects) if isinstance(projects, dict) else ():
         yield Section((PROJECTS, folder, *place.file.servers), Path(folder))
-
-
-def _left_out(document: Document, host: Host) -> Callable[[str], bool]:
-    """Whether a host does not start a server, for what its file says elsewhere."""
-    allowed, excluded = (document.at(path) if path else None for path in (host.allowed, host.excluded))
-
-    def is_left_out(name: str) -> bool:
-        if isinstance(excluded, list) and name in excluded:
-            return True
-        return isinstance(allowed, list) and allowed != [] and name not in allowed
-
-    return is_left_out
 
 
 def _server(name: str, path: tuple[str, ...], raw: Any, scope: Scope) -> Server:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+import msgspec
+
 from mcp_workbench.command_errors import HostFileError
 from mcp_workbench.hosts import files, record
 from mcp_workbench.hosts.documents import Document
@@ -163,7 +165,10 @@ def is_ours(entry: Any, known: Record | None) -> bool:
 
 
 def undone(place: Place, current: bytes | None, known: Record) -> Change:
-    """The file as it was, where nobody else changed it; else without what is ours, and with what was moved."""
+    """The file as it was, where nobody else changed it; else without what is ours, and with what was moved.
+
+    A host that writes its file in another layout, as Claude Code does, changed nothing.
+    """
     copy = record.copy_of(place.path)
     moved = tuple(tuple(path) for path in known.moved)
     untouched = current is not None and record.digest(current) == known.digest
@@ -171,7 +176,26 @@ def undone(place: Place, current: bytes | None, known: Record) -> Change:
         return Change(place.path, current, None if known.made_file else copy, back=moved)
     if current is None and not moved:
         return Change(place.path, None, None, exact=False)
-    return _mended(place, current, known, decoded(place, copy))
+    original = decoded(place, copy)
+    mended = _mended(place, current, known, original)
+    if copy and mended.after and _is_plain(current) and _same(decoded(place, mended.after), original):
+        return mended._replace(after=copy, exact=True)
+    return mended
+
+
+def _same(one: Document, other: Document) -> bool:
+    """Whether two texts hold the same values; for Python alone, 1 and true are equal."""
+    first, second = (msgspec.json.encode(document.tree, order="deterministic") for document in (one, other))
+    return first == second
+
+
+def _is_plain(data: bytes | None) -> bool:
+    """Whether a text has nothing but values: no comment that would be lost."""
+    try:
+        msgspec.json.decode(data or b"")
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return False
+    return True
 
 
 def _mended(place: Place, current: bytes | None, known: Record, original: Document) -> Change:

@@ -1,6 +1,7 @@
 """Every host, once, as data: its files, where servers stand in them, and how an entry is written.
 
-The rest of the package reads this table and knows no host by name. A host is added by adding to it.
+The rest of the package reads this table and knows no host by name, except `restrictions`, since every host has rules
+of its own. A host is added by adding to it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,18 @@ References = Literal["none", "braces", "editor", "shell"]
 
 NAME = "workbench"
 """What the workbench is called in the file of a host."""
+
+
+MILLISECOND = 0.001
+
+FOLDER_VARIABLES: Mapping[str, str] = {
+    "workspaceFolder": "WORKSPACE_FOLDER",
+    "workspaceRoot": "WORKSPACE_FOLDER",
+    "workspaceFolderBasename": "WORKSPACE_FOLDER_BASENAME",
+    "cwd": "WORKSPACE_CWD",
+}
+"""What editors replace by the folder that is open."""
+_NO_FOLDERS: Mapping[str, str] = dict.fromkeys(FOLDER_VARIABLES, "")
 
 
 class File(NamedTuple):
@@ -47,10 +60,18 @@ class Host(NamedTuple):
     """The key for the variables that a server is given, where the host keeps some or all from it."""
     variable: str = ""
     """How the value of one is written there, with `NAME` for its name; where it is empty, the key lists the names."""
-    allowed: tuple[str, ...] = ()
-    """The path of a list in its file of the only servers that it starts, if there is one."""
-    excluded: tuple[str, ...] = ()
-    """The path of a list of those that it does not start."""
+    timeout_unit: float = 0
+    """The unit of an entry's `timeout` in seconds; 0 where the host has no such key."""
+    timeout_default: str = ""
+    """The key at the top of its file for the `timeout` of all servers."""
+    folders: Mapping[str, str] = {}
+    """The names for folders in `${…}`, and what each is called in our configuration; empty where it replaces none."""
+    unread: str = ""
+    """What it restricts in a place that can't be read here, for people to check."""
+    program: str = ""
+    """The name of its program, if that tells that the host is installed."""
+    folder: str = ""
+    """Its own folder, where its files are in the home folder."""
     restart: str = ""
     """What a person does so that the host reads its file."""
 
@@ -69,6 +90,9 @@ HOSTS: tuple[Host, ...] = (
         ),
         "braces",
         {"type": "stdio", "alwaysLoad": True},
+        timeout_unit=MILLISECOND,
+        program="claude",
+        folder="~/.claude",
         restart="Start a new session of claude; /mcp shows the workbench.",
     ),
     Host(
@@ -81,6 +105,7 @@ HOSTS: tuple[Host, ...] = (
             ),
         ),
         "none",
+        unread="tools that you turned off in Claude Desktop can't be read",
         restart="Quit Claude Desktop and start it again.",
     ),
     Host(
@@ -88,6 +113,9 @@ HOSTS: tuple[Host, ...] = (
         "Cursor",
         (File("~/.cursor/mcp.json"), File(".cursor/mcp.json", level="project")),
         "editor",
+        folders=FOLDER_VARIABLES,
+        unread="tools that you turned off in Cursor's settings can't be read",
+        program="cursor",
         restart="Cursor starts it by itself; Settings, MCP shows it.",
     ),
     Host(
@@ -109,6 +137,8 @@ HOSTS: tuple[Host, ...] = (
         ),
         "editor",
         {"type": "stdio"},
+        folders=FOLDER_VARIABLES,
+        program="code",
         restart="Run MCP: List Servers in VS Code and start the workbench.",
     ),
     Host(
@@ -116,6 +146,8 @@ HOSTS: tuple[Host, ...] = (
         "Windsurf",
         (File("~/.codeium/windsurf/mcp_config.json"), File("~/.codeium/mcp_config.json", old=True)),
         "editor",
+        folders=_NO_FOLDERS,
+        program="windsurf",
         restart="Press the refresh button of the MCP panel in Windsurf.",
     ),
     Host(
@@ -127,6 +159,7 @@ HOSTS: tuple[Host, ...] = (
         ),
         "none",
         variables_key="env_vars",
+        program="codex",
         restart="Start a new session of codex; /mcp shows the workbench.",
     ),
     Host(
@@ -136,9 +169,9 @@ HOSTS: tuple[Host, ...] = (
         "shell",
         variables_key="env",
         variable="$NAME",
-        allowed=("mcp", "allowed"),
-        excluded=("mcp", "excluded"),
-        restart="Start gemini again; /mcp shows the workbench.",
+        timeout_unit=MILLISECOND,
+        program="gemini",
+        restart="Start gemini again, in a folder that it trusts; /mcp shows the workbench.",
     ),
     Host(
         "zed",
@@ -148,6 +181,8 @@ HOSTS: tuple[Host, ...] = (
             File(".zed/settings.json", level="project", servers=("context_servers",)),
         ),
         "none",
+        timeout_unit=1,
+        timeout_default="context_server_timeout",
         restart="Zed starts it by itself; the settings of the Agent Panel show it.",
     ),
 )

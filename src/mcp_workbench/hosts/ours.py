@@ -17,6 +17,7 @@ from mcp_workbench.hosts.known import Host
 from mcp_workbench.hosts.places import Place, Surroundings
 from mcp_workbench.hosts.plan import Existing, Matches, Standing
 from mcp_workbench.hosts.references import inherited_in, variables_in
+from mcp_workbench.hosts.restrictions.filters import filters_of, lacking
 from mcp_workbench.hosts.values import inputs_in, texts_of, values_of
 
 SERVE, CONFIG = "serve", "--config"
@@ -29,6 +30,18 @@ class Movable(NamedTuple):
     server: Server
     others: tuple[str, ...]
     """Variables of which it needs another value than there is: it can't be moved."""
+    lacks: tuple[str, ...] = ()
+    """The restrictions of the host that the configuration lacks: it can't be moved until that has them."""
+    there: tuple[str, str] | None = None
+    """The toolbox and the name that it has in the configuration; None where it is not there."""
+
+    held: bool = False
+    """Whether a rule that can't be carried over keeps it in the host."""
+
+    @property
+    def stays(self) -> bool:
+        """Whether it is not taken out of the host."""
+        return bool(self.others or self.lacks or self.held)
 
 
 class Ours(NamedTuple):
@@ -42,6 +55,10 @@ class Ours(NamedTuple):
     """The servers of the configuration that the workbench will use."""
     values: Mapping[str, str] = {}
     """What a person wants in it, by the names of variables."""
+    inherited: Sequence[str] = ()
+    """Variables that the configuration lets every server inherit."""
+    without_rules: bool = False
+    """Whether servers are moved though rules of the host are lost."""
 
     def __repr__(self) -> str:
         return f"Ours({str(self.place.path)!r})"
@@ -65,26 +82,32 @@ class Ours(NamedTuple):
         """What the file has for our variables, in the servers that are taken out of it."""
         gone = {tuple(path) for path in out}
         values: dict[str, str] = {}
-        for server, written in self.matched(base):
+        for server, there in self.matched(base):
             if server.path in gone:
-                values |= self._values(base, server, written)
+                values |= self._values(base, server, there.entry)
         return values
 
     def movable(self, document: Document, held: Mapping[str, object]) -> list[Movable]:
-        """The servers of a file that the configuration has.
+        """The servers of a file that the configuration has, and those whose rules keep them out of it.
 
         A variable has one value: a server that needs another one, than the entry has or a server before it, stays.
         """
         values: dict[str, Any] = {**self._held(held), **self.values}
         servers: list[Movable] = []
-        for server, written in self.matched(document):
+        for server, there in self.matched(document):
             own = {
-                name: one for name, one in self._values(document, server, written).items() if name not in self.values
+                name: one
+                for name, one in self._values(document, server, there.entry).items()
+                if name not in self.values
             }
             others = tuple(name for name, one in own.items() if values.get(name, one) != one)
-            values |= {} if others else own
-            servers.append(Movable(server, others))
-        return servers
+            is_held = bool(server.obstacles) and not self.without_rules
+            one = Movable(server, others, _lacks(server, there.entry), (there.toolbox, there.name), is_held)
+            values |= {} if one.stays else own
+            servers.append(one)
+        known = {one.server.path for one in servers}
+        kept_out = [one for one in servers_in(document, self.place, self.around) if one.obstacles]
+        return [*servers, *(Movable(one, (), held=True) for one in kept_out if one.path not in known)]
 
     def _values(self, document: Document, server: Server, written: Entry) -> dict[str, str]:
         """What a server of a file has for the variables of its entry here."""
@@ -101,13 +124,17 @@ class Ours(NamedTuple):
         flat = flattened(dict(held))
         return {name: _members(flat, VARIABLES)[name] for name in self.given(flat)}
 
-    def matched(self, document: Document) -> list[tuple[Server, Entry]]:
+    def matched(self, document: Document) -> list[tuple[Server, Standing]]:
         """The servers of a file that the configuration has, each with its entry there."""
         found = [(one, one.moved.entry) for one in servers_in(document, self.place, self.around) if one.moved]
         wanted = [Standing(self.place.host.key, server.name, entry) for server, entry in found]
         places = Matches(self.existing, self.around.environ).find(wanted)
         pairs = zip((server for server, _ in found), places, strict=True)
-        return [(server, self.existing[place[0]][place[1]]) for server, place in pairs if place is not None]
+        return [
+            (server, Standing(*place, self.existing[place[0]][place[1]]))
+            for server, place in pairs
+            if place is not None
+        ]
 
     def given(self, entry: Mapping[str, object]) -> list[str]:
         """The variables whose values stand in the entry itself."""
@@ -133,7 +160,15 @@ class Ours(NamedTuple):
         needed = set(variables_in(entries))
         referred = variables_in(entries, with_defaults=True)
         chosen = [name for name in referred if not host.variable or name in needed or name in self.around.environ]
-        return list(dict.fromkeys([*chosen, *(name for entry in entries for name in inherited_in(entry))]))
+        inherited = (name for entry in entries for name in inherited_in(entry))
+        return list(dict.fromkeys([*chosen, *self.inherited, *inherited]))
+
+
+def _lacks(server: Server, written: Entry) -> tuple[str, ...]:
+    """The restrictions of a server that its entry in the configuration lacks."""
+    filters = lacking(written, filters_of(server.moved.entry) if server.moved else ())
+    is_off = any(rule.disables for rule in server.rules) and written.get("disabled") is not True
+    return (*filters, *(("disabled",) if is_off else ()))
 
 
 def _is_asked(host: Host, name: str, value: Any) -> bool:

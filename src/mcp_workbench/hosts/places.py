@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from mcp_workbench.hosts.known import FOLDERS, HOSTS, File, Host, Level
+
+SYSTEM = Path("/")
 
 
 class Surroundings(NamedTuple):
@@ -18,6 +21,8 @@ class Surroundings(NamedTuple):
     project: Path
     """The folder in which the command runs."""
     is_mac: bool = False
+    system: Path = SYSTEM
+    """The folder above the files of administrators."""
 
     @property
     def home(self) -> Path:
@@ -37,7 +42,7 @@ class Place(NamedTuple):
 
 
 def here(environ: Mapping[str, str]) -> Surroundings:
-    return Surroundings(environ, Path.cwd(), sys.platform == "darwin")
+    return Surroundings(environ, Path.cwd(), sys.platform == "darwin", SYSTEM)
 
 
 def every_place(around: Surroundings) -> Iterator[Place]:
@@ -58,13 +63,33 @@ def place_of(host: Host, level: Level, around: Surroundings) -> Place | None:
     return None if file is None else Place(host, file, _path(file, around))
 
 
+def is_on_machine(host: Host, around: Surroundings) -> bool:
+    """Whether this user has a host: one of its own files or folders is there, or its program is on the PATH."""
+    own = [_path(file, around) for file in host.files if file.level == "user"]
+    folders = [path.parent for path in own if path.parent != around.home]
+    if host.folder:
+        folders.append(_located(host.folder, around))
+    if any(os.path.exists(path) for path in (*own, *folders)):  # noqa: PTH110 -- Path.exists raises for a closed folder
+        return True
+    return bool(host.program) and shutil.which(host.program, path=around.environ.get("PATH", "")) is not None
+
+
 def _path(file: File, around: Surroundings) -> Path:
-    template = file.macos if around.is_mac and file.macos else file.linux
+    return _located(file.macos if around.is_mac and file.macos else file.linux, around)
+
+
+def _located(template: str, around: Surroundings) -> Path:
     for variable, usual in FOLDERS.items():
         template = template.replace(f"{{{variable}}}", _folder(variable, usual, around.environ))
     if template.startswith("~/"):
         return around.home / template[2:]
     return around.project / template
+
+
+def config_home(around: Surroundings) -> Path:
+    """The folder for the settings of programs on Linux."""
+    named = _folder("XDG_CONFIG_HOME", "", around.environ)
+    return Path(named) if named else around.home / ".config"
 
 
 def _folder(variable: str, usual: str, environ: Mapping[str, str]) -> str:

@@ -5,16 +5,23 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, count
 from typing import Any, NamedTuple, cast
 
+from mcp_workbench.checkup.recognition import summary
+from mcp_workbench.checkup.services import Service
 from mcp_workbench.config.expand import expand
 from mcp_workbench.hosts.entries import Entry
-from mcp_workbench.hosts.found import Source
+from mcp_workbench.hosts.found import Server, Source
 from mcp_workbench.hosts.references import inherited_in, variables_in
+from mcp_workbench.hosts.restrictions import Rule
+from mcp_workbench.hosts.restrictions.filters import filters_of, lacking, strictest
 from mcp_workbench.hosts.secrets import Variables, without_secrets
+from mcp_workbench.hosts.toolboxes import OTHER
 from mcp_workbench.limits import DEFAULTS
 
 _REFERENCE = re.compile(r"\$\{[^}]*\}")
+_SUFFIX_LENGTH = len("-claude-desktop")
 _SAME = ("command", "args", "env", "url", "headers", "cwd")
 
 
@@ -29,6 +36,8 @@ class Found(NamedTuple):
     entry: Entry
     host: str
     sources: tuple[str, ...]
+    disables: bool = False
+    """Whether a rule of a host turns it off."""
 
     def __repr__(self) -> str:
         return f"Found({self.name!r}, {self.host!r})"
@@ -42,11 +51,22 @@ class Planned(NamedTuple):
     entry: Entry
     sources: tuple[str, ...]
     """The hosts that have it, by title."""
+    service: Service | None = None
+    """What it is for, if it was recognized; only of a new server."""
     is_there: bool = False
-    """Whether the configuration has it already; then nothing is written."""
+    """Whether the configuration has it already; then nothing is written but what it lacks."""
+    filters: tuple[str, ...] = ()
+    """The filters that it lacks there."""
+    disables: bool = False
+    """Whether it lacks `disabled` there."""
 
     def __repr__(self) -> str:
         return f"Planned({self.toolbox!r}, {self.name!r})"
+
+    @property
+    def is_lacking(self) -> bool:
+        """Whether the configuration has it with fewer restrictions than its hosts."""
+        return bool(self.filters or self.disables)
 
     @property
     def variables(self) -> list[str]:
@@ -54,8 +74,19 @@ class Planned(NamedTuple):
         return list(dict.fromkeys(variables_in(self.entry)))
 
 
+class Choice(NamedTuple):
+    """The toolbox of a new server, and what the server is for."""
+
+    toolbox: str
+    service: Service | None = None
+
+
+Choose = Callable[[Sequence[Found]], Sequence[Choice]]
+"""Chooses a toolbox for each of the new servers."""
+
+
 class Standing(NamedTuple):
-    """An entry, and where it stands in the configuration or would come to."""
+    """An entry, and where it stands in the configuration; for a server of a host, `toolbox` is the key of the host."""
 
     toolbox: str
     name: str
@@ -78,10 +109,11 @@ class Matches:
     def find(self, servers: Sequence[Standing]) -> list[tuple[str, str] | None]:
         """Where each of them is, whatever the variables for its secrets are called.
 
-        The same place comes first, then the same name: several hosts may have one server, each with its account.
+        A toolbox or a name with the key of its host comes first, then the same name: several hosts may have one server,
+        each with its account.
         """
         found: list[tuple[str, str] | None] = [None] * len(servers)
-        for fits in (self._is_in_place, self._is_namesake, self._is_alike):
+        for fits in (self._is_of_host, self._is_namesake, self._is_alike):
             for number, one in enumerate(servers):
                 if found[number] is None:
                     found[number] = self._take(one, fits)
@@ -95,14 +127,15 @@ class Matches:
                 return place.toolbox, place.name
         return None
 
-    def _is_in_place(self, there: Standing, one: Standing) -> bool:
-        return (there.toolbox, there.name) == (one.toolbox, one.name)
+    def _is_of_host(self, there: Standing, one: Standing) -> bool:
+        by_host = (there.toolbox, there.name) == (one.toolbox, one.name)
+        return by_host or there.name == _with_host(one.name, one.toolbox)
 
     def _is_namesake(self, there: Standing, one: Standing) -> bool:
         return there.name == one.name and self._is_alike(there, one)
 
     def _is_alike(self, there: Standing, one: Standing) -> bool:
-        return not _differs(there.entry, one.entry, self._environ)
+        return not _differs(_essential(there.entry), _essential(one.entry), self._environ)
 
 
 def _differs(written: Any, found: Any, environ: Mapping[str, str]) -> bool:
@@ -121,7 +154,12 @@ def _differs(written: Any, found: Any, environ: Mapping[str, str]) -> bool:
 
 def _identity(entry: Mapping[str, Any]) -> str:
     """What makes two entries the same server."""
-    return json.dumps({key: entry[key] for key in _SAME if entry.get(key)}, sort_keys=True)
+    return json.dumps(_essential(entry), sort_keys=True)
+
+
+def _essential(entry: Mapping[str, Any]) -> Entry:
+    """The parts of an entry that say which server it is. Filters and limits do not."""
+    return {key: entry[key] for key in _SAME if entry.get(key)}
 
 
 def _likeness(entry: Entry) -> str:
@@ -132,71 +170,123 @@ def _likeness(entry: Entry) -> str:
 class Plan:
     """The servers of an import, one after the other."""
 
-    def __init__(self, existing: Existing, toolbox: str | None, environ: Mapping[str, str]) -> None:
-        """`existing` are the entries that the configuration has; `toolbox` is the one for all, if any."""
+    def __init__(
+        self,
+        existing: Existing,
+        environ: Mapping[str, str],
+        inherited: Sequence[str] = (),
+        *,
+        without_rules: bool = False,
+    ) -> None:
+        """`existing` are the entries that the configuration has.
+
+        `inherited` are variables that the configuration lets every server inherit. `without_rules` takes servers though
+        rules of their hosts are lost.
+        """
+        self._without_rules = without_rules
         self._existing = existing
+        self._inherited = inherited
         self._environ = environ
-        self._toolbox = toolbox
         self._found: dict[str, Found] = {}
 
     def add(self, source: Source) -> None:
         """Take the servers of a file."""
         host = source.place.host
         for server in source.servers:
-            if server.moved is not None:
-                found = Found(server.name, server.moved.entry, host.key, (host.title,))
+            if server.moved is not None and (self._without_rules or not server.obstacles):
+                off = any(rule.disables for rule in server.rules)
+                found = Found(server.name, server.moved.entry, host.key, (host.title,), off)
                 same = self._found.setdefault(_identity(found.entry), found)
                 titles = tuple(dict.fromkeys((*same.sources, host.title)))
-                self._found[_identity(found.entry)] = same._replace(sources=titles)
+                entry = strictest(same.entry, found.entry)
+                both = same._replace(entry=entry, sources=titles, disables=same.disables or off)
+                self._found[_identity(found.entry)] = both
 
-    def servers(self) -> list[Planned]:
-        """All of them, each with its place."""
-        wanted = [Standing(self._toolbox or one.host, one.name, one.entry) for one in self._found.values()]
-        known = Matches(self._existing, self._environ).find(wanted)
+    def servers(self, choose: Choose) -> list[Planned]:
+        """All of them, each with its toolbox and its name."""
+        found = list(self._found.values())
+        known = Matches(self._existing, self._environ).find([Standing(one.host, one.name, one.entry) for one in found])
+        choices = iter(choose([one for one, there in zip(found, known, strict=True) if there is None]))
         taken = {name: set(servers) for name, servers in self._existing.items()}
         variables = Variables(self._referred(), self._environ)
         planned: list[Planned] = []
-        for one, there in zip(self._found.values(), known, strict=True):
+        for one, there in zip(found, known, strict=True):
             if there is not None:
-                planned.append(Planned(*there, one.entry, one.sources, is_there=True))
+                planned.append(self._known(one, *there))
                 continue
-            toolbox = self._toolbox or one.host
-            name = _free(one.name, taken.setdefault(toolbox, set()))
-            planned.append(Planned(toolbox, name, without_secrets(one.entry, one.name, variables), one.sources))
+            toolbox, service = next(choices)
+            name = _free(one.name, one.host, taken.setdefault(toolbox, set()))
+            entry = without_secrets(one.entry, one.name, variables)
+            planned.append(Planned(toolbox, name, entry, one.sources, service))
         return planned
+
+    def _known(self, one: Found, toolbox: str, name: str) -> Planned:
+        """A server that the configuration has, and what it lacks of the restrictions of its hosts."""
+        written = self._existing[toolbox][name]
+        missing = lacking(written, filters_of(one.entry))
+        if any(not have.startswith("!") for have in filters_of(written)):
+            missing = [needed for needed in missing if needed.startswith("!")]  # a person chose the others
+        disables = one.disables and written.get("disabled") is not True
+        return Planned(toolbox, name, one.entry, one.sources, is_there=True, filters=tuple(missing), disables=disables)
 
     def _referred(self) -> Iterator[str]:
         """The variables whose values the servers take from the environment as it is, known ones and new ones."""
+        yield from self._inherited
         written = [entry for servers in self._existing.values() for entry in servers.values()]
         for entry in (*written, *(one.entry for one in self._found.values())):
             yield from (*variables_in(entry, with_defaults=True), *inherited_in(entry))
 
 
-def _free(name: str, taken: set[str]) -> str:
-    """A name that is not taken yet, and is then."""
-    base = chosen = _usable(name)
-    number = 2
-    while chosen in taken:
-        chosen, number = f"{base}-{number}", number + 1
+def with_shared_rules(sources: Iterable[Source]) -> list[Source]:
+    """The same files, where a server that several hosts have is restricted by the rules of all of them."""
+    files = list(sources)
+    rules: dict[str, list[tuple[str, Rule]]] = {}
+    for source in files:
+        for server in source.servers:
+            if server.moved is not None:
+                held = rules.setdefault(_identity(server.moved.entry), [])
+                held += [(source.place.host.title, rule) for rule in server.rules]
+    return [
+        source._replace(servers=tuple(_with_rules(server, source.place.host.title, rules) for server in source.servers))
+        for source in files
+    ]
+
+
+def _with_rules(server: Server, title: str, rules: Mapping[str, list[tuple[str, Rule]]]) -> Server:
+    if server.moved is None:
+        return server
+    others = [(of, rule) for of, rule in rules[_identity(server.moved.entry)] if of != title]
+    return server.restricted((*server.rules, *(rule._replace(text=f"{of}: {rule.text}") for of, rule in others)))
+
+
+def _free(name: str, host: str, taken: set[str]) -> str:
+    """A name that is not taken yet, and is then: with the key of its host, or else a number."""
+    base = _usable(name)
+    names = chain((base, _with_host(base, host)), (f"{base}-{number}" for number in count(2)))
+    chosen = next(one for one in names if one not in taken)
     taken.add(chosen)
     return chosen
 
 
+def _with_host(name: str, host: str) -> str:
+    """The name of a server in a toolbox that has another one of its name."""
+    return f"{_usable(name)}-{host}"
+
+
 def _usable(name: str) -> str:
     """A name that the configuration takes."""
-    cleaned = re.sub(r"[\x00-\x1f\x7f-\x9f]", "", name)[: DEFAULTS.name_length - len("-100")]
+    cleaned = re.sub(r"[\x00-\x1f\x7f-\x9f]", "", name)[: DEFAULTS.name_length - _SUFFIX_LENGTH]
     return cleaned or "server"
 
 
-def described(servers: Sequence[Planned]) -> str:
-    """What a new toolbox is for, as far as that is known: agents choose by it, and the names of servers tell most."""
-    titles = dict.fromkeys(title for server in servers for title in server.sources)
-    return f"{', '.join(server.name for server in servers)} (from {', '.join(titles)})"
+def described(servers: Iterable[Planned]) -> str:
+    """The description of a new toolbox, by which agents choose."""
+    return summary((server.name, server.service) for server in servers)
 
 
 def by_toolbox(servers: Iterable[Planned]) -> Iterator[tuple[str, list[Planned]]]:
-    """The servers in their toolboxes, in order."""
+    """The servers in their toolboxes, in order; those that were not recognized come last."""
     grouped: dict[str, list[Planned]] = {}
-    for server in servers:
+    for server in sorted(servers, key=lambda server: server.toolbox == OTHER):
         grouped.setdefault(server.toolbox, []).append(server)
     yield from grouped.items()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from mcp_workbench.config.expand import MalformedReferenceError, expand
-from mcp_workbench.hosts.known import References
+from mcp_workbench.hosts.known import FOLDER_VARIABLES, References
 
 _BRACES = re.compile(r"\$\{([^}]*)\}")
 _BARE = re.compile(r"\$([A-Za-z_]\w*)")
@@ -16,7 +16,13 @@ _SHELL = re.compile(f"{_BRACES.pattern}|{_BARE.pattern}")
 _OURS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?::-.*)?", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PREFIXED = re.compile(r"(?:env|ENV):([A-Za-z_][A-Za-z0-9_]*)(?::(.*))?", re.DOTALL)
+_CLAUDE_FOLDER = re.compile(r"CLAUDE_PROJECT_DIR(?::-.*)?", re.DOTALL)
+_OPEN = ("workspaceFolder", "workspaceRoot", "cwd")
 _PASSED_ON = re.compile(r"\$(?:[A-Za-z_]\w*|\{(?:(?:env|ENV):)?[A-Za-z_]\w*\})")
+
+
+class NotReplacedError(Exception):
+    """The host does not replace a reference that others do, so nothing tells what was meant."""
 
 
 class Scope(NamedTuple):
@@ -28,6 +34,10 @@ class Scope(NamedTuple):
     """The folder that the file is about, where it is about one."""
     own: frozenset[str] = frozenset()
     """Variables that the entry gives to its server, which may look for their references itself."""
+    folders: Mapping[str, str] = {}
+    """The names for folders that the host replaces, and the variables that stand for them here."""
+    timeout_unit: float = 0
+    """The unit of a `timeout` in seconds; 0 where that is unknown."""
 
 
 def translated(text: str, scope: Scope) -> str:
@@ -54,7 +64,7 @@ def looks_up(style: References, text: str) -> bool:
 
 def is_passed_on(text: str) -> bool:
     """Whether a text of a host is a variable of its environment and nothing else."""
-    return _PASSED_ON.fullmatch(text) is not None
+    return _PASSED_ON.fullmatch(text) is not None and text[2:-1] not in FOLDER_VARIABLES
 
 
 def variable_name(words: str) -> str:
@@ -80,7 +90,7 @@ def variables_in(value: Any, *, with_defaults: bool = False) -> Iterator[str]:
 
 
 def inherited_in(entry: Mapping[str, Any]) -> list[str]:
-    """The variables that a server is given by their names; patterns are left out."""
+    """The variables that a server, or a file for all of its servers, inherits by name; patterns are left out."""
     names = entry.get("inheritEnv")
     return [str(name) for name in cast("list[Any]", names) if _NAME.fullmatch(str(name))] if names else []
 
@@ -100,20 +110,31 @@ def _reference(match: re.Match[str], scope: Scope) -> str:
     folder = _folder(body, scope)
     if folder is not None:
         return folder.replace("${", "$${")
+    if body in scope.folders:
+        return _folder_variable(body, scope)
     prefixed = _PREFIXED.fullmatch(body)
     if prefixed:
         return f"${{{prefixed[1]}}}" if prefixed[2] is None else f"${{{prefixed[1]}:-{prefixed[2]}}}"
     return f"${{{body}}}" if _OURS.fullmatch(body) else f"${{{variable_name(body.removeprefix('input:'))}}}"
 
 
+def _folder_variable(body: str, scope: Scope) -> str:
+    """A folder that differs from window to window: the host gives it to the workbench as a variable."""
+    if not scope.folders[body]:
+        raise NotReplacedError(f"refers to ${{{body}}}, which the host does not replace: write the folder instead")
+    return f"${{{scope.folders[body]}}}"
+
+
 def _folder(body: str, scope: Scope) -> str | None:
-    """What an editor puts in the place of its own names."""
+    """What a host puts in the place of its own names, where that is the same each time."""
+    if scope.style == "braces" and scope.project is not None and _CLAUDE_FOLDER.fullmatch(body):
+        return str(scope.project)
     if scope.style != "editor":
         return None
     if body in ("/", "pathSeparator"):
         return "/"
     if body == "userHome":
         return str(scope.home)
-    if scope.project is not None and body in ("workspaceFolder", "workspaceRoot"):
-        return str(scope.project)
-    return scope.project.name if scope.project is not None and body == "workspaceFolderBasename" else None
+    if scope.project is None:
+        return None
+    return scope.project.name if body == "workspaceFolderBasename" else str(scope.project) if body in _OPEN else None

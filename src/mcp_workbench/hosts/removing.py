@@ -27,6 +27,13 @@ def last_of(path: Path) -> Path:
     return path.with_name(path.name + _LAST)
 
 
+def is_installed(place: Place) -> bool:
+    """Whether the workbench is in a file, or was and left a note. Raises `HostFileError`."""
+    if record.load(place.path) is not None:
+        return True
+    return any(is_workbench(entry) for entry in _entries(place, files.read(place.path)).values())
+
+
 def prepare_removal(place: Place, around: Surroundings) -> Change:
     """What it takes to undo the installation. Raises `HostFileError` where there is none."""
     current = files.read(place.path)

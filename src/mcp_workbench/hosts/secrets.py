@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from mcp_workbench.checkup.looks import KNOWN, may_name_secret
-from mcp_workbench.checkup.secrets import secret_parts
+from mcp_workbench.config.credentials import secret_parts
+from mcp_workbench.config.secret_looks import KNOWN, may_name_secret
 from mcp_workbench.hosts.entries import Entry
 from mcp_workbench.hosts.references import variable_name
 from mcp_workbench.limits import DEFAULTS
@@ -155,7 +155,7 @@ class _Hiding:
     def _whole(self, value: str, wanted: str) -> str:
         """A value whose name says that it is a secret."""
         value = _DEFAULT.sub(lambda found: found[0] if _PLAIN.fullmatch(found[2]) else f"${{{found[1]}}}", value)
-        if "://" in value and not re.search(KNOWN, value):
+        if "://" in value and not KNOWN.search(value):
             return self._loose(value, wanted)
         scheme = _SCHEME.match(value)
         start = scheme.end() if scheme else 0

@@ -1,0 +1,56 @@
+"""The restrictions that hosts put on their servers, as `toolFilters`.
+
+Guarantees: if a file can't be read or a rule is not understood, the server never counts as unrestricted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+
+from mcp_workbench.command_errors import HostFileError
+from mcp_workbench.hosts.documents import Document
+from mcp_workbench.hosts.places import Place, Surroundings
+from mcp_workbench.hosts.restrictions import claude_code, editors, gemini, vscode
+from mcp_workbench.hosts.restrictions.entry import lists_of_entry, rules_of_entry
+from mcp_workbench.hosts.restrictions.rule import Rule, Settings, Subject, not_carried
+
+__all__ = ["Restrictions", "Rule", "Subject"]
+
+_Rules = Callable[[Subject], Iterator[Rule]]
+
+
+class Restrictions:
+    """What one host restricts, read once for all of its servers."""
+
+    def __init__(self, document: Document, place: Place, around: Surroundings, servers: list[str]) -> None:
+        self._path = place.path
+        project = around.project if place.file.level == "project" else None
+        given = Settings(place.path, document.tree, project)
+        loaders: Mapping[str, Callable[[], _Rules]] = {
+            "claude-code": lambda: claude_code.load(around),
+            "gemini": lambda: gemini.load(around, given),
+            "codex": lambda: editors.load_codex(around, given),
+            "zed": lambda: editors.load_zed(around, given),
+            "cursor": lambda: editors.load_cursor(around),
+            "vscode": lambda: vscode.load(around, servers),
+        }
+        self._load = loaders.get(place.host.key, lambda: _none)
+
+    def of(self, subject: Subject) -> tuple[Rule, ...]:
+        """The rules that concern a server, each once."""
+        try:
+            own = [*lists_of_entry(subject, self._path), *rules_of_entry(subject, self._path)]
+            found = [*own, *self._rules(subject)]
+        except HostFileError as error:
+            return (not_carried("settings", Path(error.file), error.problem),)
+        return tuple(dict.fromkeys(found))
+
+    @cached_property
+    def _rules(self) -> _Rules:
+        return self._load()
+
+
+def _none(_: Subject) -> Iterator[Rule]:
+    return iter(())

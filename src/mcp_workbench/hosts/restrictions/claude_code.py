@@ -1,0 +1,173 @@
+"""Claude Code: permissions, hooks and lists of servers, in all of its settings files.
+
+A tool is `mcp__SERVER__TOOL` there, with every character outside `A-Za-z0-9_-` replaced by an underscore. Checked
+against version 2.1.197.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from mcp_workbench.command_errors import HostFileError
+from mcp_workbench.hosts.places import Surroundings
+from mcp_workbench.hosts.restrictions.patterns import EVERYTHING, exclusions, matches, remainders
+from mcp_workbench.hosts.restrictions.rule import (
+    ARGUMENTS,
+    ASKS,
+    Rule,
+    Settings,
+    Subject,
+    excluded,
+    not_carried,
+    read,
+    read_folder,
+    scoped,
+    turned_off,
+)
+
+_START = "mcp__"
+_CONTENT = re.compile(r"(.*?)\((.*)\)", re.DOTALL)
+_HOOKS = ("PreToolUse", "PermissionRequest")
+
+
+class _Lists(NamedTuple):
+    """The lists of servers that `.claude.json` has for one project."""
+
+    settings: Settings
+    folder: str
+
+    def names(self, key: str) -> list[str]:
+        return self.settings.names("projects", self.folder, key)
+
+
+def load(around: Surroundings) -> Callable[[Subject], Iterator[Rule]]:
+    """Read every file once. Raises `HostFileError`."""
+    main = next(read(_folder(around, "~") / ".claude.json"), None)
+    projects = list(main.table("projects")) if main else []
+    lists = [_Lists(main, folder) for folder in projects] if main else []
+    settings = list(_settings(around, [Path(one) for one in projects]))
+
+    def rules(subject: Subject) -> Iterator[Rule]:
+        for one in settings:
+            found = (*_permissions(one, subject.name), *_hooks(one, subject.name), *_servers(one, subject))
+            yield from scoped(found, one.project, subject)
+        for one in lists:
+            yield from scoped(_toggled(one, subject), Path(one.folder), subject)
+
+    return rules
+
+
+def _folder(around: Surroundings, usual: str) -> Path:
+    named = around.environ.get("CLAUDE_CONFIG_DIR", "")
+    return Path(named) if named.startswith("/") else around.home / usual.removeprefix("~").removeprefix("/")
+
+
+def _settings(around: Surroundings, projects: list[Path]) -> Iterator[Settings]:
+    seen: set[Path] = set()
+    own = _folder(around, "~/.claude")
+    system = "Library/Application Support/ClaudeCode" if around.is_mac else "etc/claude-code"
+    managed = around.system / system
+    yield from read(managed / "managed-settings.json")
+    yield from read_folder(managed / "managed-settings.d", ".json")
+    for folder, project in [(own, None), *((one / ".claude", one) for one in (around.project, *projects))]:
+        for name in ("settings.json", "settings.local.json"):
+            path = folder / name
+            if path not in seen:
+                seen.add(path)
+                yield from read(path, project)
+
+
+def _permissions(settings: Settings, server: str) -> Iterator[Rule]:
+    for rule in settings.names("permissions", "deny"):
+        yield from denied(f"permissions.deny {rule}", rule, server, settings.path)
+    for rule in settings.names("permissions", "ask"):
+        for found in denied(f"permissions.ask {rule}", rule, server, settings.path):
+            yield not_carried(found.text, found.file, ASKS)
+
+
+def denied(text: str, rule: str, server: str, path: Path) -> Iterator[Rule]:
+    """The rule, where it concerns this server."""
+    content = _CONTENT.fullmatch(rule)
+    name, argument = (content[1], content[2]) if content else (rule, "")
+    whole = f"{_START}{normal(server)}"
+    prefix = f"{whole}__"
+    found = [EVERYTHING] if name == whole or _is_first_part(name, prefix) else remainders(name, prefix)
+    if not found:
+        return
+    if argument not in ("", EVERYTHING):
+        yield not_carried(text, path, ARGUMENTS)
+    elif EVERYTHING in found:
+        yield turned_off(text, path)
+    else:
+        filters = [one for tool in found for one in exclusions(tool)]
+        if filters:
+            yield excluded(text, path, filters)
+
+
+def _is_first_part(name: str, prefix: str) -> bool:
+    """Whether Claude Code takes a rule for `mcp__a` to mean the server `a__b` as well."""
+    is_first = "__" not in prefix[len(_START) : len(name) + 1]
+    return len(name) > len(_START) and is_first and prefix.startswith(f"{name}__")
+
+
+def normal(name: str) -> str:
+    """A name as Claude Code writes it in the names of tools."""
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", name)
+
+
+def _hooks(settings: Settings, server: str) -> Iterator[Rule]:
+    """Hooks that run before the tools of this server alone: they may refuse a call."""
+    named = re.compile(rf"mcp__{re.escape(normal(server))}(?:__|(?![A-Za-z0-9_-]))")
+    for event in _HOOKS:
+        groups = settings.at("hooks", event)
+        for group in cast("list[Any]", groups) if isinstance(groups, list) else ():
+            matcher = cast("Mapping[str, Any]", group).get("matcher") if isinstance(group, Mapping) else None
+            if isinstance(matcher, str) and named.search(matcher):
+                yield not_carried(
+                    f"hooks.{event} {matcher}", settings.path, "hooks can't see tools behind the workbench"
+                )
+
+
+def _servers(settings: Settings, subject: Subject) -> Iterator[Rule]:
+    rejected = [normal(one) for one in settings.names("disabledMcpjsonServers")]
+    if subject.is_shared and normal(subject.name) in rejected:
+        yield turned_off(f"disabledMcpjsonServers {subject.name}", settings.path)
+    if any(_fits(one, subject) for one in _choices(settings, "deniedMcpServers")):
+        yield turned_off(f"deniedMcpServers {subject.name}", settings.path)
+    allowed = _choices(settings, "allowedMcpServers")
+    if settings.at("allowedMcpServers") is not None and not any(_fits(one, subject) for one in allowed):
+        yield turned_off(f"allowedMcpServers without {subject.name}", settings.path)
+
+
+def _choices(settings: Settings, key: str) -> list[Mapping[str, Any]]:
+    value = settings.at(key)
+    items = cast("list[Any]", value) if isinstance(value, list) else [] if value is None else [None]
+    if not all(isinstance(one, Mapping) for one in items):
+        raise HostFileError(f"'{key}' is not a list of objects", settings.path)
+    return cast("list[Mapping[str, Any]]", items)
+
+
+def _fits(choice: Mapping[str, Any], subject: Subject) -> bool:
+    entry = subject.entry
+    command = [
+        entry.get("command"),
+        *(cast("list[Any]", entry.get("args")) if isinstance(entry.get("args"), list) else []),
+    ]
+    url, pattern = entry.get("url"), choice.get("serverUrl")
+    return (
+        choice.get("serverName") == subject.name
+        or choice.get("serverCommand") == command
+        or (isinstance(url, str) and isinstance(pattern, str) and matches(pattern, url))
+    )
+
+
+def _toggled(lists: _Lists, subject: Subject) -> Iterator[Rule]:
+    """Servers that `/mcp` turned off in a project, and those of `.mcp.json` that an older version rejected."""
+    if subject.name in lists.names("disabledMcpServers"):
+        yield turned_off(f"disabledMcpServers {subject.name}", lists.settings.path)
+    rejected = [normal(one) for one in lists.names("disabledMcpjsonServers")]
+    if subject.is_shared and normal(subject.name) in rejected:
+        yield turned_off(f"disabledMcpjsonServers {subject.name}", lists.settings.path)

@@ -1,0 +1,71 @@
+"""How the restrictions of an entry are combined and compared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import Any, cast
+
+Entry = dict[str, Any]
+
+_SPECIAL = re.compile(r"[*?\[]")
+KEY = "toolFilters"
+NOTHING = "!*"
+"""The filter that excludes every tool."""
+CHOSEN_KEYS = ("enabled_tools", "enabledTools", "includeTools")
+EXCLUDED_KEYS = ("disabled_tools", "disabledTools", "excludeTools")
+"""The keys under which entries of hosts list tools."""
+
+
+def filters_of(entry: Mapping[str, Any]) -> list[str]:
+    value = entry.get(KEY)
+    return [str(one) for one in cast("list[Any]", value)] if isinstance(value, list) else []
+
+
+def with_filters(entry: Mapping[str, Any], filters: Iterable[str], *, disabled: bool) -> Entry:
+    """The entry with more restrictions."""
+    combined = list(dict.fromkeys((*filters_of(entry), *filters)))
+    return {**entry, **({KEY: combined} if combined else {}), **({"disabled": True} if disabled else {})}
+
+
+def strictest(one: Mapping[str, Any], other: Mapping[str, Any]) -> Entry:
+    """The first entry, with the restrictions of both: a tool is offered only where both offer it."""
+    chosen, also = _chosen(filters_of(one)), _chosen(filters_of(other))
+    both = [name for name in chosen if name in also] if chosen and also else chosen or also
+    nothing = [NOTHING] if chosen and also and not both else []
+    excluded = [name for name in (*filters_of(one), *filters_of(other)) if name.startswith("!")]
+    plain = {key: value for key, value in one.items() if key != KEY}
+    return with_filters(plain, [*both, *nothing, *excluded], disabled=other.get("disabled") is True)
+
+
+def lacking(written: Mapping[str, Any], required: Iterable[str]) -> list[str]:
+    """The filters that an entry would need to be as strict as `required`."""
+    if written.get("disabled") is True:
+        return []
+    have, needed = filters_of(written), list(required)
+    chosen, wanted = _chosen(have), _chosen(needed)
+    missing = [one for one in needed if one.startswith("!") and not _is_covered(one, have)]
+    is_wider = bool(wanted) and (not chosen or not set(chosen) <= set(wanted)) and NOTHING not in have
+    return [*(wanted if is_wider else []), *missing]
+
+
+def chosen_name(name: str) -> str:
+    """The tool that a host's list of allowed tools names; Gemini CLI takes `name(…)` for the name alone."""
+    return name.partition("(")[0] or name
+
+
+def _chosen(filters: Iterable[str]) -> list[str]:
+    return [one for one in filters if not one.startswith("!")]
+
+
+def _is_covered(exclusion: str, have: list[str]) -> bool:
+    if exclusion in have or NOTHING in have:
+        return True
+    name = exclusion.removeprefix("!")
+    others = [one.removeprefix("!") for one in have if one.startswith("!")]
+    if not _SPECIAL.search(name):
+        return any(fnmatchcase(name, other) for other in others)
+    plain = _SPECIAL.split(name, maxsplit=1)[0]
+    starts = [other[:-1] for other in others if other.endswith("*") and not _SPECIAL.search(other[:-1])]
+    return any(plain.startswith(start) for start in starts)

@@ -1,0 +1,127 @@
+"""A restriction that a host puts on a server, and how the workbench expresses it.
+
+Guarantees: every rule either says which tools it takes away, or that it takes away the whole server, or why it can't be
+expressed. No rule is dropped because it is malformed or because its file can't be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from os.path import realpath
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from mcp_workbench.command_errors import HostFileError
+from mcp_workbench.hosts import files
+from mcp_workbench.hosts.documents import Document
+from mcp_workbench.hosts.known import Syntax
+
+ASKS = "the workbench can't ask before a call"
+ARGUMENTS = "it depends on the arguments of a call"
+
+
+class Rule(NamedTuple):
+    """One rule of a host that concerns one server."""
+
+    text: str
+    """The rule as the host writes it, with the key that holds it."""
+    file: Path
+    filters: tuple[str, ...] = ()
+    """The `toolFilters` that replace it."""
+    disables: bool = False
+    """Whether it turns the whole server off."""
+    obstacle: str = ""
+    """Why it can't be carried over; empty where it can."""
+    only: tuple[str, ...] = ()
+    """The tools that it allows, where it allows no others; the entry of the server has them as filters already."""
+    project: Path | None = None
+    """The folder it was written for, where it was for one and now applies in all."""
+
+
+class Subject(NamedTuple):
+    """A server that rules may concern."""
+
+    name: str
+    entry: Mapping[str, Any]
+    project: Path | None = None
+    is_shared: bool = False
+    """Whether it stands in a file that belongs to the project rather than to the user."""
+
+
+class Settings(NamedTuple):
+    """The content of one settings file."""
+
+    path: Path
+    tree: Mapping[str, Any]
+    project: Path | None = None
+
+    def at(self, *keys: str) -> Any:
+        """The value at a path; None where there is none."""
+        value: Any = self.tree
+        for key in keys:
+            value = cast("Mapping[str, Any]", value).get(key) if isinstance(value, Mapping) else None
+        return value
+
+    def names(self, *keys: str) -> list[str]:
+        """A list of strings. Raises `HostFileError` for anything else, since it may be a rule."""
+        value = self.at(*keys)
+        if value is None:
+            return []
+        items = cast("list[Any]", value) if isinstance(value, list) else [None]
+        if not all(isinstance(one, str) for one in items):
+            raise HostFileError(f"'{'.'.join(keys)}' is not a list of strings", self.path)
+        return cast("list[str]", items)
+
+    def table(self, *keys: str) -> Mapping[str, Any]:
+        """An object. Raises `HostFileError` for anything else."""
+        value = self.at(*keys)
+        if value is not None and not isinstance(value, Mapping):
+            raise HostFileError(f"'{'.'.join(keys)}' is not an object", self.path)
+        return cast("Mapping[str, Any]", value or {})
+
+
+def read(path: Path, project: Path | None = None, syntax: Syntax = "json") -> Iterator[Settings]:
+    """The settings in a file; nothing where there is none. Raises `HostFileError`."""
+    data = files.read(path)
+    if data is not None:
+        yield Settings(path, Document.decoded(data, syntax, str(path)).tree, project)
+
+
+def read_folder(folder: Path, suffix: str, syntax: Syntax = "json") -> Iterator[Settings]:
+    """The settings in the files of a folder, in order of their names. Raises `HostFileError`."""
+    try:
+        paths = sorted(one for one in folder.iterdir() if one.suffix == suffix and not one.name.startswith("."))
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        raise files.unusable(folder, error) from None
+    for path in paths:
+        yield from read(path, syntax=syntax)
+
+
+def scoped(rules: Iterable[Rule], folder: Path | None, subject: Subject) -> Iterator[Rule]:
+    """The rules of a file that concern a server. `folder` is the one that the file is about; None means all folders.
+
+    A rule of one folder for a server of all folders excludes its tools everywhere, since the workbench has one set of
+    filters. It does not turn the server off everywhere, which would take it from the other folders.
+    """
+    own = subject.project is not None and folder is not None and realpath(folder) == realpath(subject.project)
+    for rule in rules:
+        if folder is None or own:
+            yield rule
+        elif subject.project is None and rule.disables:
+            yield rule._replace(disables=False, obstacle=f"it is for {folder} alone")
+        elif subject.project is None:
+            yield rule._replace(project=folder)
+
+
+def turned_off(text: str, path: Path) -> Rule:
+    return Rule(text, path, disables=True)
+
+
+def excluded(text: str, path: Path, filters: Iterable[str]) -> Rule:
+    return Rule(text, path, filters=tuple(dict.fromkeys(filters)))
+
+
+def not_carried(text: str, path: Path, reason: str) -> Rule:
+    return Rule(text, path, obstacle=reason)
