@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from mcp_workbench.checkup.secrets import hidden, secret_parts, written_secrets
+from mcp_workbench.checkup.secrets import hidden, written_secrets
+from mcp_workbench.config.credentials import secret_parts
 from mcp_workbench.config.source import Source
 from mcp_workbench.config.written import WrittenServer, written_servers
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from mcp_workbench import observe
 from mcp_workbench.checkup.findings import Finding
+from mcp_workbench.checkup.installed import installed_version
 from mcp_workbench.checkup.packages import fetched_packages
-from mcp_workbench.checkup.secrets import secret_parts, written_secrets
+from mcp_workbench.checkup.secrets import written_secrets
+from mcp_workbench.checkup.versions import Package
+from mcp_workbench.config.credentials import secret_parts
+from mcp_workbench.config.inherited import environment_of
 from mcp_workbench.config.load import config_of
 from mcp_workbench.config.model import Config, ConfigWarning, Endpoint, ServerConfig
 from mcp_workbench.config.servers import OPEN_WIRE
@@ -22,6 +27,8 @@ from mcp_workbench.shown import shown, slashed
 Secrets: TypeAlias = Mapping[str, list[tuple[Text, tuple[str, ...]]]]
 """What of each server is secret, by where it stands."""
 
+UNPINNED: Final = "unpinned_package"
+CONFIG_WARNING: Final = "config_warning"
 _NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*"
 
 
@@ -31,9 +38,15 @@ class Entries(NamedTuple):
     config: Config
     of_file: tuple[Finding, ...]
     of_servers: Mapping[ServerIdentifier, tuple[Finding, ...]]
+    written: Mapping[ServerIdentifier, WrittenServer]
 
     def of(self, server: ServerIdentifier) -> tuple[Finding, ...]:
         return self.of_servers.get(server, ())
+
+    def warnings(self) -> list[Finding]:
+        """Everything that stops nothing, in the order of the file: `check`, `add` and `doctor` warn of this."""
+        found = (*self.of_file, *(one for findings in self.of_servers.values() for one in findings))
+        return sorted((one for one in found if one.severity == "warning"), key=lambda one: (one.line, one.column))
 
 
 def inspect(source: Source) -> Entries:
@@ -56,7 +69,7 @@ def inspect(source: Source) -> Entries:
         for server in config.servers()
     }
     of_file = _of_file(config, written, secrets, is_open=source.readable_by_others)
-    return Entries(config, tuple(of_file), _with_duplicates(config, found))
+    return Entries(config, tuple(of_file), _with_duplicates(config, found, paths), paths)
 
 
 def _identifier(server: ServerConfig | WrittenServer) -> ServerIdentifier:
@@ -92,11 +105,12 @@ def _is_within(warning: ConfigWarning, path: str) -> bool:
 
 def _warning(warning: ConfigWarning) -> Finding:
     return Finding(
-        code="config_warning",
+        code=CONFIG_WARNING,
         message=warning.message,
-        advice=f"Look at line {warning.line} of the file; docs/configuration.md describes every key.",
+        advice=f"Look at line {warning.line} of the file; mcp-workbench docs configuration describes every key.",
         path=warning.path,
         line=warning.line,
+        column=warning.column,
     )
 
 
@@ -113,34 +127,55 @@ def _of_server(server: ServerConfig, written: WrittenServer) -> Iterator[Finding
             f"entry for the workbench: mcp-workbench install HOST --env {missing.variable}",
             path=missing.path,
             line=missing.line,
+            column=missing.column,
         )
     if isinstance(server.target, Endpoint):
-        yield from _of_endpoint(server.target)
+        yield from _of_endpoint(server.target, written)
     else:
-        yield from _unpinned(written)
+        yield from unpinned(server, written)
 
 
-def _of_endpoint(endpoint: Endpoint) -> Iterator[Finding]:
+def _of_endpoint(endpoint: Endpoint, written: WrittenServer) -> Iterator[Finding]:
     if re.match(OPEN_WIRE, endpoint.url):
         yield Finding(
             code="no_tls",
             message="it is reached over http, so everybody on the way can read and change what is said",
             advice="Write https:// in its url, or reach it through a tunnel that ends on this machine.",
+            **_place_of(written),
         )
 
 
-def _unpinned(written: WrittenServer) -> Iterator[Finding]:
+def _place_of(written: WrittenServer) -> dict[str, Any]:
+    line, column = written.place.source.position(written.place.node.start)
+    return {"path": written.path, "line": line, "column": column}
+
+
+def unpinned(server: ServerConfig, written: WrittenServer, reported: str = "") -> Iterator[Finding]:
+    """Packages that a server's command fetches without a version; `reported` is the version that it said it is."""
+    if isinstance(server.target, Endpoint):
+        return
+    environ = environment_of(server.target, os.environ)
     arguments = [text.written for text in written.texts("args")]
     for package in fetched_packages(written.text("command"), arguments):
         if package.is_pinned or secret_parts("", package.spec):
             continue
+        text = next((text for text in written.texts("args") if package.spec in text.written), None)
         yield Finding(
-            code="unpinned_package",
-            message=f"{shown(package.spec)} is fetched without a fixed version, so each start may run other code",
-            advice=f"Name the version that you tested: {shown(package.example)}",
+            code=UNPINNED,
+            message="a package is fetched without a fixed version, so each start may run other code",
+            item=shown(package.spec),
+            advice=_pin(package, environ, reported),
             path=f"{written.path}.args",
-            line=next((text.line for text in written.texts("args") if package.spec in text.written), 0),
+            line=text.line if text is not None else 0,
+            column=text.column if text is not None else 0,
         )
+
+
+def _pin(package: Package, environ: Mapping[str, str], reported: str) -> str:
+    if version := installed_version(package, environ, reported):
+        return f"Pin the version that is installed: {shown(package.with_version(version))}"
+    says = f" (the server reports version {shown(reported)})" if reported else ""
+    return f"Pin the version that you tested: {shown(package.example)}{says}"
 
 
 def _secret(text: Text) -> Finding:
@@ -152,6 +187,7 @@ def _secret(text: Text) -> Finding:
         "get a new one if others had the file.",
         path=text.path,
         line=text.line,
+        column=text.column,
     )
 
 
@@ -159,7 +195,9 @@ def _secret(text: Text) -> Finding:
 
 
 def _with_duplicates(
-    config: Config, found: Mapping[ServerIdentifier, tuple[Finding, ...]]
+    config: Config,
+    found: Mapping[ServerIdentifier, tuple[Finding, ...]],
+    written: Mapping[ServerIdentifier, WrittenServer],
 ) -> dict[ServerIdentifier, tuple[Finding, ...]]:
     first: dict[tuple[object, ...], ServerConfig] = {}
     result = dict(found)
@@ -167,7 +205,7 @@ def _with_duplicates(
         other = first.setdefault(_what_it_is(server), server)
         is_meant = server.name == other.name and server.toolbox != other.toolbox
         if other is not server and not is_meant and not server.missing:
-            result[_identifier(server)] += (_duplicate(other),)
+            result[_identifier(server)] += (_duplicate(other, written[_identifier(server)]),)
     return result
 
 
@@ -178,10 +216,11 @@ def _what_it_is(server: ServerConfig) -> tuple[object, ...]:
     return (target.command, target.args, tuple(sorted(target.env.items())), str(target.cwd))
 
 
-def _duplicate(other: ServerConfig) -> Finding:
+def _duplicate(other: ServerConfig, written: WrittenServer) -> Finding:
     name = slashed(other.toolbox, other.name)
     return Finding(
         code="duplicate_server",
         message=f"it is the same server as {name}, so it runs twice and agents see its tools twice",
         advice="Remove one of the two; toolFilters can choose the tools of the other.",
+        **_place_of(written),
     )

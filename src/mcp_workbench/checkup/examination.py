@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Protocol
 
 import msgspec
 
 from mcp_workbench import observe
-from mcp_workbench.checkup.entries import Entries, inspect
+from mcp_workbench.checkup.descriptions import description_findings
+from mcp_workbench.checkup.entries import UNPINNED, Entries, unpinned
 from mcp_workbench.checkup.findings import Examined, Finding, Report
 from mcp_workbench.checkup.programs import Program, find_program
 from mcp_workbench.checkup.visits import Visit, visit
 from mcp_workbench.config.model import Config, Endpoint, ServerConfig, ToolboxConfig
-from mcp_workbench.config.source import read_source
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.shown import shown
@@ -30,11 +30,6 @@ class Audience(Protocol):
     def done(self, examined: Examined) -> None: ...
 
 
-def entries_of(file: str) -> Entries:
-    """What can be said without starting anything. Raises `ConfigError`."""
-    return inspect(read_source(file, DEFAULTS))
-
-
 async def examine(
     entries: Entries, toolboxes: Collection[str], audience: Audience, *, seconds: float | None = None
 ) -> Report:
@@ -47,12 +42,13 @@ async def examine(
             async with turn:
                 identifier = ServerIdentifier(server.toolbox, server.name)
                 audience.began(identifier)
-                examined = await _examined(workbench, server, entries.of(identifier))
+                examined = await _examined(workbench, server, entries)
                 audience.done(examined)
                 return examined
 
         servers = await asyncio.gather(*(one(server) for server in config.servers()))
-    found = (*entries.of_file, *_collisions(servers))
+    tools = {one.server: one.answer.tools for one in servers if one.answer is not None}
+    found = (*entries.of_file, *description_findings(config.toolboxes.values(), tools), *_collisions(servers))
     return Report(file=config.file, servers=tuple(servers), findings=found)
 
 
@@ -63,33 +59,58 @@ def _within(config: Config, toolboxes: Collection[str], seconds: float | None) -
 
 
 def _limited(toolbox: ToolboxConfig, seconds: float | None) -> ToolboxConfig:
+    servers = {name: limited(server, seconds) for name, server in toolbox.servers.items()}
+    return msgspec.structs.replace(toolbox, servers=servers)
+
+
+def limited(server: ServerConfig, seconds: float | None) -> ServerConfig:
+    """A server that may take `seconds` to start and to list, or as long as it may by itself."""
     if seconds is None:
-        return toolbox
+        return server
     bounds = {
         "startup_timeout_seconds": seconds,
         "list_page_timeout_seconds": min(seconds, DEFAULTS.list_page_timeout_seconds),
         "list_total_timeout_seconds": min(seconds, DEFAULTS.list_total_timeout_seconds),
     }
-    servers = {
-        name: msgspec.structs.replace(server, bounds={**server.bounds, **bounds})
-        for name, server in toolbox.servers.items()
-    }
-    return msgspec.structs.replace(toolbox, servers=servers)
+    return msgspec.structs.replace(server, bounds={**server.bounds, **bounds})
 
 
-async def _examined(workbench: Workbench, server: ServerConfig, written: tuple[Finding, ...]) -> Examined:
+async def _examined(workbench: Workbench, server: ServerConfig, entries: Entries) -> Examined:
     target = server.target
     is_remote = isinstance(target, Endpoint)
     program = Program() if is_remote or server.missing else find_program(target, os.environ)
     visited = Visit("failed") if server.missing else await visit(workbench, server, advice=program.advice)
+    written = _with_installed(server, entries, visited)
+    notes = _unused_proxy(target, os.environ) if is_remote and visited.state == "failed" else ()
     return Examined(
         server=ServerIdentifier(server.toolbox, server.name),
         transport=target.transport if is_remote else "stdio",
         program=observe.foreign(program.found, len(program.found)),
         state=visited.state,
         answer=visited.answer,
-        findings=tuple(sorted((*written, *visited.findings), key=_weight)),
+        findings=tuple(sorted((*written, *visited.findings, *notes), key=_weight)),
     )
+
+
+def _with_installed(server: ServerConfig, entries: Entries, visited: Visit) -> tuple[Finding, ...]:
+    """What is odd about its entry. Its packages are installed now that it was started, so their versions are known."""
+    found = entries.of(server.identifier)
+    reported = visited.answer.version if visited.answer is not None else ""
+    renewed = iter(tuple(unpinned(server, entries.written[server.identifier], reported)))
+    return tuple(next(renewed, one) if one.code == UNPINNED else one for one in found)
+
+
+def _unused_proxy(endpoint: Endpoint, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """A note for a remote server that can't be reached where other programs would use a proxy."""
+    scheme = endpoint.url.partition(":")[0].lower()
+    names = (f"{scheme}_proxy", f"{scheme.upper()}_PROXY", "all_proxy", "ALL_PROXY")
+    for name in [name for name in names if environ.get(name)][:1]:
+        yield Finding(
+            code="proxy_not_used",
+            severity="note",
+            message=f"{name} is set, but the workbench connects to remote servers directly",
+            advice="If only the proxy reaches its host, allow direct connections to it, or run the server locally.",
+        )
 
 
 def _weight(finding: Finding) -> int:

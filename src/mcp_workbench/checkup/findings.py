@@ -7,11 +7,14 @@ from typing import Literal
 
 import msgspec
 
+from mcp_workbench.catalog.snapshot import ToolCount
 from mcp_workbench.identity import ServerIdentifier
 
 Severity = Literal["error", "warning", "note"]
 """An error: it can't be used. A warning: something to put right. A note: nothing is wrong, but it is good to know."""
 State = Literal["ok", "failed", "needs_login"]
+Outcome = Literal["found", "narrowed", "no_help", "unsteady"]
+"""Of a trial: the variables are known; they are among those named; no variable helps; results contradict each other."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,12 +23,20 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     """Stable: docs/commands/doctor.md has all."""
     message: str
+    """The same for every server where the same is odd."""
+    item: str = ""
+    """What the message is about, where that is more than the server: a package."""
     advice: str
     """What to do, in a sentence."""
     severity: Severity = "warning"
     path: str = ""
     """Where in the file it stands, if it is there."""
     line: int = 0
+    column: int = 0
+
+    @property
+    def text(self) -> str:
+        return f"{self.message}: {self.item}" if self.item else self.message
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,16 +44,28 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     protocol: str
     is_modern: bool
+    version: str
+    """Of the server, as it reports it; empty if it does not."""
     start_seconds: float
     """Until it could be talked to."""
     list_seconds: float
     """Until it had listed its tools, after that."""
     tools: tuple[str, ...]
     """What is offered of them."""
+    count: ToolCount
     tokens: int
     """What an agent would read of them, by estimate."""
     noise: str = ""
     """How the first line begins that it wrote to stdout and is no message."""
+
+
+class Trial(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of starting a server with more variables of our environment."""
+
+    outcome: Outcome
+    tries: int
+    variables: tuple[str, ...] = ()
+    """Names, never values: with these variables it worked."""
 
 
 class Examined(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,6 +78,8 @@ class Examined(msgspec.Struct, frozen=True, kw_only=True):
     state: State = "ok"
     answer: Answer | None = None
     findings: tuple[Finding, ...] = ()
+    trial: Trial | None = None
+    """Whether it works with more variables, if somebody let us try."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

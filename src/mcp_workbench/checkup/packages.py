@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from mcp_workbench.checkup.versions import Package, of_image, of_npm, of_python, of_registry
+from mcp_workbench.checkup.versions import Cache, Package, of_image, of_npm, of_python, of_registry
 from mcp_workbench.checkup.wrapped import Words, name_of, read_options, simple_commands
 
 _Options: TypeAlias = list[tuple[str, str]]
@@ -55,7 +55,7 @@ def _fetched(words: Words) -> Iterator[Package]:
         for spec in launcher.specs(options, rest):
             package = launcher.judged(spec) if spec and not re.search(_VARIABLE, spec) else None
             if package is not None:
-                yield package
+                yield package._replace(cache=launcher.cache)
 
 
 def _given(words: Words, subcommands: Words, with_value: str) -> tuple[_Options, Words] | None:
@@ -98,24 +98,26 @@ class _Launcher(NamedTuple):
     with_value: str
     specs: Callable[[_Options, Words], Words]
     judged: Callable[[str], Package | None]
+    cache: Cache = ""
 
 
-_NPX: Final = _Launcher(_NPX_VALUES, _of_npx, of_npm)
-_UVX: Final = _Launcher(_UV_VALUES, _of_uvx, of_python)
+_NPX: Final = _Launcher(_NPX_VALUES, _of_npx, of_npm, "npx")
+_LIKE_NPX: Final = _NPX._replace(cache="")
+_UVX: Final = _Launcher(_UV_VALUES, _of_uvx, of_python, "uv")
 _DOCKER: Final = _Launcher(_DOCKER_VALUES, _first, of_image)
 _LAUNCHERS: Final[Mapping[tuple[str, ...], _Launcher]] = {
     ("npx",): _NPX,
-    ("bunx",): _NPX,
-    ("bun", "x"): _NPX,
+    ("bunx",): _LIKE_NPX,
+    ("bun", "x"): _LIKE_NPX,
     ("npm", "exec"): _NPX,
     ("npm", "x"): _NPX,
-    ("pnpx",): _NPX,
-    ("pnpm", "dlx"): _NPX,
-    ("yarn", "dlx"): _NPX,
+    ("pnpx",): _LIKE_NPX,
+    ("pnpm", "dlx"): _LIKE_NPX,
+    ("yarn", "dlx"): _LIKE_NPX,
     ("uvx",): _UVX,
     ("uv", "tool", "run"): _UVX,
     ("uv", "run"): _Launcher(_UV_VALUES, _added, of_python),
-    ("pipx", "run"): _UVX,
+    ("pipx", "run"): _UVX._replace(cache=""),
     ("deno", "run"): _Launcher(_DENO_VALUES, _first, of_registry),
     ("docker", "run"): _DOCKER,
     ("docker", "container", "run"): _DOCKER,

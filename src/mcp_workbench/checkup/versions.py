@@ -6,7 +6,7 @@ What lies on this machine, and an archive, has no version to name: of those noth
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 _EXACT_NPM: Final = r".+@v?\d+\.\d+\.\d+(?:[-+][0-9A-Za-z.+-]+)?"
 _EXACT_PYTHON: Final = r"[^@=<>~!]+(?:===?|@)\s*\d+(?:\.\d+)*[0-9A-Za-z.+!-]*"
@@ -20,13 +20,29 @@ _ADDRESS: Final = (
 _ADDRESS_PYTHON: Final = r"([^#]*?://(?:[^/@#]*@)?[^@#]*).*"
 
 
+Cache: TypeAlias = Literal["", "npx", "uv"]
+"""Where a launcher keeps what it fetched, if `installed.py` can look there."""
+
+
 class Package(NamedTuple):
     """What is fetched, as it is written."""
 
     spec: str
     is_pinned: bool
-    example: str
-    """How it is written with a version."""
+    unversioned: str
+    """All that stands before the version: `name@`."""
+    name: str = ""
+    """As its registry knows it; empty for what comes from elsewhere."""
+    cache: Cache = ""
+
+    def with_version(self, version: str) -> str:
+        """How it is written with this version."""
+        return f"{self.unversioned}{version}"
+
+    @property
+    def example(self) -> str:
+        """The same without a version that is known."""
+        return self.with_version("COMMIT" if not self.name else "VERSION")
 
 
 def of_npm(spec: str) -> Package | None:
@@ -36,8 +52,8 @@ def of_npm(spec: str) -> Package | None:
     if re.fullmatch(_LOCAL, address) or re.fullmatch(_ARCHIVE, address):
         return None
     if re.fullmatch(_ADDRESS, address) and not address.startswith("@"):
-        return Package(spec, re.fullmatch(_COMMIT, address) is not None, f"{address.partition('#')[0]}#COMMIT")
-    return Package(spec, re.fullmatch(_EXACT_NPM, spec) is not None, f"{spec[0]}{name}@1.2.3")
+        return Package(spec, re.fullmatch(_COMMIT, address) is not None, f"{address.partition('#')[0]}#")
+    return Package(spec, re.fullmatch(_EXACT_NPM, spec) is not None, f"{spec[0]}{name}@", f"{spec[0]}{name}")
 
 
 def of_registry(spec: str) -> Package | None:
@@ -46,7 +62,7 @@ def of_registry(spec: str) -> Package | None:
     package = of_npm(match[2]) if match else None
     if match is None or package is None:
         return None
-    return package._replace(spec=spec, example=f"{match[1]}:{package.example}")
+    return package._replace(spec=spec, unversioned=f"{match[1]}:{package.unversioned}")
 
 
 def of_python(spec: str) -> Package | None:
@@ -55,16 +71,16 @@ def of_python(spec: str) -> Package | None:
     if re.fullmatch(_LOCAL, address) or re.fullmatch(_ARCHIVE, address):
         return None
     if match := re.fullmatch(_ADDRESS_PYTHON, address):
-        return Package(spec, re.fullmatch(_COMMIT, address) is not None, f"{match[1]}@COMMIT")
+        return Package(spec, re.fullmatch(_COMMIT, address) is not None, f"{match[1]}@")
     if "/" in address:
         return None
     name = re.split(r"[@=<>~! ]", wanted, maxsplit=1)[0]
-    return Package(spec, re.fullmatch(_EXACT_PYTHON, wanted) is not None, f"{name}==1.2.3")
+    return Package(spec, re.fullmatch(_EXACT_PYTHON, wanted) is not None, f"{name}==", name.partition("[")[0])
 
 
 def of_image(spec: str) -> Package | None:
     if "@sha256:" in spec:
-        return Package(spec, is_pinned=True, example=spec)
+        return Package(spec, is_pinned=True, unversioned=spec)
     folder, slash, last = spec.rpartition("/")
     name, _, tag = last.partition(":")
-    return Package(spec, tag not in ("", "latest"), f"{folder}{slash}{name}:1.2.3")
+    return Package(spec, tag not in ("", "latest"), f"{folder}{slash}{name}:", spec)

@@ -7,6 +7,8 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Final, NamedTuple
 
+from msgspec import Raw
+
 from mcp_workbench import observe
 from mcp_workbench.catalog.rendering.budget import estimate
 from mcp_workbench.catalog.snapshot import ServerTools
@@ -18,8 +20,7 @@ from mcp_workbench.limits import Limits
 from mcp_workbench.provider import Provider
 from mcp_workbench.server_lists import Kind
 from mcp_workbench.shown import shown
-from mcp_workbench.wire import jsonrpc
-from mcp_workbench.wire.caller import LIBRARY
+from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.workbench import Workbench
 
 _LOOK = "Start its command in a terminal to see what is wrong with it."
@@ -41,8 +42,12 @@ class Visit(NamedTuple):
 
 
 async def visit(workbench: Workbench, server: ServerConfig, *, advice: str = "") -> Visit:
-    """Start a server, ask it, and end it; `advice` is for where its program can't be run."""
-    provider = workbench.at(LIBRARY).provider(ServerIdentifier(server.toolbox, server.name))
+    """Start a server as the client that we saw last would, ask it, and end it.
+
+    `advice` is for a program that can't be run.
+    """
+    newest, *_ = workbench.expected()
+    provider = workbench.at(newest).provider(ServerIdentifier(server.toolbox, server.name))
     limits = workbench.limits.bounded(server.bounds)
     try:
         with provider.supervisor.used():
@@ -72,13 +77,22 @@ async def _asked(provider: Provider, limits: Limits) -> tuple[Answer, ServerTool
     answer = Answer(
         protocol=connection.agreement.version,
         is_modern=connection.agreement.modern,
+        version=_version(connection.agreement.hello),
         start_seconds=ready - began,
         list_seconds=time.monotonic() - ready,
         tools=tuple(listing.tools),
+        count=listing.count,
         tokens=estimate(jsonrpc.encode([tool.raw for tool in listing.tools.values()])) if listing.tools else 0,
         noise=connection.channel.noise,
     )
     return answer, listing
+
+
+def _version(hello: Raw) -> str:
+    """The version in a server's `serverInfo`."""
+    said = jsonrpc.members(hello)
+    info = said.get("serverInfo") or jsonrpc.members(said.get("_meta")).get(eras.SERVER_INFO)
+    return shown(observe.redacted(jsonrpc.text_or_none(jsonrpc.members(info).get("version")) or ""))
 
 
 def _failure(server: ServerConfig, fault: Fault, advice: str) -> Finding:
