@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import subprocess
 import sys
@@ -32,7 +33,7 @@ def batch(at: float = NOW, **parts: object) -> Batch:
 
 
 def call(at: float = NOW, milliseconds: float = 1.0, outcome: str = "", tool: ToolIdentifier = TOOL) -> Call:
-    return (tool, at, milliseconds, outcome, None, None)
+    return (tool, at, milliseconds, outcome, None, None, "")
 
 
 def own_run(began: float = NOW) -> Run:
@@ -99,7 +100,8 @@ def test_calls_under_way_are_those_of_the_last_write(path: Path, tables: Tables)
 
 
 @pytest.mark.parametrize(
-    ("times", "half", "most"), [((), None, None), ((5.0,), 5.0, 5.0), (tuple(map(float, range(1, 101))), 50.0, 95.0)]
+    ("times", "half", "most"),
+    [((), None, None), ((5.0,), 5.0, 5.0), (tuple(map(float, range(1, 101))), 50.0, 95.0)],
 )
 def test_percentiles_are_of_the_times(times: tuple[float, ...], half: float | None, most: float | None):
     use = ToolUse("dev", "fs", "read", len(times), 0, times)
@@ -137,12 +139,44 @@ def test_what_takes_too_much_room_is_removed_the_oldest_first(path: Path):
     limits = Limits(record_calls_bytes=1000, record_lines_bytes=500)
     tables = Tables(str(path), limits)
     run = tables.begin(own_run())
-    calls: list[Call] = [(TOOL, NOW, float(number), "", "x" * 100, "y" * 100) for number in range(20)]
+    calls: list[Call] = [(TOOL, NOW, float(number), "", "x" * 100, "y" * 100, "") for number in range(20)]
     lines = [Line(NOW, "info", "", "", f"{number:100}") for number in range(20)]
     tables.write(run, batch(calls=calls, lines=lines), prunes=True)
     assert tables.file.run("SELECT milliseconds FROM record_calls").fetchall() == [(float(n),) for n in range(15, 20)]
     assert [line.text.strip() for line in Reader(str(path), limits).lines()] == ["15", "16", "17", "18", "19"]
     tables.close()
+
+
+def test_texts_are_bounded_also_where_most_calls_have_none(path: Path):
+    limits = Limits(record_calls_bytes=1000)
+    tables = Tables(str(path), limits)
+    run = tables.begin(own_run())
+    for number in range(20):
+        failed: Call = (TOOL, NOW, float(number), "tool_error", None, None, "e" * 200)
+        tables.write(run, batch(calls=[call(), failed]), prunes=False)
+    kept = tables.file.run("SELECT milliseconds FROM record_calls WHERE size > 0").fetchall()
+    assert kept == [(float(number),) for number in range(15, 20)]
+    tables.close()
+
+
+def test_the_bounds_hold_however_many_processes_write(path: Path):
+    limits = Limits(
+        record_calls=500, record_lines=50, record_calls_bytes=20_000, record_lines_bytes=2000, record_tools=9
+    )
+    writers = [Tables(str(path), limits) for _ in range(20)]
+    runs = [tables.begin(own_run()) for tables in writers]
+    for number in range(60):
+        tables, run = writers[number % 20], runs[number % 20]
+        calls = [call(tool=ToolIdentifier("dev", "fs", f"tool {one % 12}")) for one in range(200)]
+        calls += [(TOOL, NOW, 1.0, "", "x" * 500, None, "")] * 5
+        lines = [Line(NOW, "info", "", "", "y" * 50) for _ in range(45)]
+        tables.write(run, batch(calls=calls, lines=lines), prunes=False)
+        held = [count(tables, "calls"), count(tables, "lines"), count(tables, "tools")]
+        assert all(map(operator.le, held, (500, 50, 20 * 9)))
+        for table, most in (("calls", 20_000), ("lines", 2000)):
+            assert (tables.file.row(f"SELECT sum(size) FROM record_{table}") or (0,))[0] <= most  # noqa: S608
+    for tables in writers:
+        tables.close()
 
 
 def test_the_file_stops_growing(path: Path):
@@ -154,7 +188,7 @@ def test_the_file_stops_growing(path: Path):
         lines = [Line(NOW, "info", "", "", "x" * 200) for _ in range(250)]
         tables.write(run, batch(calls=[call() for _ in range(250)], lines=lines), prunes=True)
         sizes.append(path.stat().st_size)
-    assert sizes[-1] == sizes[5] < 1_000_000
+    assert sizes[-1] == sizes[10] < 1_000_000
     tables.close()
 
 

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from tests.record.told import Json, everything, record_file, rows, run_when, runs, told
+from tests.serve.http.serving import Handshake, modern, post_modern, program
 from tests.support.canary import Canaries
 from tests.support.configs import Toolboxes, rogue, write_config
 from tests.support.procs import needs_proc, poll_until
-from tests.support.wire import serving, text_of, use_params
+from tests.support.wire import Era, serving, text_of, use_params
 
 
 async def test_a_running_workbench_tells_its_servers_its_calls_and_what_went_wrong(tmp_path: Path):
@@ -41,15 +42,56 @@ async def test_a_running_workbench_tells_its_servers_its_calls_and_what_went_wro
         assert servers["bad"]["last_error"]["code"] == "spawn_failed"
         tools = {tool["server"]: (tool["calls"], tool["errors"]) for tool in run["tools"]}
         assert tools == {"fs": (4, 0), "sour": (1, 1), "bad": (1, 1)}
-        assert {(error["server"], error["code"]) for error in run["errors"]} == {
-            ("sour", "tool_error"),
-            ("bad", "spawn_failed"),
+        assert {(error["server"], error["code"], error["message"]) for error in run["errors"]} == {
+            ("sour", "tool_error", "the tool itself failed"),
+            ("bad", "spawn_failed", servers["bad"]["last_error"]["message"]),
         }
+        assert "/nowhere/at/all" in servers["bad"]["last_error"]["message"]
         [fast] = [tool for tool in run["tools"] if tool["server"] == "fs"]
         assert 0 < fast["p50_ms"] <= fast["p95_ms"]
         assert run["tokens"]["opens"] == 1
         assert run["tokens"]["answered"] > 0
         assert run["in_flight"] == []
+
+
+@pytest.mark.parametrize(("era", "protocol"), [("handshake", "2025-11-25"), ("modern", "2026-07-28")])
+async def test_the_host_is_named_while_it_is_there_and_afterwards(tmp_path: Path, era: Era, protocol: str):
+    config = write_config(tmp_path, {"dev": {"fs": rogue()}})
+    client = {"name": "raw-wire", "version": "1", "protocol": protocol}
+    async with serving(config, era=era) as wire:
+        await wire.open("dev")
+        run = await run_when(tmp_path, lambda run: run["clients"])
+        assert run["clients"] == [client | {"sessions": 1}]
+        assert f"  host: raw-wire 1 (MCP {protocol})\n" in (await told(tmp_path, "status"))[1]
+    run = await run_when(tmp_path, lambda run: run["state"] == "ended", "--all")
+    assert run["clients"] == [client | {"sessions": 0}]
+    assert f"  host: raw-wire 1 (MCP {protocol})\n" in (await told(tmp_path, "status", "--all"))[1]
+
+
+async def test_every_host_over_http_is_named_with_its_sessions(tmp_path: Path):
+    config = write_config(tmp_path, {"dev": {"fs": rogue()}})
+    async with program(config) as running, running.client() as http:
+        first, second = [await Handshake.begin(http) for _ in range(2)]
+        await post_modern(http, modern("tools/list"))
+        run = await run_when(tmp_path, lambda run: len(run["clients"]) == 2)
+        assert [(one["protocol"], one["sessions"]) for one in run["clients"]] == [("2025-11-25", 2), ("2026-07-28", 1)]
+        hosts = "  hosts: t 1 (MCP 2025-11-25, 2 sessions), t 1 (MCP 2026-07-28)\n"
+        assert hosts in (await told(tmp_path, "status"))[1]
+        for session in (first, second):
+            await http.delete("/mcp", headers=session.headers)
+        run = await run_when(tmp_path, lambda run: run["clients"][0]["protocol"] == "2026-07-28")
+        assert [one["sessions"] for one in run["clients"]] == [1, 0]
+
+
+async def test_a_failure_that_ends_with_a_traceback_is_kept_in_a_sentence(tmp_path: Path):
+    words = (
+        "Traceback (most recent call last):\n" + '  File "/x/y.py", line 3, in f\n    g()\n' * 30 + "KeyError: 'HOME'"
+    )
+    config = write_config(tmp_path, {"dev": {"fs": rogue("crash")}})
+    async with serving(config) as wire:
+        await wire.use("dev", "fs", "crash", {"words": words})
+        run = await run_when(tmp_path, lambda run: run["errors"])
+        assert run["errors"][0]["message"].endswith("its last words: KeyError: 'HOME'")
 
 
 async def test_servers_whose_joined_names_would_be_the_same_stay_two(tmp_path: Path):

@@ -24,10 +24,11 @@ class Run(NamedTuple):
     began: Moment
 
 
-Call: TypeAlias = tuple[ToolIdentifier, float, float, str, str | None, str | None]
+Call: TypeAlias = tuple[ToolIdentifier, float, float, str, str | None, str | None, str]
 """A call that is over, as cheap as it can be noted: of which tool, when it began (seconds since the epoch of its
 batch), how many milliseconds it took, what came of it, its arguments and its result. What came of it is empty where it
-succeeded, `tool_error` where the tool said that it failed, else the code of our error."""
+succeeded, `tool_error` where the tool said that it failed, else the code of our error. Last comes the text of what went
+wrong."""
 
 
 class Flight(NamedTuple):
@@ -74,6 +75,17 @@ class ServerState(NamedTuple):
     error_at: Moment | None = None
 
 
+class ClientState(NamedTuple):
+    """A program that is a client, or was."""
+
+    name: str
+    version: str
+    protocol: str
+    """The version of MCP that it speaks."""
+    sessions: int
+    """How many of its sessions are open; 0 where it is gone."""
+
+
 class Batch(NamedTuple):
     """All of it."""
 
@@ -94,5 +106,9 @@ class Batch(NamedTuple):
     """When the clock of its calls began, as people count time."""
     gone: Sequence[tuple[str, str]] = ()
     """The toolboxes and names of servers that are not configured any more."""
+    clients: Sequence[ClientState] = ()
+    """Those that changed."""
     problem: str = ""
     """Why the configuration file as it is now is not used; empty where it is."""
+    memory: tuple[str, int] = ("calm", 0)
+    """The level of memory pressure, and the bytes that wait for clients and servers."""

@@ -16,7 +16,7 @@ from mcp_workbench import private
 from mcp_workbench.command_errors import RecordFailed
 from mcp_workbench.limits import Limits
 from mcp_workbench.private import Busy, Damaged, Unusable
-from mcp_workbench.record.batch import Flight, Moment, ServerState
+from mcp_workbench.record.batch import ClientState, Flight, Moment, ServerState
 from mcp_workbench.record.processes import birth
 
 T = TypeVar("T")
@@ -24,17 +24,19 @@ Row = TypeVar("Row", "LoggedLine", "RecordedCall")
 _Rows: TypeAlias = Callable[[str, Sequence[Any]], list[Any]]
 """Runs a query; its rows."""
 
-_RUNS = """SELECT id, pid, birth, version, config, transport, began, seen, ended, was_killed, lost, problem
-    FROM record_runs"""
+_RUNS = """SELECT id, pid, birth, version, config, transport, began, seen, ended, was_killed, lost, problem,
+    pressure, held FROM record_runs"""
 _SERVERS = """SELECT toolbox, server, state, since, connections, tools, code, error, error_at
     FROM record_servers WHERE run = ?"""
+_CLIENTS = """SELECT name, version, protocol, sessions FROM record_clients WHERE run = ?
+    ORDER BY sessions DESC, name, version"""
 _FLIGHTS = "SELECT began, toolbox, server, tool FROM record_flights WHERE run = ? ORDER BY began"
 _TOOLS = """SELECT toolbox, server, tool, calls, errors FROM record_tools WHERE run = ?
     ORDER BY calls DESC, toolbox, server, tool"""
 _TIMES = """SELECT toolbox, server, tools.tool, milliseconds
     FROM record_calls AS calls JOIN record_tools AS tools ON tools.id = calls.tool WHERE run = ?
     ORDER BY milliseconds"""
-_ERRORS = """SELECT at, toolbox, server, tools.tool, outcome
+_ERRORS = """SELECT at, toolbox, server, tools.tool, outcome, error
     FROM record_calls AS calls JOIN record_tools AS tools ON tools.id = calls.tool WHERE run = ? AND outcome <> ''
     ORDER BY calls.id DESC LIMIT ?"""
 _OPENINGS = "SELECT total(opens), total(flat), total(answered) FROM record_openings WHERE run = ?"
@@ -64,6 +66,10 @@ class RunRow(NamedTuple):
     lost: int
     problem: str
     """Why its configuration file is not used as it is now; empty where it is."""
+    pressure: str = "calm"
+    """The level of memory pressure."""
+    held: int = 0
+    """The bytes that wait for clients and servers."""
 
     @property
     def is_running(self) -> bool:
@@ -95,6 +101,8 @@ class FailedCall(NamedTuple):
     server: str
     tool: str
     outcome: str
+    error: str
+    """What went wrong, in a sentence; empty where that is not known."""
 
 
 class Tokens(NamedTuple):
@@ -116,6 +124,7 @@ class RunStatus(NamedTuple):
     errors: tuple[FailedCall, ...]
     """The last one first."""
     tokens: Tokens
+    clients: tuple[ClientState, ...] = ()
 
 
 class LoggedLine(NamedTuple):
@@ -196,6 +205,7 @@ class Reader:
             tools=tuple(use._replace(times=tuple(times.get(use[:3], ()))) for use in used),
             errors=tuple(_converted(rows(_ERRORS, (run.id, self._limits.status_errors)), list[FailedCall])),
             tokens=Tokens(int(opens), int(flat), int(answered)),
+            clients=tuple(_converted(rows(_CLIENTS, one), list[ClientState])),
         )
 
     def _read(self, action: Callable[[_Rows], T], otherwise: T) -> T:

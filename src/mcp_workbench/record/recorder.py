@@ -23,10 +23,12 @@ from mcp_workbench.config.model import Config
 from mcp_workbench.errors import CallFailed, ConnectFailed, Fault, RequestError, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
-from mcp_workbench.record.batch import Batch, Call, Flight, Line, Opening, Run, ServerState
+from mcp_workbench.record.batch import Batch, Call, ClientState, Flight, Line, Opening, Run, ServerState
 from mcp_workbench.record.locate import record_path
 from mcp_workbench.record.writer import Writer
+from mcp_workbench.tracebacks import in_short
 from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire.caller import ClientInfo
 from mcp_workbench.wire.jsonrpc import Params
 
 TOOL_ERROR: Final = "tool_error"
@@ -94,10 +96,15 @@ class Recorder:
         self._gone: set[ServerIdentifier] = set()
         self._strangers: set[ServerIdentifier] = set()
         self._problem = ""
+        self._clients: dict[ClientInfo, int] = {}
+        """Open sessions of each program that is or was a client."""
+        self._met: dict[ClientInfo, int] = {}
+        self._memory: Callable[[], tuple[str, int]] = lambda: ("calm", 0)
 
-    def begin(self, look: Look) -> None:
-        """Note from now on; `look` tells how a server is doing."""
+    def begin(self, look: Look, memory: Callable[[], tuple[str, int]] = lambda: ("calm", 0)) -> None:
+        """Note from now on; `look` tells how a server is doing, `memory` the level of pressure and the bytes held."""
         self._look = look
+        self._memory = memory
         self._loop = asyncio.get_running_loop()
         observe.log.tell(self._note_line)
         self._schedule()
@@ -129,16 +136,18 @@ class Recorder:
         """A call has its result, with these members. The tool may say in it that it failed."""
         outcome = TOOL_ERROR if members.get("isError") == _TRUE else ""
         if self._room or outcome or (counted := self._counts.get(noted.tool)) is None:
-            self._over(noted, outcome, arguments, result)
+            self._over(noted, outcome, arguments, result, _said(members) if outcome else "")
             return
         self._under_way.remove(noted)
         counted[0] += 1  # of a tool that is called too often for a row each there is no more to note
 
     def failed(self, noted: Noted, arguments: Raw, error: BaseException) -> None:
         """A call has none."""
-        self._over(noted, _outcome(error), arguments, jsonrpc.NOTHING)
+        cause = error.fault if isinstance(error, CallFailed | ConnectFailed) else error
+        text = _short(in_short(observe.redacted(str(cause)))) if isinstance(cause, WorkbenchError) else ""
+        self._over(noted, _outcome(error), arguments, jsonrpc.NOTHING, text)
 
-    def _over(self, noted: Noted, outcome: str | None, arguments: Raw, result: Raw) -> None:
+    def _over(self, noted: Noted, outcome: str | None, arguments: Raw, result: Raw, error: str) -> None:
         self._under_way.remove(noted)
         if not self._is_due:
             self._schedule()
@@ -151,7 +160,7 @@ class Recorder:
         self._room -= 1
         took = (_clock() - noted.began) * 1000
         given, given_back = self._excerpts(arguments, result) if self._is_full else (None, None)
-        self._calls.append((tool, noted.began, took, outcome, given, given_back))
+        self._calls.append((tool, noted.began, took, outcome, given, given_back, error))
 
     def opened(self, audience: str, toolbox: str, definitions: Iterable[int], answered: int) -> None:
         """An agent opened a toolbox: the sizes of what there is, and of what it was told."""
@@ -168,9 +177,16 @@ class Recorder:
         now = time.time()
         self._changed[server] = now
         if fault is not None:
-            words = observe.redacted(str(fault)).splitlines()  # before its lines are one: a secret may have several
-            text = observe.foreign(" ".join(words), DEFAULTS.log_value_length)
+            # Secrets go first: one may have several lines.
+            text = observe.foreign(in_short(observe.redacted(str(fault))), DEFAULTS.log_value_length)
             self._servers[server] = self._known(server)._replace(code=fault.code, error=text, error_at=now)
+        self._schedule()
+
+    def sessions_changed(self, client: ClientInfo, by: int) -> None:
+        """A client has so many sessions more, or less. One that is gone stays known."""
+        if client not in self._clients and len(self._clients) >= self._limits.record_clients:
+            return
+        self._clients[client] = self._met[client] = self._clients.get(client, 0) + by
         self._schedule()
 
     def configured(
@@ -192,6 +208,10 @@ class Recorder:
             self._servers.pop(server, None)
             self._gone.add(server)
             self._strangers.add(server)
+        self._schedule()
+
+    def pressed(self) -> None:
+        """The level of memory pressure changed."""
         self._schedule()
 
     def refused(self, reason: str) -> None:
@@ -263,6 +283,7 @@ class Recorder:
         openings, self._openings = self._openings, []
         lost, self._lost = self._lost, 0
         gone, self._gone = self._gone, set()
+        met, self._met = self._met, {}
         used = {(tool.toolbox, tool.server) for tool in (*(call[0] for call in calls), *counts)}
         changed, self._changed = {ServerIdentifier(*one): 0.0 for one in used} | self._changed, {}
         changed = {server: moment for server, moment in changed.items() if server not in self._strangers}
@@ -282,7 +303,9 @@ class Recorder:
             flights=[Flight(epoch + one.began, *_shortened(one.tool).parts()) for one in under_way],
             lost=lost,
             is_last=is_last,
+            clients=[ClientState(*client, number) for client, number in met.items()],
             problem=self._problem,
+            memory=self._memory(),
         )
 
     def _look_at(self, server: ServerIdentifier, moment: float) -> ServerState:
@@ -320,6 +343,23 @@ def _outcome(error: BaseException) -> str | None:
 
 def _code(error: WorkbenchError) -> str:
     return error.wire_code if isinstance(error, CallFailed | ConnectFailed) else error.code
+
+
+def _said(members: Params) -> str:
+    """What a tool said of its failure."""
+    content = members.get("content")
+    if not isinstance(content, Raw) or len(bytes(content)) > DEFAULTS.record_error_bytes:
+        return ""
+    try:
+        blocks = msgspec.json.decode(content, type=list[Raw])
+    except (msgspec.DecodeError, RecursionError):
+        return ""
+    texts = (jsonrpc.text_or_none(jsonrpc.members(block).get("text")) for block in blocks)
+    return _short(in_short(observe.redacted("\n".join(filter(None, texts)))))
+
+
+def _short(text: str) -> str:
+    return observe.foreign(text, DEFAULTS.record_error_length)
 
 
 def _excerpt(raw: Raw, length: int) -> str | None:

@@ -18,7 +18,7 @@ from mcp_workbench import observe, private
 from mcp_workbench.kept_file import KeptFile, Kind
 from mcp_workbench.limits import Limits
 from mcp_workbench.private import Busy, Unusable
-from mcp_workbench.record.batch import Batch, Run, ServerState
+from mcp_workbench.record.batch import Batch, ClientState, Run, ServerState
 from mcp_workbench.record.locate import FILE_NAME
 from mcp_workbench.record.processes import birth
 
@@ -45,6 +45,7 @@ class Writer:
         self._rests_until = 0.0
         self._waiting: list[Batch] = []
         self._servers: dict[tuple[str, str], ServerState] = {}
+        self._clients: dict[tuple[str, str, str], ClientState] = {}
 
     def put(self, batch: Batch, done: Callable[[], None] = lambda: None) -> None:
         """Have it written; `done` is called in the thread, whatever came of it."""
@@ -69,6 +70,7 @@ class Writer:
 
     def _take(self, batch: Batch) -> None:
         self._servers |= {(one.toolbox, one.server): one for one in batch.servers}
+        self._clients |= {(one.name, one.version, one.protocol): one for one in batch.clients}
         for one in batch.gone:
             self._servers.pop(one, None)
         if time.monotonic() < self._rests_until and not batch.is_last:
@@ -131,6 +133,7 @@ class Writer:
             servers=list(self._servers.values()),
             flights=[],
             lost=0,
+            clients=list(self._clients.values()),
         )
         tables.write(self._number, known, prunes=False)
 
