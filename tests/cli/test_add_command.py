@@ -84,7 +84,10 @@ def test_a_new_toolbox_needs_a_description(user: User):
 def test_the_first_server_makes_the_file_for_its_owner_alone(user: User):
     user.config.unlink()
     done = user.run("add", "x", toolbox="dev", server="s", description="d", json="true")
-    assert done.document == {"ok": True, "file": str(user.config), "toolbox": "dev", "server": "s", "replaced": False}
+    assert done.document == {"ok": True, "file": str(user.config), "toolbox": "dev", "server": "s"} | {
+        "replaced": False,
+        "warnings": [],
+    }
     assert json.loads(user.config.read_text()) == {
         "toolboxes": {"dev": {"description": "d", "mcpServers": {"s": {"command": "x"}}}}
     }
@@ -173,13 +176,34 @@ def test_a_pair_that_is_none_or_is_there_twice_is_refused_without_being_repeated
 def test_the_command_to_try_can_be_pasted(user: User):
     done = user.run("add", "x", toolbox="my box", server="a'b", description="d")
     assert done.out.endswith("try it: mcp-workbench doctor 'my box'\n")
+    done = user.run("add", "x", toolbox="dev", server="c", config=str(user.config))
+    assert done.out.endswith(f"try it: mcp-workbench doctor dev --config {user.config}\n")
 
 
 def test_a_secret_in_the_file_is_warned_of_and_not_repeated(user: User):
     done = user.run("add", "x", toolbox="dev", server="s", repeated={"env": ["API_KEY=hunter2-hunter2"]})
     assert done.status == 0
-    assert done.err.startswith("warning: this looks like a secret")
+    assert "mcpServers.s.env.API_KEY: a secret is written into the file" in done.err
     assert "hunter2" not in done.out + done.err
+
+
+def test_add_warns_of_what_check_warns_of(user: User):
+    words = ["npx", "-y", "some-server", "--token", "ghp_0123456789abcdefghijklmnop"]
+    odd = user.run("add", *words, toolbox="dev", server="a b")
+    again = user.run("add", *words, toolbox="new box", server="A B", description="d")
+    told = [line for line in (odd.err + again.err).splitlines() if line.startswith("warning: ")]
+    odd_names = ('["a b"]: a name of letters', '["new box"]: a name of letters')
+    for warning in ("without a fixed version", "a secret is written", "same server as dev/a b", *odd_names):
+        assert any(warning in line for line in told), f"{warning}: {told}"
+    assert user.run("add", "true", toolbox="dev", server="fine").err == ""
+    document = user.run("add", *words, toolbox="dev", server="a b", replace="true", json="true").document
+    checked = user.run("check", json="true").document
+    assert [one for one in checked["warnings"] if one not in document["warnings"]] == [
+        one for one in checked["warnings"] if "a b" not in one["path"]
+    ]
+    text = user.run("check").out
+    bare = [line.split(": ", 2)[2] for line in told]
+    assert [line for line in bare if line not in text] == []
 
 
 def test_a_broken_file_is_told_and_left_alone(user: User):
@@ -195,9 +219,65 @@ def test_a_file_as_hosts_write_it_has_one_toolbox(user: User):
     assert user.config.read_text() == '{"mcpServers": {"s": {"command": "x"}}}'
 
 
-def test_the_file_of_the_folder_comes_first(user: User):
+def test_the_file_of_the_folder_comes_first_if_it_is_trusted_and_stays_trusted(user: User):
     local = user.project / "workbench-config.json"
     local.write_text('{"toolboxes": {}}')
+    assert user.run("trust", yes="true").status == 0
     assert user.run("add", "x", toolbox="dev", server="s", description="d").status == 0
     assert "dev" in json.loads(local.read_text())["toolboxes"]
+    assert user.run("add", "x", toolbox="dev", server="t").status == 0
+    [listed] = user.run("trust", list="true", json="true").document["files"]
+    assert listed["state"] == "trusted"
     assert user.config.read_text() == TEXT
+
+
+# -- variables that a server inherits
+
+
+def inherited_by(user: User, server: str) -> tuple[str, ...]:
+    target = load_config(user.config).toolboxes["dev"].servers[server].target
+    assert isinstance(target, Launch)
+    return target.inherit_env
+
+
+def test_a_new_server_inherits_what_is_named(user: User):
+    given = {"inherit": ["SSH_AUTH_SOCK", "AWS_*", "SSH_AUTH_SOCK"]}
+    assert user.run("add", "uvx", "x", toolbox="dev", server="git", repeated=given).status == 0
+    assert inherited_by(user, "git") == ("SSH_AUTH_SOCK", "AWS_*")
+
+
+def test_variables_are_added_to_those_that_a_server_inherits_and_nothing_else_changes(user: User):
+    done = user.run("add", toolbox="dev", server="files", repeated={"inherit": ["B", "A"]})
+    assert (done.status, done.err) == (0, "")
+    assert done.out.startswith(f"changed dev/files in {user.config}\n")
+    assert user.config.read_text() == TEXT.replace('"server"] }', '"server"], "inheritEnv": ["B", "A"] }')
+    again = user.run("add", toolbox="dev", server="files", json="true", repeated={"inherit": ["C_*", "A"]})
+    assert again.document["replaced"] is True
+    assert inherited_by(user, "files") == ("B", "A", "C_*")
+
+
+@pytest.mark.parametrize(
+    ("server", "names", "options", "said"),
+    [
+        ("new", ["A"], {}, "which server is to be added?"),
+        ("files", ["A"], {"cwd": "/x"}, "which server is to be added?"),
+        ("files", ["A"], {"replace": "true"}, "which server is to be added?"),
+        ("files", ["A=b"], {}, "without '='"),
+        ("files", ["WORKBENCH_TOKEN"], {}, "never inherit variables of the workbench itself"),
+        ("new", ["A"], {"url": "https://a.example"}, "--inherit is only for a server with a command"),
+    ],
+)
+def test_what_can_not_be_inherited_is_told_and_nothing_changes(
+    user: User, server: str, names: list[str], options: dict[str, str], said: str
+):
+    done = user.run("add", toolbox="dev", server=server, repeated={"inherit": names}, **options)
+    assert (done.status, said in done.err) == (2, True), done.err
+    assert user.config.read_text() == TEXT
+
+
+def test_a_remote_server_inherits_nothing(user: User):
+    user.run("add", toolbox="dev", server="docs", url="https://a.example/x")
+    before = user.config.read_text()
+    done = user.run("add", toolbox="dev", server="docs", repeated={"inherit": ["A"]})
+    assert (done.status, "only for a server with a command" in done.err) == (2, True)
+    assert user.config.read_text() == before

@@ -79,6 +79,9 @@ def test_names_come_from_the_configuration_and_the_catalog():
     assert offered("call", "dev", "my server", "o") == ["one"]
     assert offered("search", "--toolbox", "d") == ["dev"]
     assert offered("search", "--toolbox=d") == ["--toolbox=dev"]
+    assert complete(["move"], "a") == [("a:b", "in it's: $HOME")]
+    assert offered("move", "desk", "--to", "d") == ["dev"]
+    assert offered("describe", "") == ["dev", "it's: $HOME"]
     assert offered("list", "dev", "desk", "") == []
     assert offered("list", "nope", "") == []
 
@@ -100,6 +103,13 @@ def test_options_are_offered_once_and_choices_are_known():
     assert offered("serve", "--log-level", "w") == ["warning"]
     assert offered("completion", "") == ["bash", "zsh", "fish"]
     assert offered("install", "claude-code", "--na", "") == []
+
+
+def test_variables_that_servers_do_not_get_anyway_are_offered(monkeypatch: pytest.MonkeyPatch):
+    for name in ("MY_KEY", "MY_PROXY", "WORKBENCH_TOKEN"):
+        monkeypatch.setenv(name, "x")
+    assert offered("add", "dev", "one", "--inherit", "MY_") == ["MY_KEY"]
+    assert offered("add", "dev", "one", "--inherit=WORKBENCH_") == []
 
 
 @pytest.mark.usefixtures("here")
@@ -130,6 +140,17 @@ def test_names_that_a_line_cannot_hold_are_not_offered():
     assert "a b" in names
     assert "naïve-日本語-🙂" in names
     assert not [name for name in names if not name.isprintable()]
+
+
+def test_pages_and_their_sections_are_offered():
+    assert offered("docs", "conf") == ["configuration", "conformance"]
+    assert offered("docs", "hosts/c") == ["hosts/claude-code", "hosts/claude-desktop", "hosts/codex", "hosts/cursor"]
+    assert offered("docs", "curs") == ["cursor"]
+    assert offered("docs", "errors#server_r") == ["errors#server_resting", "errors#server_refused"]
+    assert "call#exit-statuses" in offered("docs", "call#")
+    assert "exit-statuses" in offered("docs", "errors", "")
+    assert offered("docs", "no-such-page#") == []
+    assert offered("docs", "--search", "err") == []
 
 
 def test_what_can_not_be_read_offers_nothing(tmp_path: Path):
@@ -216,6 +237,8 @@ LOAD = {
 }
 CASES = [
     ("mcp-workbench lis\t", ["list"]),
+    ("mcp-workbench docs trou\t", ["docs", "troubleshooting"]),
+    ("mcp-workbench docs errors#server_ref\t", ["docs", "errors#server_refused"]),
     ("mcp-workbench search --tool\t", ["search", "--toolbox"]),
     ("mcp-workbench list de\t", ["list", "dev"]),
     ("mcp-workbench show dev de\t", ["show", "dev", "desk"]),

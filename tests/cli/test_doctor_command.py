@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import pty
+import shlex
 import signal
 import socket
 import subprocess
@@ -250,10 +251,45 @@ def test_definitions_that_clients_refuse_are_named_with_the_reason(tmp_path: Pat
 
 def test_a_note_fails_nothing(tmp_path: Path):
     told = examined(tmp_path, {"dev": {"a": rogue("ok", "a"), "b": rogue("ok", "b", "a")}}, "--strict")
-    [note] = told["findings"]
-    assert (note["code"], note["severity"]) == ("names_shared", "note")
+    [note] = [finding for finding in told["findings"] if finding["code"] == "names_shared"]
+    assert {finding["severity"] for finding in told["findings"]} == {"note"}
     assert "'dev'" in note["message"]
     assert note["message"].endswith(": a")
+
+
+def test_a_description_that_an_agent_can_not_choose_by_is_noted_with_the_command_that_changes_it(tmp_path: Path):
+    toolboxes = {
+        "echoes": {"description": "echo, say", "mcpServers": {"one": rogue("ok", "echo", "say")}},
+        "git": {"description": "Servers of Cursor", "mcpServers": {"git": rogue("ok", "a")}},
+        "good": {"description": "Call what was built", "mcpServers": {"two": rogue("ok", "b")}},
+        "same": {"description": "call  what was built", "mcpServers": {"three": rogue("ok", "c")}},
+    }
+    config = tmp_path / "workbench-config.json"
+    config.write_text(json.dumps({"toolboxes": toolboxes}), encoding="utf-8")
+    told = json.loads(doctor(config, "--json", "--strict").stdout)
+    assert told["ok"] is True
+    assert [(finding["code"], finding["message"], finding["advice"]) for finding in told["findings"]] == [
+        (
+            "weak_description",
+            "the description of toolbox 'echoes' only lists names, and agents choose by it: 'echo, say'",
+            "Say what an agent can do with it: mcp-workbench describe echoes TEXT",
+        ),
+        (
+            "weak_description",
+            "the description of toolbox 'git' says next to nothing, and agents choose by it: 'Servers of Cursor'",
+            "Say what an agent can do with it: mcp-workbench describe git 'Work with Git repositories'",
+        ),
+        (
+            "same_description",
+            "toolboxes 'good', 'same' have the same description, so an agent can't choose between them",
+            "Say what is different about each: mcp-workbench describe same TEXT",
+        ),
+    ]
+    checked = CliRunner().invoke(app, ["check", "--config", str(config), "--json"])
+    notes = json.loads(checked.stdout)["notes"]
+    assert [note["code"] for note in notes] == ["weak_description", "same_description"]
+    words = CliRunner().invoke(app, ["check", "--config", str(config)]).stdout
+    assert all(f"\nnote: {note['message']}\n  do: {note['advice']}\n" in words for note in notes)
 
 
 def test_tools_that_fill_an_open_are_noted(tmp_path: Path):
@@ -273,7 +309,7 @@ def test_a_package_without_a_version_is_told_where_it_stands(tmp_path: Path):
     found = one(tmp_path, server, status=1)
     finding = next(finding for finding in found["findings"] if finding["code"] == "unpinned_package")
     assert "@scope/pkg@latest" in finding["message"]
-    assert "@scope/pkg@1.2.3" in finding["advice"]
+    assert finding["advice"] == "Pin the version that you tested: @scope/pkg@VERSION"
     assert finding["path"] == "toolboxes.dev.mcpServers.one.args"
 
 
@@ -281,7 +317,7 @@ def test_each_package_without_a_version_is_told(tmp_path: Path):
     server = {"command": "sh", "args": ["-c", "exec uvx --with mcp --with b==1.0 pkg"], "env": {"PATH": "/nowhere"}}
     found = one(tmp_path, server, status=1)
     unpinned = [finding for finding in found["findings"] if finding["code"] == "unpinned_package"]
-    assert [finding["advice"].rpartition(" ")[2] for finding in unpinned] == ["pkg==1.2.3", "mcp==1.2.3"]
+    assert [finding["advice"].rpartition(" ")[2] for finding in unpinned] == ["pkg==VERSION", "mcp==VERSION"]
     assert all(finding["line"] for finding in unpinned)
 
 
@@ -310,7 +346,7 @@ def test_a_file_with_secrets_that_others_can_read_is_told(tmp_path: Path, mode: 
     assert ("file_readable" in codes(told)) is is_told
     write_config(tmp_path, {"dev": {"one": rogue()}})
     config.chmod(mode)
-    assert codes(json.loads(doctor(config, "--json").stdout)) == []
+    assert "file_readable" not in codes(json.loads(doctor(config, "--json").stdout))
 
 
 def test_a_secret_in_a_server_that_is_disabled_is_told_and_the_server_is_left_alone(tmp_path: Path):
@@ -360,11 +396,62 @@ def test_in_a_pipe_there_are_plain_lines(tmp_path: Path):
     lines = done.stdout.splitlines()
     assert lines[0] == "dev/ill: failed"
     assert lines[1].startswith("  error: it exited with status 3")
-    assert lines[2].startswith("    do: ")
-    assert lines[3].startswith("dev/well: ok, 1 tool, ")
-    assert lines[3].endswith(" s, handshake 2025-11-25")
-    assert lines[4] == "  warning: the tool filter 'x' matches no tool of the server"
+    assert lines[2] == "      boom: the disk is on fire"
+    assert lines[3].startswith("    do: ")
+    assert lines[4].startswith("dev/well: ok, 1 tool, ")
+    assert lines[4].endswith(" s, MCP 2025-11-25")
+    assert "warning: dev/well: the tool filter 'x' matches no tool of the server" in lines
     assert lines[-1] == "2 servers: 1 ok, 1 failed, 1 warning"
+
+
+def test_a_traceback_is_shown_by_its_useful_lines(tmp_path: Path):
+    script = tmp_path / "server.py"
+    script.write_text("import os, asyncio\nasync def load():\n    os.environ['NOTES_4711']\nasyncio.run(load())\n")
+    done = run(write_config(tmp_path, {"dev": {"notes": {"command": sys.executable, "args": [str(script)]}}}))
+    assert done.stdout.splitlines()[1:8] == [
+        "  error: it exited with status 1; its last words:",
+        f'        File "{script}", line 4, in <module>',
+        "          asyncio.run(load())",
+        f'        File "{script}", line 3, in load',
+        "          os.environ['NOTES_4711']",
+        "      KeyError: 'NOTES_4711'",
+        "    do: Start its command in a terminal to see why it ends.",
+    ]
+
+
+def test_equal_warnings_are_told_once_with_their_servers_and_versions(tmp_path: Path):
+    """The launcher is a stand-in that "installs" into the cache of `npx` when it is started, as `npx` does."""
+    cache = tmp_path / "npm" / "_npx" / "0123"
+    launcher = tmp_path / "npx"
+    rogue_line = shlex.join([rogue()["command"], *rogue()["args"]])
+    launcher.write_text(
+        f"#!/bin/sh\nmkdir -p {cache}/node_modules/@scope/pkg\n"
+        f"""echo '{{"_npx": {{"packages": ["@scope/pkg"]}}}}' > {cache}/package.json\n"""
+        f"""echo '{{"version": "2026.8.31"}}' > {cache}/node_modules/@scope/pkg/package.json\n"""
+        f"exec {rogue_line}\n"
+    )
+    launcher.chmod(0o755)
+    env = {"npm_config_cache": str(tmp_path / "npm")}
+    boxes = {
+        "dev": {
+            "one": {"command": str(launcher), "args": ["-y", "@scope/pkg"], "env": env},
+            "two": {"command": str(launcher), "args": ["-y", "other"], "env": env},
+            "odd": rogue(toolFilters=["echo", "x"]),
+            "also": rogue("ok", toolFilters=["nonce", "x"]),
+        }
+    }
+    text = run(write_config(tmp_path, boxes)).stdout
+    assert text.partition("\n\n")[2].splitlines()[:9] == [
+        "warning: a package is fetched without a fixed version, so each start may run other code",
+        "  dev/one: @scope/pkg (line 1)",
+        "    do: Pin the version that is installed: @scope/pkg@2026.8.31",
+        "  dev/two: other (line 1)",
+        "    do: Pin the version that you tested: other@VERSION (the server reports version 1)",
+        "warning: the tool filter 'x' matches no tool of the server",
+        "  dev/odd",
+        "  dev/also",
+        "  do: Correct or remove it in toolFilters; without filters every tool is offered.",
+    ]
 
 
 def test_at_a_terminal_what_is_waited_for_is_shown_meanwhile(tmp_path: Path):

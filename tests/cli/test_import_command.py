@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,10 +38,10 @@ def assert_no_secret(done: Done, user: User) -> None:
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.path)
-def test_the_servers_of_each_host_become_a_toolbox(user: User, sample: Sample):
+def test_the_servers_of_each_host_can_become_a_toolbox(user: User, sample: Sample):
     user.has(sample)
     before = user.files()
-    done = user.run("import_")
+    done = user.run("import_", by_host="true")
     assert done.status == 0, done.err
     if sample.servers:
         assert written(user) == {sample.host: {name: written(user)[sample.host][name] for name in sample.servers}}
@@ -51,35 +52,110 @@ def test_the_servers_of_each_host_become_a_toolbox(user: User, sample: Sample):
     assert_no_secret(done, user)
 
 
-def test_the_description_that_agents_choose_by_names_the_servers(user: User):
-    user.has(samples.CURSOR)
-    user.run("import_")
-    [toolbox] = json.loads(user.config.read_text())["toolboxes"].values()
-    assert toolbox["description"] == f"{', '.join(samples.CURSOR.servers)} (from Cursor)"
-
-
-def test_all_hosts_are_found_at_once_and_a_server_of_two_is_taken_once(user: User):
+def test_servers_go_into_toolboxes_by_what_they_do_and_one_of_two_hosts_is_taken_once(user: User):
     user.has(*SAMPLES)
+    before = user.files()
     done = user.run("import_")
     assert done.status == 0, done.err
-    assert list(written(user)) == list(dict.fromkeys(sample.host for sample in SAMPLES))
+    assert {name: list(servers) for name, servers in written(user).items()} == {
+        "code": ["github", "files", "files-codex", "git"],
+        "monitoring": ["sentry"],
+        "notes": ["memory"],
+        "projects": ["linear"],
+        "other": ["here", "api", "events", "mine", "older", "remote"],
+        "web": ["perplexity", "fetch"],
+        "automation": ["zapier"],
+        "design": ["figma"],
+        "utilities": ["time", "maps"],
+    }
     assert "github (in Claude Code, Cursor)" in done.out
-    assert "github" not in written(user)["cursor"]
-    assert sum(map(len, written(user).values())) == len([name for one in SAMPLES for name in one.servers]) - 1
+    assert user.files() == before
     assert_no_secret(done, user)
+
+
+def test_a_description_says_what_an_agent_can_do(user: User):
+    user.has(*SAMPLES)
+    told = user.run("import_", json="true").document["toolboxes"]
+    assert told["code"]["description"] == (
+        "Manage repositories, issues and pull requests on GitHub; read and write files; work with Git repositories"
+    )
+    assert (told["code"]["new"], told["code"]["unknown"]) == (True, [])
+    assert told["other"]["unknown"] == list(told["other"]["servers"])
+    held = json.loads(user.config.read_text())["toolboxes"]
+    assert {name: one["description"] for name, one in told.items()} == {
+        name: one["description"] for name, one in held.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("sample", "toolbox", "description"),
+    [
+        (samples.VSCODE_OLD, "web", "Fetch web pages"),
+        (
+            samples.CURSOR,
+            "main",
+            "Manage repositories, issues and pull requests on GitHub; manage issues and projects in Linear",
+        ),
+        (samples.GEMINI, "main", "Work with Git repositories; find places and routes; use the tools of events"),
+        (samples.ZED, "main", "Use the tools of mine, older, remote"),
+    ],
+)
+def test_few_servers_share_one_toolbox(user: User, sample: Sample, toolbox: str, description: str):
+    user.has(sample)
+    done = user.run("import_")
+    assert list(written(user)) == [toolbox]
+    assert f"toolbox {toolbox}: {description}\n" in done.out
+    assert (f"an agent can do with it: mcp-workbench describe {toolbox} TEXT" in done.out) is (
+        "the tools of" in description
+    )
+
+
+def test_a_new_server_joins_the_toolbox_of_its_kind_whatever_that_is_called(user: User):
+    user.config.parent.mkdir(parents=True)
+    servers = {name: {"command": "npx", "args": [f"mcp-server-{name}"]} for name in ("git", "gitlab", "filesystem")}
+    toolboxes = {"mine": {"description": "d", "mcpServers": servers}}
+    user.config.write_text(json.dumps({"toolboxes": toolboxes}))
+    user.has(samples.CURSOR)
+    told = user.run("import_", force="true", json="true").document["toolboxes"]
+    assert {name: (list(one["servers"]), one["new"]) for name, one in told.items()} == {
+        "mine": (["github"], False),
+        "projects": (["linear"], True),
+    }
+
+
+def test_a_server_that_was_listed_before_is_recognized_by_its_tools(user: User, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("WORKBENCH_CATALOG", str(user.home / "catalog.sqlite"))
+    copied = user.home / "opaque.py"
+    copied.write_text("import runpy\nrunpy.run_module('mcp_workbench.demo.servers.notes', run_name='__main__')\n")
+    entry = {"command": sys.executable, "args": [str(copied)]}
+    user.has(samples.CURSOR._replace(text=json.dumps({"mcpServers": {"x": entry}})))
+    assert list(user.run("import_", dry_run="true", json="true").document["toolboxes"]) == ["main"]
+    assert not (user.home / "catalog.sqlite").exists()
+    user.project.joinpath("other.json").write_text(json.dumps({"mcpServers": {"y": entry}}))
+    assert user.run("refresh", config="other.json").status == 0
+    assert list(user.run("import_", dry_run="true", json="true").document["toolboxes"]) == ["notes"]
+
+
+def test_one_toolbox_for_all_and_one_for_each_host_exclude_each_other(user: User):
+    user.has(samples.CURSOR)
+    done = user.run("import_", toolbox="mine", by_host="true")
+    assert (done.status, done.err) == (
+        2,
+        "error: --toolbox and --by-host exclude each other\nhint: Leave out one of them.\n",
+    )
 
 
 def test_the_variables_are_named_with_those_who_need_them(user: User):
     user.has(samples.CLAUDE_CODE, samples.ZED)
     done = user.run("import_", json="true")
     assert done.document["variables"] == {
-        "GITHUB_PERSONAL_ACCESS_TOKEN": [{"toolbox": "claude-code", "server": "github"}],
-        "SENTRY_TOKEN": [{"toolbox": "claude-code", "server": "sentry"}],
-        "SENTRY_X_API_KEY": [{"toolbox": "claude-code", "server": "sentry"}],
-        "MINE_TOKEN": [{"toolbox": "zed", "server": "mine"}],
-        "DATABASE_URL_PASSWORD": [{"toolbox": "zed", "server": "older"}],
-        "REMOTE_AUTHORIZATION": [{"toolbox": "zed", "server": "remote"}],
-        "REMOTE_CLIENT_SECRET": [{"toolbox": "zed", "server": "remote"}],
+        "GITHUB_PERSONAL_ACCESS_TOKEN": [{"toolbox": "code", "server": "github"}],
+        "SENTRY_TOKEN": [{"toolbox": "monitoring", "server": "sentry"}],
+        "SENTRY_X_API_KEY": [{"toolbox": "monitoring", "server": "sentry"}],
+        "MINE_TOKEN": [{"toolbox": "other", "server": "mine"}],
+        "DATABASE_URL_PASSWORD": [{"toolbox": "other", "server": "older"}],
+        "REMOTE_AUTHORIZATION": [{"toolbox": "other", "server": "remote"}],
+        "REMOTE_CLIENT_SECRET": [{"toolbox": "other", "server": "remote"}],
     }
     assert_no_secret(done, user)
 
@@ -87,24 +163,23 @@ def test_the_variables_are_named_with_those_who_need_them(user: User):
 @pytest.mark.parametrize(
     ("lists", "disabled"),
     [
-        ('{"excluded": ["git", 7]}', ["git"]),
+        ('{"excluded": [" GIT "]}', ["git"]),
         ('{"allowed": ["git"]}', ["maps", "events"]),
         ('{"allowed": ["git", "maps"], "excluded": ["git"]}', ["git", "events"]),
-        ('{"allowed": [], "excluded": "git"}', []),
+        ('{"allowed": [], "excluded": []}', []),
     ],
 )
 def test_a_server_that_a_host_does_not_start_is_disabled_here_too(user: User, lists: str, disabled: list[str]):
     user.has(samples.GEMINI._replace(text=samples.GEMINI.text.replace("{", f'{{"mcp": {lists},', 1)))
     user.run("import_")
-    taken = json.loads(user.config.read_text())["toolboxes"]["gemini"]["mcpServers"]
-    assert [name for name, entry in taken.items() if entry.get("disabled") is True] == disabled
+    assert [name for name, entry in user.entries().items() if entry.get("disabled") is True] == disabled
 
 
 def test_one_toolbox_can_hold_them_all(user: User):
     user.has(samples.CURSOR, samples.CODEX, samples.CLAUDE_CODE_PROJECT)
     assert user.run("import_", toolbox="mine").status == 0
     assert list(written(user)) == ["mine"]
-    assert list(written(user)["mine"]) == ["files", "github", "linear", "files-2", "figma"]
+    assert list(written(user)["mine"]) == ["files", "github", "linear", "files-codex", "figma"]
 
 
 def test_two_accounts_at_one_server_are_two_servers_with_two_variables(user: User):
@@ -112,8 +187,7 @@ def test_two_accounts_at_one_server_are_two_servers_with_two_variables(user: Use
     servers = {name: entry | {"env": {"GITHUB_TOKEN": f"ghp_{name * 20}"}} for name in ("home", "work")}
     user.has(samples.CURSOR._replace(text=json.dumps({"mcpServers": servers})))
     user.run("import_")
-    tokens = [one["env"]["GITHUB_TOKEN"] for one in written(user)["cursor"].values()]  # pyright: ignore[reportIndexIssue]
-    assert tokens == ["${GITHUB_TOKEN}", "${WORK_GITHUB_TOKEN}"]
+    assert list(tokens(user).values()) == ["${GITHUB_TOKEN}", "${WORK_GITHUB_TOKEN}"]
     assert user.run("import_", force="true", json="true").document["written"] is False
 
 
@@ -124,8 +198,7 @@ def test_a_second_account_is_taken_where_the_first_is_known(user: User):
     user.run("import_")
     user.has(samples.CURSOR._replace(text=json.dumps({"mcpServers": {"work": work, "home": home}})))
     assert user.run("import_", force="true").status == 0
-    accounts = {name: one["env"]["GITHUB_TOKEN"] for name, one in written(user)["cursor"].items()}  # pyright: ignore[reportIndexIssue]
-    assert accounts == {"home": "${GITHUB_TOKEN}", "work": "${WORK_GITHUB_TOKEN}"}
+    assert tokens(user) == {"code/home": "${GITHUB_TOKEN}", "code/work": "${WORK_GITHUB_TOKEN}"}
 
 
 def test_another_account_under_another_name_is_not_taken_for_the_one_that_is_known(
@@ -140,7 +213,7 @@ def test_another_account_under_another_name_is_not_taken_for_the_one_that_is_kno
     moved = user.run("install", host="cursor", remove_imported="true", json="true").document["moved"]
     assert moved == ["same"]
     new = user.run("import_", force="true", json="true").document["toolboxes"]
-    assert list(new["cursor"]) == ["work"]
+    assert list(new["code"]["servers"]) == ["work"]
 
 
 GITHUB = {"command": "npx", "args": ["server-github"]}
@@ -161,7 +234,14 @@ def test_hosts_with_one_server_and_an_account_each_keep_their_own(user: User):
     user.has(with_token(samples.CURSOR, "ghp_cursor"), with_token(samples.WINDSURF, "ghp_windsurf"))
     assert user.run("import_", from_=str(user.path(samples.WINDSURF))).status == 0
     assert user.run("import_", force="true").status == 0
-    assert tokens(user) == {"windsurf/github": "${GITHUB_TOKEN}", "cursor/github": "${GITHUB_GITHUB_TOKEN}"}
+    assert tokens(user) == {"code/github": "${GITHUB_TOKEN}", "code/github-windsurf": "${GITHUB_GITHUB_TOKEN}"}
+    for sample, env in (
+        (samples.CURSOR, {"GITHUB_TOKEN": "ghp_cursor"}),
+        (samples.WINDSURF, {"GITHUB_GITHUB_TOKEN": "ghp_windsurf"}),
+    ):
+        done = user.run("install", host=sample.host, remove_imported="true", json="true")
+        assert done.document["moved"] == ["github"]
+        assert json.loads(user.path(sample).read_text())["mcpServers"]["workbench"]["env"] == env
 
 
 def test_another_account_in_another_host_is_not_taken_for_the_one_that_is_known(
@@ -172,7 +252,8 @@ def test_another_account_in_another_host_is_not_taken_for_the_one_that_is_known(
     monkeypatch.setenv("GITHUB_TOKEN", "ghp_windsurf")
     user.has(with_token(samples.CURSOR, "ghp_cursor"))
     assert user.run("install", host="cursor", remove_imported="true", json="true").document["moved"] == []
-    assert list(user.run("import_", force="true", json="true").document["toolboxes"]) == ["cursor"]
+    new = user.run("import_", force="true", json="true").document["toolboxes"]
+    assert list(new["code"]["servers"]) == ["github-cursor"]
 
 
 def test_a_variable_that_has_another_value_does_not_stand_for_a_secret(user: User, monkeypatch: pytest.MonkeyPatch):
@@ -181,22 +262,31 @@ def test_a_variable_that_has_another_value_does_not_stand_for_a_secret(user: Use
         monkeypatch.setenv("GITHUB_TOKEN", value)
         user.config.unlink(missing_ok=True)
         assert user.run("import_").status == 0
-        assert tokens(user) == {"cursor/github": f"${{{name}}}"}
+        assert tokens(user) == {"code/github": f"${{{name}}}"}
 
 
 @pytest.mark.parametrize("reference", ["${env:GITHUB_TOKEN}", "${env:GITHUB_TOKEN:none}"])
 def test_a_variable_that_another_host_refers_to_does_not_stand_for_a_secret(user: User, reference: str):
     user.has(with_token(samples.CURSOR, "ghp_cursor"), with_token(samples.WINDSURF, reference))
     assert user.run("import_").status == 0
-    assert tokens(user)["cursor/github"] == "${GITHUB_GITHUB_TOKEN}"
-    assert tokens(user)["windsurf/github"].startswith("${GITHUB_TOKEN")
+    assert tokens(user)["code/github"] == "${GITHUB_GITHUB_TOKEN}"
+    assert tokens(user)["code/github-windsurf"].startswith("${GITHUB_TOKEN")
 
 
 def test_a_variable_that_a_server_inherits_does_not_stand_for_a_secret(user: User):
     codex = samples.CODEX._replace(text='[mcp_servers.x]\ncommand = "x"\nenv_vars = ["GITHUB_TOKEN"]\n')
     user.has(with_token(samples.CURSOR, "ghp_cursor"), codex)
     assert user.run("import_").status == 0
-    assert written(user)["cursor"]["github"]["env"] == {"GITHUB_TOKEN": "${GITHUB_GITHUB_TOKEN}"}  # pyright: ignore[reportIndexIssue]
+    assert user.entries()["github"]["env"] == {"GITHUB_TOKEN": "${GITHUB_GITHUB_TOKEN}"}
+
+
+def test_a_variable_that_every_server_inherits_does_not_stand_for_a_secret(user: User):
+    user.has(with_token(samples.CURSOR, "ghp_cursor"))
+    user.project.joinpath("own.json").write_text('{"inheritEnv": ["GITHUB_TOKEN"], "toolboxes": {}}', "utf-8")
+    assert user.run("import_", config="own.json", force="true").status == 0
+    text = user.project.joinpath("own.json").read_text("utf-8")
+    assert '"${GITHUB_GITHUB_TOKEN}"' in text
+    assert '"${GITHUB_TOKEN}"' not in text
 
 
 def test_servers_of_a_project_run_in_its_folder_and_those_of_one_that_is_gone_are_not_taken(user: User):
@@ -204,7 +294,7 @@ def test_servers_of_a_project_run_in_its_folder_and_those_of_one_that_is_gone_ar
     projects = {str(user.project): {"mcpServers": {"db": local}}, "/gone/größe": {"mcpServers": {"old": local}}}
     user.has(samples.CLAUDE_CODE._replace(text=json.dumps({"projects": projects})))
     done = user.run("import_")
-    assert written(user)["claude-code"] == {"db": {"command": str(user.project / "bin/db"), "cwd": str(user.project)}}
+    assert user.entries() == {"db": {"command": str(user.project / "bin/db"), "cwd": str(user.project)}}
     assert "old: not taken: the folder of its project is gone" in done.out
     moved = user.run("install", host="claude-code", remove_imported="true", json="true").document["moved"]
     assert moved == ["db"]
@@ -250,7 +340,11 @@ def test_an_existing_file_is_added_to_and_keeps_its_comments_and_order(user: Use
     text = user.config.read_text()
     for line in EXISTING.splitlines():
         assert line in text.splitlines()
-    assert list(load_config(user.config, strict=False).toolboxes["cursor"].servers) == ["linear", "github", "linear-2"]
+    assert list(load_config(user.config, strict=False).toolboxes["cursor"].servers) == [
+        "linear",
+        "github",
+        "linear-cursor",
+    ]
 
 
 def test_importing_again_changes_nothing(user: User):
@@ -286,9 +380,9 @@ def test_comment_keys_stay_and_change_nothing(user: User):
     assert done.document["moved"] == ["github", "linear"]
     assert "NO_VARIABLE" not in done.out
     user.has(samples.GEMINI)
-    user.run("import_", force="true")
-    user.run("add", "x", toolbox="gemini", server="mine")
-    user.run("remove", toolbox="gemini")
+    user.run("import_", force="true", toolbox="more")
+    user.run("add", "x", toolbox="more", server="mine")
+    user.run("remove", toolbox="more")
     assert user.config.read_text() == commented
 
 
@@ -316,7 +410,10 @@ REMOTE = '{"url": "https://%s.example/mcp", "headers": {"Authorization": "Bearer
 OF_THE_PAGE = {
     ".claude.json": f'{{"mcpServers": {{{CONFIGURED}, "sentry": {REMOTE % ("sentry", "s")}}}}}',
     ".cursor/mcp.json": f'{{"mcpServers": {{{CONFIGURED}, "linear": {REMOTE % ("linear", "l")}}}}}',
-    ".config/zed/settings.json": '{"context_servers": {"postgres-context-server": {"settings": {}}}}',
+    ".config/zed/settings.json": (
+        '{"context_servers": {"files": {"command": "mcp-server-filesystem"}, "wiki": {"command": "team-wiki"}, '
+        '"postgres-context-server": {"settings": {}}}}'
+    ),
 }
 
 
@@ -330,12 +427,10 @@ def test_the_example_of_its_page_is_what_it_prints(user: User):
     [document] = [json.loads(block.text) for block in blocks(page) if block.language == "json"]
     told = user.run("import_", dry_run="true", json="true").document
     assert {"LINEAR_AUTHORIZATION": told["variables"]["LINEAR_AUTHORIZATION"]} == document["variables"]
-    assert {"cursor": told["toolboxes"]["cursor"]} == document["toolboxes"]
+    assert {"projects": told["toolboxes"]["projects"]} == document["toolboxes"]
     assert set(told) == set(document)
     done = user.run("import_")
     assert f"$ mcp-workbench import\n{done.out.replace(str(user.home), '/home/me')}".strip() == console.strip()
-    assert "github, sentry (from Claude Code, Cursor)" in user.config.read_text()
-    assert "`github, sentry (from Claude Code, Cursor)`" in page
 
 
 def test_a_dry_run_shows_the_difference_without_secrets_and_writes_nothing(user: User):

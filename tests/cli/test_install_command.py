@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import stat
 import sys
 import tomllib
@@ -13,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from mcp_workbench import __version__
-from mcp_workbench.cli.install import running
+from mcp_workbench.cli.install import installed_command
 from mcp_workbench.config.jsonc import parse, plain
 from mcp_workbench.config.source import Source
 from mcp_workbench.hosts import files
@@ -249,7 +247,7 @@ def test_what_somebody_added_to_the_entry_of_the_workbench_stays_when_it_is_inst
         assert run(user, "install", sample, **options).status == 0
         entry = servers(user, sample)[options.get("name", "workbench")]
         assert (entry["timeout"], entry["env"]["GIT_TOKEN"]) == (9, "mine")
-        assert entry["command"] == options.get("command", running()[0])
+        assert entry["command"] == options.get("command", installed_command()[0])
         assert run(user, "install", sample, json="true", **options).document["changed"] is False
     assert run(user, "uninstall", sample).status == 0
     assert user.path(sample).read_bytes() == sample.data
@@ -290,7 +288,7 @@ def test_a_program_of_another_name_is_known_by_what_was_written(user: User):
 
 def test_only_servers_that_the_workbench_has_are_moved(user: User):
     user.has(samples.GEMINI)
-    user.run("import_")
+    user.run("import_", by_host="true")
     config = json.loads(user.config.read_text())
     del config["toolboxes"]["gemini"]["mcpServers"]["maps"]
     user.config.write_text(json.dumps(config))
@@ -340,7 +338,7 @@ def test_the_configuration_that_was_named_is_given_to_the_workbench(user: User, 
 def test_a_host_that_passes_on_no_variables_is_told_which_the_workbench_needs(user: User):
     inheriting = samples.CODEX.text.replace("startup_timeout_sec = 20", 'env_vars = ["SSH_AUTH_SOCK"]')
     user.has(samples.CODEX._replace(text=inheriting), samples.CURSOR)
-    user.run("import_")
+    user.run("import_", by_host="true")
     needed = user.run("import_", json="true", config="other.json").document["variables"]
     run(user, "install", samples.CODEX)
     assert servers(user, samples.CODEX)["workbench"]["env_vars"] == [*needed, "SSH_AUTH_SOCK"]
@@ -351,9 +349,16 @@ def test_a_host_that_passes_on_no_variables_is_told_which_the_workbench_needs(us
     assert "env_vars" not in servers(user, samples.CURSOR)["workbench"]
 
 
+def test_a_host_is_told_of_a_variable_that_every_server_inherits(user: User):
+    user.has(samples.CODEX)
+    user.project.joinpath("own.json").write_text('{"inheritEnv": ["GPG_TTY", "AWS_*"], "toolboxes": {}}', "utf-8")
+    run(user, "install", samples.CODEX, config="own.json")
+    assert servers(user, samples.CODEX)["workbench"]["env_vars"] == ["GPG_TTY"]
+
+
 def test_a_host_that_keeps_secrets_from_servers_is_told_to_pass_them_on(user: User, monkeypatch: pytest.MonkeyPatch):
     user.has(samples.CLAUDE_CODE, samples.GEMINI)
-    user.run("import_")
+    user.run("import_", by_host="true")
     user.run("add", "x", "${SET:-1} ${UNSET:-2}", toolbox="gemini", server="more")
     monkeypatch.setenv("SET", "1")
     monkeypatch.delenv("UNSET", raising=False)
@@ -365,7 +370,7 @@ def test_a_host_that_keeps_secrets_from_servers_is_told_to_pass_them_on(user: Us
 
 
 def test_the_command_is_an_absolute_path_that_exists(user: User, monkeypatch: pytest.MonkeyPatch):
-    command = running()
+    command = installed_command()
     assert Path(command[0]).is_absolute()
     assert os.access(command[0], os.X_OK)
     program = user.home / "bin" / "mcp-workbench"
@@ -373,7 +378,7 @@ def test_the_command_is_an_absolute_path_that_exists(user: User, monkeypatch: py
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     monkeypatch.setattr(sys, "argv", [str(program)])
-    assert running() == [str(program)]
+    assert installed_command() == [str(program)]
 
 
 @pytest.mark.parametrize("command", ["install", "uninstall"])
@@ -388,20 +393,29 @@ def test_a_host_without_projects_is_told(user: User):
     assert (done.status, done.err.splitlines()[0]) == (2, "error: Claude Desktop keeps no servers by project")
 
 
-@pytest.mark.parametrize(
-    ("prefix", "command"),
-    [
-        ("/home/me/.cache/uv/archive-v0/x1", ["/bin/uv", "tool", "run", f"mcp-workbench=={__version__}"]),
-        ("/home/me/.local/pipx/.cache/x1", ["/opt/pipx", "run", f"mcp-workbench=={__version__}"]),
-    ],
-)
-def test_a_program_that_was_made_for_one_command_is_made_again_by_the_host(
-    prefix: str, command: list[str], monkeypatch: pytest.MonkeyPatch
+def executable(path: Path) -> Path:
+    path.parent.mkdir(parents=True)
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize("prefix", [".cache/uv/archive-v0/x1", ".local/pipx/.cache/x1", ".cache/pipx/x1"])
+def test_a_temporary_copy_of_the_program_is_never_written_into_a_host(
+    user: User, prefix: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(sys, "prefix", prefix)
-    monkeypatch.setenv("UV", "/bin/uv")
-    monkeypatch.setattr(shutil, "which", lambda name: f"/opt/{name}")
-    assert running() == command
+    temporary = executable(user.home / prefix / "bin" / "mcp-workbench")
+    monkeypatch.setattr(sys, "prefix", str(user.home / prefix))
+    monkeypatch.setattr(sys, "executable", str(temporary.with_name("python")))
+    monkeypatch.setattr(sys, "argv", [str(temporary)])
+    monkeypatch.setenv("PATH", str(temporary.parent))
+    done = user.run("install", host="cursor")
+    assert (done.status, done.err.splitlines()[0].split(":")[1]) == (2, " this copy of mcp-workbench is temporary")
+    assert not (user.home / ".cursor").exists()
+
+    lasting = executable(user.home / ".local" / "bin" / "workbench-mcp")
+    monkeypatch.setenv("PATH", f"{temporary.parent}{os.pathsep}{lasting.parent}")
+    assert installed_command() == [str(lasting)]
 
 
 # -- the values of variables
@@ -540,3 +554,17 @@ def test_names_that_a_person_lets_a_host_pass_on_stay(user: User):
     path.write_text(path.read_text().replace('["FIGMA_TOKEN"]', '["FIGMA_TOKEN", "MORE"]'))
     run(user, "install", samples.CODEX, command="/other/mcp-workbench")
     assert servers(user, samples.CODEX)["workbench"]["env_vars"] == ["FIGMA_TOKEN", "MORE"]
+
+
+def test_a_program_that_is_not_on_this_machine_is_named(user: User, monkeypatch: pytest.MonkeyPatch):
+    user.has(samples.CURSOR)
+    program = executable(user.project / "bin" / "wb")
+    monkeypatch.chdir(user.project)
+    for named, written, is_here in (
+        ("bin/wb", str(program), True),
+        ("bin/none", str(user.project / "bin" / "none"), False),
+        ("no-such-program", "no-such-program", False),
+    ):
+        done = run(user, "install", samples.CURSOR, command=named)
+        assert servers(user, samples.CURSOR)["workbench"]["command"] == written
+        assert ("check: there is no program" in done.out) is not is_here

@@ -77,6 +77,7 @@ def test_the_tools_of_a_toolbox_or_of_a_server_are_told_with_their_first_sentenc
         "server": "one",
         "state": "remembered",
         "toolCount": 2,
+        "withheldCount": 0,
         "tools": [
             {"name": "echo", "description": "The tool echo."},
             {"name": "nonce", "description": "The tool nonce."},

@@ -52,7 +52,7 @@ class Log:
 
     def call(self, tool: str, outcome: str = "", *, given: str | None = None, gave: str | None = None) -> None:
         now = time.time()
-        calls = [(ToolIdentifier("dev", "fs", tool), 0.0, 12.3456, outcome, given, gave)]
+        calls = [(ToolIdentifier("dev", "fs", tool), 0.0, 12.3456, outcome, given, gave, "")]
         parts = {"counts": {}, "openings": [], "servers": [], "flights": [], "lost": 0, "lines": [], "is_last": False}
         self.tables.write(self.run, Batch(now, calls=calls, epoch=now, **parts), prunes=False)  # type: ignore[arg-type]
 

@@ -101,10 +101,10 @@ def test_a_server_that_fails_is_told_with_the_others_done(tmp_path: Path):
     config = write_config(tmp_path, {"dev": {"ill": rogue("exit_at_start"), "well": rogue(log=log)}})
     result = refresh(config)
     assert result.exit_code == 1
-    failed, done = lines(result.stdout)
+    said, failed, done = lines(result.stdout)
     assert done == "dev/well: 2 tools"
-    assert failed.startswith("dev/ill: failed: ")
-    assert "disk is on fire" in failed
+    assert failed == "dev/ill: failed: it exited with status 3; its last words:"
+    assert said == "    boom: the disk is on fire"
     assert "Traceback" not in result.stderr
     assert opened(config).stored == ("well",)
     assert len(starts(log)) == 1
@@ -230,7 +230,8 @@ def test_at_a_terminal_what_is_waited_for_is_shown_and_gone_at_the_end(tmp_path:
         text = read_all(person)
     assert status == 0, text
     assert "waiting for dev/slow, dev/one" in text
-    assert sorted(SECONDS.sub("", line) for line in screen(text)) == ["dev/one: 2 tools", "dev/slow: 2 tools"]
+    told = sorted(SECONDS.sub("", line) for line in screen(text))
+    assert told == ["dev/one: 2 tools", "dev/slow: 2 tools", f"using {config}"]
 
 
 def test_in_a_pipe_there_is_a_line_for_each_and_no_control_sequence(tmp_path: Path):

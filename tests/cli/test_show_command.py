@@ -10,7 +10,7 @@ import pytest
 from tests.peers import rogue_stdio
 from tests.support.catalogs import configured, desk, listed
 from tests.support.configs import rogue, starts
-from tests.support.screens import at_terminal, piped, seen
+from tests.support.screens import SEQUENCE, at_terminal, piped, seen
 
 
 def test_a_tool_is_shown_with_signature_description_effects_and_schema(tmp_path: Path):
@@ -89,4 +89,16 @@ def test_what_a_server_says_can_not_move_the_cursor_and_fits(tmp_path: Path):
     assert "\\x1b[31mred" in screen.text
     with at_terminal("show", "dev", "desk", "typed", env=env, columns=40) as screen:
         assert screen.finish() == 0
-    assert max(map(len, seen(screen.text))) <= 40
+    prose, _, _ = screen.text.partition("Input schema:")
+    assert max(map(len, seen(prose))) <= 40
+
+
+def test_a_schema_can_be_copied_from_a_narrow_terminal_and_from_a_pipe(tmp_path: Path):
+    env = listed(tmp_path, {"dev": {"one": rogue("schemas", "prose")}})
+    with at_terminal("show", "dev", "one", "prose", env=env, columns=40) as screen:
+        assert screen.finish() == 0
+    for told in (SEQUENCE.sub("", screen.text), piped("show", "dev", "one", "prose", env=env).stdout):
+        schema = told.partition("Input schema:")[2]
+        assert json.loads(schema) == rogue_stdio.PROSE
+        assert all(character.isprintable() or character in "\r\n" for character in schema)
+        assert "ü 日本 end" in schema

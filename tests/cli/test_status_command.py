@@ -16,10 +16,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyte import Screen as Emulator
+from pyte import Stream
 
 from mcp_workbench.identity import ToolIdentifier
 from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.record.batch import Batch, Flight, Opening, Run, ServerState
+from mcp_workbench.record.batch import Batch, ClientState, Flight, Opening, Run, ServerState
 from mcp_workbench.record.processes import birth
 from mcp_workbench.record.tables import Tables
 from tests.docs.markdown import ROOT
@@ -73,10 +75,15 @@ def busy(tables: Tables) -> int:
             ServerState("dev", "git", "resting", now - 20, 0, None, "spawn_failed", f"it is gone {BEYOND}", now - 20),
         ],
         flights=[Flight(now - 65, "dev", "fs", "slow")],
-        calls=[(tool, now, 12.0, "", None, None), (tool, now - 3, 1500.0, "call_timeout", None, None)],
+        calls=[
+            (tool, now, 12.0, "", None, None, ""),
+            (tool, now - 3, 1500.0, "call_timeout", None, None, "it did not answer within 1 s"),
+        ],
+        clients=[ClientState("claude-code", "2.1.3", "2025-11-25", 1), ClientState("gone", "1", "2025-06-18", 0)],
         openings=[Opening("dev", 40_000, 4000)],
         lost=2,
         problem="/home/me/c.json:7:11: unknown key 'arg'",
+        memory=("shed", 310 * 1024 * 1024),
     )
 
 
@@ -88,18 +95,21 @@ def test_a_person_reads_what_is_going_on(tables: Tables, env: dict[str, str]):
     lines = [re.sub(r"\b\d+ (s|min)\b", r"N \1", " ".join(line.split())) for line in done.stdout.splitlines()]
     assert lines == [
         f"workbench {os.getpid()}: running for 2 h",
+        "host: claude-code 2.1.3 (MCP 2025-11-25)",
         "/home/me/c.json (stdio, version 1.2)",
         "the file is not used as it is now: /home/me/c.json:7:11: unknown key 'arg'",
-        "servers",
-        "dev/fs ready for N min, 2 connections 14 tools",
-        "dev/git resting for N s N s ago: it is gone \\x1b[31mred\\u202e",
+        "memory: 310 MiB wait for clients and servers; the calls of the largest clients are cancelled",
         "calls under way",
         "dev/fs/slow for N min",
+        "last errors",
+        "N s ago dev/fs/read call_timeout: it did not answer within N s",
+        "N s ago dev/git it is gone \\x1b[31mred\\u202e",
+        "servers",
+        "dev/fs ready for N min, 2 connections 14 tools",
+        "dev/git resting for N s",
         "calls",
         "tool calls errors p50 p95",
         "dev/fs/read 2 1 12 ms 1,500 ms",
-        "last errors of calls",
-        "N s ago dev/fs/read call_timeout",
         "tokens, about: 1,000 read in 1 open, 10,000 in plain lists (9,000 saved)",
         "2 events could not be recorded",
     ]
@@ -113,6 +123,7 @@ def test_a_program_reads_the_members_that_the_page_documents(tables: Tables, env
     assert _shape(told) == _shape(example)
     [run] = told["runs"]
     assert run["tokens"] == {"opens": 1, "flat": 10_000, "answered": 1000, "saved": 9000}
+    assert run["memory"] == {"level": "shed", "held_bytes": 310 * 1024 * 1024}
     assert run["in_flight"][0]["seconds"] == pytest.approx(65, abs=20)
 
 
@@ -133,7 +144,7 @@ def _shape(value: object) -> object:
 def test_names_that_servers_give_are_shown_as_text(tables: Tables, env: dict[str, str]):
     tool = ToolIdentifier("dev", "fs", f"{BEYOND}\n\r\x9b2J")
     flights = [Flight(time.time() - 65, "dev", "fs", BEYOND)]
-    begin(tables, calls=[(tool, time.time(), 12.0, "tool_error", None, None)], flights=flights)
+    begin(tables, calls=[(tool, time.time(), 12.0, "tool_error", None, None, "")], flights=flights)
     told = piped("status", env=env).stdout
     assert not re.search("[\x1b\x9b\r\u202e]", told)
     assert told.count("\\x1b[31mred\\u202e") == 3
@@ -146,7 +157,7 @@ def test_names_with_slashes_are_told_apart(tables: Tables, env: dict[str, str]):
         tables,
         servers=[ServerState(*server, "idle", now, 0, None) for server in servers],
         flights=[Flight(now, *server, "slow/1") for server in servers],
-        calls=[(ToolIdentifier(*server, "t"), now, 12.0, "tool_error", None, None) for server in servers],
+        calls=[(ToolIdentifier(*server, "t"), now, 12.0, "tool_error", None, None, "") for server in servers],
     )
     told = piped("status", env=env).stdout
     assert "a/b/c" not in told
@@ -216,13 +227,117 @@ def test_at_a_terminal_it_is_coloured_and_within_its_width(tables: Tables, env: 
         assert not COLOUR.search(screen.text)
 
 
+def crowded(tables: Tables) -> None:
+    """A workbench with more servers and tools than a screen has lines."""
+    now = time.time()
+    servers = [ServerState("dev", f"server-{number:02}", "idle", now, 0, None) for number in range(40)]
+    servers[30] = ServerState("dev", "broken", "failing", now, 0, None, "server_exited", "it exited: no token", now)
+    calls = [(ToolIdentifier("dev", "server-35", f"tool-{n:02}"), now, 1.0, "", None, None, "") for n in range(30)]
+    flights = [Flight(now - 5, "dev", "server-37", "busy")]
+    begin(tables, servers=servers, calls=calls, flights=flights)
+
+
+def test_what_is_busy_or_in_trouble_comes_first_and_a_screen_holds_all_that_is_shown(
+    tables: Tables, env: dict[str, str]
+):
+    crowded(tables)
+    piped_lines = piped("status", env=env).stdout.splitlines()
+    servers = [line.split()[0] for line in piped_lines if line.startswith("    dev/")]
+    assert servers[:5] == ["dev/server-37/busy", "dev/server-37", "dev/broken", "dev/server-35", "dev/server-00"]
+    assert len(piped_lines) > 75
+    with at_terminal("status", env=env, columns=80) as screen:
+        assert screen.finish() == 0
+    shown = seen(screen.text)
+    assert 20 <= len(shown) <= 23
+    assert next(line for line in shown if line.startswith("    dev/")).split()[0] == "dev/server-37/busy"
+    assert sum(line.startswith("    and ") for line in shown) == 2
+    assert shown[-1] == "all of it: mcp-workbench status --watch"
+
+
+class Watched:
+    """A watch of 80 columns and 24 lines, as its person sees it."""
+
+    def __init__(self, screen: Screen) -> None:
+        self.screen = screen
+        self._emulator = Emulator(80, 24)
+        self._stream = Stream(self._emulator)
+        self._fed = 0
+
+    def lines(self) -> list[str]:
+        self._stream.feed(self.screen.text[self._fed :].replace("\x1b[?1049h", "").replace("\x1b[?1049l", ""))
+        self._fed = len(self.screen.text)
+        return [line.rstrip() for line in self._emulator.display]
+
+    def press(self, keys: str, expected: str) -> list[str]:
+        """Type, and wait until the screen has a line with this."""
+        self.screen.type(keys)
+        self.screen.wait_for(lambda _: any(expected in line for line in self.lines()), what=expected)
+        return self.lines()
+
+
+def test_a_watch_scrolls(tables: Tables, env: dict[str, str]):
+    crowded(tables)
+    with at_terminal("status", "--watch", env=env, columns=80) as screen:
+        watched = Watched(screen)
+        first = watched.press("", "1-23/")
+        assert first[0].startswith("workbench ")
+        assert watched.press("\x1b[B\x1bOB", "3-25/")[0] == first[2]
+        assert watched.press("\x1b[A", "2-24/")[0] == first[1]
+        total = int(first[-1].split("/")[1].split()[0])
+        assert watched.press("\x1b[6~", "25-47/")[0].split()[0].startswith("dev/server-")
+        assert "dev/server-35/tool-" in watched.press("\x1b[F", f"-{total}/{total}")[-2]
+        assert watched.press("\x1b[6~\x1b[5~", f"{total - 45}-{total - 23}/")
+        assert watched.press("\x1b[H", "1-23/")[0] == first[0]
+        screen.type("q")
+        assert screen.finish() == 0
+        assert is_as_before(screen)
+
+
+def test_a_watch_is_narrowed_by_a_text(tables: Tables, env: dict[str, str]):
+    crowded(tables)
+    with at_terminal("status", "--watch", env=env, columns=80) as screen:
+        watched = Watched(screen)
+        watched.press("", "1-23/")
+        narrowed = watched.press("/NO TOqen", "/NO TOqen_")
+        assert narrowed[0] == "Nothing has 'NO TOqen' in its name or its error."
+        narrowed = watched.press("\x7f\x7f\x7fken\r", "only 'NO TOken'")
+        assert [word for line in narrowed for word in line.split() if "dev/" in word] == ["dev/broken"] * 2
+        assert any(line.endswith("it exited: no token") for line in narrowed)
+        assert watched.press("/server-35/tool-07", "/server-35/tool-07_")[4].split()[0] == "dev/server-35/tool-07"
+        assert watched.press("\x1b", "1-23/")[-1].startswith("1-23/")
+        screen.type("q")
+        assert screen.finish() == 0
+
+
+def test_a_watch_that_fails_leaves_the_terminal_as_it_was(tables: Tables, env: dict[str, str]):
+    busy(tables)
+    with at_terminal("status", "--watch", env=env) as screen:
+        screen.wait_for("dev/fs/read")
+        tables.file.run("PRAGMA user_version = 99")
+        assert screen.finish() == 1
+        assert "a newer version of the program made it" in screen.text
+        assert is_as_before(screen)
+
+
+def test_a_watch_goes_on_after_ctrl_z(tables: Tables, env: dict[str, str]):
+    """Nothing stops a program without a shell, so that it gives the terminal back and takes it again at once."""
+    busy(tables)
+    with at_terminal("status", "--watch", env=env) as screen:
+        screen.wait_for("dev/fs/read")
+        screen.type("\x1a")
+        screen.wait_for(lambda text: "dev/fs/read" in text.rpartition("\x1b[?1049l")[2] and "\x1b[?1049l" in text)
+        screen.type("q")
+        assert screen.finish() == 0
+        assert is_as_before(screen)
+
+
 @pytest.mark.parametrize("key", ["q", "\x03", "\x04"])
 def test_watching_shows_what_changes_until_a_key_is_pressed(tables: Tables, env: dict[str, str], key: str):
     run = busy(tables)
     with at_terminal("status", "--watch", env=env) as screen:
         screen.wait_for("dev/fs/read")
         later = ToolIdentifier("dev", "fs", "written_later")
-        tables.write(run, batch(calls=[(later, time.time(), 1.0, "", None, None)]), prunes=False)
+        tables.write(run, batch(calls=[(later, time.time(), 1.0, "", None, None, "")]), prunes=False)
         screen.wait_for("written_later")
         screen.type(key)
         assert screen.finish() == 0
@@ -230,11 +345,11 @@ def test_watching_shows_what_changes_until_a_key_is_pressed(tables: Tables, env:
 
 
 def is_as_before(screen: Screen) -> bool:
-    """Whether a person can go on with this terminal: what is typed is seen, and so is the cursor."""
+    """Whether a person can go on with this terminal: the screen, the cursor and the echo are as they were."""
     flags = termios.tcgetattr(screen._person)[3]
-    return bool(flags & termios.ECHO and flags & termios.ICANON) and screen.text.rfind("\x1b[?25h") > screen.text.rfind(
-        "\x1b[?25l"
-    )
+    given_back = [("\x1b[?25l", "\x1b[?25h"), ("\x1b[?1049h", "\x1b[?1049l")]
+    is_shown = all(-1 < screen.text.rfind(taken) < screen.text.rfind(back) for taken, back in given_back)
+    return is_shown and bool(flags & termios.ECHO and flags & termios.ICANON)
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP])

@@ -99,8 +99,8 @@ def test_a_table_for_people_with_the_tokenizer_named(tmp_path: Path):
     result = tokens(two(tmp_path))
     assert result.exit_code == 0
     told = json.loads(tokens(two(tmp_path), "--json").stdout)
-    head, dev, ops, _, without, at_start, counted, failed = result.stdout.splitlines()
-    assert head.split() == ["tools", "without", "open", "search"]
+    head, dev, ops, _, without, at_start, forms, counted, failed = result.stdout.splitlines()
+    assert head.split() == ["tools", "without", "open", "full", "signature", "search"]
     for line, box in ((dev, told["toolboxes"][0]), (ops, told["toolboxes"][1])):
         name, *numbers = line.split()
         assert name == box["toolbox"]
@@ -110,6 +110,9 @@ def test_a_table_for_people_with_the_tokenizer_named(tmp_path: Path):
     assert len({len(line) for line in (head, dev, ops)}) == 1
     assert f"{told['without']:,} tokens" in without
     assert f"{told['start']:,} tokens ({1 - told['start'] / told['without']:.0%} less)" in at_start
+    full, signature = (sum(box[form] for box in told["toolboxes"]) for form in ("full", "signature"))
+    numbers = [int(number.replace(",", "")) for number in re.findall(r"[\d,]+(?= tokens|(?= \())", forms)]
+    assert numbers == [pytest.approx(full, abs=10), pytest.approx(signature, abs=10)]
     assert counted == "counted with: o200k_base"
     assert re.fullmatch(r"not counted, .*: ops/ill", failed)
 
@@ -162,6 +165,13 @@ def test_the_budget_of_the_configuration_counts(tmp_path: Path):
     told = json.loads(tokens(config, "dev", "--json").stdout)["toolboxes"][0]
     assert told["open"] <= 1000
     assert told["search"] <= 1000
+
+
+def test_the_cost_of_each_form_is_shown_and_the_configured_one_is_what_an_open_costs(tmp_path: Path):
+    for detail in ("full", "signature"):
+        dev = json.loads(tokens(two(tmp_path, openDetail=detail), "dev", "--json").stdout)["toolboxes"][0]
+        assert abs(dev["open"] - dev[detail]) <= 5
+        assert 0 < dev["signature"] < dev["full"]
 
 
 def test_the_tokenizer_is_asked_for_only_here():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -95,3 +96,32 @@ def test_a_broken_file_is_left_alone_with_all_that_is_needed_to_undo(user: User)
     before = user.files()
     assert user.run("uninstall", host="cursor").status == 1
     assert user.files() == before
+
+
+def test_a_file_that_its_host_wrote_in_another_layout_is_as_it_was_to_the_byte(user: User):
+    user.has(samples.CLAUDE_CODE)
+    before = user.files()
+    user.run("import_")
+    user.run("install", host="claude-code", remove_imported="true")
+    path = user.path(samples.CLAUDE_CODE)
+    path.write_text(json.dumps(json.loads(path.read_text()), indent="\t"))
+    assert user.run("uninstall", host="claude-code", json="true").document["exact"]
+    assert user.files() == before
+
+
+def test_a_comment_that_was_added_meanwhile_is_a_change_that_stays(user: User):
+    user.has(samples.CURSOR)
+    user.run("install", host="cursor")
+    path = user.path(samples.CURSOR)
+    path.write_text(f"// mine\n{path.read_text()}")
+    assert not user.run("uninstall", host="cursor", json="true").document["exact"]
+    assert path.read_text() == f"// mine\n{samples.CURSOR.text}"
+
+
+def test_a_number_that_its_host_turned_into_a_boolean_is_a_change_that_stays(user: User):
+    user.has(samples.CLAUDE_CODE)
+    user.run("install", host="claude-code")
+    path = user.path(samples.CLAUDE_CODE)
+    path.write_text(path.read_text().replace('"new-user-warmup": 1', '"new-user-warmup": true'))
+    assert not user.run("uninstall", host="claude-code", json="true").document["exact"]
+    assert '"new-user-warmup": true' in path.read_text()

@@ -50,7 +50,7 @@ def told(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Cal
 def two_lines(text: str) -> tuple[str, str]:
     assert text.endswith("\n")
     assert text.replace("\n", "").isprintable()
-    error, hint = text.splitlines()
+    error, hint = [line for line in text.splitlines() if not line.startswith("using ")]
     assert error.startswith("error: ")
     assert hint.startswith("hint: ")
     assert len(hint) > len("hint: ")
@@ -128,7 +128,13 @@ COMBINATIONS = (
     ["add", "dev", "x", "--url", "https://example.com", "--cwd", "/"],
     ["add", "dev", "x", "--env", "A", "--", "command"],
     ["remove", "x"],
+    ["move", "one"],
+    ["move", "one", "--to", "dev"],
+    ["describe", "x", "text"],
     ["install", "no-host"],
+    ["install"],
+    ["install", "--all", "cursor"],
+    ["uninstall"],
     ["uninstall", "no-host"],
     ["list", "x"],
     ["show", "dev", "one", "x", "--config", "/no/such/file"],
@@ -143,6 +149,10 @@ COMBINATIONS = (
     ["completion", "tcsh"],
     ["trust", "--list", "--remove"],
     ["check", "--config", "/no/such/file"],
+    ["docs", "no-such-page"],
+    ["docs", "errors#no_such_code"],
+    ["docs", "several", "words", "here"],
+    ["docs", "--search"],
 )
 
 
@@ -192,7 +202,12 @@ def test_an_error_of_several_lines_is_one_and_nothing_in_it_moves_the_cursor(cap
     error = ServerExited("it exited; its last words:\none\x1b[2J\n\ttwo", hint="Do this.\nThen that.")
     status, text = outcome(failing(error), capsys)
     assert status == 1
-    assert two_lines(text) == ("it exited; its last words: | one\\x1b[2J |         two", "Do this. | Then that.")
+    *first, more = text.splitlines(keepends=True)
+    assert two_lines("".join(first)) == (
+        "it exited; its last words: | one\\x1b[2J |         two",
+        "Do this. | Then that.",
+    )
+    assert more == "more: mcp-workbench docs errors#server_exited\n"
 
 
 @pytest.mark.parametrize("kind", [ConfigError, WorkbenchError])
@@ -201,7 +216,7 @@ def test_an_error_without_a_hint_says_where_it_is_explained(
 ):
     status, text = outcome(failing(kind("it is wrong")), capsys)
     assert status == (2 if kind is ConfigError else 1)
-    assert two_lines(text) == ("it is wrong", f"docs/errors.md explains it, under '{kind.code}'.")
+    assert two_lines(text) == ("it is wrong", f"Run: mcp-workbench docs errors#{kind.code}")
 
 
 def test_a_defect_is_two_lines_and_with_debug_also_where_without_secrets(

@@ -4,7 +4,7 @@ from io import StringIO
 
 import pytest
 
-from mcp_workbench.demo.display import WIDTH, Display, wants_colour
+from mcp_workbench.demo.display import WIDTH, Display
 
 
 class Terminal(StringIO):
@@ -14,8 +14,8 @@ class Terminal(StringIO):
 
 def everything(out: StringIO) -> str:
     display = Display(out)
-    display.heading("Title")
-    display.step("First")
+    display.heading("A title of many words " * 10)
+    display.step("A step of many words " * 10)
     for write in (
         display.say,
         display.quote,
@@ -36,18 +36,22 @@ def ordinary_terminal(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
 
 
-def test_no_line_is_wider_than_the_width():
+@pytest.mark.parametrize("columns", [20, 40, 80, 200])
+def test_no_line_is_wider_than_the_terminal(columns: int, monkeypatch):
     assert max(map(len, everything(StringIO()).splitlines())) <= WIDTH
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert max(map(len, everything(Terminal()).splitlines())) <= min(columns, WIDTH)
 
 
 def test_colours_are_for_terminals_whose_owner_has_not_refused_them(monkeypatch):
     assert "\x1b[" not in everything(StringIO())
     assert "\x1b[" in everything(Terminal())
     monkeypatch.setenv("TERM", "dumb")
-    assert not wants_colour(Terminal())
+    assert "\x1b[" not in everything(Terminal())
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("NO_COLOR", "1")
-    assert not wants_colour(Terminal())
+    assert "\x1b[" not in everything(Terminal())
 
 
 def test_a_long_answer_is_cut_and_says_so():

@@ -1,6 +1,7 @@
 """The guided tour with the real workbench, and what it says when something is wrong."""
 
 import re
+import sys
 import tempfile
 import time
 from io import StringIO
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mcp_workbench.demo import story, toolboxes
+from mcp_workbench.demo.display import Display
 from mcp_workbench.demo.processes import running_servers
 from tests.demo.lines import SOURCES
 from tests.support.lag import LagProbe
@@ -47,6 +49,20 @@ async def test_the_tour_shows_every_step_and_ends_with_zero(demo_folder: Path):
     ]
     assert left_in(demo_folder) == []
     assert not running_servers()
+
+
+@pytest.mark.parametrize("is_on_path", [True, False])
+def test_the_way_on_names_the_program_where_path_does_not_have_it(
+    demo_folder: Path, monkeypatch: pytest.MonkeyPatch, *, is_on_path: bool
+):
+    program = demo_folder / "mcp-workbench"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "argv", [str(program)])
+    monkeypatch.setenv("PATH", str(demo_folder) if is_on_path else "/nowhere")
+    out = StringIO()
+    story.show_way_on(Display(out))
+    assert (str(program) in out.getvalue().replace("\n   ", "")) is not is_on_path
 
 
 async def test_the_tour_starts_servers_only_when_they_are_needed():

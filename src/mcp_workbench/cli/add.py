@@ -5,26 +5,40 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast
 
+from mcp_workbench.checkup.entries import Entries, inspect
+from mcp_workbench.checkup.findings import Finding
 from mcp_workbench.cli.answering import answered, print_json
-from mcp_workbench.cli.display import write
+from mcp_workbench.cli.config_warnings import warning_lines, warnings_json
+from mcp_workbench.cli.consent import is_agreed
+from mcp_workbench.cli.display import is_terminal, write
 from mcp_workbench.cli.options import Given
 from mcp_workbench.cli.target import Target, to_change
+from mcp_workbench.config.inherited import is_own
 from mcp_workbench.config.load import DEFAULT_TOOLBOX
+from mcp_workbench.config.source import read_source
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.hosts.secrets import Variables, without_secrets
+from mcp_workbench.identity import ServerIdentifier
+from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.shown import shown, slashed
 
 HELP = """Add a server to a toolbox: a program after --, or a remote server with --url.
 
-The toolbox is made where there is none, and needs a --description then. Comments, order and layout of
-the file stay as they are. What 'mcp-workbench check' would refuse is not written. Nothing is started.
+If the toolbox does not exist it is created, and needs a --description. Comments, order and layout of the
+file stay as they are. Nothing that 'mcp-workbench check' would refuse is written. Nothing is started.
+
+For a server that is already in the toolbox, --inherit alone adds variables for it to inherit.
 
 \b
   mcp-workbench add dev git --description 'The history of my projects' -- uvx mcp-server-git==2026.10.19
-  mcp-workbench add dev docs --url https://docs.example.com/mcp --header 'Authorization=Bearer ${TOKEN}'"""
+  mcp-workbench add dev docs --url https://docs.example.com/mcp --header 'Authorization=Bearer ${TOKEN}'
+  mcp-workbench add dev git --inherit SSH_AUTH_SOCK"""
+
+_WITH_INHERIT = ("config", "json", "toolbox", "server")
+_A_COMMAND = "a command"
 
 
 def run(options: Given) -> int:
@@ -33,19 +47,41 @@ def run(options: Given) -> int:
 
 
 def _run(options: Given) -> int:
+    with to_change(options) as target:
+        return _add(options, target)
+
+
+def _add(options: Given, target: Target) -> int:
     toolbox, server = options["toolbox"], options["server"]
-    target = to_change(options)
-    entry = _entry(options)
     is_there = server in target.servers().get(toolbox, {})
+    _check_inherited(options)
+    if is_there and _is_inherit_alone(options):
+        return _inherit_more(options, target)
+    entry = _entry(options)
     if is_there and "replace" not in options:
         problem = f"Server '{shown(server)}' is in toolbox '{shown(toolbox)}' already"
         raise ConfigError(problem, file=target.path, hint="Pass --replace to change it.")
     changed = target.with_server(toolbox, server, entry, _description(target, toolbox, options))
+    open_entry = without_secrets(entry, server, Variables())
+    if open_entry != entry and target.is_projects and "allow_secret" not in options:
+        changed.checked()
+        _agree_to_secret(options, target, _secret_places(entry, open_entry))
+    before = _inspected(target).warnings() if target.known == target.text.encode() else []
     changed.write()
-    _tell(options, changed, replaced=is_there)
-    if without_secrets(entry, server, Variables()) != entry:
-        sys.stderr.write("warning: this looks like a secret in the file; write '${NAME}' and set the variable\n")
+    warnings = _came_with(ServerIdentifier(toolbox, server), before, _inspected(changed))
+    _tell(options, changed, "replaced" if is_there else "added", warnings)
     return 0
+
+
+def _inspected(target: Target) -> Entries:
+    return inspect(read_source(str(target.path), DEFAULTS))
+
+
+def _came_with(server: ServerIdentifier, before: Iterable[Finding], after: Entries) -> list[Finding]:
+    """The warnings of `check` that are about this server, or that are new."""
+    known = {(one.code, one.path, one.message) for one in before}
+    own = after.of(server)
+    return [one for one in after.warnings() if one in own or (one.code, one.path, one.message) not in known]
 
 
 def _entry(options: Given) -> dict[str, Any]:
@@ -57,18 +93,74 @@ def _entry(options: Given) -> dict[str, Any]:
     if url:
         headers = _pairs("--header", options.all("header"), "=:")
         remote: dict[str, Any] = {"url": url, "transport": options.get("transport"), "headers": headers}
-        _refuse(options, "env", "cwd")
+        _refuse(options, "env", "inherit", "cwd")
         return {key: value for key, value in remote.items() if value}
     _refuse(options, "header", "transport")
     env = _pairs("--env", options.all("env"))
-    local = {"command": options.words[0], "args": list(options.words[1:]), "env": env, "cwd": options.get("cwd")}
+    local = {
+        "command": options.words[0],
+        "args": list(options.words[1:]),
+        "env": env,
+        "inheritEnv": list(dict.fromkeys(options.all("inherit"))),
+        "cwd": options.get("cwd"),
+    }
     return {key: value for key, value in local.items() if value}
+
+
+def _check_inherited(options: Given) -> None:
+    for name in filter(is_own, options.all("inherit")):
+        hint = "To set one for a server that needs it, pass --env NAME=VALUE."
+        raise ConfigError(
+            f"--inherit {shown(name)}: servers never inherit variables of the workbench itself", hint=hint
+        )
+
+
+def _is_inherit_alone(options: Given) -> bool:
+    others = [key for key in options if key not in _WITH_INHERIT]
+    return bool(options.all("inherit")) and not (options.words or options.all("env") or options.all("header") or others)
+
+
+def _inherit_more(options: Given, target: Target) -> int:
+    """Add variables to those that a server inherits; the rest of its entry stays."""
+    toolbox, server = options["toolbox"], options["server"]
+    entry = target.servers()[toolbox][server]
+    if "command" not in entry:
+        raise ConfigError(f"--inherit is only for a server with {_A_COMMAND}", file=target.path)
+    names = list(dict.fromkeys([*entry.get("inheritEnv", []), *options.all("inherit")]))
+    changed = target.with_member((*target.place(toolbox, server), "inheritEnv"), names)
+    changed.write()
+    _tell(options, changed, "changed")
+    return 0
+
+
+def _secret_places(entry: Mapping[str, Any], open_entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The places of an entry that hold a secret, and the variables that could stand there."""
+    for key, value in open_entry.items():
+        if isinstance(value, dict):
+            inside = _secret_places(entry[key], cast("dict[str, Any]", value))
+            yield from ((f"{key}.{place}", variables) for place, variables in inside)
+        elif value != entry[key]:
+            texts = cast("list[Any]", value) if isinstance(value, list) else [value]
+            yield key, " ".join(dict.fromkeys(name for text in texts for name in re.findall(r"\$\{\w+\}", str(text))))
+
+
+def _agree_to_secret(options: Given, target: Target, places: Iterable[tuple[str, str]]) -> None:
+    """Have a person agree that a folder's file holds a secret. Raises `ConfigError` where nobody does."""
+    where = ", ".join(f"{shown(place)}: write {variables}" for place, variables in places)
+    problem = "this would write a secret into the configuration of this folder"
+    hint = f"Name a variable instead, and set it ({where}), or pass --allow-secret."
+    if "json" in options or not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
+        raise ConfigError(problem, file=target.path, hint=hint)
+    write(f"{target.path} would hold a secret. Everyone who gets this folder could read it.", to=sys.stderr)
+    write(f"Better: name a variable instead, and set it ({where}).", to=sys.stderr)
+    if not is_agreed("Write the secret anyway?", to=sys.stderr):
+        raise ConfigError(problem, file=target.path, hint=hint)
 
 
 def _refuse(options: Given, *keys: str) -> None:
     for key in keys:
         if key in options or options.all(key):
-            kind = "a command" if key in ("env", "cwd") else "a --url"
+            kind = _A_COMMAND if key in ("env", "inherit", "cwd") else "a --url"
             raise ConfigError(f"--{key} is only for a server with {kind}")
 
 
@@ -97,12 +189,13 @@ def _description(target: Target, toolbox: str, options: Given) -> str:
     return description
 
 
-def _tell(options: Given, target: Target, *, replaced: bool) -> None:
+def _tell(options: Given, target: Target, what: str, warnings: Iterable[Finding] = ()) -> None:
     toolbox, server = options["toolbox"], options["server"]
     if "json" in options:
-        file = str(target.path)
-        print_json({"ok": True, "file": file, "toolbox": toolbox, "server": server, "replaced": replaced})
+        told = {"ok": True, "file": str(target.path), "toolbox": toolbox, "server": server}
+        print_json({**told, "replaced": what != "added", "warnings": warnings_json(warnings)})
         return
-    what = "replaced" if replaced else "added"
+    write(*warning_lines(str(target.path), warnings), to=sys.stderr)
     write(f"{what} {slashed(toolbox, server)} in {target.path}")
-    write(f"try it: mcp-workbench doctor {shlex.quote(shown(toolbox))}")
+    named = ["--config", options["config"]] if "config" in options else []
+    write(f"try it: mcp-workbench doctor {shlex.join(shown(word, len(word)) for word in (toolbox, *named))}")

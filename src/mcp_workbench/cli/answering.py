@@ -46,8 +46,13 @@ def answered(options: Mapping[str, str], work: Callable[[], int]) -> int:
 
 def print_failure(error: WorkbenchError) -> int:
     """What went wrong, for a program; the exit status. The code is the one that a client of the wire gets."""
-    print_json({"ok": False, "error": str(error), "code": error.wire_code, "hint": hint_of(error)})
+    print_json(failure(error))
     return USAGE if isinstance(error, ConfigError | RequestError) else FAILURE
+
+
+def failure(error: WorkbenchError) -> dict[str, Any]:
+    """The document of what went wrong."""
+    return {"ok": False, "error": str(error), "code": error.wire_code, "hint": hint_of(error)}
 
 
 def _escaped(text: str) -> str:

@@ -92,7 +92,13 @@ class ToolkitCommand(Placed):
         parameters += [_argument(argument) for argument in command.arguments]
         if command.words:
             parameters.append(click.Argument([_WORDS], nargs=-1, metavar=command.words, type=click.UNPROCESSED))
-        super().__init__(command.name, callback=self._called, params=parameters, short_help=command.summary)
+        super().__init__(
+            command.name,
+            callback=self._called,
+            params=parameters,
+            short_help=command.summary,
+            epilog=f"More: {_PROGRAM} docs commands/{command.name}",
+        )
         self._command = command
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -107,7 +113,8 @@ class ToolkitCommand(Placed):
     cls=Commands,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="New here? See it: mcp-workbench demo. Move in: mcp-workbench import, then doctor, then install HOST.",
+    epilog="New here? See it: mcp-workbench demo. Move in: mcp-workbench import, then doctor, then install --all. "
+    "Read: mcp-workbench docs.",
 )
 @click.version_option(__version__, prog_name=_PROGRAM, message="%(prog)s %(version)s")
 @click.option(DEBUG.name, is_flag=True, help=DEBUG.help)

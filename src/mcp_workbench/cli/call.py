@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Iterable
 from shlex import quote
+from typing import TextIO
 
 from msgspec import Raw
 
@@ -13,13 +15,14 @@ from mcp_workbench.cli.answering import answered, print_raw
 from mcp_workbench.cli.arguments import Typed, read_arguments
 from mcp_workbench.cli.named import find_server, read_config
 from mcp_workbench.cli.options import Given
+from mcp_workbench.cli.output import Output
 from mcp_workbench.cli.parameters import Parameters
 from mcp_workbench.cli.person import AUDIENCE, CALLER, Person
 from mcp_workbench.cli.remembered import Known, checked_tool, known_tools
 from mcp_workbench.cli.states import known_since
-from mcp_workbench.cli.terminal import FAILURE
+from mcp_workbench.cli.terminal import FAILURE, note
 from mcp_workbench.config.model import Config
-from mcp_workbench.errors import ConnectFailed, Fault, InvalidParameters
+from mcp_workbench.errors import ConnectFailed, Fault, InvalidParameters, RequestError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.shown import shown
 from mcp_workbench.workbench import Workbench
@@ -33,9 +36,13 @@ Arguments are given in one of these ways:
   '{"path": "README.md", "limit": 5}'   all of them as JSON
   -                                     the same, from stdin
 
-What is missing or unknown is told before anything is sent. The result is printed as text; with --json it is that of
-the server, as it sent it. At a terminal progress is shown, and questions of the server are asked. The exit status is
-1 if the tool or its server failed. Ctrl-C cancels the call."""
+Missing and unknown arguments are reported before anything is sent. The result is printed as text; with --json it is
+printed as the server sent it. --output writes an image, audio or a large result to a file, or several into a folder.
+
+At a terminal progress is shown, and questions of the server are asked. The exit status is 1 if the tool or its server
+failed. Ctrl-C cancels the call."""
+
+_SAVE_HINT = "hint: --output FILE writes it to a file"
 
 
 def run(options: Given) -> int:
@@ -44,7 +51,8 @@ def run(options: Given) -> int:
 
 
 def _call(options: Given) -> int:
-    config = read_config(options)
+    output = _output(options)
+    config = read_config(options, always_say_file=True)
     identifier = ToolIdentifier(options["toolbox"], options["server"], options["tool"])
     server = find_server(config, identifier.toolbox, identifier.server)
     known = known_tools(config, [server]).get(ServerIdentifier(server.toolbox, server.name))
@@ -52,8 +60,23 @@ def _call(options: Given) -> int:
     if known is not None and identifier.tool in known.listing.tools:
         arguments = _from_memory(typed, known, identifier)
     result = asyncio.run(_relayed(config, identifier, typed, arguments))
-    _print(result, is_raw="json" in options)
-    return FAILURE if results.is_error(result) else 0
+    is_raw, has_failed = "json" in options, results.is_error(result)
+    if output is None or has_failed:
+        _print(result, is_raw=is_raw)
+        return FAILURE if has_failed else 0
+    written, told = output.divide(result, is_raw=is_raw)
+    _print_texts(told, sys.stderr if output.is_stdout else sys.stdout)
+    output.put(written)
+    return 0
+
+
+def _output(options: Given) -> Output | None:
+    """Where the result goes, checked before anything is started. Raises `RequestError`."""
+    if "output" in options:
+        return Output(options["output"], overwrites="force" in options)
+    if "force" in options:
+        raise RequestError("--force needs --output FILE", hint="It overwrites the file that the result goes to.")
+    return None
 
 
 def _from_memory(typed: Typed, known: Known, identifier: ToolIdentifier) -> Raw:
@@ -96,8 +119,14 @@ def _print(result: Raw, *, is_raw: bool) -> None:
     if is_raw:
         print_raw(result)
         return
-    stream = sys.stderr if results.is_error(result) else sys.stdout
-    for text in results.as_text(result):
+    _print_texts(results.as_text(result), sys.stderr if results.is_error(result) else sys.stdout)
+    is_seen = display.is_terminal(sys.stdout) and display.is_terminal(sys.stderr)
+    if is_seen and any(piece.is_media for piece in results.pieces(result)):
+        note(_SAVE_HINT)
+
+
+def _print_texts(texts: Iterable[str], stream: TextIO) -> None:
+    for text in texts:
         # A terminal obeys what it is sent, a file keeps it: only there is it safe to leave it as it is.
         told = "\n".join(display.lines_of(text)) if display.is_terminal(stream) else text
         stream.write(told if told.endswith("\n") else f"{told}\n")

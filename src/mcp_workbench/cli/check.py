@@ -7,80 +7,108 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from mcp_workbench.checkup.descriptions import description_findings
+from mcp_workbench.checkup.entries import Entries, inspect
 from mcp_workbench.cli.chosen import refuse
+from mcp_workbench.cli.config_file import source_to_look_at
+from mcp_workbench.cli.config_warnings import warning_lines, warnings_json
+from mcp_workbench.cli.display import Block, Words, write
+from mcp_workbench.cli.remembered import Found, known_tools
+from mcp_workbench.cli.states import server_count, state_of
 from mcp_workbench.cli.terminal import USAGE, say
-from mcp_workbench.config.load import load_config
-from mcp_workbench.config.locate import find_config
-from mcp_workbench.config.model import Config, Endpoint, ServerConfig
-from mcp_workbench.errors import ConfigError
+from mcp_workbench.config.model import Endpoint, ServerConfig, ToolboxConfig
+from mcp_workbench.errors import WorkbenchError
 from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.shown import shown
+from mcp_workbench.shown import count, shown
 
 HELP = """Check a configuration: say what is wrong with it, or list what is in it.
 
-Nothing is started. The exit status is 0 if the configuration can be used, 2 if it can't or if a
-variable that it needs is not set."""
+Nothing is started. Tools are counted from what servers listed last, if you trust the file. The exit status
+is 0 if the configuration can be used, 2 if it can't or if a variable that it needs is not set."""
+
+_NOT_TRUSTED = "note: you have not trusted this file as it is now, so other commands ask before they use it"
 
 
 def run(options: Mapping[str, str]) -> int:
     """The exit status."""
     try:
-        path = find_config(options.get("config"), os.environ, terminal=True)
-        config = load_config(path, strict=False)  # every missing variable is listed, not the first alone
-    except ConfigError as error:
+        source, is_trusted = source_to_look_at(options)
+        entries = inspect(source)
+    except WorkbenchError as error:
         return refuse(error, options)
+    config = entries.config
+    known = known_tools(config, config.servers()) if is_trusted else {}  # the file may name another catalog
     missing = any(server.missing for server in config.servers())
     if "json" in options:
-        say(json.dumps(_as_json(config), ensure_ascii=False))
+        say(json.dumps(_as_json(entries, known), ensure_ascii=False))
     else:
-        for line in _as_text(config):
-            say(line)
+        write(*_as_text(entries, known))
+        if not is_trusted:
+            write("", _NOT_TRUSTED)
     return USAGE if missing else 0
 
 
-def _as_text(config: Config) -> Iterator[str]:
-    servers = list(config.servers())
-    yield f"{config.file}: {_count(config.toolboxes, 'toolbox', 'toolboxes')}, {_count(servers, 'server')}"
+def _as_text(entries: Entries, known: Found) -> Iterator[Block]:
+    config = entries.config
+    yield f"{config.file}: {count(len(config.toolboxes), 'toolbox', 'toolboxes')}, {server_count(config)}"
     yield f"mode: {config.tool_mode}"
     for toolbox in config.toolboxes.values():
         yield ""
-        yield f"{shown(toolbox.name)}: {shown(' '.join(toolbox.description.split()))}"
+        yield Words(f"{shown(toolbox.name)}: {shown(' '.join(toolbox.description.split()))}", "strong")
         for server in toolbox.servers.values():
-            yield f"  {shown(server.name)}: {_target(server)}"
-            if server.tool_filters:
-                yield f"    tools: {', '.join(shown(pattern) for pattern in server.tool_filters)}"
-            for missing in server.missing:
-                yield f"    error: ${{{missing.variable}}} is not set ({missing.path}, line {missing.line})"
-    if config.warnings:
+            yield from _server_lines(server, known)
+        for name in toolbox.disabled:
+            yield Words(f"{shown(name)}: disabled", "quiet", 2)
+    if warnings := entries.warnings():
         yield ""
-    for warning in config.warnings:
-        yield f"warning: {config.file}:{warning.line}:{warning.column}: {warning.path}: {warning.message}"
+        yield from warning_lines(config.file, warnings)
+    for finding in description_findings(config.toolboxes.values()):
+        yield ""
+        yield f"note: {finding.message}"
+        yield f"  do: {finding.advice}"
 
 
-def _as_json(config: Config) -> dict[str, Any]:
+def _server_lines(server: ServerConfig, known: Found) -> Iterator[Block]:
+    yield Words(f"{shown(server.name)}: {_target(server)}", indent=2)
+    if server.tool_filters:
+        yield Words(f"tools: {', '.join(shown(pattern) for pattern in server.tool_filters)}", indent=4)
+    if (listed := known.get(server.identifier)) is not None and not server.missing:
+        yield Words(state_of(server, listed).text, "quiet", 4)
+    for missing in server.missing:
+        yield Words(f"error: ${{{missing.variable}}} is not set ({missing.path}, line {missing.line})", "bad", 4)
+
+
+def _as_json(entries: Entries, known: Found) -> dict[str, Any]:
+    config = entries.config
     return {
         "ok": not any(server.missing for server in config.servers()),
         "file": config.file,
         "toolMode": config.tool_mode,
-        "toolboxes": {
-            toolbox.name: {
-                "description": toolbox.description,
-                "servers": {name: _server_json(server) for name, server in toolbox.servers.items()},
-            }
-            for toolbox in config.toolboxes.values()
-        },
-        "warnings": [
-            {"path": warning.path, "line": warning.line, "column": warning.column, "message": warning.message}
-            for warning in config.warnings
+        "toolboxes": {toolbox.name: _toolbox_json(toolbox, known) for toolbox in config.toolboxes.values()},
+        "warnings": warnings_json(entries.warnings()),
+        "notes": [
+            {"code": finding.code, "message": finding.message, "advice": finding.advice}
+            for finding in description_findings(config.toolboxes.values())
         ],
     }
 
 
-def _server_json(server: ServerConfig) -> dict[str, Any]:
+def _toolbox_json(toolbox: ToolboxConfig, known: Found) -> dict[str, Any]:
+    return {
+        "description": toolbox.description,
+        "servers": {name: _server_json(server, known) for name, server in toolbox.servers.items()},
+        "disabled": list(toolbox.disabled),
+    }
+
+
+def _server_json(server: ServerConfig, known: Found) -> dict[str, Any]:
+    listed = known.get(server.identifier)
     return {
         "transport": _transport(server),
         "toolFilters": list(server.tool_filters),
         "missing": [{"variable": missing.variable, "path": missing.path} for missing in server.missing],
+        "toolCount": None if listed is None else listed.listing.count.offered,
+        "withheldCount": None if listed is None else listed.listing.count.withheld,
     }
 
 
@@ -91,12 +119,8 @@ def _target(server: ServerConfig) -> str:
     hidden = (value for value in server.secrets if len(value) >= DEFAULTS.secret_length)
     secret = any(value in server.target.command for value in hidden)
     command = "***" if secret else os.path.basename(server.target.command)  # noqa: PTH119 -- no path is meant
-    return f"starts {shown(command)} with {_count(server.target.args, 'argument')}"
+    return f"starts {shown(command)} with {count(len(server.target.args), 'argument')}"
 
 
 def _transport(server: ServerConfig) -> str:
     return server.target.transport if isinstance(server.target, Endpoint) else "stdio"
-
-
-def _count(things: Any, one: str, many: str = "") -> str:
-    return f"{len(things)} {one if len(things) == 1 else many or one + 's'}"

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 from mcp_workbench import observe
 from mcp_workbench.cli.answering import print_failure
+from mcp_workbench.cli.config_file import config_source, say_used
 from mcp_workbench.cli.terminal import report
-from mcp_workbench.config.load import load_config
-from mcp_workbench.config.locate import find_config
+from mcp_workbench.config.load import config_of
 from mcp_workbench.config.model import Config
-from mcp_workbench.errors import ConfigError
+from mcp_workbench.errors import ConfigError, WorkbenchError
 from mcp_workbench.nearest import nearest_or_known
 from mcp_workbench.shown import shown
 
@@ -19,9 +19,11 @@ from mcp_workbench.shown import shown
 def chosen(options: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
     """The configuration, and the toolbox that was named or all of them. Raises `ConfigError`."""
     observe.log.set_level(log_level(options, otherwise="error"))
-    config = load_config(find_config(options.get("config"), os.environ, terminal=True))
+    config = config_of(config_source(options))
     observe.guard(lambda: config.secrets)
     observe.log.redact.hide(config.secrets)
+    if "json" not in options:  # a document names the file itself
+        say_used(config.file, options)
     toolbox = options.get("toolbox", "")
     if toolbox and toolbox not in config.toolboxes:
         problem = f"Toolbox '{shown(toolbox)}' not found"
@@ -37,6 +39,6 @@ def log_level(options: Mapping[str, str], *, otherwise: str) -> str:
     return level
 
 
-def refuse(error: ConfigError, options: Mapping[str, str]) -> int:
-    """Tell that a command can't be done, to a person or to a program; the exit status."""
+def refuse(error: WorkbenchError, options: Mapping[str, str]) -> int:
+    """Report that a command can't be done, to a person or to a program; the exit status."""
     return print_failure(error) if "json" in options else report(error)

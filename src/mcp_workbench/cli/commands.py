@@ -58,6 +58,13 @@ COMMANDS = (
         AT_TERMINAL,
         (A_TOOLBOX, options.SERVER_NAME),
     ),
+    Command("move", "Move a server to another toolbox.", options.MOVE, (options.ANY_SERVER,)),
+    Command(
+        "describe",
+        "Change the description of a toolbox.",
+        AT_TERMINAL,
+        (A_TOOLBOX, options.A_DESCRIPTION),
+    ),
     Command("check", "Check a configuration: what is wrong with it, or what is in it.", AT_TERMINAL),
     Command(
         "list",
@@ -87,6 +94,7 @@ COMMANDS = (
         (options.CONFIG_AT_TERMINAL, options.NO_BROWSER, options.LOGOUT),
         (A_TOOLBOX, A_SERVER),
     ),
+    Command("docs", "Read the documentation.", options.DOCS, words="[PAGE [SECTION] | WORDS...]", known="page"),
     Command(
         "completion",
         "Print what teaches your shell to complete our command lines.",
@@ -94,7 +102,7 @@ COMMANDS = (
         words="[WORD...]",
         module="shells",
     ),
-    Command("trust", "Let serve use the configuration of a project.", options.TRUST, (options.A_FILE,)),
+    Command("trust", "Trust the configuration of a project.", options.TRUST, (options.A_FILE,)),
     Command("schema", "Print the JSON Schema of the configuration file."),
     Command("demo", "See what the workbench does, on servers that come with it."),
 )

@@ -12,12 +12,13 @@ from typing import Final, TypeAlias
 from mcp_workbench import observe
 from mcp_workbench.catalog.definition import Definition
 from mcp_workbench.cli.commands import COMMANDS, Command
+from mcp_workbench.cli.config_file import config_source
 from mcp_workbench.cli.options import DEBUG, Given, NotPlain, Option, read_plain
 from mcp_workbench.cli.plain import END_OF_OPTIONS, Split, find, split_words
-from mcp_workbench.config.load import load_config
-from mcp_workbench.config.locate import find_config
+from mcp_workbench.config.inherited import is_default, is_own
+from mcp_workbench.config.load import config_of
 from mcp_workbench.config.model import Config
-from mcp_workbench.errors import ConfigError
+from mcp_workbench.errors import WorkbenchError
 from mcp_workbench.identity import ServerIdentifier
 
 SHELLS: Final = ("bash", "zsh", "fish")
@@ -100,21 +101,55 @@ def _files(metavar: str) -> list[Offer]:
 
 
 def _named(known: str, given: Given, incomplete: str) -> list[Offer]:
-    """Names of one kind, from the configuration and the catalog."""
-    if known == "shell":
-        return [(name, "") for name in SHELLS]
-    if known == "host":
-        from mcp_workbench.hosts.known import HOSTS  # noqa: PLC0415 -- few commands have use for it
-
-        return [(host.key, host.title) for host in HOSTS]
-    if not known:
-        return []
+    """Names of one kind: fixed ones, or those from the configuration and the catalog."""
+    if (fixed := _fixed(known, given, incomplete)) is not None:
+        return list(fixed)
     observe.log.set_level("off")
     try:
-        config = load_config(find_config(given.get("config"), os.environ, terminal=True), strict=False)
-    except ConfigError:
+        config = config_of(config_source(given, may_ask=False), strict=False)
+    except WorkbenchError:
         return []
     return list(_KINDS[known](config, given, incomplete))
+
+
+def _fixed(known: str, given: Given, incomplete: str) -> Iterable[Offer] | None:
+    """Names that no configuration has; None for other kinds."""
+    match known:
+        case "":
+            return []
+        case "shell":
+            return [(name, "") for name in SHELLS]
+        case "variable":
+            return [(name, "") for name in os.environ if not is_default(name) and not is_own(name)]
+        case "host":
+            from mcp_workbench.hosts.known import HOSTS  # noqa: PLC0415 -- few commands have use for it
+
+            return [(host.key, host.title) for host in HOSTS]
+        case "page":
+            return _pages(given, incomplete)
+        case _:
+            return None
+
+
+def _pages(given: Given, incomplete: str) -> Iterator[Offer]:
+    """Pages by name, and behind `PAGE#` or after a page its sections; the folder of a page may be left out."""
+    from mcp_workbench.cli import manual  # noqa: PLC0415 -- as above
+    from mcp_workbench.command_errors import PageNotFound  # noqa: PLC0415
+
+    name, is_section, _ = incomplete.partition("#")
+    named = given.words[0] if given.words else name
+    try:
+        known = manual.pages()
+        if "search" in given:
+            return
+        if given.words or is_section:
+            before = "" if given.words else f"{name}#"
+            yield from ((f"{before}{anchor}", title) for anchor, title in manual.find(named, known).anchors().items())
+            return
+    except PageNotFound:
+        return
+    short = incomplete and not any(one.startswith(incomplete) for one in known)
+    yield from ((one.rpartition("/")[2] if short else one, page.title) for one, page in known.items())
 
 
 def _toolboxes(config: Config, _given: Given, _incomplete: str) -> Iterator[Offer]:
@@ -125,6 +160,14 @@ def _toolboxes(config: Config, _given: Given, _incomplete: str) -> Iterator[Offe
 def _servers(config: Config, given: Given, _incomplete: str) -> Iterator[Offer]:
     toolbox = config.toolboxes.get(given.get("toolbox", ""))
     yield from ((name, "") for name in (toolbox.servers if toolbox is not None else ()))
+
+
+def _any_server(config: Config, _given: Given, _incomplete: str) -> Iterator[Offer]:
+    holders: dict[str, list[str]] = {}
+    for toolbox in config.toolboxes.values():
+        for name in (*toolbox.servers, *toolbox.disabled):
+            holders.setdefault(name, []).append(toolbox.name)
+    yield from ((name, f"in {', '.join(toolboxes)}") for name, toolboxes in holders.items())
 
 
 def _tools(config: Config, given: Given, _incomplete: str) -> Iterator[Offer]:
@@ -170,6 +213,7 @@ def _definitions(config: Config, given: Given) -> Mapping[str, Definition]:
 _KINDS: Final[Mapping[str, Callable[[Config, Given, str], Iterator[Offer]]]] = {
     "toolbox": _toolboxes,
     "server": _servers,
+    "any_server": _any_server,
     "tool": _tools,
     "argument": _arguments,
 }

@@ -5,15 +5,17 @@ from __future__ import annotations
 import contextlib
 import sys
 import termios
+from typing import TextIO
 
 from mcp_workbench.cli.display import is_terminal
 
 
-def is_agreed(question: str) -> bool:
+def is_agreed(question: str, *, to: TextIO | None = None) -> bool:
     """Whether the person at the terminal says yes. Anything else is a no, the end of the input too."""
+    stream = to if to is not None else sys.stdout
     forget_typed()
-    sys.stdout.write(f"{question} [y/N] ")
-    sys.stdout.flush()
+    stream.write(f"{question} [y/N] ")
+    stream.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 

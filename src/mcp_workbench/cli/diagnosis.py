@@ -10,10 +10,11 @@ from typing import Any, Final
 
 from mcp_workbench.checkup.findings import Examined, Finding, Report, State
 from mcp_workbench.cli.display import Block, Live, Tone, Words, write
-from mcp_workbench.cli.states import count
+from mcp_workbench.errors import NeedsLogin
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.shown import slashed
+from mcp_workbench.shown import count, slashed
+from mcp_workbench.tracebacks import told
 
 _STATES: Final[dict[State, tuple[str, Tone]]] = {
     "ok": ("ok", "good"),
@@ -36,12 +37,17 @@ class Course:
     async def watched(self, work: Coroutine[Any, Any, Report]) -> Report:
         """Do it, and show meanwhile how long each server takes; who stops it is told what was found until then."""
         clock = asyncio.ensure_future(self._tick())
+        is_done = False
         try:
-            return await work
+            report = await work
+            is_done = True
+            return report
         finally:
             clock.cancel()
             self._live.clear()
             self._tell(server for server in self._order if server in self._ready)
+            if not is_done and not self._is_quiet:
+                write(*_warnings(self._ready.values()))
 
     def began(self, server: ServerIdentifier) -> None:
         self._since[server] = time.monotonic()
@@ -71,45 +77,82 @@ class Course:
         waiting = [f"{_name(server)} ({now - since:.0f} s)" for server, since in self._since.items()]
         untold = sum(server in self._ready for server in self._order)
         others = len(self._order) - len(waiting) - untold
-        told = [*waiting, *([f"{others} after that"] if others else []), *([f"{untold} done"] if untold else [])]
-        self._live.show(Words(f"examining {', '.join(told)}", "quiet"))
+        parts = [*waiting, *([f"{others} after that"] if others else []), *([f"{untold} done"] if untold else [])]
+        self._live.show(Words(f"examining {', '.join(parts)}", "quiet"))
 
 
 # -- for people
 
 
-def summary(report: Report) -> Iterator[Block]:
-    """What is about no server alone, and how many are how."""
+def summary(report: Report, servers: str) -> Iterator[Block]:
+    """Warnings and notes, then how many of the servers are how."""
+    yield from _warnings(report.servers)
     for finding in report.findings:
-        yield from _of_finding(finding, 0)
+        yield from finding_lines(finding, 0)
     numbers = ((word, sum(server.state == state for server in report.servers)) for state, (word, _) in _STATES.items())
-    told = [f"{number} {word}" for word, number in numbers if number]
+    states = [f"{number} {word}" for word, number in numbers if number]
     warnings = count(report.count("warning"), "warning")
     tone: Tone = "bad" if report.has_failed else "doubtful" if report.count("warning") else "good"
     yield ""
-    yield Words(f"{count(len(report.servers), 'server')}: {', '.join([*told, warnings])}", tone)
+    yield Words(f"{servers}: {', '.join([*states, warnings])}", tone)
 
 
 def _of_server(examined: Examined) -> Iterator[Block]:
     word, tone = _STATES[examined.state]
     yield Words(f"{_name(examined.server)}: {word}{_told(examined)}", tone)
-    for finding in examined.findings:
-        yield from _of_finding(finding, 2)
+    for finding in filter(_is_shown_at_once, examined.findings):
+        yield from finding_lines(finding, 2)
+
+
+def _is_shown_at_once(finding: Finding) -> bool:
+    """Whether it is why a server can't be used; the rest is shown at the end, once for all servers."""
+    return finding.severity == "error" or finding.code == NeedsLogin.code
+
+
+def _warnings(servers: Iterable[Examined]) -> Iterator[Block]:
+    """Warnings, then notes; what is the same for several servers is said once."""
+    groups: dict[tuple[str, str, str], list[tuple[Examined, Finding]]] = {}
+    for examined in servers:
+        for finding in examined.findings:
+            if not _is_shown_at_once(finding):
+                groups.setdefault((finding.severity, finding.code, finding.message), []).append((examined, finding))
+    if groups:
+        yield ""
+    for (severity, _, _), group in sorted(groups.items(), key=lambda one: one[0][0] == "note"):
+        if len(group) == 1:
+            [(examined, finding)] = group
+            yield from finding_lines(finding, 0, f"{_name(examined.server)}: ")
+        else:
+            yield from _group_lines(severity, group)
+
+
+def _group_lines(severity: str, group: Sequence[tuple[Examined, Finding]]) -> Iterator[Block]:
+    is_same = len({finding.advice for _, finding in group}) == 1
+    yield Words(f"{severity}: {group[0][1].message}", _TONES[severity])
+    for examined, finding in group:
+        where = f" (line {finding.line})" if finding.line else ""
+        item = f": {finding.item}" if finding.item else ""
+        yield Words(f"{_name(examined.server)}{item}{where}", "", 2)
+        if not is_same:
+            yield Words(f"do: {finding.advice}", "", 4)
+    if is_same:
+        yield Words(f"do: {group[0][1].advice}", "", 2)
 
 
 def _told(examined: Examined) -> str:
     if (answer := examined.answer) is None:
         return ""
     seconds = answer.start_seconds + answer.list_seconds
-    era = "modern" if answer.is_modern else "handshake"
-    tools = count(len(answer.tools), "tool")
-    return f", {tools}, {answer.tokens:,} tokens, {seconds:.1f} s, {era} {answer.protocol}"
+    return f", {answer.count}, {count(answer.tokens, 'token')}, {seconds:.1f} s, MCP {answer.protocol}"
 
 
-def _of_finding(finding: Finding, indent: int) -> Iterator[Block]:
+def finding_lines(finding: Finding, indent: int, server: str = "") -> Iterator[Block]:
+    """A finding and its advice, for people."""
     where = f" ({finding.path}, line {finding.line})" if finding.path and finding.line else ""
-    message = " | ".join(finding.message.splitlines())
-    yield Words(f"{finding.severity}: {message}{where}", _TONES[finding.severity], indent)
+    head, *rest = told(finding.text)
+    yield Words(f"{finding.severity}: {server}{head}{where}", _TONES[finding.severity], indent)
+    for line in rest:
+        yield Words(line, "", indent + 4)
     yield Words(f"do: {finding.advice}", "", indent + 2)
 
 
@@ -133,30 +176,34 @@ def as_json(report: Report, *, is_ok: bool) -> dict[str, Any]:
 
 
 def _server_json(examined: Examined) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    document: dict[str, Any] = {
         "toolbox": examined.server.toolbox,
         "server": examined.server.server,
         "state": examined.state,
         "transport": examined.transport,
     }
     if examined.program:
-        told["command"] = examined.program
+        document["command"] = examined.program
     if (answer := examined.answer) is not None:
-        told |= {
+        document |= {
             "era": "modern" if answer.is_modern else "handshake",
             "protocol": answer.protocol,
+            "version": answer.version,
             "seconds": {"start": round(answer.start_seconds, 3), "list": round(answer.list_seconds, 3)},
-            "tools": len(answer.tools),
+            "tools": answer.count.offered,
+            "withheld": answer.count.withheld,
             "tokens": answer.tokens,
         }
-    return told | {"findings": [_finding_json(finding) for finding in examined.findings]}
+    if (trial := examined.trial) is not None:
+        document["environment"] = {"outcome": trial.outcome, "tries": trial.tries, "variables": trial.variables}
+    return document | {"findings": [_finding_json(finding) for finding in examined.findings]}
 
 
 def _finding_json(finding: Finding) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    document: dict[str, Any] = {
         "code": finding.code,
         "severity": finding.severity,
-        "message": finding.message,
+        "message": finding.text,
         "advice": finding.advice,
     }
-    return told | ({"path": finding.path, "line": finding.line} if finding.path else {})
+    return document | ({"path": finding.path, "line": finding.line} if finding.path else {})

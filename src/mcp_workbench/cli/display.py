@@ -1,8 +1,10 @@
 """What a person sees: tables, paragraphs and a live display at a terminal; aligned text everywhere else.
 
-The one room that knows `rich`, which takes as long to load as a list takes in all: only what moves is left to it.
+The one room that knows `rich`, besides `cli/markdown.py`; it takes as long to load as a list takes in all: only what
+moves is left to it.
 Every text that is given here is shown with everything invisible escaped, so no server can colour or move what stands on
-a terminal. Nothing is wider than the terminal. With `NO_COLOR`, and at a dumb terminal, nothing is coloured.
+a terminal. Only `Verbatim` text may be wider than the terminal. With `NO_COLOR`, and at a dumb terminal, nothing is
+coloured.
 """
 
 from __future__ import annotations
@@ -55,6 +57,8 @@ class Column(NamedTuple):
     tone: Tone = ""
     is_whole: bool = False
     """Whether it is never broken in two: the others make room."""
+    is_optional: bool = False
+    """Whether it is left out where the terminal is too narrow for the rest."""
 
 
 class Table(NamedTuple):
@@ -65,7 +69,13 @@ class Table(NamedTuple):
     indent: int = 0
 
 
-Block: TypeAlias = str | Words | Table
+class Verbatim(NamedTuple):
+    """Text to be copied: its lines are never broken, so the terminal itself wraps them."""
+
+    text: str
+
+
+Block: TypeAlias = str | Words | Table | Verbatim
 
 
 def is_terminal(stream: TextIO) -> bool:
@@ -79,10 +89,15 @@ def is_terminal(stream: TextIO) -> bool:
 def write(*blocks: Block, to: TextIO | None = None) -> None:
     """Show these, one below the other, on stdout or on another stream."""
     stream = to if to is not None else sys.stdout
-    look = _look_of(stream)
+    for line in lines(*blocks, to=stream):
+        stream.write(f"{line}\n")
+
+
+def lines(*blocks: Block, to: TextIO | None = None) -> Iterator[str]:
+    """The lines that `write` writes."""
+    look = _look_of(to if to is not None else sys.stdout)
     for block in blocks:
-        for line in _lines(block, look):
-            stream.write(f"{line}\n")
+        yield from _lines(block, look)
 
 
 def lines_of(text: str) -> Iterator[str]:
@@ -146,6 +161,12 @@ def _look_of(stream: TextIO) -> _Look:
     return _Look(_columns(stream), is_coloured=not (os.environ.get("NO_COLOR") or is_dumb()))
 
 
+def terminal_look(stream: TextIO) -> tuple[int, bool]:
+    """How many columns a terminal has, and whether it shows colours."""
+    look = _look_of(stream)
+    return look.width, look.is_coloured
+
+
 def is_dumb() -> bool:
     """Whether the terminal knows nothing but lines."""
     return os.environ.get("TERM", "dumb") in {"dumb", "unknown"}
@@ -160,9 +181,21 @@ def _columns(stream: TextIO) -> int:
     return columns or DEFAULTS.terminal_columns
 
 
+def terminal_rows(stream: TextIO) -> int:
+    """How many lines a terminal shows."""
+    named = os.environ.get("LINES", "")
+    try:
+        rows = int(named) if named.isdecimal() else os.get_terminal_size(stream.fileno()).lines
+    except OSError:
+        rows = 0
+    return rows or DEFAULTS.terminal_rows
+
+
 def _lines(block: Block, look: _Look) -> Iterator[str]:
     if isinstance(block, Table):
         return _table_lines(block, look)
+    if isinstance(block, Verbatim):
+        return lines_of(block.text)
     return _paragraph_lines(block if isinstance(block, Words) else Words(block), look)
 
 
@@ -180,8 +213,13 @@ def _table_lines(table: Table, look: _Look) -> Iterator[str]:
     if not rows:
         return
     wanted = [max(cells(cell.text) for cell in cells_below) for cells_below in zip(*rows, strict=True)]
-    room = look.width - table.indent - len(_GAP) * (len(table.columns) - 1)
-    widths = shared(wanted, room, [column.is_whole for column in table.columns])
+    widths = _widths(table, wanted, look)
+    optional = [at for at, column in enumerate(table.columns) if column.is_optional]
+    is_narrow = any(width < min(want, DEFAULTS.sentence_columns) for width, want in zip(widths, wanted, strict=True))
+    if optional and is_narrow:
+        columns, *kept = (_without(row, optional[-1]) for row in (table.columns, *table.rows))
+        yield from _table_lines(Table(columns, kept, table.indent), look)
+        return
     for row in rows:
         pieces = [
             [cut(cell.text, width)] if column.is_whole or look.is_cut else list(folded(cell.text, width))
@@ -190,6 +228,15 @@ def _table_lines(table: Table, look: _Look) -> Iterator[str]:
         for line in zip_longest(*pieces, fillvalue=""):
             places = zip(line, row, widths, table.columns, strict=True)
             yield f"{' ' * table.indent}{_GAP.join(_placed(*place, look) for place in places)}".rstrip()
+
+
+def _widths(table: Table, wanted: Sequence[int], look: _Look) -> list[int]:
+    room = look.width - table.indent - len(_GAP) * (len(table.columns) - 1)
+    return shared(wanted, room, [column.is_whole for column in table.columns])
+
+
+def _without(row: Sequence[Any], at: int) -> Sequence[Any]:
+    return [*row[:at], *row[at + 1 :]]
 
 
 def _cell(cell: Cell, column: Column) -> Words:

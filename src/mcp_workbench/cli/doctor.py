@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Mapping
 from math import isfinite
 
 from mcp_workbench import observe
-from mcp_workbench.checkup.examination import entries_of, examine
-from mcp_workbench.checkup.findings import Report
+from mcp_workbench.checkup.entries import inspect
+from mcp_workbench.checkup.examination import examine
 from mcp_workbench.cli.answering import answered, print_json
 from mcp_workbench.cli.chosen import log_level
+from mcp_workbench.cli.config_file import config_source, say_used
 from mcp_workbench.cli.diagnosis import Course, as_json, summary
 from mcp_workbench.cli.display import Live, write
 from mcp_workbench.cli.named import find_toolbox
+from mcp_workbench.cli.states import server_count
 from mcp_workbench.cli.terminal import FAILURE
-from mcp_workbench.config.locate import find_config
+from mcp_workbench.cli.try_environment import with_trials
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import DEFAULTS
 
 HELP = """Examine a configuration and every server in it: say what is wrong, and what to do about it.
 
-Each server of the toolbox (or of all) is started, asked for its tools and ended, several at once. Calls
-no tool. What the file itself says is looked at too: packages without a version, secrets that are written
-into it, servers that stand there twice.
+Starts each server of the toolbox (or of all), asks it for its tools and ends it, several at once. Calls no
+tool. Checks the file itself too: packages without a version, secrets that are written into it, duplicate
+servers.
+
+A server that fails may need a variable of your environment that it does not get. At a terminal you are
+asked whether to try it with your whole environment; --try-environment does it without asking.
 
 The exit status is 1 if a server can't be used, 2 if the file can't, and 0 otherwise; with --strict also 1
 if there is any warning."""
@@ -39,7 +43,9 @@ def run(options: Mapping[str, str]) -> int:
 def _run(options: Mapping[str, str]) -> int:
     observe.log.set_level(log_level(options, otherwise="error"))
     seconds = _seconds(options)
-    entries = entries_of(find_config(options.get("config"), os.environ, terminal=True))
+    entries = inspect(config_source(options))
+    if "json" not in options:
+        say_used(entries.config.file, options)
     named = options.get("toolbox", "")
     toolboxes = (find_toolbox(entries.config, named).name,) if named else tuple(entries.config.toolboxes)
     servers = [server for server in entries.config.servers() if server.toolbox in toolboxes]
@@ -47,16 +53,13 @@ def _run(options: Mapping[str, str]) -> int:
     with Live() as live:
         course = Course(order, live, is_quiet="json" in options)
         report = asyncio.run(course.watched(examine(entries, toolboxes, course, seconds=seconds)))
+    report = with_trials(report, entries, options, seconds=seconds)
     is_ok = not report.has_failed and not ("strict" in options and report.count("warning"))
-    _tell(report, options, is_ok=is_ok)
-    return 0 if is_ok else FAILURE
-
-
-def _tell(report: Report, options: Mapping[str, str], *, is_ok: bool) -> None:
     if "json" in options:
         print_json(as_json(report, is_ok=is_ok))
     else:
-        write(*summary(report))
+        write(*summary(report, server_count(entries.config, toolboxes)))
+    return 0 if is_ok else FAILURE
 
 
 def _seconds(options: Mapping[str, str]) -> float | None:

@@ -1,18 +1,18 @@
-"""What workbenches are doing, in words for a person and as JSON for a program."""
+"""What workbenches are doing, in words for a person: what is busy or in trouble comes first."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final, TextIO
 
-from mcp_workbench.cli.display import Block, Column, Table, Tone, Words
-from mcp_workbench.cli.states import count
+from mcp_workbench.cli.activity import busiest_first
+from mcp_workbench.cli.display import Block, Column, Table, Tone, Words, lines
 from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.record.batch import Flight, ServerState
+from mcp_workbench.record.batch import ClientState, Flight, ServerState
 from mcp_workbench.record.reading import FailedCall, RunStatus, ToolUse
-from mcp_workbench.shown import slashed
+from mcp_workbench.shown import count, slashed
 
 _TONES: Final[dict[str, Tone]] = {
     "ready": "good",
@@ -23,7 +23,23 @@ _TONES: Final[dict[str, Tone]] = {
 }
 _STATES: Final = {"needs_auth": "needs a login", "idle": "not running", "closed": "ended"}
 _UNITS: Final = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
-_HALF, _MOST = 50, 95
+HALF, MOST = 50, 95
+_NUMBER: Final = Column(is_number=True, is_whole=True)
+_SERVERS: Final = (Column(), Column(is_whole=True), _NUMBER._replace(is_optional=True))
+_ERRORS: Final = (_NUMBER._replace(tone="quiet", is_optional=True), Column(), Column())
+_TOOLS: Final = (
+    Column("tool"),
+    *(_NUMBER._replace(title=title) for title in ("calls", "errors")),
+    *(_NUMBER._replace(title=title, is_optional=True) for title in ("p50", "p95")),
+)
+_MIB: Final = 1024 * 1024
+_PRESSURE: Final = {
+    "refuse": "clients that hold the most get no new calls",
+    "shed": "the calls of the largest clients are cancelled",
+    "close": "the connections that hold the most are closed",
+}
+_LEAST_ROWS: Final = 2
+"""Of a table that has to be cut."""
 
 
 def blocks(statuses: Sequence[RunStatus], now: float, *, everything: bool = False) -> list[Block]:
@@ -33,14 +49,9 @@ def blocks(statuses: Sequence[RunStatus], now: float, *, everything: bool = Fals
         ended = "" if everything else " Those that ended: status --all"
         return [none, Words(f"A host starts one: mcp-workbench serve.{ended}", "quiet")]
     shown: list[Block] = []
-    for status in statuses:
+    for status in busiest_first(statuses):
         shown += ["", *_of_run(status, now)] if shown else _of_run(status, now)
     return shown
-
-
-def as_json(statuses: Sequence[RunStatus], now: float) -> dict[str, Any]:
-    """The document of `--json`."""
-    return {"ok": True, "at": moment(now), "runs": [_run_json(status, now) for status in statuses]}
 
 
 def moment(seconds: float) -> str:
@@ -61,43 +72,75 @@ def age(seconds: float) -> str:
     return "0 s"
 
 
-# -- for people
+def fitted(blocks: Sequence[Block], rows: int, to: TextIO) -> list[Block]:
+    """The same within so many lines, if that can be: the longest tables lose their last rows, and say how many."""
+    kept = {at: len(block.rows) for at, block in enumerate(blocks) if isinstance(block, Table)}
+
+    def cut() -> list[Block]:
+        return [piece for at, block in enumerate(blocks) for piece in _first_rows(block, kept.get(at, 0))]
+
+    while sum(1 for _ in lines(*cut(), to=to)) > rows and max(kept.values(), default=0) > _LEAST_ROWS:
+        kept[max(kept, key=lambda at: (kept[at], at))] -= 1
+    return cut()
+
+
+def _first_rows(block: Block, rows: int) -> Iterator[Block]:
+    if not isinstance(block, Table) or rows == len(block.rows):
+        yield block
+        return
+    yield block._replace(rows=block.rows[:rows])
+    yield Words(f"and {len(block.rows) - rows:,} more", "quiet", block.indent)
 
 
 def _of_run(status: RunStatus, now: float) -> Iterator[Block]:
     run = status.run
     yield Words(f"workbench {run.pid}: {_standing(status, now)}", "strong")
+    if hosts := _hosts(status):
+        yield Words(hosts, indent=2)
     yield Words(f"{run.config} ({run.transport}, version {run.version})", "quiet", 2)
     if run.problem:
         yield Words(f"the file is not used as it is now: {run.problem}", "bad", 2)
-    if status.servers:
-        yield Words("servers", indent=2)
-        yield Table(
-            (Column(is_whole=True), Column(is_whole=True), Column(is_number=True, is_whole=True), Column()),
-            [_server_row(server, now, is_running=status.is_running) for server in status.servers],
-            4,
-        )
+    if status.is_running and run.pressure in _PRESSURE:
+        held = f"{run.held / _MIB:,.0f} MiB wait for clients and servers"
+        yield Words(f"memory: {held}; {_PRESSURE[run.pressure]}", "bad", 2)
     if status.flights:
         yield Words("calls under way", indent=2)
         rows = [(_name(it), f"for {age(now - it.began)}") for it in status.flights]
         yield Table((Column(), Column(is_whole=True)), rows, 4)
-    yield from _of_calls(status, now)
+    yield from _of_errors(status, now)
+    if status.servers:
+        yield Words("servers", indent=2)
+        server_rows = [_server_row(server, now, is_running=status.is_running) for server in status.servers]
+        yield Table(_SERVERS, server_rows, 4)
+    if status.tools:
+        yield Words("calls", indent=2)
+        yield Table(_TOOLS, [_tool_row(use) for use in status.tools], 4)
     if status.tokens.opens:
         yield Words(_saved(status), indent=2)
     if run.lost:
         yield Words(f"{count(run.lost, 'event')} could not be recorded", "doubtful", 2)
 
 
-def _of_calls(status: RunStatus, now: float) -> Iterator[Block]:
-    if status.tools:
-        yield Words("calls", indent=2)
-        heads = ("tool", "calls", "errors", "p50", "p95")
-        columns = [Column(head, is_number=number > 0, is_whole=number > 0) for number, head in enumerate(heads)]
-        yield Table(columns, [_tool_row(use) for use in status.tools], 4)
-    if status.errors:
-        yield Words("last errors of calls", indent=2)
-        rows = [(f"{age(now - it.at)} ago", _name(it), Words(it.outcome, "bad")) for it in status.errors]
-        yield Table((Column(is_number=True, is_whole=True, tone="quiet"), Column(), Column(is_whole=True)), rows, 4)
+def _hosts(status: RunStatus) -> str:
+    """The programs that are clients; of a workbench that ended, those that were."""
+    there = [client for client in status.clients if client.sessions or not status.is_running]
+    told = ", ".join(_host(client) for client in there)
+    return f"{'host' if len(there) == 1 else 'hosts'}: {told}" if there else ""
+
+
+def _host(client: ClientState) -> str:
+    sessions = f", {count(client.sessions, 'session')}" if client.sessions > 1 else ""
+    return f"{f'{client.name} {client.version}'.rstrip()} (MCP {client.protocol}{sessions})"
+
+
+def _of_errors(status: RunStatus, now: float) -> Iterator[Block]:
+    """What went wrong last, with servers and with calls."""
+    found = [(one.error_at, slashed(one.toolbox, one.server), one.error) for one in status.servers if one.error_at]
+    found += [(one.at, _name(one), ": ".join(filter(None, (one.outcome, one.error)))) for one in status.errors]
+    if found:
+        yield Words("last errors", indent=2)
+        rows = [(f"{age(now - at)} ago", name, Words(text, "bad")) for at, name, text in sorted(found, reverse=True)]
+        yield Table(_ERRORS, rows, 4)
 
 
 def _standing(status: RunStatus, now: float) -> str:
@@ -115,15 +158,13 @@ def _server_row(server: ServerState, now: float, *, is_running: bool) -> tuple[s
     if is_running and state != "idle":
         text += f" for {age(now - server.since)}"
     if server.connections > 1:
-        text += f", {server.connections} connections"
+        text += f", {count(server.connections, 'connection')}"
     tools = "" if server.tools is None else count(server.tools, "tool")
-    when = f"{age(now - server.error_at)} ago: " if server.error_at is not None else ""
-    error = Words(f"{when}{server.error}", "bad" if state in ("failing", "resting") else "quiet")
-    return slashed(server.toolbox, server.server), Words(text, _TONES.get(state, "quiet")), tools, error
+    return slashed(server.toolbox, server.server), Words(text, _TONES.get(state, "quiet")), tools
 
 
 def _tool_row(use: ToolUse) -> tuple[str | Words, ...]:
-    found = [use.within(percent) for percent in (_HALF, _MOST)]
+    found = [use.within(percent) for percent in (HALF, MOST)]
     times = ["" if one is None else milliseconds(one) for one in found]
     errors = Words(f"{use.errors:,}", "bad" if use.errors else "quiet")
     return _name(use), f"{use.calls:,}", errors, *times
@@ -141,70 +182,14 @@ def milliseconds(number: float) -> str:
 
 def _saved(status: RunStatus) -> str:
     """Where there are few tools, reading all of them costs less."""
-    told = _tokens(status)
+    told = tokens(status)
     saved = told["saved"]
     gain = f"{saved:,} saved" if saved >= 0 else f"{-saved:,} more"
     opens = count(told["opens"], "open")
     return f"tokens, about: {told['answered']:,} read in {opens}, {told['flat']:,} in plain lists ({gain})"
 
 
-# -- for programs
-
-
-def _run_json(status: RunStatus, now: float) -> dict[str, Any]:
-    run = status.run
-    state = "running" if status.is_running else "killed" if run.was_killed or run.ended is None else "ended"
-    return {
-        "pid": run.pid,
-        "state": state,
-        "version": run.version,
-        "config": run.config,
-        "config_problem": run.problem or None,
-        "transport": run.transport,
-        "began": moment(run.began),
-        "seen": moment(run.seen),
-        "ended": None if status.is_running else moment(run.seen if run.ended is None else run.ended),
-        "servers": [_server_json(server) for server in status.servers],
-        "in_flight": [
-            {**_named(it), "began": moment(it.began), "seconds": round(now - it.began, 3)} for it in status.flights
-        ],
-        "tools": [_tool_json(use) for use in status.tools],
-        "errors": [{"at": moment(it.at), **_named(it), "code": it.outcome} for it in status.errors],
-        "tokens": _tokens(status),
-        "lost": run.lost,
-    }
-
-
-def _server_json(server: ServerState) -> dict[str, Any]:
-    error = None
-    if server.error_at is not None:
-        error = {"at": moment(server.error_at), "code": server.code, "message": server.error}
-    return {
-        "toolbox": server.toolbox,
-        "server": server.server,
-        "state": server.state,
-        "since": moment(server.since),
-        "connections": server.connections,
-        "tools": server.tools,
-        "last_error": error,
-    }
-
-
-def _tool_json(use: ToolUse) -> dict[str, Any]:
-    half, most = (use.within(percent) for percent in (_HALF, _MOST))
-    return {
-        **_named(use),
-        "calls": use.calls,
-        "errors": use.errors,
-        "p50_ms": None if half is None else round(half, 3),
-        "p95_ms": None if most is None else round(most, 3),
-    }
-
-
-def _named(of: Flight | FailedCall | ToolUse) -> dict[str, str]:
-    return {"toolbox": of.toolbox, "server": of.server, "tool": of.tool}
-
-
-def _tokens(status: RunStatus) -> dict[str, int]:
+def tokens(status: RunStatus) -> dict[str, int]:
+    """What agents read and did not have to read, in tokens."""
     flat, answered = (round(size / DEFAULTS.record_token_bytes) for size in status.tokens[1:])
     return {"opens": status.tokens.opens, "flat": flat, "answered": answered, "saved": flat - answered}

@@ -1,47 +1,82 @@
-"""`mcp-workbench install`: the workbench is put into the configuration of a host."""
+"""`mcp-workbench install`: the workbench is put into the configuration of a host, or of every host on this machine."""
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from mcp_workbench import __version__
-from mcp_workbench.cli.answering import answered, print_json
+from mcp_workbench.cli.answering import answered
+from mcp_workbench.cli.config_file import say_used
 from mcp_workbench.cli.display import Words, write
+from mcp_workbench.cli.host_choice import Done, finish, work_on_hosts
+from mcp_workbench.cli.install_report import Installed, as_json, as_text
 from mcp_workbench.cli.options import Given
 from mcp_workbench.cli.target import Target, opened
 from mcp_workbench.config.locate import VARIABLE, user_config
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.hosts import files
 from mcp_workbench.hosts.documents import Document
-from mcp_workbench.hosts.installing import Installation, held_by, prepare
-from mcp_workbench.hosts.known import HOSTS, NAME, Host, host_named
+from mcp_workbench.hosts.installing import held_by, prepare
+from mcp_workbench.hosts.known import HOSTS, NAME, Host
 from mcp_workbench.hosts.ours import CONFIG, SERVE, Movable, Ours
-from mcp_workbench.hosts.places import Place, Surroundings, here, place_of
-from mcp_workbench.hosts.record import backup_of
-from mcp_workbench.hosts.references import looks_up
-from mcp_workbench.nearest import nearest_or_known
+from mcp_workbench.hosts.places import Place, Surroundings, here, is_on_machine
+from mcp_workbench.hosts.references import inherited_in, looks_up
 from mcp_workbench.shown import shown
 
 HELP = """Put the workbench into the configuration of a host, so that the host starts it.
 
-HOST is claude-code, claude-desktop, cursor, vscode, windsurf, codex, gemini or zed. With
---remove-imported, servers that the workbench has now are taken out of the host, and the values of their
-variables stay in its file, in the entry of the workbench. A copy of the file as it was lies beside it, and
-'mcp-workbench uninstall HOST' puts everything back. Comments and layout of the file stay as they are."""
+HOST is claude-code, claude-desktop, cursor, vscode, windsurf, codex, gemini or zed. --all means every
+host that is found on this machine: by its file, its folder or its program. --remove-imported removes the
+servers that the workbench now has from the host; the values of their variables stay in its file, in the
+entry of the workbench. A server stays in the host as long as the workbench lacks one of the host's
+restrictions on it. A backup is kept next to the file, and 'mcp-workbench uninstall HOST' restores
+everything. Comments and layout of the file stay as they are."""
 
-_PROGRAM = "mcp-workbench"
-_FLEETING = (
-    ("/archive-v", "uv", ("tool", "run")),
-    ("/pipx/.cache/", "pipx", ("run",)),
-    ("/.cache/pipx/", "pipx", ("run",)),
-)
-"""What is in the path of an environment that lasts for one command; what made it, and how it is asked for another."""
+_PROGRAMS = ("mcp-workbench", "workbench-mcp")
+_TEMPORARY = ("/archive-v", "/pipx/.cache/", "/.cache/pipx/")
+"""Path fragments of the environments that `uvx` and `pipx run` create and later delete."""
+
+
+class Setup(NamedTuple):
+    """What is the same for every host."""
+
+    options: Given
+    around: Surroundings
+    config: Path | None
+    """The configuration that the host's workbench is given; None where it finds it by itself."""
+    name: str
+    target: Target
+    program: Mapping[str, object]
+    values: Mapping[str, str]
+    """The variables that a person wants in the entry."""
+
+    def __repr__(self) -> str:
+        return f"Setup({self.file!r})"
+
+    @property
+    def file(self) -> str:
+        """The configuration that the host's workbench will use."""
+        return str(self.config or user_config(os.environ))
+
+    def install(self, place: Place) -> Done:
+        """Put the workbench into one host. Raises `HostFileError` or `ConfigError`."""
+        _check_values(self.values, place.host)
+        inherited, without_rules = inherited_in(self.target.tree), "without_rules" in self.options
+        ours = Ours(place, self.around, self.program, self.target.servers(), self.values, inherited, without_rules)
+        was_found = is_on_machine(place.host, self.around)
+        with files.alone(place.path):
+            imported = _imported(ours, self.name) if "remove_imported" in self.options else []
+            planned = prepare(place, self.name, ours.entry, [one.server.path for one in imported if not one.stays])
+            planned.write(files.SHARED if place.file.level == "project" else files.PRIVATE)
+        done = Installed(ours, planned, imported, was_found)
+        return Done(list(as_text(done)), as_json(done, self.file))
+
+    def skip(self, place: Place) -> str:
+        return "" if is_on_machine(place.host, self.around) else "not found on this machine"
 
 
 def run(options: Given) -> int:
@@ -50,40 +85,31 @@ def run(options: Given) -> int:
 
 
 def _run(options: Given) -> int:
-    around = here(os.environ)
-    place = chosen_place(options, around)
-    config, name = _config(options), options.get("name", NAME)
+    setup = _setup(options)
+    if setup.target.known is not None and "json" not in options:
+        say_used(str(setup.target.path), options)
+    outcomes = work_on_hosts(options, setup.around, setup.install, setup.skip)
+    if not outcomes.hosts:
+        hint = f"Name one: mcp-workbench install HOST ({', '.join(host.key for host in HOSTS)})"
+        raise ConfigError("no MCP host was found on this machine", hint=hint)
+    status = finish(outcomes, options)
+    if "json" not in options and not Path(setup.file).exists():
+        write(Words("There is no configuration yet: mcp-workbench import makes one from your hosts.", "doubtful"))
+    return status
+
+
+def _setup(options: Given) -> Setup:
+    """What was asked for. Raises `ConfigError`."""
+    name, config = options.get("name", NAME), _config(options)
     if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
         raise ConfigError(
             f"'{shown(name)}' is no name that every host takes", hint="Use letters, digits, - and _ only."
         )
     target = opened(config or Path(user_config(os.environ)))
-    ours = Ours(place, around, _command(options, config), target.servers(), _values(options.all("env"), place.host))
-    with files.alone(place.path):
-        moved = _imported(ours, target, name) if "remove_imported" in options else []
-        planned = prepare(place, name, ours.entry, [one.server.path for one in moved if not one.others])
-        planned.write(files.SHARED if place.file.level == "project" else files.PRIVATE)
-    _tell(options, ours, planned, [one for one in moved if one.others])
-    if "json" not in options and not (config or Path(user_config(os.environ))).exists():
-        write(Words("There is no configuration yet: mcp-workbench import makes one of your hosts'.", "doubtful"))
-    return 0
-
-
-def chosen_place(options: Mapping[str, str], around: Surroundings) -> Place:
-    """The file of the host that was named. Raises `ConfigError`."""
-    host = _host(options["host"])
-    place = place_of(host, "project" if "project" in options else "user", around)
-    if place is None:
-        raise ConfigError(f"{host.title} keeps no servers by project", hint="Leave out --project.")
-    return place
-
-
-def _host(name: str) -> Host:
-    host = host_named(name)
-    if host is None:
-        hint = nearest_or_known(name, [one.key for one in HOSTS], "hosts")
-        raise ConfigError(f"there is no host '{shown(name)}'", hint=hint)
-    return host
+    if "remove_imported" in options and target.known is None:
+        raise ConfigError("there is no configuration yet", file=target.path, hint="Run mcp-workbench import first.")
+    values = _values(options.all("env"))
+    return Setup(options, here(os.environ), config, name, target, _command(options, config), values)
 
 
 def _config(options: Mapping[str, str]) -> Path | None:
@@ -93,7 +119,7 @@ def _config(options: Mapping[str, str]) -> Path | None:
 
 
 def _command(options: Mapping[str, str], config: Path | None) -> dict[str, Any]:
-    command, *args = [options["command"]] if "command" in options else running()
+    command, *args = [_program(options["command"])] if "command" in options else installed_command()
     args += [SERVE, *([CONFIG, str(config)] if config else [])]
     for one in (command, *args):
         if not _is_text(one):
@@ -103,8 +129,13 @@ def _command(options: Mapping[str, str], config: Path | None) -> dict[str, Any]:
     return {"command": command, "args": args}
 
 
-def _values(names: Sequence[str], host: Host) -> dict[str, str]:
-    """What these variables are here. Only their names are told: the values may be secrets."""
+def _program(named: str) -> str:
+    """A program by absolute path, unless it is a name that the host looks up on its own PATH."""
+    return str(Path(named).expanduser().absolute()) if os.sep in named else named
+
+
+def _values(names: Sequence[str]) -> dict[str, str]:
+    """What these variables are here. Errors name them only: the values may be secrets."""
     if any("=" in name for name in names):
         raise ConfigError("--env takes the name of a variable alone", hint="Set it first: export NAME=value")
     unset = [shown(name) for name in names if name not in os.environ]
@@ -112,12 +143,17 @@ def _values(names: Sequence[str], host: Host) -> dict[str, str]:
         raise ConfigError(f"not set in the environment: {', '.join(unset)}", hint="Set it first: export NAME=value")
     values = {name: os.environ[name] for name in names}
     for name, value in values.items():
-        if looks_up(host.references, value):
-            problem = f"{host.title} would take a part of the value of {shown(name)} for a variable"
-            raise ConfigError(problem, hint=f"Leave out --env {shown(name)}; set it where {host.title} starts.")
         if not _is_text(value):
             raise ConfigError(f"the value of {shown(name)} is no UTF-8", hint="Files of hosts can't hold it.")
     return values
+
+
+def _check_values(values: Mapping[str, str], host: Host) -> None:
+    """Raise where a host would change a value."""
+    for name, value in values.items():
+        if looks_up(host.references, value):
+            problem = f"{host.title} would take a part of the value of {shown(name)} for a variable"
+            raise ConfigError(problem, hint=f"Leave out --env {shown(name)}; set it where {host.title} starts.")
 
 
 def _is_text(text: str) -> bool:
@@ -125,77 +161,30 @@ def _is_text(text: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def running() -> list[str]:
-    """The absolute path of this program; hosts have another PATH than terminals.
+def installed_command() -> list[str]:
+    """The command that starts this program, by absolute path: hosts have a different PATH than terminals.
 
-    One that `uvx` or `pipx run` made for this moment is gone soon: then it is what makes it again.
+    Raises `ConfigError` where only a temporary copy exists, since the host would soon find nothing there.
     """
-    for folder, runner, words in _FLEETING:
-        program = os.environ.get("UV") if runner == "uv" else shutil.which(runner)
-        if program and folder in Path(sys.prefix).as_posix():
-            return [program, *words, f"{_PROGRAM}=={__version__}"]
-    for found in (sys.argv[0], str(Path(sys.executable).with_name(_PROGRAM)), shutil.which(_PROGRAM) or ""):
-        path = Path(found)
-        if path.name == _PROGRAM and path.is_file() and os.access(path, os.X_OK):
-            return [str(path.absolute())]
+    own = [Path(sys.executable).with_name(name) for name in _PROGRAMS]
+    on_path = [Path(folder, name) for name in _PROGRAMS for folder in os.get_exec_path()]
+    for path in (Path(sys.argv[0]).absolute(), *own, *on_path):
+        if path.name in _PROGRAMS and path.is_file() and os.access(path, os.X_OK) and not _is_temporary(path):
+            return [str(path)]
+    if _is_temporary(Path(sys.prefix)):
+        raise ConfigError(
+            "this copy of mcp-workbench is temporary: uvx and pipx run delete it, and the host would not find it",
+            hint="Install it first, from a clone: pipx install . (or: uv tool install .). Or pass --command PROGRAM.",
+        )
     return [sys.executable, "-m", "mcp_workbench"]
 
 
-def _imported(ours: Ours, target: Target, name: str) -> list[Movable]:
+def _is_temporary(path: Path) -> bool:
+    return any(fragment in path.as_posix() for fragment in _TEMPORARY)
+
+
+def _imported(ours: Ours, name: str) -> list[Movable]:
     """The servers in the host's file that the workbench has too."""
-    if target.known is None:
-        raise ConfigError("there is no configuration yet", file=target.path, hint="Run mcp-workbench import first.")
     place = ours.place
     document = Document.decoded(files.read(place.path) or b"", place.file.syntax, str(place.path))
     return ours.movable(document, held_by(place, name))
-
-
-def _tell(options: Mapping[str, str], ours: Ours, planned: Installation, stay: Sequence[Movable]) -> None:
-    place, shown_path = ours.place, ours.around.shown
-    backup = backup_of(place.path)
-    copy = str(backup) if backup.exists() else None
-    given, missing = ours.given(planned.entry), ours.missing(planned.entry)
-    if "json" in options:
-        print_json(
-            {
-                "ok": True,
-                "host": place.host.key,
-                "file": str(place.path),
-                "changed": planned.change.is_one,
-                "moved": list(planned.moved),
-                "stay": [one.server.name for one in stay],
-                "variables": given,
-                "missing": missing,
-                "backup": copy,
-            }
-        )
-        return
-    if not planned.change.is_one:
-        write(f"{place.host.title} has the workbench already: {shown_path(place.path)}")
-        _tell_stay(stay)
-        return
-    write(Words(f"{place.host.title} starts the workbench now: {shown_path(place.path)}", "good"))
-    if place.file.level == "user" and planned.record.made_folders:
-        write(Words(f"  its folder was not there: is {place.host.title} installed?", "doubtful"))
-    for name in planned.moved:
-        write(f"  moved behind it: {shown(name)}")
-    _tell_stay(stay)
-    if given:
-        write(f"  its env has the values of: {', '.join(given)}")
-    if ours.values and place.file.level == "project":
-        write(Words("  the file is the project's: keep it out of version control if these are secrets", "doubtful"))
-    if missing:
-        write(Words(f"  not set here, so set where {place.host.title} starts: {', '.join(missing)}", "doubtful"))
-    if copy:
-        write(f"  as it was: {shown_path(backup)}")
-    write(f"next: {place.host.restart}")
-
-
-def _tell_stay(stay: Sequence[Movable]) -> None:
-    for one in stay:
-        names = ", ".join(one.others)
-        write(
-            Words(
-                f"  stays, with another value than the workbench has of {names}: {shown(one.server.name)}", "doubtful"
-            )
-        )

@@ -123,7 +123,7 @@ def _row_json(row: Row, *, has_tools: bool) -> dict[str, Any]:
     if row.known is not None:
         listing = row.known.listing
         told["listedAt"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(row.known.listed_at))
-        told["toolCount"] = len(listing.tools)
+        told["toolCount"], told["withheldCount"] = listing.count
         if has_tools:
             told["tools"] = [{"name": one.name, "description": first_sentence(one)} for one in listing.tools.values()]
             told["withheld"] = [{"name": one.name, "reason": one.reason} for one in listing.withheld]

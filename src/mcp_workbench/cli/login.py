@@ -19,7 +19,7 @@ from mcp_workbench.catalog.memory.records import Memory
 from mcp_workbench.cli import browser
 from mcp_workbench.cli.chosen import chosen, log_level, refuse
 from mcp_workbench.cli.terminal import report, say
-from mcp_workbench.command_errors import LoginFailed
+from mcp_workbench.command_errors import LoginFailed, TrustFailed
 from mcp_workbench.config.model import Config, Endpoint, ServerConfig
 from mcp_workbench.connections.http import login as logins
 from mcp_workbench.connections.http.authority import Authority, filed_as, server_url, shown_origin
@@ -62,7 +62,7 @@ def run(options: Mapping[str, str]) -> int:
         asyncio.run(log_out(place) if "logout" in options else log_in(place, opens="no_browser" not in options))
     except ConfigError as error:
         return refuse(error, options)
-    except LoginFailed as error:
+    except (LoginFailed, TrustFailed) as error:
         return report(error)
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -84,7 +84,9 @@ def _place(options: Mapping[str, str]) -> Place:
         missing = server.missing[0]
         raise ConfigError(f"${{{missing.variable}}} is not set", file=config.file, path=missing.path)
     if not isinstance(server.target, Endpoint):
-        raise LoginFailed(f"'{shown(name)}' is a program of this machine, and has no login", hint="See its env.")
+        raise LoginFailed(
+            f"'{shown(name)}' is a program of this machine, and has no login", hint="Give it its credentials in env."
+        )
     if "logout" not in options:
         _check_logins(name, server.target)
     return Place(server, server.target, open_credentials(os.environ, DEFAULTS), DEFAULTS, config)

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 
 from mcp_workbench import observe
 from mcp_workbench.cli.chosen import log_level
-from mcp_workbench.config.load import load_config
-from mcp_workbench.config.locate import find_config
+from mcp_workbench.cli.config_file import config_source, say_used
+from mcp_workbench.config.load import config_of
 from mcp_workbench.config.model import Config, ServerConfig, ToolboxConfig
 from mcp_workbench.errors import ServerNotFound, ToolboxNotFound
 from mcp_workbench.nearest import nearest_or_known
 
 
-def read_config(options: Mapping[str, str]) -> Config:
-    """The configuration; a variable that is missing is the matter of its own server. Raises `ConfigError`."""
+def read_config(options: Mapping[str, str], *, always_say_file: bool = False) -> Config:
+    """The configuration; a variable that is missing is the matter of its own server. Raises `ConfigError`.
+
+    Says on stderr which file it is. With `--json` only where asked: most documents name the file themselves.
+    """
     observe.log.set_level(log_level(options, otherwise="error"))
-    config = load_config(find_config(options.get("config"), os.environ, terminal=True), strict=False)
+    config = config_of(config_source(options), strict=False)
     observe.log.redact.hide(config.secrets)
+    if always_say_file or "json" not in options:
+        say_used(config.file, options)
     return config
 
 

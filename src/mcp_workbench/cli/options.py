@@ -72,8 +72,8 @@ CONFIG = Option(
     "FILE",
 )
 CONFIG_AT_TERMINAL = CONFIG._replace(
-    help="The configuration file. Default: $WORKBENCH_CONFIG, else ./workbench-config.json, else "
-    "workbench-config.json in the user's configuration folder."
+    help="The configuration file. Default: $WORKBENCH_CONFIG, else ./workbench-config.json if you trust it or say yes, "
+    "else workbench-config.json in the user's configuration folder."
 )
 LOG_LEVEL = Option("--log-level", "How much is logged to stderr. Default: $WORKBENCH_LOG, else info.", "LEVEL", LEVELS)
 STRICT = Option("--strict", "Refuse to start when a ${VAR} of the configuration is not set.")
@@ -105,12 +105,21 @@ LOGOUT = Option("--logout", "Forget the login, and have it revoked where that is
 SERVE = (CONFIG, TOOLBOX, SERVER, HTTP, TOKEN_FILE, LOG_LEVEL, STRICT)
 AT_TERMINAL = (CONFIG_AT_TERMINAL, JSON)
 SEARCH = (*AT_TERMINAL, Option("--toolbox", "Search in this toolbox alone.", "NAME", known="toolbox"))
-CALL = (CONFIG_AT_TERMINAL, JSON._replace(help="Print the result as the server sent it, in JSON."))
+CALL = (
+    CONFIG_AT_TERMINAL,
+    Option("--output", "Write the result to this file, into this folder (FOLDER/), or as bytes to stdout (-).", "FILE"),
+    Option("--force", "With --output: overwrite the file."),
+    JSON._replace(help="Print the result as the server sent it, in JSON."),
+)
 
 DOCTOR = (
     *AT_TERMINAL,
     Option("--timeout", "How long each server may take to start. Default: its startupTimeout.", "SECONDS"),
     Option("--strict", "Exit with 1 also if there is only a warning."),
+    Option(
+        "--try-environment",
+        "Start each failing server once more, with your whole environment; if it works, find the variables it needs.",
+    ),
 )
 A_FILE = Argument("file", "[FILE]")
 TRUST = (
@@ -120,22 +129,41 @@ TRUST = (
     JSON,
 )
 
-A_HOST = Argument("host", "HOST", required=True, known="host")
+DOCS = (
+    Option("--search", "Search all pages for these words instead."),
+    Option("--path", "Print the path of the page's file, or without a page the folder of all pages."),
+    Option("--no-pager", "Print the page, however long it is."),
+    JSON,
+)
+
+A_HOST = Argument("host", "[HOST]", known="host")
 A_NEW_SERVER = Argument("server", "SERVER", required=True)
 IN_PROJECT = Option("--project", "The host's file in this folder, instead of your own.")
+WITHOUT_RULES = Option(
+    "--without-rules", "Also take servers with a host rule that can't be carried over: the rule is lost."
+)
 IMPORT = (
     Option("--from", "Take the servers of this file alone.", "FILE"),
-    Option("--toolbox", "Put all of them into this toolbox. Default: one for each host.", "NAME", known="toolbox"),
+    Option(
+        "--toolbox",
+        "Put all servers into this toolbox. Default: group them by what they do.",
+        "NAME",
+        known="toolbox",
+    ),
+    Option("--by-host", "Make a toolbox for each host instead."),
     CONFIG._replace(
         help="The configuration to write. Default: $WORKBENCH_CONFIG, else the one in your configuration folder."
     ),
     Option("--force", "Add to a configuration that exists, without asking."),
+    WITHOUT_RULES,
     Option("--dry-run", "Show what would change, without secrets, and write nothing."),
     JSON,
 )
 INSTALL = (
+    Option("--all", "Every host that is found on this machine."),
     IN_PROJECT,
     Option("--remove-imported", "Take out the servers that the workbench has, as import brought them there."),
+    WITHOUT_RULES,
     CONFIG._replace(
         help="The configuration that the host's workbench uses. Default: $WORKBENCH_CONFIG, else it finds yours."
     ),
@@ -144,18 +172,36 @@ INSTALL = (
     Option("--env", "Write your value of this variable into the entry. May be repeated.", "NAME", repeated=True),
     JSON,
 )
-UNINSTALL = (IN_PROJECT, JSON)
+UNINSTALL = (Option("--all", "Every host that has the workbench."), IN_PROJECT, JSON)
 ADD = (
     CONFIG_AT_TERMINAL,
     Option("--url", "A remote server, instead of a command.", "URL"),
     Option("--header", "A header for it. May be repeated.", "NAME=VALUE", repeated=True),
     Option("--transport", "How it is reached. Default: http.", "http|sse", ("http", "sse")),
     Option("--env", "An environment variable of the command. May be repeated.", "NAME=VALUE", repeated=True),
+    Option(
+        "--inherit",
+        "A variable of your environment to pass on to it, by name or glob. May be repeated.",
+        "NAME",
+        repeated=True,
+        known="variable",
+    ),
     Option("--cwd", "Where the command runs.", "FOLDER"),
     Option("--description", "What a new toolbox is for: agents choose by it.", "TEXT"),
     Option("--replace", "Change a server that is there already."),
+    Option("--allow-secret", "Allow a value that looks like a secret in the configuration of this folder."),
     JSON,
 )
+
+MOVE = (
+    CONFIG_AT_TERMINAL,
+    Option("--to", "The toolbox to move it to. It is created if it does not exist.", "TOOLBOX", known="toolbox"),
+    Option("--from", "The toolbox that has it now, if several have one of this name.", "TOOLBOX", known="toolbox"),
+    Option("--description", "What a new toolbox is for: agents choose by it. Default: what the server does.", "TEXT"),
+    JSON,
+)
+ANY_SERVER = Argument("server", "SERVER", required=True, known="any_server")
+A_DESCRIPTION = Argument("text", "TEXT", required=True)
 
 EVERY_RUN = Option("--all", "Also of workbenches that ended.")
 STATUS = (Option("--watch", "Show it again and again, until you press q."), EVERY_RUN, JSON)

@@ -10,13 +10,15 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from mcp_workbench.catalog.snapshot import ToolCount
 from mcp_workbench.cli.chosen import chosen, refuse
 from mcp_workbench.cli.terminal import FAILURE, say
 from mcp_workbench.config.model import Config
-from mcp_workbench.errors import ConfigError, ConnectFailed
+from mcp_workbench.errors import ConfigError, ConnectFailed, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.shown import slashed
+from mcp_workbench.tracebacks import told
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.workbench import Workbench
 
@@ -32,28 +34,31 @@ class Outcome(NamedTuple):
 
     server: ServerIdentifier
     seconds: float
-    tools: int = 0
+    tools: ToolCount = ToolCount(0)
     error: str = ""
     is_kept: bool = True
 
     def line(self) -> str:
         name = slashed(*self.server.parts())
         if self.error:
-            return f"{name}: failed: {' | '.join(self.error.splitlines())}"
+            return "\n    ".join(told(f"{name}: failed: {self.error}"))
         unkept = "" if self.is_kept else "; not remembered, since a secret stands in their list or it is too large"
-        return f"{name}: {self.tools} tool{'' if self.tools == 1 else 's'} ({self.seconds:.1f} s){unkept}"
+        return f"{name}: {self.tools} ({self.seconds:.1f} s){unkept}"
 
     def as_json(self) -> dict[str, Any]:
-        told: dict[str, Any] = {"toolbox": self.server.toolbox, "server": self.server.server}
-        told["seconds"] = round(self.seconds, 3)
-        return told | ({"error": self.error} if self.error else {"tools": self.tools, "remembered": self.is_kept})
+        document: dict[str, Any] = {"toolbox": self.server.toolbox, "server": self.server.server}
+        document["seconds"] = round(self.seconds, 3)
+        return document | ({"error": self.error} if self.error else self._listed())
+
+    def _listed(self) -> dict[str, Any]:
+        return {"tools": self.tools.offered, "withheld": self.tools.withheld, "remembered": self.is_kept}
 
 
 def run(options: Mapping[str, str]) -> int:
     """The exit status."""
     try:
         config, toolboxes = chosen(options)
-    except ConfigError as error:
+    except WorkbenchError as error:
         return refuse(error, options)
     try:
         outcomes = asyncio.run(_refresh(config, toolboxes, Progress(quiet="json" in options)))
@@ -61,8 +66,8 @@ def run(options: Mapping[str, str]) -> int:
         return refuse(error, options)
     failed = any(outcome.error for outcome in outcomes)
     if "json" in options:
-        told = {"ok": not failed, "servers": [outcome.as_json() for outcome in outcomes]}
-        say(json.dumps(told, ensure_ascii=False))
+        document = {"ok": not failed, "file": config.file, "servers": [outcome.as_json() for outcome in outcomes]}
+        say(json.dumps(document, ensure_ascii=False))
     return FAILURE if failed else 0
 
 
@@ -117,9 +122,9 @@ async def _one(
         since = time.monotonic()
         try:
             # One after the other: two processes of one server may fight for a file or a port.
-            counts = [len((await workbench.at(caller).refresh(server)).tools) for caller in callers]
+            counts = [(await workbench.at(caller).refresh(server)).count for caller in callers]
             is_kept = all(workbench.at(caller).provider(server).lists.is_remembered for caller in callers)
-            outcome = Outcome(server, time.monotonic() - since, tools=max(counts), is_kept=is_kept)
+            outcome = Outcome(server, time.monotonic() - since, tools=counts[0], is_kept=is_kept)
         except ConnectFailed as error:
             outcome = Outcome(server, time.monotonic() - since, error=error.fault.reason)
         show.done(outcome)

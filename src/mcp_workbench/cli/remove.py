@@ -22,8 +22,12 @@ def run(options: Mapping[str, str]) -> int:
 
 
 def _run(options: Mapping[str, str]) -> int:
+    with to_change(options) as target:
+        return _remove(options, target)
+
+
+def _remove(options: Mapping[str, str], target: Target) -> int:
     toolbox, server = options["toolbox"], options.get("server", "")
-    target = to_change(options)
     if target.known is None:
         raise ConfigError("there is no configuration yet", file=target.path, hint="Add a server first.")
     servers = target.servers()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec import Raw
 
 from mcp_workbench.cli.loose import number, word
-from mcp_workbench.shown import shown
+from mcp_workbench.shown import count, shown
 from mcp_workbench.wire import jsonrpc
 
 _UNITS: Final = ("KB", "MB", "GB")
@@ -21,21 +21,44 @@ _ESCAPE: Final = r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}
 """One character in a string of JSON that is not written as itself."""
 
 
+JSON_TYPE: Final = "application/json"
+
+
+class Piece(NamedTuple):
+    """A block of a result."""
+
+    told: str
+    """What a person reads: the text itself, or a line about what is no text."""
+    media_type: str = ""
+    """In the words of the server."""
+    is_text: bool = False
+    is_media: bool = False
+    data: str | None = None
+    """Media, in base64."""
+
+
 def as_text(result: Raw) -> Iterator[str]:
     """What a person reads of it, piece by piece, in the words of the server."""
+    told = [piece.told for piece in pieces(result)]
+    if not told and is_error(result):
+        told = ["The tool says that it failed, and not why."]
+    yield from told
+
+
+def pieces(result: Raw, *, with_structured: bool = False) -> list[Piece]:
+    """The blocks of a result. `structuredContent` is one where there is no other, or if it is asked for."""
     fields = jsonrpc.fields(result)
-    pieces = [piece for block in _blocks(fields.get("content")) if (piece := _piece(block)) is not None]
+    found = [_piece(block) for block in _blocks(fields.get("content"))]
     structured = fields.get("structuredContent")
-    if not pieces and structured is not None:
-        pieces = [readable(structured)]
-    if not pieces and is_error(result):
-        pieces = ["The tool says that it failed, and not why."]
-    yield from pieces
+    if structured is not None and (with_structured or not found):
+        found.append(Piece(readable(structured), JSON_TYPE, is_text=True))
+    return found
 
 
 def readable(document: Raw) -> str:
-    """JSON with line ends, and with the server's own digits; what is visible is not escaped."""
-    return re.sub(_ESCAPE, _unescaped, msgspec.json.format(bytes(document), indent=2).decode())
+    """JSON with line ends, and with the server's own digits. It escapes invisible characters, and only those."""
+    text = re.sub(_ESCAPE, _unescaped, msgspec.json.format(bytes(document), indent=2).decode())
+    return re.sub(r"[^\n -~]", lambda match: match[0] if match[0].isprintable() else json.dumps(match[0])[1:-1], text)
 
 
 def _unescaped(match: re.Match[str]) -> str:
@@ -58,41 +81,44 @@ def _blocks(content: Raw | None) -> list[dict[str, Raw]]:
     return [jsonrpc.members(one) for one in listed]
 
 
-def _piece(block: Mapping[str, Raw]) -> str | None:
-    kind = word(block.get("type"))
+def _piece(block: Mapping[str, Raw]) -> Piece:
+    kind, media_type = word(block.get("type")), word(block.get("mimeType"))
     if kind == "text":
-        return word(block.get("text"))
+        return Piece(word(block.get("text")), is_text=True)
     if kind in _MEDIA:
-        return f"[{kind}: {_described(word(block.get('mimeType')), _decoded_size(block.get('data')))}]"
+        data = jsonrpc.text_or_none(block.get("data"))
+        return Piece(f"[{kind}: {described(media_type, _decoded_size(data))}]", media_type, is_media=True, data=data)
     if kind == "resource_link":
         names = [shown(word(block.get(member))) for member in ("name", "uri")]
-        about = _described(word(block.get("mimeType")), number(block.get("size")))
-        return f"[link: {' '.join(filter(None, (*names, about)))}]"
+        about = described(media_type, number(block.get("size")))
+        return Piece(f"[link: {' '.join(filter(None, (*names, about)))}]")
     if kind == "resource":
         return _resource(jsonrpc.members(block.get("resource")))
-    return f"[{shown(kind) or 'something without a type'}]"
+    return Piece(f"[{shown(kind) or 'something without a type'}]")
 
 
-def _resource(resource: Mapping[str, Raw]) -> str:
+def _resource(resource: Mapping[str, Raw]) -> Piece:
+    media_type = word(resource.get("mimeType"))
     if "text" in resource:
-        return word(resource.get("text"))
-    about = _described(word(resource.get("mimeType")), _decoded_size(resource.get("blob")))
-    return f"[resource: {shown(word(resource.get('uri')))} {about}]"
+        return Piece(word(resource.get("text")), media_type, is_text=True)
+    blob = jsonrpc.text_or_none(resource.get("blob"))
+    told = f"[resource: {shown(word(resource.get('uri')))} {described(media_type, _decoded_size(blob))}]"
+    return Piece(told, media_type, is_media="blob" in resource, data=blob)
 
 
-def _described(kind: str, size: float | None) -> str:
+def described(kind: str, size: float | None) -> str:
+    """A type, as the server calls it, and a size in bytes."""
     return ", ".join(filter(None, (shown(kind), _size(size) if size is not None else "")))
 
 
-def _decoded_size(data: Raw | None) -> int | None:
+def _decoded_size(data: str | None) -> int | None:
     """How many bytes base64 stands for."""
-    text = jsonrpc.text_or_none(data)
-    return len(text.rstrip("=")) * 3 // 4 if text is not None else None
+    return len(data.rstrip("=")) * 3 // 4 if data is not None else None
 
 
 def _size(size: float) -> str:
     if size < _STEP:
-        return f"{size:.0f} byte{'' if size == 1 else 's'}"
+        return count(int(size), "byte")
     for unit in _UNITS:
         size /= _STEP
         if size < _STEP:

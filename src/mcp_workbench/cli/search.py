@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mcp_workbench.catalog.definition import Definition
+from mcp_workbench.catalog.opened import Matches
 from mcp_workbench.catalog.rendering.sentence import first_sentence
 from mcp_workbench.catalog.search.finder import Finder
 from mcp_workbench.catalog.snapshot import Catalog
@@ -53,13 +54,13 @@ def _search(options: Given) -> int:
     toolbox = options.get("toolbox")
     boxes = [find_toolbox(config, toolbox)] if toolbox else config.toolboxes.values()
     known = known_tools(config, config.servers())  # how rare a word is, all of them tell
-    hits = _found(config, known, query, toolbox)
+    searched = _found(config, known, query, toolbox)
     servers = [server for box in boxes for server in box.servers.values()]
     unknown = [one for one in servers if ServerIdentifier(one.toolbox, one.name) not in known]
     if "json" in options:
-        print_json(_as_json(query, hits, unknown))
+        print_json(_as_json(config.file, query, searched, unknown))
         return 0
-    display.write(*_as_text(hits))
+    display.write(*_as_text(searched))
     if unknown:
         names = ", ".join(slashed(one.toolbox, one.name) for one in unknown)
         note = f"not searched, since they never listed their tools: {names} (mcp-workbench refresh)"
@@ -67,20 +68,19 @@ def _search(options: Given) -> int:
     return 0
 
 
-def _found(config: Config, known: Found, query: str, toolbox: str | None) -> list[tuple[ToolIdentifier, Definition]]:
+def _found(config: Config, known: Found, query: str, toolbox: str | None) -> Matches:
     catalog = Catalog({name: tuple(box.servers) for name, box in config.toolboxes.items()})
     for server, one in known.items():
         catalog.put(server.toolbox, server.server, one.listing)
-    finder = Finder(config, catalog, DEFAULTS.bounded(config.bounds))
-    hits = asyncio.run(finder.search(query, toolbox))
-    return [(hit, tool) for hit in hits if (tool := catalog.tool(hit)) is not None]
+    finder = Finder(config, catalog, DEFAULTS.bounded(config.bounds), lambda server: known[server].offer)
+    return asyncio.run(finder.search(query, toolbox))
 
 
-def _as_text(hits: Sequence[tuple[ToolIdentifier, Definition]]) -> Iterator[Block]:
-    rows = [(*hit.parts(), first_sentence(definition)) for hit, definition in hits]
-    if not rows:
-        yield "No tool fits."
-    elif _has_room(rows):
+def _as_text(searched: Matches) -> Iterator[Block]:
+    rows = [(*hit.parts(), _sentence(hit, definition, searched)) for hit, definition in searched.found]
+    if searched.is_weak or not rows:
+        yield "No tool fits well. The nearest:" if rows else "No tool fits."
+    if _has_room(rows):
         yield Table(_COLUMNS, rows)
     else:
         for *names, sentence in rows:
@@ -88,20 +88,32 @@ def _as_text(hits: Sequence[tuple[ToolIdentifier, Definition]]) -> Iterator[Bloc
             yield Words(sentence, indent=2)
 
 
+def _sentence(hit: ToolIdentifier, definition: Definition, searched: Matches) -> str:
+    others = ", ".join(slashed(*server.parts()) for server in searched.also_in.get(hit, ()))
+    return f"{first_sentence(definition)} (also in {others})" if others else first_sentence(definition)
+
+
 def _has_room(rows: Sequence[Sequence[str]]) -> bool:
     """Whether sentences have room beside the names, as they always have where nobody looks."""
-    if not display.is_terminal(sys.stdout):
-        return True
+    if not rows or not display.is_terminal(sys.stdout):
+        return bool(rows)
     names = sum(max(len(row[column]) for row in rows) + _GAP for column in range(3))
     return shutil.get_terminal_size((DEFAULTS.terminal_columns, 0)).columns >= names + DEFAULTS.sentence_columns
 
 
-def _as_json(
-    query: str, hits: Sequence[tuple[ToolIdentifier, Definition]], unknown: Sequence[ServerConfig]
-) -> dict[str, Any]:
+def _as_json(file: str, query: str, searched: Matches, unknown: Sequence[ServerConfig]) -> dict[str, Any]:
     return {
         "ok": True,
+        "file": file,
         "query": query,
-        "tools": [{**hit.params(), "description": first_sentence(definition)} for hit, definition in hits],
+        "weak": searched.is_weak,
+        "tools": [
+            {
+                **hit.params(),
+                "description": first_sentence(definition),
+                "alsoIn": [{"toolbox": one.toolbox, "server": one.server} for one in searched.also_in.get(hit, ())],
+            }
+            for hit, definition in searched.found
+        ],
         "neverListed": [{"toolbox": server.toolbox, "server": server.name} for server in unknown],
     }

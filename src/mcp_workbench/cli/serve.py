@@ -11,7 +11,7 @@ from mcp_workbench import observe
 from mcp_workbench.cli.chosen import log_level
 from mcp_workbench.cli.terminal import report
 from mcp_workbench.config.load import config_of, load_config
-from mcp_workbench.config.locate import FILE_NAME, find_config, has_project_file
+from mcp_workbench.config.locate import FILE_NAME, VARIABLE, find_config, has_project_file
 from mcp_workbench.config.model import Config
 from mcp_workbench.config.origin import Origin, origin_of
 from mcp_workbench.errors import ConfigError
@@ -70,9 +70,12 @@ def _load(options: Mapping[str, str]) -> tuple[Config, Origin]:
         origin = origin_of(files, lambda: config_of(trusted.trusted_again(os.environ), strict=strict))
         if (source := trusted.trusted_source(os.environ)) is not None:
             return config_of(source, strict=strict), origin
-    file = find_config(flag, os.environ, terminal=False)
+    file = find_config(flag, os.environ)
     origin = origin_of((os.path.abspath(file),), lambda: load_config(file, strict=strict))  # noqa: PTH100
-    return origin.read(), origin
+    config = origin.read()
+    if not flag and not os.environ.get(VARIABLE):
+        observe.info("the configuration was read", file=config.file)
+    return config, origin
 
 
 def _following(origin: Origin, options: Mapping[str, str]) -> Origin:

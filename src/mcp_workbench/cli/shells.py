@@ -43,9 +43,10 @@ _BASH: Final = r"""_mcp_workbench() {
         compopt -o nospace 2>/dev/null
     fi
 }
-complete -o nosort -F _mcp_workbench mcp-workbench 2>/dev/null || complete -F _mcp_workbench mcp-workbench
+complete -o nosort -F _mcp_workbench mcp-workbench workbench-mcp 2>/dev/null ||
+    complete -F _mcp_workbench mcp-workbench workbench-mcp
 """
-_ZSH: Final = r"""#compdef mcp-workbench
+_ZSH: Final = r"""#compdef mcp-workbench workbench-mcp
 _mcp_workbench() {
     local line program=${${(Q)words[1]}/#\~\//$HOME/}
     local -a names shown keys keys_shown
@@ -71,7 +72,7 @@ if [[ ${zsh_eval_context[-1]} == loadautofunc ]]; then
     _mcp_workbench "$@"
 else
     (( $+functions[compdef] )) || { autoload -Uz compinit && compinit -i; }
-    compdef _mcp_workbench mcp-workbench
+    compdef _mcp_workbench mcp-workbench workbench-mcp
 fi
 """
 _FISH: Final = r"""function __mcp_workbench
@@ -88,7 +89,7 @@ _FISH: Final = r"""function __mcp_workbench
         printf '%s\n' $found
     end
 end
-complete -c mcp-workbench -f -a "(__mcp_workbench)"
+complete -c mcp-workbench -c workbench-mcp -f -a "(__mcp_workbench)"
 """
 _SCRIPTS: Final = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 _FILES: Final = "\t"

@@ -10,7 +10,7 @@ from mcp_workbench.catalog.definition import Definition
 from mcp_workbench.catalog.snapshot import ServerTools
 from mcp_workbench.cli import display
 from mcp_workbench.cli.answering import answered, print_raw
-from mcp_workbench.cli.display import Block, Words
+from mcp_workbench.cli.display import Block, Verbatim, Words
 from mcp_workbench.cli.loose import decoded, word
 from mcp_workbench.cli.named import find_server, read_config
 from mcp_workbench.cli.remembered import checked_tool, known_tools
@@ -22,7 +22,7 @@ from mcp_workbench.wire import jsonrpc
 HELP = """Show one tool: how it is called, what it does, what its server says of its effects, and its whole schema.
 
 It is shown as its server listed it last. A server that never listed is started, and ended again. With --json it is
-the definition as the server sent it."""
+the definition as the server sent it. The schema is valid JSON: you can copy it."""
 
 _HINTS: Final = {
     "readOnlyHint": ("read-only", "not read-only"),
@@ -38,7 +38,7 @@ def run(options: Mapping[str, str]) -> int:
 
 
 def _show(options: Mapping[str, str]) -> int:
-    config = read_config(options)
+    config = read_config(options, always_say_file=True)
     identifier = ToolIdentifier(options["toolbox"], options["server"], options["tool"])
     listing = listing_of(config, find_server(config, identifier.toolbox, identifier.server))
     checked_tool(listing, identifier)
@@ -92,7 +92,7 @@ def _as_text(identifier: ToolIdentifier, definition: Definition) -> Iterator[Blo
         if member in fields:
             yield ""
             yield Words(f"{title}:", "strong")
-            yield readable(fields[member])
+            yield Verbatim(readable(fields[member]))
 
 
 def _effects(definition: Definition) -> Iterator[str]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from mcp_workbench.cli.display import Tone, Words
 from mcp_workbench.cli.remembered import Known
-from mcp_workbench.config.model import Endpoint, ServerConfig
+from mcp_workbench.config.model import Config, Endpoint, ServerConfig
 from mcp_workbench.limits import DEFAULTS
+from mcp_workbench.shown import count
 
 Kind: TypeAlias = Literal["remembered", "never_listed", "needs_login", "variable_missing", "disabled"]
 
@@ -46,14 +48,14 @@ def state_of(server: ServerConfig, known: Known | None) -> State:
         return State("needs_login", "needs a login: mcp-workbench auth")
     if known is None:
         return State("never_listed", "never listed")
-    withheld = f" ({len(known.listing.withheld)} withheld)" if known.listing.withheld else ""
-    tools = count(len(known.listing.tools), "tool")
-    return State("remembered", f"{tools}{withheld}, listed {known_since(known)}")
+    return State("remembered", f"{known.listing.count}, listed {known_since(known)}")
 
 
-def count(number: int, one: str) -> str:
-    """`1 tool`, `2 tools`."""
-    return f"{number:,} {one}{'' if number == 1 else 's'}"
+def server_count(config: Config, toolboxes: Iterable[str] | None = None) -> str:
+    """The servers of these toolboxes, or of all: `3 servers (1 disabled)`."""
+    boxes = [config.toolboxes[name] for name in (config.toolboxes if toolboxes is None else toolboxes)]
+    disabled = sum(len(box.disabled) for box in boxes)
+    return count(sum(len(box.servers) for box in boxes), "server") + (f" ({disabled} disabled)" if disabled else "")
 
 
 def known_since(known: Known) -> str:

@@ -5,19 +5,22 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from mcp_workbench.cli.answering import answered, print_json
-from mcp_workbench.cli.display import is_dumb, is_terminal, write
-from mcp_workbench.cli.happenings import as_json, blocks
+from mcp_workbench.cli.display import Block, Words, is_dumb, is_terminal, terminal_rows, write
+from mcp_workbench.cli.happenings import blocks, fitted
+from mcp_workbench.cli.status_json import as_json
 from mcp_workbench.command_errors import RecordFailed
 from mcp_workbench.errors import RequestError
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.record.locate import VARIABLE, record_path
 from mcp_workbench.record.reading import Reader
 
-HELP = """Show what the workbenches that run are doing: their servers, calls that are under way, how often and how
-fast tools are called, what went wrong last, and the tokens that agents did not have to read.
+HELP = """Show what the running workbenches are doing: their hosts and servers, calls under way, how often and how
+fast tools are called, the last errors, and the tokens that agents did not have to read.
+
+With --watch it fills the terminal: arrows and PgUp/PgDn scroll, / filters, Esc shows all again, q quits.
 
 It is read from a small file that every 'serve' of this user writes; what is up to a second old may not be
 there yet. Nothing is started or asked."""
@@ -49,5 +52,17 @@ def _run(options: Mapping[str, str]) -> int:
     if "json" in options:
         print_json(as_json(statuses, now))
     else:
-        write(*blocks(statuses, now, everything=everything))
+        _show(blocks(statuses, now, everything=everything))
     return 0
+
+
+def _show(told: Sequence[Block]) -> None:
+    """At a terminal no more than fits; the prompt needs a line."""
+    if not is_terminal(sys.stdout):
+        write(*told)
+        return
+    room = terminal_rows(sys.stdout) - 1
+    shown = fitted(told, room, sys.stdout)
+    if len(shown) > len(told):
+        shown = [*fitted(told, room - 1, sys.stdout), Words("all of it: mcp-workbench status --watch", "quiet")]
+    write(*shown)

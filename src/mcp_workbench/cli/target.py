@@ -6,17 +6,23 @@ Guarantees: a text that `check` would refuse is never written, and a file that c
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from mcp_workbench import trusted
+from mcp_workbench.cli.config_file import config_source
+from mcp_workbench.cli.terminal import note
+from mcp_workbench.command_errors import TrustFailed
 from mcp_workbench.config.edit import remove_member, set_member
 from mcp_workbench.config.jsonc import parse, plain
 from mcp_workbench.config.keys import SERVER, Key, is_comment
-from mcp_workbench.config.load import DEFAULT_TOOLBOX, config_of
-from mcp_workbench.config.locate import FILE_NAME, VARIABLE, user_config
+from mcp_workbench.config.load import DEFAULT_DESCRIPTION, DEFAULT_TOOLBOX, config_of
+from mcp_workbench.config.locate import FILE_NAME, VARIABLE, has_project_file, user_config
 from mcp_workbench.config.model import Config
 from mcp_workbench.config.source import BOM, Source, read_source
+from mcp_workbench.config.transfer import move_member
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.hosts import files
 from mcp_workbench.limits import DEFAULTS
@@ -33,6 +39,8 @@ class Target(NamedTuple):
     text: str
     known: bytes | None
     """What the file holds; None where there is none."""
+    is_projects: bool = False
+    """Whether it was found in the current folder: others may read what is written there."""
 
     @property
     def tree(self) -> dict[str, Any]:
@@ -48,6 +56,12 @@ class Target(NamedTuple):
         """The entries as written in the file, by toolbox and name, without their comments."""
         toolboxes = {DEFAULT_TOOLBOX: self.tree} if self.is_bare else self.tree["toolboxes"]
         return {name: _entries(toolbox["mcpServers"]) for name, toolbox in toolboxes.items()}
+
+    def descriptions(self) -> dict[str, str]:
+        """The description of each toolbox."""
+        if self.is_bare:
+            return {DEFAULT_TOOLBOX: DEFAULT_DESCRIPTION}
+        return {name: toolbox["description"] for name, toolbox in self.tree["toolboxes"].items()}
 
     def place(self, toolbox: str, server: str) -> tuple[str, ...]:
         """Where a server stands."""
@@ -65,15 +79,33 @@ class Target(NamedTuple):
             return self.with_member(self.place(toolbox, server), entry)
         return self.with_member(("toolboxes", toolbox), {"description": description, "mcpServers": {server: entry}})
 
+    def moved(self, server: str, source: str, to: str, description: str) -> Target:
+        """The same with a server in another toolbox, which is made where there is none; an emptied one goes."""
+        target = self
+        if to not in self.tree["toolboxes"]:
+            target = self.with_member(("toolboxes", to), {"description": description, "mcpServers": {}})
+        text = move_member(target.text, target.place(source, server), ("toolboxes", to, "mcpServers"), str(self.path))
+        target = target._replace(text=text)
+        return target if target.servers()[source] else target.without_member(("toolboxes", source))
+
     def checked(self) -> Config:
         """The configuration. Raises `ConfigError`."""
         return config_of(Source(self.text, str(self.path)), strict=False)
 
     def write(self) -> None:
-        """Put the text into the file. Raises `ConfigError`, or `HostFileError`."""
+        """Put the text into the file, which this process has locked. Raises `ConfigError`, or `HostFileError`."""
         self.checked()
-        with files.alone(self.path):
-            files.replace(self.path, self.text.encode(), self.known)
+        files.replace(self.path, self.text.encode(), self.known)
+        self._stay_trusted()
+
+    def _stay_trusted(self) -> None:
+        """Keep a file trusted that was, up to the change that its user has just asked for."""
+        if self.path.name != FILE_NAME or self.known is None:
+            return
+        try:
+            trusted.renew(os.environ, str(self.path), self.known, self.text.encode())
+        except TrustFailed as error:
+            note(f"warning: the file is written, but its trust could not be kept: {error}")
 
 
 def _entries(servers: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -89,17 +121,39 @@ def _without_comments(entry: Mapping[str, Any], keys: Iterable[Key]) -> dict[str
     }
 
 
-def to_change(options: Mapping[str, str]) -> Target:
-    """The configuration that commands at a terminal use; one in the user's folder is made where there is none."""
-    named = options.get("config") or os.environ.get(VARIABLE)
-    local = Path(FILE_NAME)
-    return opened(Path(named).expanduser() if named else local if os.path.lexists(local) else _own())
+@contextmanager
+def to_change(options: Mapping[str, str]) -> Generator[Target]:
+    """The configuration that commands use, locked; one in the user's folder is made where there is none.
+
+    Raises `ConfigError`, `TrustFailed` or `FileBusy`.
+    """
+    if not has_project_file(options.get("config"), os.environ):
+        with to_import(options) as target:
+            yield target
+        return
+    with files.alone(Path(FILE_NAME)):
+        yield _target_of(config_source(options))._replace(is_projects=True)
 
 
-def to_import(options: Mapping[str, str]) -> Target:
-    """The configuration that `serve` uses."""
+@contextmanager
+def to_edit(options: Mapping[str, str]) -> Generator[Target]:
+    """The same, if it exists and has toolboxes. Raises `ConfigError`, `TrustFailed` or `FileBusy`."""
+    with to_change(options) as target:
+        if target.known is None:
+            raise ConfigError("there is no configuration yet", file=target.path, hint="Run: mcp-workbench import")
+        if target.is_bare:
+            hint = "Put its servers into toolboxes; mcp-workbench docs configuration shows how."
+            raise ConfigError("the file has mcpServers alone, and no toolboxes", file=target.path, hint=hint)
+        yield target
+
+
+@contextmanager
+def to_import(options: Mapping[str, str]) -> Generator[Target]:
+    """The configuration that `serve` uses, locked."""
     named = options.get("config") or os.environ.get(VARIABLE)
-    return opened(Path(named).expanduser() if named else _own())
+    path = Path(named).expanduser() if named else _own()
+    with files.alone(path, makes_folder=True):
+        yield opened(path)
 
 
 def opened(path: Path) -> Target:
@@ -107,11 +161,15 @@ def opened(path: Path) -> Target:
     path = path.absolute()
     if not os.path.lexists(path):
         return Target(path, _EMPTY, None)
-    source = read_source(str(path), DEFAULTS)
+    return _target_of(read_source(str(path), DEFAULTS))
+
+
+def _target_of(source: Source) -> Target:
+    path, known = Path(str(source.file)), source.text.encode()
     if not source.text.removeprefix(BOM).strip():
-        return Target(path, _EMPTY, source.text.encode())
+        return Target(path, _EMPTY, known)
     config_of(source, strict=False)
-    return Target(path, source.text, source.text.encode())
+    return Target(path, source.text, known)
 
 
 def unknown(kind: str, name: str, known: Sequence[str], target: Target) -> ConfigError:

@@ -1,4 +1,4 @@
-"""Errors at a terminal: two lines, what is wrong and what to do. The one place where errors become such text."""
+"""Errors at a terminal: what is wrong, what to do, and where to read more. No other module turns errors into text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,15 @@ from typing import Any, TextIO, cast
 
 from mcp_workbench import observe
 from mcp_workbench.cli.options import DEBUG
-from mcp_workbench.errors import ConfigError, RequestError, WorkbenchError
+from mcp_workbench.errors import (
+    CallFailed,
+    ConfigError,
+    ConnectFailed,
+    Fault,
+    RequestError,
+    ToolboxFailed,
+    WorkbenchError,
+)
 from mcp_workbench.shown import shown
 
 FAILURE = 1
@@ -22,19 +30,26 @@ USAGE = 2
 INTERRUPTED = 130
 """As a shell has it for a program that Ctrl-C ended."""
 
+_OF_SERVERS = (Fault, ConnectFailed, CallFailed, ToolboxFailed)
 _UNWRITABLE = frozenset((errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
 """How stdout fails. What fails with a file of ours is a `WorkbenchError`, or knows its name."""
 
 
 def report(error: WorkbenchError) -> int:
     """Tell the person on stderr; the exit status."""
-    tell(str(error), hint_of(error))
+    # Why servers fail takes more than a line to explain; the other hints say all there is to know.
+    more = _page_of(error) if error.hint and isinstance(error, _OF_SERVERS) else ""
+    tell(str(error), hint_of(error), more)
     return USAGE if isinstance(error, ConfigError | RequestError) else FAILURE
 
 
 def hint_of(error: WorkbenchError) -> str:
     """What to do; where nobody knows, where it is explained."""
-    return error.hint or f"docs/errors.md explains it, under '{error.wire_code}'."
+    return error.hint or f"Run: {_page_of(error)}"
+
+
+def _page_of(error: WorkbenchError) -> str:
+    return f"mcp-workbench docs errors#{error.wire_code}"
 
 
 def say(text: str) -> None:
@@ -43,9 +58,14 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
-def tell(problem: str, hint: str) -> None:
-    """Two lines, however many there are in the texts. Where nobody can be told, the exit status says enough."""
-    _write(f"error: {_one_line(problem)}\nhint: {_one_line(hint)}\n")
+def note(text: str) -> None:
+    """A line on stderr, next to the answer on stdout. Where it can't be written, the command goes on."""
+    _write(f"{_one_line(text)}\n")
+
+
+def tell(problem: str, hint: str, more: str = "") -> None:
+    """A line for each, however many there are in the texts. Where nobody can be told, the exit status says enough."""
+    _write(f"error: {_one_line(problem)}\nhint: {_one_line(hint)}\n" + (f"more: {more}\n" if more else ""))
 
 
 def reported(run: Callable[[], int], *, is_debugging: bool) -> int:

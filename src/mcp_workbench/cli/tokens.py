@@ -13,8 +13,8 @@ from mcp_workbench.catalog.rendering import signature
 from mcp_workbench.catalog.rendering.budget import estimate
 from mcp_workbench.cli.chosen import chosen, refuse
 from mcp_workbench.cli.terminal import say
-from mcp_workbench.config.model import Config
-from mcp_workbench.errors import ConfigError, ToolboxFailed
+from mcp_workbench.config.model import Config, OpenDetail
+from mcp_workbench.errors import ToolboxFailed, WorkbenchError
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.place import Place
 from mcp_workbench.shown import shown, slashed
@@ -28,7 +28,7 @@ from mcp_workbench.workbench import Workbench
 HELP = """Count what an agent reads of the tools: if every server was connected to it directly, and with the workbench.
 
 Servers of which nothing is remembered are started and asked. Tokens are counted as OpenAI's o200k does
-where the extra mcp-workbench[tokens] is installed, and estimated from bytes otherwise."""
+where the extra workbench-mcp[tokens] is installed, and estimated from bytes otherwise."""
 
 Count: TypeAlias = Callable[[bytes], int]
 
@@ -41,7 +41,11 @@ class Cost(NamedTuple):
     flat: int
     """Its servers connected directly."""
     opened: int
-    """The answer of `open_toolbox`."""
+    """The answer of `open_toolbox` with the configured `openDetail`."""
+    full: int
+    """The same with whole definitions."""
+    signature: int
+    """The same with signatures."""
     search: int
     """The answer of a search in it, on average."""
     failed: tuple[str, ...] = ()
@@ -64,12 +68,12 @@ def run(options: Mapping[str, str]) -> int:
     """The exit status."""
     try:
         config, toolboxes = chosen(options)
-    except ConfigError as error:
+    except WorkbenchError as error:
         return refuse(error, options)
     name, count = tokenizer()
     bill = asyncio.run(_bill(config, toolboxes, name, count))
     if "json" in options:
-        say(json.dumps(_as_json(bill), ensure_ascii=False))
+        say(json.dumps({"file": config.file, **_as_json(bill)}, ensure_ascii=False))
     else:
         for line in _as_text(bill):
             say(line)
@@ -90,21 +94,26 @@ async def _bill(config: Config, toolboxes: Sequence[str], name: str, count: Coun
     start = b"".join(bytes(one) for one in definitions(config)) + instructions(config).encode()
     async with Workbench(config) as workbench:
         place = workbench.at(LIBRARY)
-        costs = [await _cost(place, toolbox, count, workbench.limits) for toolbox in toolboxes]
+        detail, limits = config.open_detail, workbench.limits
+        costs = [await _cost(place, toolbox, detail, count, limits) for toolbox in toolboxes]
     return Bill(name, count(start), tuple(costs))
 
 
-async def _cost(place: Place, toolbox: str, count: Count, limits: Limits) -> Cost:
+async def _cost(place: Place, toolbox: str, detail: OpenDetail, count: Count, limits: Limits) -> Cost:
     try:
         opened = await place.open(toolbox)
     except ToolboxFailed as error:
-        return Cost(toolbox, 0, 0, 0, 0, tuple(failure.server for failure in error.failures))
-    answer = answers.opened(opened, opened.found, OpenRequest(toolbox), limits)
+        return Cost(toolbox, 0, 0, 0, 0, 0, 0, tuple(failure.server for failure in error.failures))
+    details: tuple[OpenDetail, ...] = (detail, "full", "signature")
+    requests = [OpenRequest(toolbox, detail=one) for one in details]
+    costs = [count(_text(await answers.opened(opened, opened.found, one, limits))) for one in requests]
     return Cost(
         toolbox,
         len(opened.found),
         flat=count(jsonrpc.encode([definition.raw for _, definition in opened.found])),
-        opened=count(_text(answer)),
+        opened=costs[0],
+        full=costs[1],
+        signature=costs[2],
         search=await _search_cost(place, opened, count, limits),
         failed=tuple(failure.server for failure in opened.failed),
     )
@@ -117,8 +126,9 @@ async def _search_cost(place: Place, opened: Opened, count: Count, limits: Limit
     for identifier, definition in opened.found[::step]:
         entry = jsonrpc.fields(signature.brief(identifier, definition))
         query = jsonrpc.text_or_none(entry.get("description")) or identifier.tool
-        found = await place.search(query, opened.toolbox)
-        costs.append(count(_text(answers.opened(opened, found, OpenRequest(opened.toolbox, query), limits))))
+        searched = await place.search(query, opened.toolbox)
+        answer = await answers.matches(searched, OpenRequest(opened.toolbox, query), limits, toolbox=opened)
+        costs.append(count(_text(answer)))
     return round(sum(costs) / len(costs)) if costs else 0
 
 
@@ -139,6 +149,8 @@ def _as_json(bill: Bill) -> dict[str, Any]:
                 "tools": cost.tools,
                 "without": cost.flat,
                 "open": cost.opened,
+                "full": cost.full,
+                "signature": cost.signature,
                 "search": cost.search,
                 "failed": list(cost.failed),
             }
@@ -148,11 +160,8 @@ def _as_json(bill: Bill) -> dict[str, Any]:
 
 
 def _as_text(bill: Bill) -> Iterator[str]:
-    rows = [("", "tools", "without", "open", "search")]
-    rows += [
-        (shown(cost.toolbox), *(f"{number:,}" for number in (cost.tools, cost.flat, cost.opened, cost.search)))
-        for cost in bill.toolboxes
-    ]
+    rows = [("", "tools", "without", "open", "full", "signature", "search")]
+    rows += [(shown(cost.toolbox), *(f"{number:,}" for number in cost[1:-1])) for cost in bill.toolboxes]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         first, *others = (
@@ -162,7 +171,10 @@ def _as_text(bill: Bill) -> Iterator[str]:
         yield "  ".join([first, *others]).rstrip()
     yield ""
     yield f"without the workbench, at the start: {bill.flat:,} tokens"
-    yield f"with the workbench, at the start:    {bill.start:,} tokens{_saved(bill)}"
+    yield f"with the workbench, at the start:    {bill.start:,} tokens{_saved(bill.start, bill.flat)}"
+    full = sum(cost.full for cost in bill.toolboxes)
+    signatures = sum(cost.signature for cost in bill.toolboxes)
+    yield f'every toolbox opened as "full": {full:,} tokens; as "signature": {signatures:,}{_saved(signatures, full)}'
     yield f"counted with: {bill.tokenizer}"
     for cost in bill.toolboxes:
         if cost.failed:
@@ -170,5 +182,5 @@ def _as_text(bill: Bill) -> Iterator[str]:
             yield f"not counted, since they could not be asked: {servers}"
 
 
-def _saved(bill: Bill) -> str:
-    return f" ({1 - bill.start / bill.flat:.0%} less)" if bill.flat > bill.start else ""
+def _saved(cost: int, of: int) -> str:
+    return f" ({1 - cost / of:.0%} less)" if of > cost else ""

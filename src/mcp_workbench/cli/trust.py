@@ -1,4 +1,4 @@
-"""`mcp-workbench trust`: let `serve` use the configuration of a project, as it is now."""
+"""`mcp-workbench trust`: use the configuration of a project without asking, as it is now."""
 
 from __future__ import annotations
 
@@ -7,29 +7,31 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from shlex import join, quote
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 from mcp_workbench import observe
-from mcp_workbench.checkup.secrets import HIDDEN, hidden, secret_parts, written_secrets
+from mcp_workbench.checkup.secrets import HIDDEN, hidden, written_secrets
 from mcp_workbench.cli.answering import answered, print_json
 from mcp_workbench.cli.consent import is_agreed
 from mcp_workbench.cli.display import Block, Column, Table, Tone, Words, is_terminal, write
 from mcp_workbench.cli.terminal import FAILURE
 from mcp_workbench.command_errors import TrustFailed
+from mcp_workbench.config.credentials import secret_parts
 from mcp_workbench.config.load import config_of
 from mcp_workbench.config.locate import FILE_NAME
-from mcp_workbench.config.source import Source, read_source
+from mcp_workbench.config.source import BOM, Source, read_source
 from mcp_workbench.config.written import Text, WrittenServer, written_servers
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.shown import shown, slashed
 from mcp_workbench.trusted import Standing, Trust, TrustedFile, digest, place_of, standing
 
-HELP = """Let 'mcp-workbench serve' use the workbench-config.json of a project: of this folder, or the one named.
+HELP = """Trust the workbench-config.json of a project: the one in this folder, or FILE.
 
-You are shown which programs it starts and which addresses it reaches, and asked. Trust is bound to the
-file's content and to its folder: when one byte of it changes, it is not used until you trust it anew.
-The programs themselves are not looked at, and may change."""
+'mcp-workbench serve' and all other commands then use it when they run in that folder. Without trust, serve
+does not use it, and the others ask first. Before you decide, you see which programs it starts and which
+addresses it reaches. Trust is bound to the file's content and to its folder: when one byte of it changes, it is
+not used until you trust it again. The programs themselves are not looked at, and may change."""
 
 _TONES: dict[Standing, Tone] = {"trusted": "good", "changed": "doubtful", "gone": "quiet"}
 _PLAIN = r"[^\s,']*"
@@ -118,7 +120,7 @@ def _add(trust: Trust, place: str, options: Mapping[str, str]) -> int:
     if "json" in options:
         print_json({"ok": True, "path": place, "sha256": sha256})
     else:
-        write(f"{place} is trusted as it is now. 'mcp-workbench serve' uses it when it is started in that folder.")
+        write(f"{place} is trusted as it is now. Commands and 'mcp-workbench serve' use it in that folder.")
     return 0
 
 
@@ -127,15 +129,24 @@ def _is_wanted(place: str, source: Source, *, is_changed: bool) -> bool:
     if not is_terminal(sys.stdin) or not is_terminal(sys.stdout):
         hint = "Look at the file, and run it at a terminal, or with --yes."
         raise TrustFailed("nobody is there to be asked", hint=hint)
-    write(f"{place}{' has changed since you trusted it. It' if is_changed else ''} would have serve start and reach:")
-    servers = [server for server in written_servers(source) if not server.is_disabled]
-    for server in servers:
-        write("", *described(server))
-    write("")
-    if any(True for server in servers for _ in written_secrets(server)):
-        write(f"What is shown as {HIDDEN} looks like a secret; the file has it.")
-    write(Words("These programs run as you, with what you may do.", "doubtful"))
+    changed = " has changed since you trusted it. It" if is_changed else ""
+    show_contents(f"{place}{changed} can start and reach:", source)
     return is_agreed("Trust the file as it is now?")
+
+
+def show_contents(title: str, source: Source, *, to: TextIO | None = None) -> None:
+    """Show what a file starts and reaches, below a title. Raises `ConfigError` where it can't be used."""
+    servers: list[WrittenServer] = []
+    if source.text.removeprefix(BOM).strip():
+        config_of(source, strict=False)
+        servers = [server for server in written_servers(source) if not server.is_disabled]
+    write(title, *([] if servers else ["", "nothing"]), to=to)
+    for server in servers:
+        write("", *described(server), to=to)
+    write("", to=to)
+    if any(True for server in servers for _ in written_secrets(server)):
+        write(f"What is shown as {HIDDEN} looks like a secret; the file has it.", to=to)
+    write(Words("These programs run as you, with what you may do.", "doubtful"), to=to)
 
 
 def described(server: WrittenServer) -> Iterator[Block]:
@@ -153,7 +164,7 @@ def _lines(server: WrittenServer) -> Iterator[tuple[str, str]]:
     yield "sets", ", ".join(_setting(text, secret.get(text.path, ())) for text in server.texts("env"))
     yield "reaches", hidden(server.url, secret_parts("", server.url, is_address=True))
     yield "sends", ", ".join(server.map("headers"))
-    yield "is given", ", ".join([*server.variables(), *(text.written for text in server.texts("inheritEnv"))])
+    yield "is given", ", ".join([*server.variables(), *server.inherits()])
 
 
 def _command_line(command: str, arguments: list[str]) -> str:

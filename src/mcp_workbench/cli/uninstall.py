@@ -1,24 +1,25 @@
-"""`mcp-workbench uninstall`: the workbench is taken out of the configuration of a host."""
+"""`mcp-workbench uninstall`: the workbench is taken out of the configuration of a host, or of every host."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from mcp_workbench.cli.answering import answered, print_json
-from mcp_workbench.cli.display import Words, write
-from mcp_workbench.cli.install import chosen_place
+from mcp_workbench.cli.answering import answered
+from mcp_workbench.cli.display import Block, Words, write
+from mcp_workbench.cli.host_choice import Done, finish, work_on_hosts
 from mcp_workbench.hosts import files
 from mcp_workbench.hosts.installing import Change
 from mcp_workbench.hosts.places import Place, Surroundings, here
 from mcp_workbench.hosts.record import backup_of
-from mcp_workbench.hosts.removing import last_of, prepare_removal, undo
+from mcp_workbench.hosts.removing import is_installed, last_of, prepare_removal, undo
 from mcp_workbench.shown import shown
 
-HELP = """Take the workbench out of the configuration of a host.
+HELP = """Remove the workbench from the configuration of a host, or with --all of every host that has it.
 
-Where nobody changed the file since 'mcp-workbench install', it is as it was, to the byte. Otherwise the
-other changes stay, and the servers that were moved behind the workbench come back."""
+If nobody changed the file since 'mcp-workbench install', it is restored byte for byte. Otherwise other
+changes stay, and the servers that were moved behind the workbench are put back."""
 
 
 def run(options: Mapping[str, str]) -> int:
@@ -28,38 +29,40 @@ def run(options: Mapping[str, str]) -> int:
 
 def _run(options: Mapping[str, str]) -> int:
     around = here(os.environ)
-    place = chosen_place(options, around)
-    with files.alone(place.path):
-        change = prepare_removal(place, around)
-        undo(change)
-    if "json" in options:
-        print_json(_as_json(place, change))
-    else:
-        _tell(place, change, around)
-    return 0
+
+    def work(place: Place) -> Done:
+        with files.alone(place.path):
+            change = prepare_removal(place, around)
+            undo(change)
+        return Done(list(_as_text(place, change, around)), _as_json(place, change))
+
+    outcomes = work_on_hosts(options, around, work, lambda place: "" if is_installed(place) else "not installed there")
+    if "json" not in options and not outcomes.hosts:
+        write("the workbench is installed in no host")
+    return finish(outcomes, options)
 
 
-def _tell(place: Place, change: Change, around: Surroundings) -> None:
+def _as_text(place: Place, change: Change, around: Surroundings) -> Iterator[Block]:
     file = around.shown(place.path)
     if change.after is None:
-        write(Words(f"removed {file}, which was made for the workbench", "good"))
+        yield Words(f"removed {file}, which was made for the workbench", "good")
     elif change.exact:
-        write(Words(f"{file} is as it was", "good"))
+        yield Words(f"{file} is as it was", "good")
     else:
-        write(Words(f"took the workbench out of {file}; what changed there since stays", "good"))
+        yield Words(f"took the workbench out of {file}; what changed there since stays", "good")
     for path in change.back:
-        write(f"  back again: {shown(path[-1])}")
+        yield f"  back again: {shown(path[-1])}"
     for name in change.left:
-        write(f"  left as it is, since it was added meanwhile: {shown(name)}")
+        yield f"  left as it is, since it was added meanwhile: {shown(name)}"
     if change.lost:
         names, last = ", ".join(map(shown, change.lost)), around.shown(last_of(place.path))
-        write(Words(f"  values that stood in its env alone are in {last}: {names}", "doubtful"))
+        yield Words(f"  values that stood in its env alone are in {last}: {names}", "doubtful")
     backup = backup_of(place.path)
     if backup.exists():
-        write(Words(f"  there is no note of what was moved; as it was: {around.shown(backup)}", "doubtful"))
+        yield Words(f"  there is no note of what was moved; as it was: {around.shown(backup)}", "doubtful")
 
 
-def _as_json(place: Place, change: Change) -> dict[str, object]:
+def _as_json(place: Place, change: Change) -> dict[str, Any]:
     return {
         "ok": True,
         "host": place.host.key,

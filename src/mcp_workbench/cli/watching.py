@@ -1,72 +1,86 @@
-"""`mcp-workbench status --watch`: shown again whenever something is different, until somebody has seen enough."""
+"""`mcp-workbench status --watch`: shown again whenever something changed, with scrolling and a filter."""
 
 from __future__ import annotations
 
-import os
-import select
-import signal
 import sys
-import termios
 import time
-import tty
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from typing import Final, NamedTuple
 
-from mcp_workbench.cli.display import Block, Live, Words
+from mcp_workbench.cli.activity import matching
+from mcp_workbench.cli.display import Block, Words, lines, terminal_look, terminal_rows
+from mcp_workbench.cli.fitting import cut
+from mcp_workbench.cli.full_screen import FullScreen
 from mcp_workbench.cli.happenings import blocks
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.record.reading import Reader
 
-_QUIT = b"qQ\x04"
-"""Also the end of input, as Ctrl-D types it."""
+_HELP: Final = "q: quit  /: filter  arrows, PgUp, PgDn: scroll"
+_END_OF_INPUT: Final = "end of input"
+
+
+class View(NamedTuple):
+    """What a person looks at: from which line on, and narrowed to which text."""
+
+    top: int = 0
+    wanted: str = ""
+    is_typing: bool = False
+    """Whether keys are letters of `wanted`."""
+    is_over: bool = False
+
+    def after(self, key: str, page: int, total: int) -> View:
+        """The view after a key, of so many lines in all and on a page."""
+        if key == _END_OF_INPUT or (key in ("q", "Q") and not self.is_typing):
+            return self._replace(is_over=True)
+        if key == "escape":
+            return View()
+        moves = {"up": self.top - 1, "down": self.top + 1, "page up": self.top - page, "page down": self.top + page}
+        moves |= {"home": 0, "end": total}
+        if key in moves:
+            return self._replace(top=moves[key]).within(page, total)
+        if self.is_typing:
+            return self._typed(key)
+        return self._replace(is_typing=True, wanted="") if key == "/" else self
+
+    def _typed(self, key: str) -> View:
+        if key == "enter":
+            return self._replace(is_typing=False)
+        wanted = self.wanted[:-1] if key == "backspace" else self.wanted + (key if key.isprintable() else "")
+        return self._replace(wanted=wanted, top=0)
+
+    def within(self, page: int, total: int) -> View:
+        """The same, not beyond the last page."""
+        return self._replace(top=max(0, min(self.top, total - page)))
+
+    def foot(self, total: int, page: int, width: int) -> str:
+        """The last line: the filter that is typed, or what keys do; and which lines are shown."""
+        keys = f"/{self.wanted}_  Enter: keep, Esc: clear" if self.is_typing else _HELP
+        if self.wanted and not self.is_typing:
+            keys = f"only '{self.wanted}', Esc: all  {_HELP}"
+        where = f"{self.top + 1}-{min(self.top + page, total)}/{total}  " if total > page else ""
+        return cut(f"{where}{keys}", width)
 
 
 def watch(reader: Reader, *, everything: bool) -> int:
     """Until somebody presses q, or Ctrl-C."""
-    before: list[Block] = []
-    with suppress(KeyboardInterrupt), _orderly_end(), _each_key() as keys, Live(to=sys.stdout) as live:
-        while True:
-            now = [*blocks(reader.statuses(everything=everything), time.time(), everything=everything), *_FOOT]
-            if now != before:
-                live.show(*now)
-                before = now
-            if _is_over(keys):
-                break
+    view = View()
+    with suppress(KeyboardInterrupt), FullScreen() as screen:
+        while not view.is_over:
+            page = max(terminal_rows(sys.stdout) - 1, 1)
+            told = list(lines(*_blocks(reader, view.wanted, everything=everything), to=sys.stdout))
+            view = view.within(page, len(told))
+            shown = told[view.top : view.top + page]
+            foot = Words(view.foot(len(told), page, terminal_look(sys.stdout)[0]), "quiet")
+            frame = [*shown, *[""] * (page - len(shown)), *lines(foot, to=sys.stdout)]
+            screen.draw(frame)
+            for key in screen.pressed(DEFAULTS.shown_every_seconds):
+                view = view.after(key, page, len(told))
     return 0
 
 
-_FOOT: tuple[Block, ...] = ("", Words("q: quit", "quiet"))
-
-
-def _is_over(keys: int) -> bool:
-    """Wait for a key, for a moment; whether it was one that quits."""
-    ready, _, _ = select.select([keys], [], [], DEFAULTS.shown_every_seconds)
-    typed = os.read(keys, DEFAULTS.typed_line_bytes) if ready else b"-"
-    return not typed or any(key in _QUIT for key in typed)
-
-
-@contextmanager
-def _orderly_end() -> Generator[None]:
-    """Signals that end a program do so in order: a terminal that was changed is put right before."""
-
-    def leave(number: int, _frame: object) -> None:
-        raise SystemExit(128 + number)
-
-    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@contextmanager
-def _each_key() -> Generator[int]:
-    """Stdin with keys as they are pressed, and as it was before at the end."""
-    keys = sys.stdin.fileno()
-    before = termios.tcgetattr(keys)
-    try:
-        tty.setcbreak(keys)
-        yield keys
-    finally:
-        termios.tcsetattr(keys, termios.TCSADRAIN, before)
+def _blocks(reader: Reader, wanted: str, *, everything: bool) -> list[Block]:
+    statuses = reader.statuses(everything=everything)
+    found = matching(statuses, wanted)
+    if statuses and not found:
+        return [f"Nothing has '{wanted}' in its name or its error."]
+    return blocks(found, time.time(), everything=everything)

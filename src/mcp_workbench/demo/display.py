@@ -1,16 +1,19 @@
 """How the demo writes for a person: plain text of at most 100 columns, colours only at a terminal.
 
-Guarantees that without colours the text says the same, and that no line is longer than the width.
+Guarantees that without colours the text says the same, and that no line is wider than the terminal.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import textwrap
 from typing import Any, TextIO
 
+from mcp_workbench.cli.display import terminal_look
+from mcp_workbench.cli.fitting import folded
+from mcp_workbench.shown import count
+
 WIDTH = 100
+"""In a pipe, and at a terminal that is wider."""
 _INDENT = "   "
 # Enough of an answer to see what it is.
 _SHOWN_LINES = 6
@@ -18,28 +21,25 @@ _SHOWN_LINES = 6
 _BOLD, _DIM, _GREEN, _YELLOW, _RED = "1", "2", "32", "33", "31"
 
 
-def wants_colour(out: TextIO) -> bool:
-    """Whether `out` is a terminal whose owner has not asked for plain text."""
-    return out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
 class Display:
     """Writes the tour to `out`, step by step."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
-        self._colour = wants_colour(out)
+        columns, self._colour = terminal_look(out)
+        self._width = min(columns, WIDTH)
         self._steps = 0
 
     def heading(self, text: str) -> None:
         """The first line."""
-        self._line(self._styled(text, _BOLD))
+        self._block(text, "", style=_BOLD)
 
     def step(self, title: str) -> None:
         """A numbered title with space above."""
         self._steps += 1
         self._line()
-        self._line(self._styled(f"{self._steps}. {title}", _BOLD))
+        number = f"{self._steps}. "
+        self._block(f"{number}{title}", "", style=_BOLD, hanging=len(number))
 
     def say(self, text: str) -> None:
         """A paragraph."""
@@ -80,14 +80,15 @@ class Display:
 
     def _block(self, text: str, indent: str, style: str = "", hanging: int = 0, lines: int | None = None) -> None:
         further = indent + " " * hanging
-        wrapped: list[str] = []
-        for line in text.splitlines() or [""]:
-            first = further if wrapped else indent
-            wrapped += textwrap.wrap(line, WIDTH, initial_indent=first, subsequent_indent=further) or [""]
-        for line in wrapped[:lines]:
-            self._line(self._styled(line, style))
+        wrapped = [
+            piece
+            for line in text.splitlines() or [""]
+            for piece in folded(line.expandtabs(), self._width - len(further))
+        ]
+        for number, line in enumerate(wrapped[:lines]):
+            self._line(self._styled(f"{further if number else indent}{line}".rstrip(), style))
         if lines is not None and len(wrapped) > lines:
-            self._line(self._styled(f"{further}... ({len(wrapped) - lines} more lines)", _DIM))
+            self._block(f"... ({count(len(wrapped) - lines, 'more line')})", further, style=_DIM)
 
     def _styled(self, text: str, style: str) -> str:
         return f"\x1b[{style}m{text}\x1b[0m" if self._colour and style else text

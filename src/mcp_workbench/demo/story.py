@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import sys
 import tempfile
 import time
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 # The tour takes about two seconds; something is wrong long before this has passed.
 _DEADLINE_SECONDS = 30
 _LOG_LINES = 15
+_PROGRAM = "mcp-workbench"
 
 
 async def run(out: TextIO | None = None) -> int:
@@ -54,7 +56,7 @@ async def _show(display: Display, folder: Path) -> None:
     display.aside("The agent has left, and no server process is running any more." if pids else "The agent has left.")
     await _with_client(display, folder, again=True)
     display.aside(f"All of this took {time.perf_counter() - started:.1f} seconds.")
-    _show_way_on(display)
+    show_way_on(display)
 
 
 async def _with_client(display: Display, folder: Path, *, again: bool = False) -> list[int]:
@@ -109,10 +111,13 @@ def _cause(error: BaseException) -> str:
     return str(error) if isinstance(error, TourError) else f"{type(error).__name__}: {error}"
 
 
-def _show_way_on(display: Display) -> None:
+def show_way_on(display: Display) -> None:
+    """What to do next; after `make demo` the program is not on the PATH of the shell."""
     display.plain()
     display.plain("To go on:")
     display.say("1. mcp-workbench import: takes the MCP servers of your hosts into toolboxes.")
     display.say("2. mcp-workbench doctor: starts each once, and says what is wrong.")
     display.say("3. mcp-workbench install HOST: has a host start the workbench; uninstall undoes it.")
     display.say("No servers yet? mcp-workbench add has examples: mcp-workbench add --help")
+    if shutil.which(_PROGRAM) is None:
+        display.say(f"Your shell does not find {_PROGRAM}: write its path, {Path(sys.argv[0])}")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_workbench.demo.processes import running_servers
 from mcp_workbench.identity import ToolIdentifier, historical_names
+from mcp_workbench.shown import count
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -68,9 +69,8 @@ class Tour:
         self._display.sent("open_toolbox", {"toolbox": "writing"})
         answer = await self._opened("writing")
         _expect(answer.get("stored") is True, "the toolbox was not opened from memory")
-        self._display.entry(
-            f"{len(answer['tools'])} tools of {answer['servers_connected']} servers, as they were listed"
-        )
+        tools, servers = count(len(answer["tools"]), "tool"), count(answer["servers_connected"], "server")
+        self._display.entry(f"{tools} of {servers}, as they were listed")
         self._show_processes(0)
 
     async def _connect(self) -> None:
@@ -93,7 +93,7 @@ class Tour:
         self._opened_tokens = tokens(answer)
         _expect(answer["servers_connected"] == len(_servers(answer)), "a server did not answer")
         for server, names in _servers(answer).items():
-            self._display.entry(f"{server} answered with {len(names)} tools: {', '.join(names)}")
+            self._display.entry(f"{server} answered with {count(len(names), 'tool')}: {', '.join(names)}")
         self._display.aside(f"Each comes with its full definition: about {self._opened_tokens} tokens.")
         self._show_processes(2)
 

@@ -1,0 +1,114 @@
+"""Chooses the configuration file of a command, and reads it once.
+
+Guarantees: the file of the current folder is used only if its user trusted exactly these bytes, or has just seen at a
+terminal what they start and said yes. The bytes that were compared or shown are the bytes that are used. Without a
+terminal, a file that is not trusted is not even read. `serve` has the same rule, without the question.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import TextIO
+
+from mcp_workbench.cli.terminal import note
+from mcp_workbench.config.locate import FILE_NAME, VARIABLE, find_config, has_project_file, user_config
+from mcp_workbench.config.source import Source, read_source
+from mcp_workbench.errors import ConfigError
+from mcp_workbench.limits import DEFAULTS
+from mcp_workbench.shown import shown
+
+
+def config_source(options: Mapping[str, str], *, may_ask: bool = True) -> Source:
+    """The configuration file of a command that may start something or write. Raises `ConfigError` or `TrustFailed`."""
+    flag = options.get("config")
+    if has_project_file(flag, os.environ):
+        return _project_source(may_ask=may_ask and "json" not in options)
+    return read_source(find_config(flag, os.environ), DEFAULTS)
+
+
+def source_to_look_at(options: Mapping[str, str]) -> tuple[Source, bool]:
+    """The configuration file for a command that only parses it, and whether other commands would use it without asking.
+
+    Raises `ConfigError` or `TrustFailed`.
+    """
+    flag = options.get("config")
+    if not has_project_file(flag, os.environ):
+        return read_source(find_config(flag, os.environ), DEFAULTS), True
+    place, sha256 = _project()
+    source = read_source(place, DEFAULTS)
+    return source, sha256 == _digest(source)
+
+
+def say_used(file: str, options: Mapping[str, str]) -> None:
+    """Say on stderr which configuration is used. A script that named the file itself gets no line."""
+    if (options.get("config") or os.environ.get(VARIABLE)) and not _is_terminal(sys.stderr):
+        return
+    home = os.path.expanduser("~").rstrip("/")  # noqa: PTH111 -- pathlib is not needed for it
+    short = f"~{file.removeprefix(home)}" if home and file.startswith(f"{home}/") else file
+    note(f"using {short}")
+
+
+def _project_source(*, may_ask: bool) -> Source:
+    """The file of the current folder, if it is trusted or agreed to."""
+    place, sha256 = _project()
+    is_there = may_ask and _is_person_there()
+    if sha256 is None and not is_there:
+        raise _not_trusted(place, is_changed=False)
+    source = read_source(place, DEFAULTS)
+    if _digest(source) != sha256 and not (is_there and _is_agreed(place, source, is_changed=sha256 is not None)):
+        raise _not_trusted(place, is_changed=sha256 is not None)
+    return source
+
+
+def _project() -> tuple[str, str | None]:
+    """Where the file of the current folder is, and the digest that its user trusts."""
+    from mcp_workbench.trusted import Trust, place_of  # noqa: PLC0415 -- most folders have no such file
+
+    try:
+        place = place_of(FILE_NAME)
+    except OSError as error:
+        raise ConfigError(f"this folder can't be used: {error.strerror}", file=FILE_NAME) from None
+    known = Trust(os.environ).find(place)
+    return place, known.sha256 if known is not None else None
+
+
+def _digest(source: Source) -> str:
+    from mcp_workbench.trusted import digest  # noqa: PLC0415 -- as above
+
+    return digest(source)
+
+
+def _not_trusted(place: str, *, is_changed: bool) -> ConfigError:
+    from mcp_workbench.command_errors import ConfigNotTrusted  # noqa: PLC0415 -- as above
+
+    own = user_config(os.environ)
+    yours = f", or for your own: --config {shown(own, len(own))}" if os.path.lexists(own) else ""
+    how = f"Look at it, then run 'mcp-workbench trust', or pass --config ./{FILE_NAME} to use it this once{yours}."
+    return ConfigNotTrusted(place, is_changed=is_changed, hint=how)
+
+
+def _is_person_there() -> bool:
+    """The question goes to stderr, so that the output can go to a file."""
+    return _is_terminal(sys.stdin) and _is_terminal(sys.stderr)
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    from mcp_workbench.cli.display import is_terminal  # noqa: PLC0415 -- completion does without it
+
+    return is_terminal(stream)
+
+
+def _is_agreed(place: str, source: Source, *, is_changed: bool) -> bool:
+    """Whether the person at the terminal, shown what the file starts, wants it used this once."""
+    from mcp_workbench.cli.consent import is_agreed  # noqa: PLC0415 -- as above
+    from mcp_workbench.cli.display import write  # noqa: PLC0415
+    from mcp_workbench.cli.trust import show_contents  # noqa: PLC0415
+
+    why = "has changed since you trusted it" if is_changed else "came with this folder, and you have not trusted it"
+    show_contents(f"{place} {why}. It can start and reach:", source, to=sys.stderr)
+    if not is_agreed("Use it this once?", to=sys.stderr):
+        return False
+    write("To stop being asked: mcp-workbench trust", to=sys.stderr)
+    return True

@@ -1,0 +1,48 @@
+"""`mcp-workbench describe`: changes the description of a toolbox. It starts nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mcp_workbench.checkup.descriptions import weakness
+from mcp_workbench.cli.answering import answered, print_json
+from mcp_workbench.cli.display import write
+from mcp_workbench.cli.target import Target, to_edit, unknown
+from mcp_workbench.cli.terminal import note
+from mcp_workbench.shown import shown
+
+HELP = """Change the description of a toolbox.
+
+Agents choose a toolbox by its description: say what an agent can do with it. Comments, order and layout of
+the file stay as they are.
+
+\b
+  mcp-workbench describe code 'Read and write the files of my projects; work with their Git history'"""
+
+
+def run(options: Mapping[str, str]) -> int:
+    """The exit status."""
+    return answered(options, lambda: _run(options))
+
+
+def _run(options: Mapping[str, str]) -> int:
+    with to_edit(options) as target:
+        return _describe(options, target)
+
+
+def _describe(options: Mapping[str, str], target: Target) -> int:
+    toolbox, text = options["toolbox"], options["text"]
+    before = target.descriptions()
+    if toolbox not in before:
+        raise unknown("toolbox", toolbox, list(before), target)
+    changed = target.with_member(("toolboxes", toolbox, "description"), text)
+    changed.write()
+    problem = weakness(changed.checked().toolboxes[toolbox])
+    if "json" in options:
+        told = {"ok": True, "file": str(target.path), "toolbox": toolbox, "description": text}
+        print_json({**told, "before": before[toolbox], "note": problem or None})
+        return 0
+    write(f"described {shown(toolbox)} in {target.path}")
+    if problem:
+        note(f"note: {problem}")
+    return 0

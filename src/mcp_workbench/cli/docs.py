@@ -1,0 +1,167 @@
+"""`mcp-workbench docs`: the documentation that comes with the program."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Final
+
+from mcp_workbench.cli import display, manual
+from mcp_workbench.cli.answering import answered, print_json
+from mcp_workbench.cli.commands import COMMANDS
+from mcp_workbench.cli.display import Block, Column, Table, Words
+from mcp_workbench.cli.manual import COMMAND, Page, Section
+from mcp_workbench.cli.manual_search import Hit, search
+from mcp_workbench.cli.options import Given
+from mcp_workbench.cli.pager import show_lines
+from mcp_workbench.errors import InvalidParameters
+from mcp_workbench.shown import shown
+
+HELP = """Read the documentation of this version, at a terminal and without a network.
+
+\b
+mcp-workbench docs                        a list of all pages
+mcp-workbench docs configuration          a page
+mcp-workbench docs errors#server_refused  a section, or what a name in a table means
+mcp-workbench docs --search call timeout  sections that have all of these words
+
+A long page is shown in $PAGER, else in less. In a pipe the page is printed as Markdown."""
+
+_COLUMNS: Final = (Column(tone="strong", is_whole=True), Column())
+_MAX_COLUMNS: Final = 100
+"""Longer lines are hard to read."""
+_HITS_SHOWN: Final = 12
+
+
+def run(options: Given) -> int:
+    """The exit status."""
+    return answered(options, lambda: _run(options))
+
+
+def _run(options: Given) -> int:
+    known = manual.pages()
+    if "search" in options:
+        _search(options, known)
+    elif options.words:
+        _show(options, known, *_named(options.words, known))
+    elif "path" in options:
+        print(manual.folder())  # noqa: T201 -- for a shell, as it is
+    else:
+        _show_overview(options, known)
+    return 0
+
+
+def _named(words: tuple[str, ...], known: dict[str, Page]) -> tuple[Page, Section | None]:
+    """The page and the section that `errors#code` or `errors code` name."""
+    first, *rest = words
+    if len(rest) > 1:
+        raise InvalidParameters("name one page", hint=f"To search: {COMMAND} --search {shown(' '.join(words))}")
+    name, _, anchor = first.partition("#")
+    page = manual.find(name, known)
+    anchor = anchor or "".join(rest)
+    return page, page.section(anchor) if anchor else None
+
+
+# -- one page
+
+
+def _show(options: Given, known: dict[str, Page], page: Page, section: Section | None) -> None:
+    text = section.text if section else page.text
+    if "json" in options:
+        anchor = {"section": section.anchor} if section else {}
+        print_json({"ok": True, "page": page.name, **anchor, "path": str(page.path), "text": text})
+    elif "path" in options:
+        print(page.path)  # noqa: T201 -- as above
+    elif display.is_terminal(sys.stdout):
+        show_lines(_rendered(page, section, known), is_paged="no_pager" not in options)
+    else:
+        sys.stdout.write(text)
+
+
+def _rendered(page: Page, section: Section | None, known: dict[str, Page]) -> list[str]:
+    from mcp_workbench.cli.markdown import render  # noqa: PLC0415 -- large, and only for terminals
+
+    columns, is_coloured = display.terminal_look(sys.stdout)
+    followed: list[str] = []
+
+    def link(text: str, href: str) -> str:
+        there, name = manual.reference(page, href, known)
+        if there is not None:
+            followed.append(name)
+        return name if there is not None and _is_same(text, name, known) else f"{text} ({name})"
+
+    body = section.text if section else page.text
+    lines = render(body, min(columns, _MAX_COLUMNS), link, is_coloured=is_coloured)
+    notes = [f"The whole page: {COMMAND} {page.name}"] if section else []
+    if followed:
+        example = next((one for one in followed if not one.startswith("#")), f"{page.name}{followed[0]}")
+        notes.append(f"To follow a link: {COMMAND} {example}")
+    return [*lines, "", *(f"\x1b[2m{note}\x1b[0m" if is_coloured else note for note in notes)]
+
+
+def _is_same(text: str, name: str, known: dict[str, Page]) -> bool:
+    """Whether the text of a link is a name of the page that it leads to."""
+    short = text.casefold().removeprefix("docs/").removesuffix(".md")
+    target = name.partition("#")[0]
+    return short == target or (short == target.rpartition("/")[2] and short not in known)
+
+
+# -- all pages
+
+
+def _show_overview(options: Given, known: dict[str, Page]) -> None:
+    entries = list(_entries(known))
+    if "json" in options:
+        print_json({
+            "ok": True,
+            "folder": str(manual.folder()),
+            "pages": [
+                {"page": page.name, "group": group, "title": page.title, "about": about, "path": str(page.path)}
+                for group, page, about in entries
+            ],
+        })  # fmt: skip
+        return
+    blocks: list[Block] = [f"The documentation of this version. Read a page: {COMMAND} PAGE"]
+    width = max(len(page.name) for _, page, _ in entries)
+    for group in dict.fromkeys(group for group, _, _ in entries):
+        rows = [(page.name.ljust(width), about) for one, page, about in entries if one == group]
+        blocks += ["", Words(group, "strong"), Table(_COLUMNS, rows, indent=2)]
+    blocks += ["", f"Search all of them: {COMMAND} --search WORDS"]
+    show_lines(display.lines(*blocks), is_paged="no_pager" not in options)
+
+
+def _entries(known: dict[str, Page]) -> Iterator[tuple[str, Page, str]]:
+    """Every page with its group and what it is for: guides in the order of the index, then commands and hosts."""
+    for name, (group, about) in manual.wanted_for(known).items():
+        if "/" not in name:
+            yield group, known[name], f"{about[:1].upper()}{about[1:]}"
+    for command in COMMANDS:
+        yield "Commands", known[f"commands/{command.name}"], command.summary.rstrip(".")
+    for name, page in known.items():
+        if name.startswith("hosts/"):
+            yield "Hosts", page, f"From zero to the first call with {page.title}"
+
+
+# -- a search
+
+
+def _search(options: Given, known: dict[str, Page]) -> None:
+    if not options.words:
+        raise InvalidParameters("there is nothing to search for", hint=f"{COMMAND} --search call timeout")
+    hits = search(options.words, known.values())
+    if "json" in options:
+        found = [{"page": hit.page, "section": hit.section.anchor, "title": hit.section.title, "lines": hit.lines}
+                 for hit in hits]  # fmt: skip
+        print_json({"ok": True, "query": " ".join(options.words), "found": found})
+        return
+    show_lines(display.lines(*_found(hits)), is_paged="no_pager" not in options)
+
+
+def _found(hits: list[Hit]) -> Iterator[Block]:
+    if not hits:
+        yield f"No section has all of these words. {COMMAND} lists the pages."
+    for hit in hits[:_HITS_SHOWN]:
+        yield Words(hit.name, "strong")
+        yield from (Words(line, indent=2) for line in hit.lines or (manual.plain(hit.section.title),))
+    if len(hits) > _HITS_SHOWN:
+        yield Words(f"and {len(hits) - _HITS_SHOWN} more: add a word to find less", "quiet")

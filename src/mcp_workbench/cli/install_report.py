@@ -1,0 +1,118 @@
+"""How `install` shows what it did in a host: for people, and as JSON."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mcp_workbench.cli.display import Block, Words
+from mcp_workbench.cli.restrictions import carried_lines, lost_lines, rules_json, staying_reasons
+from mcp_workbench.hosts.installing import Installation
+from mcp_workbench.hosts.known import FOLDER_VARIABLES
+from mcp_workbench.hosts.ours import Movable, Ours
+from mcp_workbench.hosts.places import Surroundings
+from mcp_workbench.hosts.record import backup_of
+from mcp_workbench.shown import shown
+
+
+class Installed(NamedTuple):
+    """An installation that was done in one host."""
+
+    ours: Ours
+    planned: Installation
+    imported: Sequence[Movable]
+    """The servers in the host's file that the workbench has too."""
+    was_found: bool
+    """Whether the host was on this machine before."""
+
+    @property
+    def stay(self) -> list[Movable]:
+        return [one for one in self.imported if one.stays]
+
+    @property
+    def moved(self) -> list[Movable]:
+        return [one for one in self.imported if not one.stays]
+
+    @property
+    def backup(self) -> Path | None:
+        """The copy of the file as it was; None where there was no file."""
+        copy = backup_of(self.ours.place.path)
+        return copy if copy.exists() else None
+
+
+def as_json(done: Installed, config: str) -> dict[str, Any]:
+    """Stable: docs/commands/install.md describes it."""
+    ours, planned, place = done.ours, done.planned, done.ours.place
+    return {
+        "ok": True,
+        "host": place.host.key,
+        "file": str(place.path),
+        "config": config,
+        "changed": planned.change.is_one,
+        "moved": list(planned.moved),
+        "stay": [one.server.name for one in done.stay],
+        "reasons": {one.server.name: staying_reasons(one, ours.around) for one in done.stay},
+        "rules": {one.server.name: rules_json(one.server.rules) for one in done.moved if one.server.rules},
+        "variables": ours.given(planned.entry),
+        "missing": ours.missing(planned.entry),
+        "backup": str(done.backup) if done.backup else None,
+    }
+
+
+def as_text(done: Installed) -> Iterator[Block]:
+    """What was done, and what comes next."""
+    ours, place = done.ours, done.ours.place
+    file = ours.around.shown(place.path)
+    if not done.planned.change.is_one:
+        yield f"{place.host.title} has the workbench already: {file}"
+        yield from _staying_lines(done.stay, ours.around)
+        return
+    yield Words(f"{place.host.title} starts the workbench now: {file}", "good")
+    if place.file.level == "user" and done.planned.record.made_folders and not done.was_found:
+        yield Words(f"  its folder did not exist: is {place.host.title} installed?", "doubtful")
+    yield from _moving_lines(done)
+    yield from _variable_lines(done)
+    if done.backup:
+        yield f"  as it was: {ours.around.shown(done.backup)}"
+    yield f"next: {place.host.restart}"
+
+
+def _moving_lines(done: Installed) -> Iterator[Block]:
+    around, host = done.ours.around, done.ours.place.host
+    for one in done.moved:
+        yield f"  moved behind it: {shown(one.server.name)}"
+        yield from carried_lines(one.server.rules, around, "    ")
+        yield from lost_lines(one.server.rules, around, "    ")
+    yield from _staying_lines(done.stay, around)
+    if done.moved and host.unread:
+        yield Words(f"  check: {host.unread}; exclude them with toolFilters", "doubtful")
+
+
+def _variable_lines(done: Installed) -> Iterator[Block]:
+    ours, place = done.ours, done.ours.place
+    if given := ours.given(done.planned.entry):
+        yield f"  its env has the values of: {', '.join(given)}"
+    if ours.values and place.file.level == "project":
+        yield Words("  the file is the project's: keep it out of version control if these are secrets", "doubtful")
+    if shutil.which(program := str(ours.program["command"])) is None:
+        yield Words(f"  check: there is no program {shown(program)} on this machine", "doubtful")
+    yield from _missing_lines(place.host.title, ours.missing(done.planned.entry))
+
+
+def _missing_lines(title: str, missing: Sequence[str]) -> Iterator[Block]:
+    """The variables that nobody sets: folders are filled in by editors, others by a person."""
+    folders = [name for name in missing if name in FOLDER_VARIABLES.values()]
+    others = [name for name in missing if name not in folders]
+    if others:
+        yield Words(f"  not set here, so set where {title} starts: {', '.join(others)}", "doubtful")
+    if folders:
+        names = ", ".join(folders)
+        yield Words(f"  {title} does not fill these in, so servers that need them fail there: {names}", "doubtful")
+
+
+def _staying_lines(stay: Sequence[Movable], around: Surroundings) -> Iterator[Block]:
+    for one in stay:
+        for reason in staying_reasons(one, around):
+            yield Words(f"  stays in the host: {shown(one.server.name)}: {reason}", "doubtful")

@@ -1,0 +1,224 @@
+"""The documentation that comes with the program: its pages and their sections.
+
+In a wheel the pages are in `mcp_workbench/pages`, in a clone at the root of the repository. Names are paths without
+`docs/` and `.md`: `errors`, `commands/call`, `readme`. This module reads Markdown line by line and renders nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from mcp_workbench.command_errors import PageNotFound
+from mcp_workbench.nearest import nearest, nearest_names
+from mcp_workbench.shown import shown
+
+COMMAND: Final = "mcp-workbench docs"
+INDEX: Final = "index"
+_AT_THE_ROOT: Final = ("README.md", "SECURITY.md", "CHANGELOG.md")
+_HEADING: Final = re.compile(r"(#{1,6}) (.+)")
+_LINK: Final = re.compile(r"!?\[([^\]]*)\]\(([^)\s]+)\)")
+_CODE: Final = re.compile(r"`([^`]+)`")
+_NEAR: Final = 0.5
+"""How alike a name has to be to be proposed; a wrong page does no harm."""
+_RULER: Final = re.compile(r"\|[-:| ]+\|?")
+
+
+class Section(NamedTuple):
+    """A heading, or a row of a table that can be named, with its text in Markdown."""
+
+    anchor: str
+    title: str
+    level: int
+    """1 to 6 for a heading, 0 for a row."""
+    own: str
+    """Without the sections below it."""
+    text: str
+    """All of it."""
+
+
+class Page:
+    """One file."""
+
+    def __init__(self, name: str, path: Path) -> None:
+        self.name = name
+        self.path = path
+
+    @cached_property
+    def text(self) -> str:
+        return self.path.read_text(encoding="utf-8")
+
+    @property
+    def title(self) -> str:
+        return self.sections[0].title if self.sections else self.name
+
+    @cached_property
+    def sections(self) -> list[Section]:
+        """One for each heading."""
+        lines = self.text.splitlines()
+        heads = list(_headings(lines))
+        seen: dict[str, int] = {}
+        found: list[Section] = []
+        for number, (start, level, title) in enumerate(heads):
+            later = heads[number + 1 :]
+            own_end = later[0][0] if later else len(lines)
+            end = next((one[0] for one in later if one[1] <= level), len(lines))
+            anchor = anchor_of(title)
+            seen[anchor] = seen.get(anchor, -1) + 1
+            unique = f"{anchor}-{seen[anchor]}" if seen[anchor] else anchor
+            found.append(Section(unique, title, level, _joined(lines[start:own_end]), _joined(lines[start:end])))
+        return found
+
+    @cached_property
+    def rows(self) -> list[Section]:
+        """The rows of its tables whose first cell begins with a name in code: error codes, keys, options."""
+        return [row for section in self.sections for row in named_rows(section)]
+
+    def section(self, anchor: str) -> Section:
+        """What an anchor leads to: a heading, or the rows of this name. Raises `PageNotFound`."""
+        wanted = anchor.casefold()
+        for section in self.sections:
+            if section.anchor == wanted:
+                return section
+        rows = [row for row in self.rows if row.anchor == wanted]
+        if rows:
+            text = "\n".join(row.text for row in rows)
+            return rows[0]._replace(own=text, text=text)
+        near = nearest(wanted, self.anchors())
+        hint = f"Did you mean '{self.name}#{near}'?" if near else f"The whole page: {COMMAND} {self.name}"
+        raise PageNotFound(f"Page '{self.name}' has no section '{shown(anchor)}'", hint=hint)
+
+    def anchors(self) -> dict[str, str]:
+        """Every anchor, with what it leads to."""
+        found = {section.anchor: section.title for section in self.sections[1:]}
+        for row in self.rows:
+            found.setdefault(row.anchor, row.title)
+        return found
+
+
+# -- finding pages
+
+
+def folder() -> Path:
+    """Where the pages are, with README.md at the top. Raises `PageNotFound`."""
+    package = Path(__file__).parents[1]
+    for place in (package / "pages", package.parents[1]):
+        if (place / "docs" / "index.md").is_file():
+            return place
+    raise PageNotFound("this installation has no documentation", hint="Install the program again, with its data files.")
+
+
+def pages() -> dict[str, Page]:
+    """Every page by name: those of `docs/` first, then its folders, then the files at the root."""
+    root = folder()
+    docs = root / "docs"
+    files = sorted(docs.rglob("*.md"), key=lambda path: (len(path.parts), path))
+    found = {path.relative_to(docs).with_suffix("").as_posix(): path for path in files}
+    found |= {Path(name).stem.lower(): root / name for name in _AT_THE_ROOT}
+    return {name: Page(name, path) for name, path in found.items() if path.is_file()}
+
+
+def find(name: str, known: dict[str, Page] | None = None) -> Page:
+    """The page of a name, with or without its folder. Raises `PageNotFound`."""
+    known = pages() if known is None else known
+    wanted = name.casefold().strip("/").removeprefix("docs/").removesuffix(".md")
+    if wanted in known:
+        return known[wanted]
+    short = {one.rpartition("/")[2]: page for one, page in reversed(known.items())}
+    if wanted in short:
+        return short[wanted]
+    near = " or ".join(f"'{one}'" for one in nearest_names(wanted, [*known, *short], _NEAR))
+    hint = f"Did you mean {near}?" if near else f"{COMMAND} lists the pages, {COMMAND} --search WORDS searches them."
+    raise PageNotFound(f"There is no page '{shown(name)}'", hint=hint)
+
+
+def reference(page: Page, href: str, known: dict[str, Page]) -> tuple[Page | None, str]:
+    """Where a link of a page leads: the page, and its name with the anchor. No page if the link leads elsewhere."""
+    target, _, anchor = href.partition("#")
+    if "://" in target:
+        return None, href
+    if not target:
+        return page, f"#{anchor}"
+    path = (page.path.parent / target).resolve()
+    there = next((one for one in known.values() if one.path.resolve() == path), None)
+    if there is None:
+        return None, target.lstrip("./")
+    return there, f"{there.name}#{anchor}" if anchor else there.name
+
+
+def wanted_for(known: dict[str, Page]) -> dict[str, tuple[str, str]]:
+    """What each page is for, with its group: from the tables of the index."""
+    index = known[INDEX]
+    found: dict[str, tuple[str, str]] = {}
+    for section in index.sections:
+        for _, row in _table_rows(section.own):
+            for _, href in _LINK.findall(row):
+                page, _ = reference(index, href, known)
+                if page is not None:
+                    found.setdefault(page.name, (section.title, plain(_cells(row)[0])))
+    return found
+
+
+# -- Markdown, line by line
+
+
+def plain(line: str) -> str:
+    """A line without its markup; the cells of a row have a dash between them."""
+    if line.lstrip().startswith("|"):
+        line = " - ".join(cell for cell in _cells(line) if cell)
+    line = _LINK.sub(r"\1", line.strip().lstrip("#-> "))
+    return line.replace("**", "").replace("`", "")
+
+
+def anchor_of(title: str) -> str:
+    """The anchor that renderers give to a heading."""
+    kept = re.sub(r"[^\w\- ]", "", _LINK.sub(r"\1", title).replace("`", "").lower())
+    return kept.replace(" ", "-")
+
+
+def is_heading(line: str) -> bool:
+    return _HEADING.match(line) is not None
+
+
+def _headings(lines: list[str]) -> Iterator[tuple[int, int, str]]:
+    is_code = False
+    for number, line in enumerate(lines):
+        is_code ^= line.lstrip().startswith("```")
+        if not is_code and (match := _HEADING.match(line)):
+            yield number, len(match[1]), match[2].strip()
+
+
+def named_rows(section: Section) -> Iterator[Section]:
+    """The rows that have a name, each as a table of its own."""
+    for head, row in _table_rows(section.own):
+        first = _cells(row)[0]
+        if not first.startswith("`"):
+            continue
+        table = f"{head}\n{row}"
+        for name in _CODE.findall(first):
+            anchor = name.split()[0].casefold()
+            yield Section(anchor, name, 0, row, f"{'#' * section.level} {section.title}\n\n{table}\n")
+
+
+def _table_rows(text: str) -> Iterator[tuple[str, str]]:
+    """Every row of every table, with the two lines at its head."""
+    lines = text.splitlines()
+    head = ""
+    for above, line in zip(["", *lines], lines, strict=False):
+        if not line.startswith("|"):
+            head = ""
+        elif _RULER.fullmatch(line):
+            head = f"{above}\n{line}"
+        elif head:
+            yield head, line
+
+
+def _cells(row: str) -> list[str]:
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", row.strip().strip("|"))]
+
+
+def _joined(lines: list[str]) -> str:
+    return "\n".join(lines).strip("\n") + "\n"

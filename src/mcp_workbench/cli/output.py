@@ -1,0 +1,220 @@
+"""`call --output`: writes the result of a tool to a file, into a folder or to stdout.
+
+Guarantees: the destination is checked before the tool is called. No file is overwritten without `--force`. Every name
+comes from the user, or is a number with an extension from a fixed table: never from the server.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import sys
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from msgspec import Raw
+
+from mcp_workbench.cli import results
+from mcp_workbench.cli.display import is_terminal
+from mcp_workbench.cli.results import JSON_TYPE, Piece
+from mcp_workbench.cli.terminal import note
+from mcp_workbench.cli.whole_files import write_files
+from mcp_workbench.command_errors import OutputFailed
+from mcp_workbench.errors import RequestError
+from mcp_workbench.shown import shown
+
+STDOUT: Final = "-"
+
+_EXTENSIONS: Final[Mapping[str, str]] = {
+    "application/gzip": ".gz",
+    "application/json": ".json",
+    "application/pdf": ".pdf",
+    "application/xml": ".xml",
+    "application/zip": ".zip",
+    "audio/aac": ".aac",
+    "audio/flac": ".flac",
+    "audio/mp4": ".m4a",
+    "audio/mpeg": ".mp3",
+    "audio/ogg": ".ogg",
+    "audio/wav": ".wav",
+    "audio/wave": ".wav",
+    "audio/webm": ".webm",
+    "audio/x-wav": ".wav",
+    "image/avif": ".avif",
+    "image/bmp": ".bmp",
+    "image/gif": ".gif",
+    "image/heic": ".heic",
+    "image/jpeg": ".jpg",
+    "image/png": ".png",
+    "image/svg+xml": ".svg",
+    "image/tiff": ".tiff",
+    "image/webp": ".webp",
+    "text/css": ".css",
+    "text/csv": ".csv",
+    "text/html": ".html",
+    "text/markdown": ".md",
+    "text/plain": ".txt",
+    "text/xml": ".xml",
+    "video/mp4": ".mp4",
+    "video/webm": ".webm",
+}
+_UNKNOWN_BYTES: Final = ".bin"
+_UNKNOWN_TEXT: Final = ".txt"
+
+
+class Part(NamedTuple):
+    """The content of one file."""
+
+    content: bytes
+    media_type: str
+    is_text: bool
+
+    def extension(self, otherwise: str = "") -> str:
+        """By the type that the server names, without its parameters; `otherwise` is for a type that is not known."""
+        named = self.media_type.partition(";")[0].strip().lower()
+        return _EXTENSIONS.get(named) or otherwise or (_UNKNOWN_TEXT if self.is_text else _UNKNOWN_BYTES)
+
+
+class Output:
+    """Where a result goes."""
+
+    def __init__(self, given: str, *, overwrites: bool) -> None:
+        """Check that something can be written there. Raises `RequestError`."""
+        self._path = Path(given).expanduser()
+        self._overwrites = overwrites
+        self.is_stdout = given == STDOUT
+        self._is_folder = not self.is_stdout and (given.endswith("/") or self._path.is_dir())
+        if self.is_stdout:
+            _check_stdout()
+        else:
+            self._check_path()
+
+    def divide(self, result: Raw, *, is_raw: bool) -> tuple[list[Piece], list[str]]:
+        """Split a result into what is written and what is printed for a person.
+
+        A file gets the media, or the text where there are none; a folder gets both, and `structuredContent`. With
+        `is_raw` the result itself is written, as the server sent it.
+        """
+        if is_raw:
+            return [Piece(bytes(result).decode(), JSON_TYPE, is_text=True)], []
+        pieces = results.pieces(result, with_structured=self._is_folder)
+        has_media = any(piece.is_media for piece in pieces)
+        is_written = [piece.is_media or (piece.is_text and (self._is_folder or not has_media)) for piece in pieces]
+        told = [piece.told for piece, written in zip(pieces, is_written, strict=True) if not written]
+        return [piece for piece, written in zip(pieces, is_written, strict=True) if written], told
+
+    def put(self, pieces: Sequence[Piece]) -> None:
+        """Write these, all or none, and say so. Raises `OutputFailed`."""
+        if not pieces:
+            hint = "Links are not followed. Read what they name with a tool of the server."
+            raise OutputFailed("the result holds nothing that could be written", hint=hint)
+        is_split = self._is_folder or pieces[0].is_media
+        parts = [_part(piece) for piece in pieces] if is_split else [_joined(pieces)]
+        if self.is_stdout:
+            _put_on_stdout(parts)
+        else:
+            self._put_in_files(parts)
+
+    # -- before the call
+
+    def _check_path(self) -> None:
+        path = self._path
+        if os.path.lexists(path) and not path.is_dir():
+            self._check_file()
+        folder = path if path.is_dir() else path.resolve().parent
+        if not folder.is_dir():
+            raise RequestError(f"there is no folder {_named(folder)}", hint="Make it, or name another one.")
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise RequestError(f"nothing can be written in {_named(folder)}", hint="Name another folder.")
+
+    def _check_file(self) -> None:
+        if self._is_folder:
+            raise RequestError(f"{_named(self._path)} is no folder", hint="Leave out the / at the end.")
+        if self._path.exists() and not self._path.is_file():
+            raise RequestError(f"{_named(self._path)} is no regular file", hint="Use --output - and a pipe.")
+        if not self._overwrites:
+            hint = "Pass --force to overwrite it, or name another file."
+            raise RequestError(f"{_named(self._path)} exists already", hint=hint)
+
+    # -- after it
+
+    def _put_in_files(self, parts: Sequence[Part]) -> None:
+        is_one = len(parts) == 1 and not self._is_folder
+        try:
+            with _made(self._path) if self._is_folder else contextlib.nullcontext():
+                paths = [self._path] if is_one else self._numbered(parts)
+                files = [(path, part.content) for path, part in zip(paths, parts, strict=True)]
+                write_files(files, overwrites=self._overwrites and is_one)
+        except OSError as error:
+            hint = "Nothing was written, though the tool was called. Name another place before you call it again."
+            raise OutputFailed(f"{_named(self._path)} can't be written: {error.strerror}", hint=hint) from None
+        for path, part in zip(paths, parts, strict=True):
+            note(f"wrote {path}: {results.described(part.media_type, len(part.content))}")
+
+    def _numbered(self, parts: Sequence[Part]) -> list[Path]:
+        """Free names: the numbers continue after the highest existing one."""
+        folder, stem, suffix = self._path, "", ""
+        if not self._is_folder:
+            folder, stem, suffix = self._path.parent, f"{self._path.stem}-", self._path.suffix
+        used = (path.stem.removeprefix(stem) for path in folder.iterdir() if path.stem.startswith(stem))
+        first = 1 + max((int(number) for number in used if number.isascii() and number.isdigit()), default=0)
+        return [folder / f"{stem}{first + at}{part.extension(suffix)}" for at, part in enumerate(parts)]
+
+
+@contextlib.contextmanager
+def _made(folder: Path) -> Generator[None]:
+    """A folder that exists; one that was created and not used is removed again."""
+    is_new = not folder.exists()
+    folder.mkdir(exist_ok=True)
+    try:
+        yield
+    except OSError:
+        if is_new:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        raise
+
+
+def _check_stdout() -> None:
+    if is_terminal(sys.stdout):
+        hint = "Pipe it into a program, or name a file."
+        raise RequestError("--output - writes bytes, and stdout is a terminal", hint=hint)
+
+
+def _put_on_stdout(parts: Sequence[Part]) -> None:
+    if len(parts) > 1:
+        problem = f"the result holds {len(parts)} files, and stdout can take one"
+        raise OutputFailed(problem, hint="Name a folder: --output FOLDER/")
+    sys.stdout.flush()
+    sys.stdout.buffer.write(parts[0].content)
+    sys.stdout.buffer.flush()
+
+
+def _part(piece: Piece) -> Part:
+    """One piece, decoded. Raises `OutputFailed`."""
+    if not piece.is_media:
+        return _joined([piece])
+    try:
+        content = base64.b64decode("".join((piece.data if piece.data is not None else "=").split()), validate=True)
+    except ValueError:
+        hint = "Nothing was written. Report it to the server's authors; --json shows what it sent."
+        raise OutputFailed(f"the server sent data that is not valid base64: {piece.told}", hint=hint) from None
+    return Part(content, piece.media_type, is_text=False)
+
+
+def _joined(pieces: Sequence[Piece]) -> Part:
+    """Text: one piece exactly as it is, several as they would be printed."""
+    texts = [piece.told for piece in pieces]
+    text = texts[0] if len(texts) == 1 else "".join(_ended(texts))
+    media_type = pieces[0].media_type if len(pieces) == 1 else ""
+    return Part(text.encode("utf-8", "replace"), media_type or "text/plain", is_text=True)
+
+
+def _ended(texts: Iterable[str]) -> Iterable[str]:
+    return (text if text.endswith("\n") else f"{text}\n" for text in texts)
+
+
+def _named(path: Path) -> str:
+    return shown(str(path), len(str(path)))
