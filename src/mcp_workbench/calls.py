@@ -30,7 +30,7 @@ from mcp_workbench.errors import (
 )
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import Limits
-from mcp_workbench.nearest import nearest_or_known
+from mcp_workbench.nearest import nearest_and_known
 from mcp_workbench.provider import Provider
 from mcp_workbench.record.recorder import Recorder
 from mcp_workbench.staff import Staff
@@ -75,7 +75,7 @@ class Calls:
         if provider.offers("resources"):
             self._note_links(ServerIdentifier(identifier.toolbox, identifier.server), result, exchange)
         if exchange is not None and not exchange.caller.modern:
-            exchange.projection = "schema" if definition is not None and definition.wraps_output else "value"
+            exchange.projection = provider.projection(definition)
         return result
 
     def _note_links(self, server: ServerIdentifier, result: Raw, exchange: Exchange | None) -> None:
@@ -96,7 +96,7 @@ class Calls:
         except ServerRefused as refusal:
             if refusal.rpc_code in _MAY_BE_GONE:
                 await self._check_gone(identifier, provider)
-            raise CallFailed(identifier, explained(refusal), refusal) from None
+            raise CallFailed(identifier, self._explained(identifier, refusal), refusal) from None
         except Fault as fault:
             raise CallFailed(identifier, fault) from None
         if not jsonrpc.is_object(result):
@@ -105,6 +105,15 @@ class Calls:
         if is_doubtful and jsonrpc.is_true(jsonrpc.fields(result).get("isError")):
             await self._check_gone(identifier, provider)
         return result
+
+    def _explained(self, identifier: ToolIdentifier, refusal: ServerRefused) -> ServerRefused:
+        """The server's error, and the tool's signature where it refused the arguments."""
+        fault, definition = explained(refusal), self._catalog.tool(identifier)
+        if refusal.rpc_code == jsonrpc.INVALID_PARAMS and definition is not None:
+            from mcp_workbench.catalog.rendering.signature import parameters  # noqa: PLC0415 -- only errors need it
+
+            fault.hint = f"Its parameters: {parameters(definition, self._limits)}"
+        return fault
 
     async def forward(self, server: ServerIdentifier, method: str, params: Params, exchange: Exchange) -> Raw:
         """Any request of a client to one server. Raises `ConnectFailed`, or the `Fault` that it ended in."""
@@ -173,7 +182,7 @@ class Calls:
         if identifier.tool not in listing.tools:
             listing = await provider.lists.recheck_tools() or listing
         if identifier.tool not in listing.tools:
-            raise ToolNotFound(identifier, hint=nearest_or_known(identifier.tool, listing.tools, "tools"))
+            raise ToolNotFound(identifier, hint=nearest_and_known(identifier.tool, listing.tools, "tools"))
 
     async def _check_gone(self, identifier: ToolIdentifier, provider: Provider) -> None:
         """A call failed. If that is because its server no longer has the tool: raises `ToolNotFound`."""
@@ -183,7 +192,7 @@ class Calls:
         except (Fault, TimeoutError):
             return
         if identifier.tool not in listing.tools:
-            near = nearest_or_known(identifier.tool, listing.tools, "tools")
+            near = nearest_and_known(identifier.tool, listing.tools, "tools")
             raise ToolNotFound(identifier, hint=f"Its server no longer has it. {near}")
 
     async def _reach(self, identifier: ToolIdentifier, provider: Provider) -> None:

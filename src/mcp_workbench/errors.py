@@ -234,7 +234,10 @@ class SpawnFailed(Fault):
 
 class StartupTimeout(Fault):
     code = "startup_timeout"
-    hint = "Run 'mcp-workbench doctor' to see what it says meanwhile, or set a longer startupTimeout for it."
+    hint = (
+        "A first start may have to download it: try again. If it never answers, 'mcp-workbench doctor' shows its "
+        "output; its startupTimeout sets how long it may take."
+    )
 
 
 class StillStarting(Fault):
@@ -249,7 +252,7 @@ class NegotiationFailed(Fault):
 
 class ListTimeout(Fault):
     code = "list_timeout"
-    hint = "The server hangs; its own log or documentation may tell why."
+    hint = "It hangs while it lists its tools. Try again later; 'mcp-workbench doctor' shows its output."
 
 
 class ListTooLarge(Fault):
@@ -341,7 +344,7 @@ class ServerRefused(Fault):
 class InputUnavailable(Fault):
     code = "input_unavailable"
     retryable = False
-    hint = "Use a host that can be asked, or answer it when it is."
+    hint = "Use a client that supports elicitation, and answer the prompt."
 
 
 class Overloaded(Fault):

@@ -73,11 +73,15 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Nesting of one tool's definition: readers of schemas recurse."""
     pattern_length: int = 8192
     """Characters of the regular expressions in an output schema, each counted once: to check so many takes 50 ms."""
+    output_schema_nodes: int = 2_000
+    """For handshake clients, the workbench checks output schemas that have references or patterns, up to this many
+    objects and lists (4 ms). If a tool's output schema is larger, they get the tool without it. The largest seen in use
+    have a few hundred."""
     repaired_items: int = 100
     """Items of a list inside a definition, such as its icons, that are repaired one by one: no honest one is longer. A
     longer list that clients refuse is not repaired."""
     list_inline_bytes: int = 256 * 1024
-    """A longer list is read in a thread: on the event loop it would delay every other call."""
+    """A longer list is read and indexed in a thread: on the event loop it would delay every other call."""
     refresh_wait_seconds: float = 2.0
     """How long an open, or a call of an unknown name, waits for a new list before it uses the old one."""
     relist_interval_seconds: float = 2.0
@@ -101,8 +105,6 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The shortest length that instructions are cut to before whole servers are left out: a sentence or two."""
     mark_bytes: int = 8
     """Bytes of the mark that stands for a secret in a remembered list: a server has a few, so none has another's."""
-    shown_inline_tools: int = 200
-    """Tools that are written into one answer on the event loop: signatures take a tenth of a millisecond each."""
     misfits: int = 20
     """Tools that are passed over because they are too large for what is left of an answer, before it ends."""
     revalidations: int = 4
@@ -113,8 +115,18 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Searches of which `mcp-workbench tokens` takes the mean."""
     matches: int = 10
     """Tools that a search shows: the right one is among the first ten or needs another query."""
+    matches_most: int = 50
+    """The largest `limit` of a search."""
+    search_budget_tokens: int = 1000
+    """The most tokens that the answer of a search may have: enough for the signatures of the best tools and the first
+    sentences of the others."""
+    search_signatures: int = 5
+    """How many tools a search shows with their signatures: four out of five needed tools are among them."""
+    also_in_shown: int = 3
+    """Other servers with the same tool that a search names; the rest are counted."""
     index_inline_tools: int = 100
-    """Tools that are indexed for search on the event loop: about 10 ms; more in a thread."""
+    """Up to this many tools are indexed for search on the event loop (about 10 ms). More tools, or tools larger than
+    `list_inline_bytes` together, are indexed in a thread."""
     query_length: int = 1000
     """Characters of a query that are looked at; a longer one is text that was pasted."""
     error_shown_length: int = 300
@@ -187,6 +199,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     call it asks for. Questions of one call come within milliseconds; a person takes longer."""
     missed_notifications: int = 64
     """Progress and log messages of a call while its modern client is being asked: the last of them are kept."""
+    missed_bytes: int = 4096
+    """The size of each; a larger one is dropped, so that a call that waits for its client stays small."""
     settle_seconds: float = 0.05
     """A moment for a server that asked at its start (for the roots) to take in the answer before its first call:
     npm's filesystem server needs up to 20 ms."""
@@ -203,6 +217,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Names of prompts that were given out and stay good, though a server renames them."""
     link_objects: int = 25_000
     """Objects in a result that is read for such names: that takes 20 ms; results beyond are passed on unread."""
+    notices_per_second: float = 200.0
+    """How many log messages of one server reach its client per second, and as many progress notifications; each KiB
+    counts as one more. Nobody reads more. The rest is dropped and counted."""
+    notices_burst: float = 1000.0
+    """How many may come at once after a quiet time: a server may log its whole start-up."""
     refusal_data_bytes: int = 16 * 1024
     """Data of a server's error that is searched for secrets and passed on: 20 ms at worst."""
     uri_length: int = 8192
@@ -219,6 +238,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """One message: honest results exceed 1 MiB; checking and re-framing 8 MiB takes 43 ms."""
     write_buffer_bytes: int = 8 * 1024 * 1024
     """Unread output towards one peer before requests to it wait: one largest message."""
+    unread_notice_bytes: int = 256 * 1024
+    """How many bytes of log messages and progress may wait unread before more are dropped: answers wait behind them."""
     greeting_bytes: int = 32 * 1024
     """The longest first answer that is written before the event loop runs: half an empty pipe."""
     read_chunk_bytes: int = 256 * 1024
@@ -246,6 +267,29 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     identifier_scan_bytes: int = 4096
     """How far into an unreadable message its id is looked for."""
 
+    # -- memory
+    memory_bytes: int = 512 * 1024 * 1024
+    """How much memory the process may use; `maxMemory` sets it. The process may exceed it by up to a quarter."""
+    memory_base_bytes: int = 96 * 1024 * 1024
+    """The part of it that the program itself uses, including the copies of one message of the largest size while it is
+    passed on. The rest is for everything that waits."""
+    memory_refuse_share: float = 0.6
+    """When this part of the rest is held, clients that hold more than a fair share get no new calls."""
+    memory_shed_share: float = 0.75
+    """At this part, kept events are dropped and the calls of the largest client are cancelled."""
+    memory_close_share: float = 0.9
+    """At this part, the connections that hold the most are closed."""
+    memory_client_share: float = 0.25
+    """The part that one client may hold. That is room for twelve answers of the largest size, so eight at once can
+    safely wait to be read."""
+    memory_relief: float = 0.9
+    """Each of these levels ends below this part of its threshold, so that it does not flap with every message."""
+    memory_review_seconds: float = 0.1
+    """How often the workbench checks who holds too much while it is under pressure: only a few of the largest messages
+    can arrive in that time."""
+    memory_small_bytes: int = 16 * 1024
+    """Requests up to this size are not counted while they are answered: a thousand of them are a fair share."""
+
     # -- serving over HTTP
     http_port: int = 8300
     """Where `serve --http` listens unless it is told otherwise: free on most machines, and no other MCP program's."""
@@ -262,9 +306,6 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How long the head of a request may take; an honest one comes in one piece."""
     http_body_bytes: int = 4 * 1024 * 1024
     """The body of a request: what the official SDK accepts, and so what clients expect."""
-    http_whole_bytes: int = 64 * 1024
-    """A longer body is shown to the SDK without its large parts: it makes objects of all, which takes 16 ms for this
-    much and a second for the largest."""
     http_body_seconds: float = 30.0
     """How long it may take: the largest on a slow line."""
     http_write_seconds: float = 30.0
@@ -283,6 +324,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     http_idle_seconds: float = 1800.0
     """How long a session without a request is kept, as by the official SDK, and what modern requests share; then its
     servers end."""
+    http_trim_seconds: float = 1.0
+    """How long after the end of a session freed memory is returned to the system, once for all sessions that end in
+    that time."""
     http_session_bytes: int = 24
     """Random bytes in the id of a session: nobody guesses it."""
     http_events: int = 1024
@@ -296,18 +340,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     All connections together can hold a quarter of a gigabyte so."""
     http_retry_ms: int = 1000
     """How long a client should wait before it asks for a broken stream again."""
-    http_usual_bytes: int = 256
-    """`Accept` and `Content-Type` of a handshake request, where it is remembered that they will do: clients send 60."""
-    http_usual_kept: int = 64
-    """How many such pairs are remembered: each client has one."""
     http_prime_seconds: float = 0.1
     """How long the head of a handshake answer waits for the answer itself, so that both leave in one piece; a call
     that takes longer is told first how a broken stream is resumed."""
     http_ping_seconds: float = 15.0
     """After so much silence a stream gets a comment, as by the official SDK: proxies close what is silent for 30 to
     60 s."""
-    http_listen_poll_seconds: float = 0.01
-    """How often it is looked whether a stream that a client asked for is open: it takes one turn of the event loop."""
     token_bytes: int = 32
     """Random bytes in a token that is generated: nobody guesses it."""
     token_length: int = 16
@@ -322,6 +360,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Redirects within a server's own origin that are followed: one for a slash, one for a version."""
     refusal_bytes: int = 64 * 1024
     """How much of the body of a refusal is read in search of a JSON-RPC error."""
+    response_head_bytes: int = 64 * 1024
+    """The most bytes that a server may send before a response begins: its head, and interim responses such as
+    `100 Continue`."""
     cookie_bytes: int = 8192
     """Cookies of one remote server; most servers refuse longer headers."""
     body_piece_bytes: int = 64 * 1024
@@ -380,6 +421,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """What is left of a group whose leader ended well gets SIGTERM, and this long."""
     sweep_seconds: float = 0.5
     """The guardian's search for daemonised descendants; a scan takes milliseconds."""
+    orphan_look_seconds: float = 1.0
+    """How long after a server started or a child ended the workbench looks for processes that servers left behind."""
     obituary_seconds: float = 0.5
     """After a server's output ended, how long its exit status and last words are waited for:
     calls on it fail within a second."""
@@ -406,6 +449,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """A configuration of a host: some keep the history of every project in it."""
     host_file_values: int = 500_000
     """Values in it, for the same reason; reading so many takes ten seconds."""
+    host_lock_seconds: float = 10.0
+    """How long one command waits while others change files of the same folder. Each takes milliseconds, unless it asks
+    its user something."""
+    host_lock_poll_seconds: float = 0.02
+    """How often it tries to get the lock."""
     odd_word_length: int = 20
     """A word of letters and digits of this length that no person would write is taken for a secret by `import`."""
     open_timeout_most_seconds: float = 600.0
@@ -416,6 +464,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Beyond it `check` asks whether milliseconds were meant."""
     in_flight_most: int = 1024
     """The largest `maxConcurrent`: beyond it a local server's own queues are the limit."""
+    memory_bytes_least: int = 256 * 1024 * 1024
+    """The smallest `maxMemory`: a few of the largest messages must fit."""
+    memory_bytes_most: int = 64 * 1024 * 1024 * 1024
+    """The largest `maxMemory`: more is a mistake in the unit."""
     message_bytes_least: int = 64 * 1024
     """The smallest `maxMessageSize`: what servers say at their start must fit."""
     message_bytes_most: int = 64 * 1024 * 1024
@@ -433,13 +485,16 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     # -- what is shown
     names_shown: int = 20
-    """Names listed in an error, when none is near."""
+    """Names that an error lists."""
     nearest_candidates: int = 300
     """Names that are compared in search of the nearest: more would block the event loop."""
     nearest_shown: int = 3
     """Names that may have been meant, where several are offered."""
     joined_matches_shown: int = 5
-    """Tools listed for one historical name that several had."""
+    """How many calls an error shows if a mistaken call can mean several."""
+    echoed_arguments_bytes: int = 2048
+    """Arguments of a mistaken call up to this size are repeated in the corrected call. Longer ones are in the model's
+    context already."""
     name_shown_length: int = 200
     """Characters of a hostile name that an error or a log line repeats."""
     joined_name_length: int = 128
@@ -473,93 +528,32 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How deep one that would be longer is told at most: one level more at a time, as long as it fits."""
     signature_merged_parts: int = 64
     """Parts of an `allOf` that are told as one: people write a few, and each is compared with the others."""
+    signature_nodes: int = 1_000
+    """A schema with more objects and arrays than this gets an outline instead of a signature: the names of its
+    parameters, each with its type in one word. This bounds the work; the largest schemas seen in use have a few
+    hundred."""
+    signature_parts: int = 800
+    """How many parts of a schema are rendered for a signature, over all attempts to make it fit (5 ms). A schema that
+    needs more is rendered less deeply. A signature of the greatest length has about 600."""
     signature_inline_depth: int = 8
     """How deep a definition that is used once still stands in its place: deeper ones get a name, so that a chain of
     them needs no stack."""
     brief_length: int = 160
     """Characters of a first sentence: two lines on a terminal; a sentence that is longer is a list."""
 
-    # -- tokens, estimated from bytes: fitted to lie above the count of a tokenizer, together (see `budget.py`)
-    token_letter: float = 0.163
-    """What a small letter costs: words of six letters are one token, and rare ones are cut into pieces."""
-    token_capital: float = 0.765
-    """What a capital costs: words are cut before it, and capitals in a row into ones and twos."""
-    token_digit: float = 0.135
-    """What a digit costs: up to three are one token."""
-    token_number: float = 1.77
-    """What a number costs beside its digits: letters and digits do not share a token."""
-    token_space: float = 0.17
-    """What a space costs: mostly nothing, since it belongs to the word after it."""
-    token_mark: float = 0.195
-    """What a bracket, quote or other mark costs: several in a row are often one token."""
-    token_marks: float = 0.895
-    """What some in a row cost beside that."""
-    token_escape: float = 0.9
-    """What a backslash costs: an escape is seldom a part of what stands around it."""
-    token_accented: float = 2.75
-    """What an accented letter costs: words of other languages than English are cut around it."""
-    token_cyrillic: float = 0.42
-    """What a letter of a European or Hebrew alphabet costs: two or three are a token."""
-    token_arabic: float = 0.37
-    """What an Arabic or Persian letter costs."""
-    token_indic: float = 0.49
-    """What a letter of an alphabet of South or South-East Asia costs; the rarest of these cost more."""
-    token_sign: float = 2.25
-    """What a long dash, a curved quote or an arrow costs."""
-    token_ideograph: float = 1.02
-    """What a Chinese or Japanese character costs."""
-    token_syllable: float = 0.705
-    """What a Korean syllable or a full-width character costs."""
-    token_emoji: float = 1.61
-    """What an emoji costs."""
-
     # -- searching tools
-    search_name_weight: float = 2.0
-    """What a word in a tool's name counts, of one in its description: names are short and chosen."""
-    search_title_weight: float = 1.5
-    """The same in its title, which repeats the name."""
-    search_server_weight: float = 1.5
-    """The same in the name of its server."""
-    search_parameter_weight: float = 0.7
-    """The same in the name of a parameter: every other tool has a `path`."""
-    search_parameter_text_weight: float = 0.4
-    """The same in what is said of parameters."""
-    search_about_weight: float = 0.4
-    """The same in the toolbox's own description: all its tools share that."""
-    search_short_words: float = 3.0
-    """Words of a usual name; in a longer one each counts less."""
-    search_long_words: float = 20.0
-    """Words of a usual description."""
-    search_length_share: float = 0.75
-    """How much of that is due to length: none at 0, all at 1."""
-    search_saturation: float = 1.5
-    """How soon a word that is repeated counts no more."""
-    search_focus_weight: float = 3.5
-    """What it counts that a tool is about few things, beside how often it says a word."""
-    search_focus_power: float = 0.45
-    """How much less each word of a tool with many words counts for that; 0.5 would be the cosine of two texts."""
     search_tools_least: int = 50
     """Tools that there are at least, when it is told how rare a word is: a few tell nothing of that."""
-    search_pair_weight: float = 1.3
-    """What it counts that two words of a query stand side by side in a tool as well."""
-    search_weak_weight: float = 0.5
-    """What a word counts that asks more than it names (`specific`, `want`)."""
-    search_synonym_weight: float = 0.35
-    """What another word for the same counts."""
-    search_guess_weight: float = 0.5
-    """What a known word counts that may have been meant by an unknown one."""
     search_guess_length: int = 4
     """Letters of an unknown word that is completed; with one more it is looked for as misspelt."""
     search_guess_candidates: int = 2000
     """Known words with the same beginning that are compared for that; 17,500 real tools have 400."""
     search_guesses: int = 3
     """Known words that are tried for an unknown one."""
+    search_guessed: int = 4000
+    """Unknown words for which that is remembered, and names that are weighed: queries repeat them."""
     search_name_cover_weight: float = 0.13
     """What it counts, of the best match, that a query has all words of a tool's name."""
-    search_neighbour_weight: float = 0.3
-    """What it counts that other tools of the same server match too."""
-    search_neighbours: int = 3
-    """Tools of a server that are looked at for that."""
     search_shortlist: int = 200
     """Tools beyond which words that count little bring in no others: they are in thousands of tools."""
     search_late_share: float = 0.2
@@ -568,17 +562,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Words in tools that are looked at for that: 15 ms. What is left of a longer query only ranks what was found."""
     search_candidates: int = 60
     """The best tools by their words alone, which are then compared closely: six times what is shown."""
-    search_unknown_share: float = 0.5
-    """What a word that no tool has counts when it is asked whether anything fits: it may be a name."""
-    search_fit_power: float = 0.7
-    """How much longer queries must match more for that: not at all at 0, in proportion at 1."""
-    search_fit_least: float = 0.3
-    """Below it nothing fits. Of public questions it refuses a quarter of those that are about something else, and one
-    in a hundred of those that some tool answers."""
-    search_tail_share: float = 0.35
-    """A tool that matches less than this part of what the best one does is not shown."""
-    search_alike: int = 3
-    """Tools with the same definition, of several servers, that a search finds: more would leave no room for others."""
+    search_fit_least: float = 0.22
+    """If every sentence of a query scores below this, no tool fits. It is set so that of the public questions that some
+    tool answers, at most 1 in 100 is refused."""
+    search_tail_share: float = 0.2
+    """A tool that scores less than this part of the best score is not shown."""
     search_words: int = 128
     """Words of a query that are looked at."""
     search_word_length: int = 200
@@ -591,14 +579,6 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How finely it is told what a word counts in a tool: equal values are kept once."""
     search_vocabulary: int = 500_000
     """Different words of all tools; thirty times those of 17,500 real ones."""
-    search_meaning_weight: float = 0.35
-    """What it counts that a tool is near in meaning, where that is compared; its words count the rest."""
-    search_meaning_least: float = 0.3
-    """How near a tool must be to fit by its meaning alone."""
-    search_gist_length: int = 600
-    """Characters of a description whose meaning is compared: the mean of more says little."""
-    semantic_head_bytes: int = 1024 * 1024
-    """The head of a file of word vectors; it has under 100 bytes."""
     search_remembered_words: int = 16_384
     """Words whose stem is remembered: the words of a catalog repeat."""
 
@@ -607,12 +587,28 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Servers that `mcp-workbench doctor` starts at once: each is a program that loads."""
     examined_grace_seconds: float = 2.0
     """How much longer than its startup limit a server is examined: it may be on its second try, or say last words."""
+    trial_tries: int = 30
+    """How often a server is started to find the variables that it needs: enough to find three among two hundred."""
+    trial_seconds: float = 120.0
+    """How long that may take in all, after the first try."""
+    trial_start_seconds: float = 5.0
+    """The shortest time limit of such a try. A server that hangs when a variable is missing takes that long each
+    time."""
+    trial_start_ratio: float = 3.0
+    """How many times as long as the first try, which worked, another may take before it counts as failed."""
+    trial_names_shown: int = 12
+    """How many variables the text output names; `--json` names all."""
     shown_every_seconds: float = 0.5
     """How often it is shown anew at a terminal how long a server has been waited for: people look at whole seconds."""
     column_least: int = 10
     """How narrow a column of a table becomes before columns that should stay whole give way: less can't be read."""
     terminal_columns: int = 80
     """The width of a terminal that does not tell its own: that of the first ones, which all others have."""
+    terminal_rows: int = 24
+    """The assumed height of a terminal that does not report its own."""
+    escape_seconds: float = 0.05
+    """How long to wait after Esc for the rest of a key sequence: terminals send it at once, but connections may split
+    it."""
     sentence_columns: int = 24
     """The room that a sentence needs beside names: in less there are a word or two to a line, and it stands below."""
     written_secret_length: int = 8
@@ -662,13 +658,20 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     record_audiences: int = 10_000
     """Clients and toolboxes of which it is remembered that they met, so that a list is counted once."""
     record_prune_every: int = 60
-    """Writes after which what is beyond all this is removed; a minute of steady work."""
+    """Old rows and old runs are removed after this many writes: about a minute of steady work. The other bounds hold
+    after every write."""
     record_tries: int = 3
     """How often a damaged file is made anew by one process, and how often the last events are tried to be written."""
     record_waiting: int = 10
     """Writes that are put off since another process has the file: it needs milliseconds, unless it is stuck."""
     record_rest_seconds: float = 60.0
     """How long nothing is recorded after the system refused: a full disk stays full for a while."""
+    record_clients: int = 50
+    """How many clients of one workbench are recorded, current and former, by name and version."""
+    record_error_bytes: int = 65_536
+    """How many bytes of a failed call's content are searched for its text; texts for people are shorter."""
+    record_error_length: int = 300
+    """How many characters of a call's error are recorded: a sentence or two."""
     record_name_length: int = 200
     """Characters of a tool's name: an agent may call anything."""
     record_arguments_length: int = 4000

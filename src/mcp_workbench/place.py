@@ -12,12 +12,14 @@ import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+import msgspec
+
 from mcp_workbench import observe
 from mcp_workbench.calls import Calls
 from mcp_workbench.catalog import links
 from mcp_workbench.catalog.items import Item
 from mcp_workbench.catalog.memory.records import Memory
-from mcp_workbench.catalog.opened import Found, Matches, Opened
+from mcp_workbench.catalog.opened import Matches, Opened
 from mcp_workbench.catalog.snapshot import Catalog, ServerTools
 from mcp_workbench.config.model import Config, ServerConfig, ToolboxConfig
 from mcp_workbench.connections.connection import Connection
@@ -94,9 +96,10 @@ class Place:
         Answers within the open deadline with what is ready; what is still starting goes on. Raises
         `ToolboxNotFound`, or `ToolboxFailed` if every server failed.
         """
-        chosen, outcomes = await self._listed(toolbox, exchange)
+        until = asyncio.get_running_loop().time() + self._limits.open_timeout_seconds
+        chosen, outcomes = await self._listed(toolbox, exchange, until)
         while chosen is not self._staff.config.toolboxes.get(toolbox):  # another configuration came meanwhile
-            chosen, outcomes = await self._listed(toolbox, exchange)
+            chosen, outcomes = await self._listed(toolbox, exchange, until)
         failed = tuple(
             ConnectFailed(toolbox, name, outcome) for name, outcome in outcomes.items() if isinstance(outcome, Fault)
         )
@@ -107,23 +110,25 @@ class Place:
         return self._opened(chosen, listings, failed)
 
     async def _listed(
-        self, toolbox: str, exchange: Exchange | None
+        self, toolbox: str, exchange: Exchange | None, until: float
     ) -> tuple[ToolboxConfig, dict[str, ServerTools | Fault]]:
         """What each server of a toolbox lists, or why it lists nothing."""
         chosen = self._staff.toolbox(toolbox)
         servers = chosen.servers.values()
-        return chosen, await self._staff.meanwhile(exchange, servers, self._list(servers))
+        return chosen, await self._staff.meanwhile(exchange, servers, self._list(servers, until))
 
-    async def search(self, query: str, toolbox: str | None = None) -> list[Found]:
+    async def search(self, query: str, toolbox: str | None = None, most: int = 0) -> Matches:
         """The tools that fit a query, best first, of what is known; of one toolbox, or of all."""
         if self._finder is None:
             from mcp_workbench.catalog.search.finder import Finder  # noqa: PLC0415 -- only a search needs it
 
-            self._finder = Finder(self._staff.config, self.catalog, self._limits)
-        hits = await self._finder.search(query, toolbox)
-        return [(hit, tool) for hit in hits if (tool := self.catalog.tool(hit)) is not None]
+            self._finder = Finder(self._staff.config, self.catalog, self._limits, self._offer)
+        return await self._finder.search(query, toolbox, most)
 
-    async def search_all(self, query: str) -> Matches:
+    def _offer(self, server: ServerIdentifier) -> str:
+        return provider.offer if (provider := self.existing(server)) is not None else ""
+
+    async def search_all(self, query: str, most: int = 0) -> Matches:
         """The tools of every toolbox that fit a query, as far as they are known. Nothing is started."""
         servers = self.servers_of(self._staff.config.toolboxes)
         providers = self._staff.all_of(self._staff.config.servers())
@@ -133,7 +138,12 @@ class Place:
             for server, provider in zip(servers, providers, strict=True)
             if await provider.lists.known_tools() is None
         ]
-        return Matches(found=tuple(await self.search(query)), never_listed=tuple(unknown))
+        return msgspec.structs.replace(await self.search(query, most=most), never_listed=tuple(unknown))
+
+    async def recall(self) -> None:
+        """Load the remembered tools of every server into the catalog. Starts nothing."""
+        for provider in self._staff.all_of(self._staff.config.servers()):
+            await provider.lists.known_tools()
 
     async def refresh(self, server: ServerIdentifier) -> ServerTools:
         """Have a server list everything anew, and remember it. Raises `ConnectFailed`."""
@@ -272,7 +282,7 @@ class Place:
         if provider is None:
             return None
         listing = self.catalog.listing(server.toolbox, server.server)
-        return Standing(provider.supervisor.state, len(listing.tools) if listing is not None else None)
+        return Standing(provider.supervisor.state, listing.count.offered if listing is not None else None)
 
     def tell(self, method: str, params: Params) -> None:
         """A client's notification, to every server that runs."""
@@ -323,9 +333,12 @@ class Place:
             observe.debug("a server's list is missing", server=server, list=kind, code=error.code)
             return ()
 
-    async def _list(self, servers: Collection[ServerConfig]) -> dict[str, ServerTools | Fault]:
-        """What each server offers, or why it offers nothing now, within the open deadline."""
-        seconds = self._limits.open_timeout_seconds
+    async def _list(
+        self, servers: Collection[ServerConfig], until: float | None = None
+    ) -> dict[str, ServerTools | Fault]:
+        """What each server offers, or why it offers nothing now, within the open deadline, or until then."""
+        now = asyncio.get_running_loop().time()
+        seconds = self._limits.open_timeout_seconds if until is None else max(0.0, until - now)
         providers = dict(zip((server.name for server in servers), self._staff.all_of(servers), strict=True))
         listed: dict[str, ServerTools | Fault] = {
             name: tools for name, one in providers.items() if (tools := one.lists.tools_at_hand()) is not None

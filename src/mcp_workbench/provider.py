@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from itertools import chain
 
 from msgspec import Raw
 
+from mcp_workbench.catalog.definition import Definition
+from mcp_workbench.catalog.items import OFFERED, offer_text
 from mcp_workbench.catalog.memory.records import Record
 from mcp_workbench.catalog.rendering.instructions import read_instructions
 from mcp_workbench.catalog.snapshot import Catalog, ServerTools
@@ -33,6 +36,7 @@ from mcp_workbench.wire.client import Seat
 from mcp_workbench.wire.eras import HANDSHAKE_NOTICES, LIST_CHANGED
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import Params
+from mcp_workbench.wire.projection import Projection
 
 
 class Provider:
@@ -60,6 +64,7 @@ class Provider:
         limits = limits.bounded(config.bounds)
         self._config = config
         self._caller = seat.caller
+        self._account = seat.account
         self._limits = limits
         self._level: str | None = None
         self._record = record
@@ -71,7 +76,7 @@ class Provider:
         self._predecessor = predecessor
         if predecessor is not None:
             self.subscriptions.take_over(predecessor.subscriptions)
-        open_it = partial(self._open, partial(open_channel, config, processes, limits))
+        open_it = partial(self._open, partial(open_channel, config, processes, limits, seat.account))
         self.supervisor = self._supervised(host, label, open_it, health)
         self.lists = ServerLists(
             config,
@@ -107,6 +112,7 @@ class Provider:
             health=health,
             era=self._record.era,
             is_remote=isinstance(self._config.target, Endpoint),
+            account=self._account,
         )
 
     # -- what it offers
@@ -114,6 +120,18 @@ class Provider:
     @property
     def is_running(self) -> bool:
         return self.supervisor.current is not None
+
+    @property
+    def speaks_modern(self) -> bool:
+        """Whether the current connection is of the modern era."""
+        current = self.supervisor.current
+        return current is not None and current.agreement.modern
+
+    def projection(self, tool: Definition | None) -> Projection:
+        """How results of a tool are projected for handshake clients. A handshake server's values stay untouched."""
+        if tool is not None and tool.wraps_output:
+            return "schema"
+        return "value" if self.speaks_modern else "none"
 
     def runs_with(self, capability: str) -> bool:
         """Whether the connection that is there now declared it."""
@@ -133,6 +151,12 @@ class Provider:
         if self._was_modern is None:
             return True
         return self._was_modern == modern and self.offers(eras.TASKS if modern else "tasks")
+
+    @property
+    def offer(self) -> str:
+        """What the server says beside its tools: its instructions, and the names of its prompts and resources."""
+        lists = (self.lists.listed(kind) for kind in OFFERED if self.offers(kind))
+        return offer_text(self.instructions, chain.from_iterable(lists))
 
     # -- what it does
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -34,8 +35,27 @@ class Redactor:
     def __init__(self) -> None:
         self._patterns: dict[bytes, None] = {}
         self._by_head: dict[bytes, list[bytes]] = {}
-        self.longest = 0
+        self._longest = 0
+        self._pending: list[Callable[[], Iterable[str]]] = []
+        self._collecting = threading.Lock()
+
+    @property
+    def longest(self) -> int:
         """How many bytes a secret may have in the longest of its encodings."""
+        self._collect()
+        return self._longest
+
+    def hide_later(self, secrets: Callable[[], Iterable[str]]) -> None:
+        """Never show these, and ask for them when there is a text to redact: most runs start without one."""
+        self._pending.append(secrets)
+
+    def _collect(self) -> None:
+        if not self._pending:
+            return
+        with self._collecting:  # another thread must not go on before all of them are known
+            for secrets in tuple(self._pending):
+                self.hide(secrets())
+                self._pending.remove(secrets)
 
     def hide(self, secrets: Iterable[str]) -> None:
         """Never show these again. Short values and plain paths are spared: they are no secrets."""
@@ -43,10 +63,11 @@ class Redactor:
             if pattern not in self._patterns:
                 self._patterns[pattern] = None
                 self._by_head.setdefault(pattern[: DEFAULTS.secret_length], []).append(pattern)
-                self.longest = max(self.longest, _ESCAPED_BYTE * len(pattern))
+                self._longest = max(self._longest, _ESCAPED_BYTE * len(pattern))
 
     def forget(self, secrets: Iterable[str]) -> None:
         """These are none any more: tokens that ended long ago, of which there would be ever more."""
+        self._collect()
         for pattern in {pattern for secret in secrets if _is_worth_hiding(secret) for pattern in _patterns(secret)}:
             if pattern in self._patterns:
                 del self._patterns[pattern]
@@ -54,6 +75,7 @@ class Redactor:
 
     def __call__(self, text: str, start: int = 0, end: int | None = None) -> str:
         """`text[start:end]` without secrets; of one that reaches beyond it nothing is left either."""
+        self._collect()
         data = text.encode("utf-8", "surrogatepass")
         spans = self._secrets(data) if self._patterns else []
         if not spans:
@@ -68,6 +90,7 @@ class Redactor:
 
     def finds(self, data: bytes) -> bool:
         """Whether there is a secret in it."""
+        self._collect()
         return bool(self._patterns and self._secrets(data))
 
     def _secrets(self, data: bytes) -> list[tuple[int, int]]:

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from msgspec import Raw
 
 from mcp_workbench import observe
+from mcp_workbench.catalog.definition import compact
 from mcp_workbench.catalog.items import Item, ServerItems, take_items
 from mcp_workbench.catalog.memory.records import Record
 from mcp_workbench.catalog.memory.store import Entry
@@ -184,6 +185,12 @@ class ServerLists:
         listed = self._items[kind].last
         return listed.items if listed is not None else ()
 
+    def listed(self, kind: Kind) -> Sequence[Raw]:
+        """What of these it has listed so far, in this process or before."""
+        if known := self.known(kind):
+            return [item.raw for item in known]
+        return entry.items if (entry := self.remembered(kind)) is not None else ()
+
     async def withheld(self, kind: Kind) -> tuple[Withheld, ...]:
         """The items of this kind that the server lists now but that are withheld; see `Listing.fresh`."""
         return (await self._items[kind].fresh()).withheld
@@ -239,6 +246,7 @@ class ServerLists:
 
     async def _list_tools(self, connection: Connection) -> Fetched[ServerTools]:
         listed = await list_items(connection, "tools/list", "tools", self._limits, caller=self._caller)
+        listed = listed._replace(items=await self._beside(listed.items, partial(_compacted, listed.items)))
         listing = await self._beside(listed.items, partial(self._take, listed.items))
         await self._keep("tools", listed, connection)
         if self._catalog.put(self._config.toolbox, self._config.name, listing):
@@ -351,6 +359,10 @@ def _lifetime(listed: Listed, connection: Connection, capability: str) -> float 
     if listed.ttl_seconds == 0 and connection.agreement.declares(capability, "listChanged"):
         return None
     return listed.ttl_seconds
+
+
+def _compacted(items: Sequence[Raw], _limits: Limits) -> list[Raw]:
+    return [compact(item) for item in items]
 
 
 def _is_long(items: Sequence[Raw], limits: Limits) -> bool:

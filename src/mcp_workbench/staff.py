@@ -19,7 +19,7 @@ from mcp_workbench.connections.processes import Processes
 from mcp_workbench.errors import ConnectFailed, Fault, ServerNotFound, ShuttingDown, ToolboxNotFound
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
-from mcp_workbench.nearest import nearest_or_known
+from mcp_workbench.nearest import nearest_and_known
 from mcp_workbench.provider import Provider
 from mcp_workbench.shown import shown
 from mcp_workbench.wire.client import Seat
@@ -81,7 +81,7 @@ class Staff:
 
     def _help(self, name: str, known: Iterable[str], kind: str) -> str:
         """What there is instead; and that a file which may have it can't be used, if so."""
-        hint, refused = nearest_or_known(name, known, kind), self._refused()
+        hint, refused = nearest_and_known(name, known, kind), self._refused()
         return f"{hint} The configuration file changed and is not used: {refused}" if refused else hint
 
     def provider(self, server: ServerIdentifier) -> Provider:

@@ -22,7 +22,9 @@ from mcp_workbench.errors import CallFailed, Overloaded, ProtocolViolation, Shut
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.wire import jsonrpc
-from mcp_workbench.wire.caller import LIBRARY, Caller, Key
+from mcp_workbench.wire.caller import LIBRARY, Caller, ClientInfo, Key
+from mcp_workbench.wire.fairness import Turns
+from mcp_workbench.wire.memory_budget import Account, MemoryBudget
 
 if TYPE_CHECKING:
     from mcp_workbench.catalog.memory.records import Memory
@@ -56,16 +58,24 @@ class Workbench:
         self._served = served
         self._refused = ""
         self._transport = transport
+        self._is_process = bool(transport)
+        """Whether this process does nothing but serve."""
         self._recorder: Recorder | None = None
         self.limits = limits.bounded(config.bounds)
+        self.budget = MemoryBudget(self.limits, self._pressed)
+        """The bytes that wait for clients and servers."""
+        self._accounts: dict[str, Account] = {}
+        self.turns = Turns()
+        """In which long answers are rendered."""
         self._processes: Processes | None = None
         self._memory: Memory | None = None
         self._health: dict[ServerIdentifier, Health] = {}
         self._places: dict[Key, Place] = {}
         self._clients: dict[str, Client] = {}
+        self._introduced: dict[str, set[ClientInfo]] = {}
         self._closing: asyncio.Task[None] | None = None
         self._killed = False
-        observe.log.redact.hide(config.secrets)
+        observe.log.redact.hide_later(lambda: config.secrets)
 
     async def __aenter__(self) -> Workbench:
         return self
@@ -141,10 +151,30 @@ class Workbench:
         """From now on `client` hears what servers say to this audience."""
         self._clients[audience] = client
 
+    def introduce(self, audience: str, client: ClientInfo) -> None:
+        """People are told which programs are clients."""
+        known = self._introduced.setdefault(audience, set())
+        if client in known or len(known) >= self.limits.record_clients:
+            return
+        known.add(client)
+        if self._recorder is not None:
+            self._recorder.sessions_changed(client, 1)
+
+    def account(self, audience: str) -> Account:
+        """The memory that is held for one client."""
+        if (account := self._accounts.get(audience)) is None:
+            account = self._accounts[audience] = self.budget.open(audience)
+        return account
+
     async def leave(self, audience: str) -> None:
         """The client is gone: nobody is told or asked any more, and its servers end."""
         self._clients.pop(audience, None)
+        for left in self._introduced.pop(audience, ()):
+            if self._recorder is not None:
+                self._recorder.sessions_changed(left, -1)
         await asyncio.gather(*(place.close() for place in self.places(audience)))
+        if (account := self._accounts.pop(audience, None)) is not None:
+            account.end()
         for key in tuple(self._places):
             if key[0] == audience:
                 del self._places[key]
@@ -158,7 +188,7 @@ class Workbench:
         if self._closing is not None or self._killed:
             return Changes()
         found = changes(self.config, config)
-        observe.log.redact.hide(config.secrets)
+        observe.log.redact.hide_later(lambda: config.secrets)
         kept = {name: getattr(self.config, name) for name in FIXED}
         self.config = msgspec.structs.replace(config, **kept)
         self._refused = ""
@@ -233,7 +263,7 @@ class Workbench:
             refusal.retry_after = None  # waiting does not help
             raise refusal
 
-        seat = Seat(caller, lambda: self._clients.get(audience))
+        seat = Seat(caller, lambda: self._clients.get(audience), self.account(audience))
 
         def siblings() -> list[Place]:
             return [place for key, place in self._places.items() if key[:2] == caller.key[:2]]
@@ -279,10 +309,16 @@ class Workbench:
             self._recorder = recorder_of(self.config, self._transport, self.limits)
             self._transport = ""
             if self._recorder is not None:
-                self._recorder.begin(self._standings)
+                self._recorder.begin(self._standings, lambda: (self.budget.state, self.budget.held))
                 there = (ServerIdentifier(server.toolbox, server.name) for server in self.config.servers())
                 self._recorder.configured(added=filter(self._is_served, there))
+                for client in (client for clients in self._introduced.values() for client in clients):
+                    self._recorder.sessions_changed(client, 1)
         return self._recorder
+
+    def _pressed(self) -> None:
+        if self._recorder is not None:
+            self._recorder.pressed()
 
     def _standings(self, server: ServerIdentifier) -> list[Standing]:
         """How each client's connection to a server is doing."""
@@ -293,5 +329,5 @@ class Workbench:
         if self._processes is None:
             from mcp_workbench.connections.processes import Processes  # noqa: PLC0415 -- as above
 
-            self._processes = Processes(self.limits)
+            self._processes = Processes(self.limits, adopts=self._is_process)
         return self._processes
