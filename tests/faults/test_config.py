@@ -293,7 +293,8 @@ def test_c8_the_program_has_no_call_of_a_shell_and_starts_processes_in_one_place
     """What is started there is an argument vector of the configuration, or a script of our own.
 
     A browser is another matter: `mcp-workbench auth` has the system show an address, which is checked before. Where
-    there is no /proc, `/bin/ps` tells when a process was started.
+    there is no /proc, `/bin/ps` tells when a process was started. `mcp-workbench docs` starts the pager that the person
+    named in `$PAGER`, as an argument vector too.
     """
     places = []
     for path in (SRC / "mcp_workbench").rglob("*.py"):
@@ -304,7 +305,8 @@ def test_c8_the_program_has_no_call_of_a_shell_and_starts_processes_in_one_place
                 assert "shell" not in [keyword.arg for keyword in node.keywords], path
                 if name.startswith(("subprocess.", "os.exec", "os.spawn", "os.posix_spawn", "webbrowser.")):
                     places.append(path.relative_to(SRC / "mcp_workbench").as_posix())
-    assert set(places) == {"connections/processes.py", "cli/browser.py", "record/processes.py"}
+    servers = {"connections/processes.py", "connections/guardian_process.py"}
+    assert set(places) == servers | {"cli/browser.py", "cli/pager.py", "record/processes.py"}
 
 
 # -- C10: names as paths

@@ -188,7 +188,20 @@ async def test_a_connection_without_a_next_request_is_closed_silently(tmp_path: 
 async def test_a_head_that_never_ends_is_refused(tmp_path: Path):
     async with small(tmp_path) as running:
         request = head(running.port)[:-2] + b"X-Filler: " + b"x" * 200_000
-        assert (await raw_exchange(running.port, request, 5)).startswith(b"HTTP/1.1 400 ")
+        assert (await raw_exchange(running.port, request, 5)).startswith(b"HTTP/1.1 431 ")
+
+
+@pytest.mark.row("E11")
+@pytest.mark.parametrize("filler", ["x", " "])
+async def test_a_head_of_the_size_that_is_allowed_is_taken_and_one_byte_more_is_not(tmp_path: Path, filler: str):
+    async with small(tmp_path) as running:
+        for size, status in ((SMALL.http_head_bytes, 405), (SMALL.http_head_bytes + 1, 431), (70_000, 431)):
+            lines = ("Content-Length: 0", "Connection: close")
+            free = size - len(head(running.port, *lines, "X-Filler: .", path="/healthz"))
+            request = head(running.port, *lines, f"X-Filler: {filler * free}.", path="/healthz")
+            assert len(request) == size
+            answer = await raw_exchange(running.port, request)
+            assert answer.startswith(b"HTTP/1.1 %d " % status), answer
 
 
 @pytest.mark.row("E11")
@@ -198,25 +211,64 @@ async def test_who_sends_far_too_much_still_reads_why_it_is_refused(tmp_path: Pa
         assert (await raw_exchange(running.port, request, 5)).startswith(b"HTTP/1.1 413 ")
 
 
-@pytest.mark.row("E11")
-async def test_beyond_the_most_connections_others_are_refused_and_those_there_are_go_on(tmp_path: Path):
+@pytest.mark.row("E11", "E17")
+async def test_beyond_the_most_connections_the_oldest_without_a_token_makes_way(tmp_path: Path):
     async with small(tmp_path, Limits(http_connections=8)) as running, running.client() as http:
         client = await Handshake.begin(http)
         idle = [await asyncio.open_connection("127.0.0.1", running.port) for _ in range(7)]
-        refused = [await raw_exchange(running.port, b"", 5) for _ in range(20)]
-        assert all(answer.startswith(b"HTTP/1.1 503 ") for answer in refused)
+        newcomers = []
+        for reader, _ in idle:
+            newcomers.append(await asyncio.open_connection("127.0.0.1", running.port))
+            assert (await asyncio.wait_for(reader.read(), 5)).startswith(b"HTTP/1.1 503 ")
         assert "result" in await client.request("tools/list")
-        for _, writer in idle:
+        for _, writer in [*idle, *newcomers]:
             writer.close()
-            await writer.wait_closed()
-        async with running.client() as other:
-            for _ in range(50):
-                if (await other.get("/healthz")).status_code == 200:
-                    break
-            assert (await other.get("/healthz")).status_code == 200
+
+
+@pytest.mark.row("E11")
+async def test_where_all_connections_have_a_token_others_are_refused_and_those_there_are_go_on(tmp_path: Path):
+    async with small(tmp_path, Limits(http_connections=3)) as running, contextlib.AsyncExitStack() as stack:
+        clients = [await Handshake.begin(await stack.enter_async_context(running.client(ALICE))) for _ in range(3)]
+        refused = [await raw_exchange(running.port, b"", 5) for _ in range(10)]
+        assert all(answer.startswith(b"HTTP/1.1 503 ") for answer in refused)
+        for client in clients:
+            assert "result" in await client.request("tools/list")
+
+
+@pytest.mark.row("E17")
+async def test_a_crowd_without_a_token_keeps_no_client_out_that_has_one(tmp_path: Path):
+    async with small(tmp_path, Limits(http_connections=CROWD // 2, http_ending_seconds=0.2)) as running:
+        over = asyncio.Event()
+        came = 0
+        there: set[asyncio.StreamWriter] = set()
+
+        async def crowd() -> None:
+            nonlocal came
+            while not over.is_set():
+                reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+                came += 1
+                there.add(writer)
+                with contextlib.suppress(OSError):
+                    if not over.is_set():
+                        await reader.read()  # it says nothing, and comes again as soon as it is closed
+                there.discard(writer)
+                writer.transport.abort()
+
+        crowds = [asyncio.ensure_future(crowd()) for _ in range(CROWD)]
+        await wait_until(lambda: came >= CROWD, what="the crowd")
+        for _ in range(30):
+            async with running.client() as http:
+                answer = await post_modern(http, modern("tools/list"))
+                assert answer.status_code == 200
+        over.set()
+        for writer in there:
+            writer.transport.abort()
+        await asyncio.gather(*crowds)  # a task that is cancelled while it connects would leave its socket open
+        assert came > 2 * CROWD
 
 
 THOUSAND = 1000
+CROWD = 256
 
 
 @pytest.fixture

@@ -272,15 +272,32 @@ def certificate(folder: Path, name: str) -> tuple[Path, Path]:
     return key, made
 
 
+def folder_of(certificate: Path) -> Path:
+    """A folder of certificates, in which they are found by their hash."""
+    folder = certificate.parent / "authorities"
+    folder.mkdir()
+    found = subprocess.run(
+        ["openssl", "x509", "-hash", "-noout", "-in", str(certificate)], check=True, capture_output=True
+    )
+    (folder / f"{found.stdout.decode().strip()}.0").write_bytes(certificate.read_bytes())
+    return folder
+
+
 @pytest.mark.row("E4")
 @pytest.mark.parametrize(
-    ("name", "trusted", "works"), [("localhost", True, True), ("localhost", False, False), ("other.test", True, False)]
+    ("name", "trusted", "works"),
+    [
+        ("localhost", "SSL_CERT_FILE", True),
+        ("localhost", "SSL_CERT_DIR", True),
+        ("localhost", "REQUESTS_CA_BUNDLE", False),
+        ("other.test", "SSL_CERT_FILE", False),
+    ],
 )
 async def test_e4_a_certificate_is_checked_against_the_name_and_who_signed_it(
     tmp_path: Path,
     name: str,
-    trusted: bool,  # noqa: FBT001 -- parameters of the test
-    works: bool,  # noqa: FBT001 -- same
+    trusted: str,
+    works: bool,  # noqa: FBT001 -- a parameter of the test
 ):
     key, made = certificate(tmp_path, name)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -288,7 +305,7 @@ async def test_e4_a_certificate_is_checked_against_the_name_and_who_signed_it(
     secure = Rogue()
     listener = await asyncio.start_server(secure.serve, "127.0.0.1", 0, ssl=context)
     port = listener.sockets[0].getsockname()[1]
-    env = {"SSL_CERT_FILE": str(made)} if trusted else {}
+    env = {"SSL_CERT_FILE": "", trusted: str(folder_of(made) if trusted == "SSL_CERT_DIR" else made)}
     async with rogue() as good, listener:
         far = {"url": f"https://localhost:{port}/ok", "headers": HEADERS}
         async with bench(tmp_path, far, good, env=env) as wire:

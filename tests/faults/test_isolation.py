@@ -20,7 +20,7 @@ from msgspec import Raw
 
 from mcp_workbench import Workbench
 from mcp_workbench.errors import WorkbenchError
-from tests.peers.rogue_stdio import CHATTER, CURSORS, LEAKS, MODES, SCHEMAS, SLOPPY
+from tests.peers.rogue_stdio import CHATTER, CURSORS, FLOODS, LEAKS, MODES, SCHEMAS, SLOPPY
 from tests.support.configs import rogue
 from tests.support.lag import LagProbe, elapsed
 from tests.support.library import provider_of, tool, workbench
@@ -44,6 +44,8 @@ CASES: dict[str, list[tuple[object, ...]]] = {
     "quotes": [("[debug]",)],
     "request_flood": [(20_000,)],
     "chatter": [(kind,) for kind in CHATTER],
+    "flood": [(kind,) for kind in FLOODS],
+    "costly": [(kind, 20) for kind in ("references", "output_cycle")],
     "leak": [(kind,) for kind in ("version", *LEAKS)],
     "slow_eof": [(0.3,)],
     "lock": [("lock", 0.3)],
@@ -189,7 +191,7 @@ async def misbehave(wb: Workbench, cases: tuple[Case, ...]) -> None:
     outcomes: list[object] = list(opened.failed)
     calls: list[Awaitable[object]] = []
     for case in cases:
-        names = [info["name"] for info in opened.tools if info["source_server"] == case.name] or ["echo"]
+        names = [one.tool for one, _ in opened.found if one.server == case.name] or ["echo"]
         arguments = Raw(json.dumps(SAYING.get(case.mode, {})).encode())
         calls += [wb.relay(tool(case.name, name), arguments) for name in names[:25] * 2]
     outcomes += await asyncio.gather(*calls, return_exceptions=True)

@@ -124,7 +124,7 @@ def run(command: str, folder: Path, text: str) -> subprocess.CompletedProcess[st
 
 @pytest.mark.row("B6")
 def test_b6_check_warns_of_names_that_differ_by_case_and_of_odd_ones_and_shows_them_escaped(tmp_path: Path):
-    servers = {name: {"command": "x"} for name in ("fs", "FS", "a b", "\u202ex", "fine-1_")}
+    servers = {name: {"command": f"./{name}"} for name in ("fs", "FS", "a b", "\u202ex", "fine-1_")}
     done = run("check", tmp_path, json.dumps({"toolboxes": {"dev": {"description": "d", "mcpServers": servers}}}))
     assert done.returncode == 0
     warnings = [line for line in done.stdout.splitlines() if line.startswith("warning: ")]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from pathlib import Path
 
 import pytest
 
+from mcp_workbench import Limits, Workbench, load_config
 from mcp_workbench.config.source import read_source
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.trusted import Trust, digest, place_of
 from tests.faults.outcomes import code_of
 from tests.serve.http.serving import Handshake, program, use
 from tests.support.configs import received, rogue, starts, write_config
+from tests.support.lag import elapsed
 from tests.support.procs import is_alive, needs_proc, wait_until
 from tests.support.wire import Wire, environment, heard, result_of, serving
 
@@ -104,3 +108,22 @@ async def test_c9_it_is_followed_over_http_too(tmp_path: Path):
         again = heard(await client.call(use("echo")))
         other = heard(await client.call(use("echo", toolbox="ops")))
         assert first["pid"] == again["pid"] != other["pid"]
+
+
+@pytest.mark.row("C9")
+async def test_c9_an_open_answers_in_time_though_the_configuration_changes_again_and_again(tmp_path: Path):
+    def config(number: int) -> Path:
+        return write_config(tmp_path, {"dev": {"fs": rogue("hang_init", env={"N": str(number)}), "ok": rogue()}})
+
+    async def change() -> None:
+        for number in range(1000):
+            await asyncio.sleep(0.1)
+            bench.apply(load_config(config(number)))
+
+    async with Workbench(load_config(config(-1)), limits=Limits(open_timeout_seconds=0.5)) as bench:
+        changing = asyncio.create_task(change())
+        since = time.monotonic()
+        opened = await asyncio.wait_for(bench.open("dev"), 10)
+        changing.cancel()
+        assert elapsed(since) < 1.5
+        assert [failed.server for failed in opened.failed] == ["fs"]

@@ -487,7 +487,14 @@ async def test_c5_no_secret_is_in_what_a_defect_of_ours_writes(tmp_path: Path, d
 
 # -- C6: who sees which environment
 
-ALLOWED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR")
+ALLOWED = (
+    *("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR", "LC_ALL", "LC_TIME", "TZ", "DOCKER_HOST"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy"),
+    *("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME"),
+    *("XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME"),
+)
+OURS = ("WORKBENCH_TOKEN", "WORKBENCH_CREDENTIALS", "MCP_WORKBENCH_RUN")
 
 
 def environment_of(pid: int) -> dict[bytes, bytes]:
@@ -508,25 +515,30 @@ async def test_c6_a_server_has_its_own_environment_and_a_few_basics_and_nothing_
     ambient = canary.ambient(canaries)
     first, some = canary.planted(canaries, "first", rogue())
     second, more = canary.planted(canaries, "second", rogue(inheritEnv=["GITHUB_*", "OPENAI_API_KEY"]))
-    config = write_config(tmp_path, {"dev": {"first": first, "second": second, "bare": rogue()}})
-    given = environment(tmp_path) | dict.fromkeys(ALLOWED, "a basic") | ambient | some | more | homes(tmp_path)
-    given |= {"PATH": os.environ["PATH"], "MCP_WORKBENCH_RUN": "of another run"}
+    greedy = rogue(inheritEnv=["*", "WORKBENCH_*", "WORKBENCH_TOKEN"])
+    config = write_config(tmp_path, {"dev": {"first": first, "second": second, "bare": rogue(), "greedy": greedy}})
+    kept = {name: value for name, value in environment(tmp_path).items() if "_" not in name}
+    given = kept | dict.fromkeys(ALLOWED, "a basic") | ambient | some | more | homes(tmp_path)
+    given |= {"PATH": os.environ["PATH"], **dict.fromkeys(OURS, "of the workbench itself")}
     wire = await Wire.spawn([sys.executable, "-m", "mcp_workbench", "serve", "--config", str(config)], env=given)
     try:
         await wire.handshake()
-        pids = {name: heard(await wire.use("dev", name, "echo"))["pid"] for name in ("first", "second", "bare")}
+        pids = {
+            name: heard(await wire.use("dev", name, "echo"))["pid"] for name in ("first", "second", "bare", "greedy")
+        }
         seen = {name: environment_of(pid) for name, pid in pids.items()}
         descriptors = {name: sorted(os.listdir(PROC / str(pid) / "fd")) for name, pid in pids.items()}  # noqa: PTH208
     finally:
         await wire.close()
     marks = {name: env.pop(b"MCP_WORKBENCH_RUN") for name, env in seen.items()}
-    assert len({*marks.values(), b"of another run"}) == 4
+    assert len({*marks.values(), b"of the workbench itself"}) == 5
     basics = {name: given[name] for name in ALLOWED}
     inherited = {name: ambient[name] for name in ("GITHUB_TOKEN", "OPENAI_API_KEY")}
     own = {server: {f"INHERITED_{server}": given[f"INHERITED_{server}"]} for server in ("FIRST", "SECOND")}
     assert seen["bare"] == encoded(basics)
     assert seen["first"] == encoded(basics | own["FIRST"] | expanded(first["env"], some))
     assert seen["second"] == encoded(basics | inherited | own["SECOND"] | expanded(second["env"], more))
+    assert seen["greedy"] == encoded({name: value for name, value in given.items() if name not in OURS})
     assert set(map(tuple, descriptors.values())) == {("0", "1", "2")}, "no pipe of a neighbour either"
 
 

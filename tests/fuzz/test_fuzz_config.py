@@ -29,8 +29,8 @@ MAKE: dict[str, Callable[[], Any]] = {
 }
 
 
-SMALL = {"maxConcurrent": 4, "callbackPort": 8400}
-"""Whole numbers that may not be large."""
+BOUNDED = {"maxConcurrent": 4, "callbackPort": 8400, "maxMemory": 2**30}
+"""Whole numbers that may not be as large, or as small, as others."""
 
 
 def good_value(key: Key) -> Any:
@@ -38,7 +38,7 @@ def good_value(key: Key) -> Any:
         return key.choices[0]
     if key.inside:
         return good_entry(key.inside, ())
-    return SMALL.get(key.name) or MAKE[key.kind]()
+    return BOUNDED.get(key.name) or MAKE[key.kind]()
 
 
 def good_entry(keys: Iterable[Key], without: tuple[str, ...]) -> dict[str, Any]:

@@ -23,11 +23,13 @@ from tests.nemesis.history import (
     History,
     Lagged,
     Left,
+    Paused,
     Peopled,
     Setting,
     Started,
     Swept,
     Unforeseen,
+    Weighed,
     line,
     of,
 )
@@ -72,14 +74,18 @@ class Record:
         for delivered in of(history, Delivered):
             self.delivered[delivered.nonce].append(delivered)
 
+        self._pauses: dict[str, list[Paused]] = defaultdict(list)
+        for pause in of(history, Paused):
+            self._pauses[pause.client].append(pause)
         lags = sorted((event.at, event.seconds) for event in of(history, Lagged))
         self._lagged_at = [at for at, _ in lags]
         self._lag = list(accumulate((seconds for _, seconds in lags), initial=0.0))
 
-    def slack(self, begin: float, end: float) -> float:
-        """How late something may be that was due in this time."""
+    def slack(self, begin: float, end: float, client: str = "") -> float:
+        """How late something may be that was due in this time, for a client that may have read nothing meanwhile."""
         first, last = bisect_left(self._lagged_at, begin), bisect_right(self._lagged_at, end)
-        return SLACK_SECONDS + self._lag[last] - self._lag[first]
+        paused = sum(one.seconds for one in self._pauses[client] if begin - one.seconds <= one.at <= end)
+        return SLACK_SECONDS + self._lag[last] - self._lag[first] + paused
 
     def deliveries(self, begun: Begun) -> list[Delivered]:
         return self.delivered.get(begun.nonce, []) if begun.nonce else []
@@ -87,7 +93,8 @@ class Record:
     def was_abandoned(self, begun: Begun) -> bool:
         """Whether its client was gone before it had to be answered."""
         return any(
-            left.client == begun.client and 0 <= left.at - begun.at <= begun.seconds + self.slack(begun.at, left.at)
+            left.client == begun.client
+            and 0 <= left.at - begun.at <= begun.seconds + self.slack(begun.at, left.at, begun.client)
             for left in of(self.history, Left)
             if not left.final
         )
@@ -115,7 +122,7 @@ def one_outcome(record: Record) -> Iterator[Violation]:
             yield Violation("one outcome", f"{begun.op} was answered {len(ends)} times", (begun, *ends))
         if not ends and withdrawn is None and not record.was_abandoned(begun):
             yield Violation("one outcome", f"{begun.op} was never answered", (begun, *record.deliveries(begun)))
-        if ends and withdrawn is not None and _is_late(record, withdrawn, ends[0]):
+        if ends and withdrawn is not None and _is_late(record, begun, withdrawn, ends[0]):
             text = f"{begun.op} was answered {ends[0].at - withdrawn.at:.1f} s after it was cancelled"
             yield Violation("one outcome", text, (begun, withdrawn, ends[0]))
     for op, ends in record.ended.items():
@@ -123,9 +130,9 @@ def one_outcome(record: Record) -> Iterator[Violation]:
             yield Violation("one outcome", f"{op} was answered, and never asked", tuple(ends))
 
 
-def _is_late(record: Record, withdrawn: Cancelled, end: Ended) -> bool:
+def _is_late(record: Record, begun: Begun, withdrawn: Cancelled, end: Ended) -> bool:
     """Whether an answer can't have been on its way already when its request was cancelled."""
-    return end.at - withdrawn.at > CROSSING_SECONDS + record.slack(withdrawn.at, end.at)
+    return end.at - withdrawn.at > CROSSING_SECONDS + record.slack(withdrawn.at, end.at, begun.client)
 
 
 def in_time(record: Record) -> Iterator[Violation]:
@@ -133,12 +140,12 @@ def in_time(record: Record) -> Iterator[Violation]:
     for begun in record.begun.values():
         for end in record.ended.get(begun.op, [])[:1]:
             took, arrived = end.at - begun.at, record.deliveries(begun)
-            if took > begun.seconds + record.slack(begun.at, end.at):
+            if took > begun.seconds + record.slack(begun.at, end.at, begun.client):
                 text = f"{begun.op} took {took:.1f} s of at most {begun.seconds:g}"
                 yield Violation("in time", text, (begun, *arrived, end))
             for delivered in arrived:
                 took = end.at - delivered.at
-                if took > record.setting.hard_seconds + record.slack(delivered.at, end.at):
+                if took > record.setting.hard_seconds + record.slack(delivered.at, end.at, begun.client):
                     text = f"{begun.op} ended {took:.1f} s after its server had it"
                     yield Violation("in time", text, (begun, delivered, end))
 
@@ -244,6 +251,13 @@ def swept(record: Record) -> Iterator[Violation]:
         yield Violation("swept", "a client that hung up never ended", tuple(of(record.history, Left)))
 
 
+def bounded_memory(record: Record) -> Iterator[Violation]:
+    """No workbench process holds more memory than it may, whatever its clients leave unread."""
+    for event in of(record.history, Weighed):
+        if 0 < record.setting.memory_bytes < event.size_bytes:
+            yield Violation("memory", f"{event.client} holds {event.size_bytes / 1024 / 1024:.0f} MiB", (event,))
+
+
 def no_crowd(record: Record) -> Iterator[Violation]:
     """A server that was started again and again has left nothing behind, while the workbench still runs."""
     counted = of(record.history, Peopled)
@@ -291,6 +305,7 @@ RULES = (
     wrong_requests_contact_nobody,
     healed,
     swept,
+    bounded_memory,
     no_crowd,
     nothing_left,
 )

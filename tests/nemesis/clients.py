@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -23,6 +23,7 @@ from tests.nemesis.history import (
     Heard,
     Leaving,
     Left,
+    Paused,
     Swept,
     Unforeseen,
     nonces_in,
@@ -210,6 +211,20 @@ class Client:
     async def garbage(self, data: bytes) -> None:
         if self.wire is not None:
             await self._send(self.wire.raw(data + b"\n"))
+
+    @contextlib.asynccontextmanager
+    async def paused(self, seconds: float) -> AsyncIterator[None]:
+        """Read nothing for a while, if it is there; what is asked meanwhile may have to wait."""
+        if (wire := self.wire) is None:
+            yield
+            return
+        self._scene.note(Paused(at=now(), client=self.name, seconds=seconds))
+        wire.pause()
+        again = asyncio.get_running_loop().call_later(seconds, wire.resume)
+        try:
+            yield
+        finally:
+            await asyncio.sleep(again.when() - asyncio.get_running_loop().time())
 
     async def outcome(self, op: str, seconds: float = PATIENCE_SECONDS) -> Answer:
         """How a request ended, as soon as that is known; none where it takes longer."""

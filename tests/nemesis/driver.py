@@ -31,6 +31,7 @@ class Driver:
             "use": self._use,
             "cancel": self._use,
             "flood": self._use,
+            "pause": self._pause,
             "open": self._open,
             "list": self._list,
             "wrong": self._wrong,
@@ -100,6 +101,13 @@ class Driver:
             if step.do == "cancel":
                 await asyncio.sleep(step.after)
                 await client.cancel(op)
+
+    async def _pause(self, step: Step) -> None:
+        """Ask for large results, and read nothing for a while."""
+        client = self._clients[step.client]
+        async with client.paused(step.after):
+            for _ in range(step.count):
+                await client.use(step.server, step.tool, step.arguments)
 
     async def _open(self, step: Step) -> None:
         toolbox = TOOLBOX_OF[step.server]

@@ -41,6 +41,8 @@ class Setting(Event, frozen=True, kw_only=True):
     """Servers and tools that no call may reach."""
     hard_seconds: float
     """The hard deadline of a call, from when its server has it."""
+    memory_bytes: int = 0
+    """What a workbench process may hold at most; 0: any number."""
 
 
 class Begun(Event, frozen=True, kw_only=True):
@@ -147,6 +149,20 @@ class Lagged(Event, frozen=True, kw_only=True):
     seconds: float
 
 
+class Paused(Event, frozen=True, kw_only=True):
+    """A client reads nothing for a while."""
+
+    client: str
+    seconds: float
+
+
+class Weighed(Event, frozen=True, kw_only=True):
+    """The workbench process of a client holds more memory than ever before."""
+
+    client: str
+    size_bytes: int
+
+
 class Calmed(Event, frozen=True, kw_only=True):
     """The last fault was done."""
 
@@ -190,6 +206,8 @@ AnyEvent: TypeAlias = (
     | Stopped
     | Delivered
     | Lagged
+    | Paused
+    | Weighed
     | Calmed
     | Peopled
     | Unforeseen

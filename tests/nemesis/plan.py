@@ -13,7 +13,7 @@ from tests.nemesis.scene import SERVERS, WITHHELD
 from tests.support.wire import Json, use_params
 
 Deed: TypeAlias = Literal[
-    "use", "cancel", "open", "list", "wrong", "garbage", "flood", "kill", "stop", "reload", "leave"
+    "use", "cancel", "open", "list", "wrong", "garbage", "flood", "pause", "kill", "stop", "reload", "leave"
 ]
 
 STEPS_PER_SECOND = 20
@@ -25,6 +25,7 @@ DEEDS: dict[Deed, float] = {
     "wrong": 7,
     "garbage": 2,
     "flood": 1.5,
+    "pause": 1.5,
     "kill": 6,
     "stop": 3,
     "reload": 1.5,
@@ -43,6 +44,7 @@ TOOLS: dict[str, float] = {
     "babble": 4,
     "large": 5,
     "huge": 1.5,
+    "clamour": 3,
     "twice": 3,
     "fails": 2,
     "refuses": 2,
@@ -57,6 +59,7 @@ ARGUMENTS: dict[str, tuple[str, Callable[[Random], dict[str, Any]]]] = {
     "report": ("report", lambda random: {"seconds": random.uniform(0.5, 3.5)}),
     "shout": ("shout", lambda random: {"count": random.randrange(1000, 20_000)}),
     "babble": ("babble", lambda random: {"count": random.randrange(10, 1500)}),
+    "clamour": ("clamour", lambda random: {"count": random.randrange(100, 5000)}),
     "large": ("large", lambda random: {"count": random.randrange(1000, 400_000)}),
     "huge": ("large", lambda _: {"count": 1_500_000}),
 }
@@ -76,7 +79,7 @@ class Step(NamedTuple):
     arguments: Mapping[str, Any] = MappingProxyType({})
     progress: bool = False
     after: float = 0.0
-    """Seconds until it is cancelled, or goes on; below 0: never."""
+    """Seconds until it is cancelled, or goes on, or reads again; below 0: never."""
     count: int = 1
     pick: float = 0.0
     """Which one of several, from 0 to 1."""
@@ -90,7 +93,7 @@ def plan(seed: int, seconds: float, clients: tuple[str, ...], rate: float = STEP
     return [_step(random, at, clients) for at in times]
 
 
-def _step(random: Random, at: float, clients: tuple[str, ...]) -> Step:
+def _step(random: Random, at: float, clients: tuple[str, ...]) -> Step:  # noqa: PLR0911 -- one for each deed
     [do] = random.choices(tuple(DEEDS), tuple(DEEDS.values()))
     step = Step(at, do, random.choice(clients), random.choice(SERVERS), pick=random.random())
     match do:
@@ -100,6 +103,11 @@ def _step(random: Random, at: float, clients: tuple[str, ...]) -> Step:
             return _call(random, step)._replace(after=random.uniform(0, 1.5))
         case "flood":
             return step._replace(tool="echo", count=random.randrange(20, 200))
+        case "pause":
+            size = {"count": random.randrange(100_000, 900_000)}
+            return step._replace(
+                tool="large", arguments=size, count=random.randrange(5, 60), after=random.uniform(0.5, 3)
+            )
         case "stop":
             return step._replace(after=random.uniform(0.2, 4) if random.random() < 0.7 else -1)
         case "leave":

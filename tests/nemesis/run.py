@@ -25,17 +25,19 @@ from mcp_workbench import Workbench, load_config, observe
 from tests.nemesis.checker import check
 from tests.nemesis.clients import Client, Lodger
 from tests.nemesis.driver import RETRY_SECONDS, Driver
-from tests.nemesis.history import Counted, History, Lagged, Unforeseen, read, write
+from tests.nemesis.history import Counted, History, Lagged, Unforeseen, Weighed, read, write
 from tests.nemesis.plan import STEPS_PER_SECOND, plan
 from tests.nemesis.scene import INDOORS, SERVED, Scene, now
 from tests.nemesis.summary import summary
-from tests.nemesis.wires import defects, descendants
+from tests.nemesis.wires import defects, descendants, memory_of
+from tests.support import nursery
 from tests.support.procs import PROC, Process
 
 CLIENTS = ("ada", "bob", "cyd", "dan")
 SETTLE_SECONDS = 5.0
 """How long what ends by itself may take at the end of a run."""
 TICK_SECONDS = 0.05
+WEIGHT_BYTES = 1024 * 1024
 FOLDER = Path(".cache") / "nemesis"
 
 
@@ -48,20 +50,21 @@ async def run(seed: int, seconds: float, folder: Path, rate: float = STEPS_PER_S
     asyncio.get_running_loop().set_exception_handler(lambda _, context: _report(scene, context))
     try:
         async with _clocked(scene), _indoors(scene) as shared:
-            driver = Driver(
-                scene,
-                {
-                    "ada": Client("ada", "handshake", scene, SERVED),
-                    "bob": Client("bob", "modern", scene, SERVED),
-                    "cyd": Lodger("cyd", "handshake", scene, **shared, able={}),
-                    "dan": Lodger("dan", "modern", scene, **shared, able={"elicitation": {}}),
-                },
-            )
+            clients = {
+                "ada": Client("ada", "handshake", scene, SERVED),
+                "bob": Client("bob", "modern", scene, SERVED),
+                "cyd": Lodger("cyd", "handshake", scene, **shared, able={}),
+                "dan": Lodger("dan", "modern", scene, **shared, able={"elicitation": {}}),
+            }
+            driver = Driver(scene, clients)
+            weighing = asyncio.create_task(_weigh(scene, [clients["ada"], clients["bob"]]))
             await driver.join()
             await driver.be_wrong()
             await driver.carry_out(plan(seed, seconds, CLIENTS, rate))
             await driver.heal()
             await driver.count_people()
+            weighing.cancel()
+            await asyncio.gather(weighing, return_exceptions=True)
             await driver.finish()
         await _settle(scene, before)
     finally:
@@ -107,8 +110,22 @@ async def _clocked(scene: Scene) -> AsyncIterator[None]:
         await asyncio.gather(watching, return_exceptions=True)
 
 
+async def _weigh(scene: Scene, clients: list[Client]) -> None:
+    """Note when a workbench process holds more memory than any did before, by a MiB or more."""
+    most = dict.fromkeys((client.name for client in clients), 0)
+    while True:
+        for client in clients:
+            size = memory_of(client.wire.process.pid) if client.wire is not None else 0
+            if size > most[client.name] + WEIGHT_BYTES:
+                most[client.name] = size
+                scene.note(Weighed(at=now(), client=client.name, size_bytes=size))
+        await asyncio.sleep(RETRY_SECONDS)
+
+
 async def _warm_up() -> None:
-    """What asyncio opens once and keeps is no leak."""
+    """What is opened once and kept is no leak: by asyncio, and for programs that are forked."""
+    if nursery.forks(nursery.PROGRAM, None):
+        nursery.warm()
     process = await asyncio.create_subprocess_exec("true")
     await process.wait()
     await asyncio.to_thread(int)

@@ -1,4 +1,4 @@
-"""The eight servers, the limits that they are run with, and how long each kind of request may take."""
+"""The nine servers, the limits that they are run with, and how long each kind of request may take."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mcp_workbench.config import keys
 from mcp_workbench.limits import Limits
 from tests.nemesis.history import AnyEvent, History, Setting
 from tests.support.configs import Toolboxes, write_config
@@ -16,6 +17,9 @@ from tests.support.procs import Process, census, new_marker
 
 SERVER = Path(__file__).parent / "server.py"
 
+MEMORY_BYTES = 256 * 1024 * 1024
+"""A workbench holds less than this, its code and libraries included."""
+BUDGET = {"maxMemory": MEMORY_BYTES}
 SETTINGS: dict[str, Any] = {
     "openTimeout": 4,
     "startupTimeout": 5,
@@ -23,6 +27,7 @@ SETTINGS: dict[str, Any] = {
     "maxCallTime": 5,
     "maxConcurrent": 8,
     "maxMessageSize": 1024 * 1024,
+    **(BUDGET if "maxMemory" in {key.name for key in keys.ROOT} else {}),
 }
 """What users can set, small."""
 BOUNDS = {
@@ -59,6 +64,7 @@ TOOLBOXES: dict[str, dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
         "leisurely": ({"delay": 0.4}, {}),
         "noisy": ({"noisy": True}, {}),
         "stubborn": ({"stubborn": True}, {}),
+        "hostile": ({"references": 1500}, {}),
     },
 }
 """The servers of each toolbox: options of `server.py`, and fields of the configuration."""
@@ -132,7 +138,16 @@ class Scene(NamedTuple):
 
     def begin(self, clients: tuple[str, ...]) -> None:
         hard = SERVED.call_hard_timeout_seconds
-        self.note(Setting(at=now(), clients=clients, servers=SERVERS, withheld=WITHHELD, hard_seconds=hard))
+        self.note(
+            Setting(
+                at=now(),
+                clients=clients,
+                servers=SERVERS,
+                withheld=WITHHELD,
+                hard_seconds=hard,
+                memory_bytes=MEMORY_BYTES,
+            )
+        )
 
     def config(self, name: str, marker: dict[str, str]) -> Path:
         """The configuration for one workbench, whose servers carry the marker."""

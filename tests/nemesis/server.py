@@ -5,7 +5,8 @@
 OPTIONS is an object of JSON: `log` (where it writes what it gets), `calm` (a file; once it is there no start
 fails), `starts` (a file that counts them), `seed`, `flap` (how many of its starts fail, 0 to 1), `delay` (of its
 start, in seconds), `modern`, `stubborn` (ends neither by EOF nor by SIGTERM, and starts a process that left its group),
-`noisy` (writes a banner to stdout and stderr), `twins` (lists two tools under one name).
+`noisy` (writes a banner to stdout and stderr), `twins` (lists two tools under one name), `references` (lists tools
+whose schemas have so many references).
 
 Each tool is a way to behave; each result carries the nonce of its call.
 """
@@ -132,6 +133,16 @@ def large(request: Message, given: Message) -> None:
 
 
 @tool
+def clamour(request: Message, given: Message) -> None:
+    """`count` notifications of several kinds, then an answer."""
+    said = {"level": "error", "data": "nobody asked " * 8}
+    for number in range(given["count"]):
+        method = ("notifications/message", "notifications/unheard", "notifications/tools/list_changed")[number % 3]
+        send(method=method, params=said if number % 3 == 0 else {})
+    echo(request, given)
+
+
+@tool
 def twice(request: Message, given: Message) -> None:
     """Two answers to one call."""
     echo(request, given)
@@ -172,7 +183,21 @@ def tell(request: Message, given: Message, seconds: float) -> bool:
 
 def listed() -> list[Message]:
     names = [*TOOLS, *(["twin", "twin"] if OPTIONS.get("twins") else [])]
-    return [{"name": name, "description": f"It can {name}.", "inputSchema": {"type": "object"}} for name in names]
+    plain = [{"name": name, "description": f"It can {name}.", "inputSchema": {"type": "object"}} for name in names]
+    return [*plain, *hostile(OPTIONS.get("references", 0))]
+
+
+def hostile(references: int) -> list[Message]:
+    """Definitions that are legal, and much work for who resolves every reference again."""
+    if not references:
+        return []
+    inner = {f"p{number}": {"$ref": f"#/$defs/d{number % 50}"} for number in range(references)}
+    defs = {
+        f"d{number}": {"anyOf": [{"$ref": f"#/$defs/d{(number + step) % 50}"} for step in (1, 7)]}
+        for number in range(50)
+    }
+    schema = {"type": "object", "properties": inner, "$defs": defs}
+    return [{"name": f"tangle{number}", "description": "It tangles.", "inputSchema": schema} for number in range(16)]
 
 
 def handle(message: Message) -> None:

@@ -5,7 +5,21 @@ from __future__ import annotations
 from collections import Counter
 
 from tests.nemesis.checker import Record, heal_seconds
-from tests.nemesis.history import Begun, Delivered, Heard, History, Lagged, Left, Started, Stopped, Struck, Swept, of
+from tests.nemesis.history import (
+    Begun,
+    Delivered,
+    Heard,
+    History,
+    Lagged,
+    Left,
+    Paused,
+    Started,
+    Stopped,
+    Struck,
+    Swept,
+    Weighed,
+    of,
+)
 
 SLOWEST = 8
 
@@ -55,10 +69,13 @@ def _ends(record: Record) -> list[str]:
     worst = max(heals, key=lambda pair: heals[pair], default=None)
     healing = f"{heals[worst]:.1f} s ({worst[1]} for {worst[0]})" if worst else "never"
     ends = max((event.seconds for event in of(record.history, Swept)), default=0.0)
+    memory = max((event.size_bytes for event in of(record.history, Weighed)), default=0) / 1024 / 1024
+    pauses = len(of(record.history, Paused))
     lag = sum(event.seconds for event in of(record.history, Lagged))
     return [
         f"healed {len(heals)} of {len(record.setting.clients) * len(record.setting.servers)}, the last after {healing}",
         f"longest end of a client that hung up: {ends:.1f} s; the machine was late by {lag:.1f} s in all",
+        f"most memory of a workbench: {memory:.0f} MiB; clients stopped reading {pauses} times",
     ]
 
 

@@ -20,6 +20,7 @@ from tests.nemesis.history import (
     History,
     Lagged,
     Left,
+    Paused,
     Peopled,
     Setting,
     Started,
@@ -27,6 +28,7 @@ from tests.nemesis.history import (
     Struck,
     Swept,
     Unforeseen,
+    Weighed,
     nonces_in,
     of,
     read,
@@ -51,7 +53,14 @@ BEFORE = Counted(at=1, when="before", processes=("pytest",), descriptors=("a", "
 AFTER = Counted(at=42, when="after", processes=(), descriptors=("a", "b"), tasks=())
 
 GOOD: History = [
-    Setting(at=0, clients=("ada",), servers=("plain",), withheld=(("plain", "forbidden"),), hard_seconds=5),
+    Setting(
+        at=0,
+        clients=("ada",),
+        servers=("plain",),
+        withheld=(("plain", "forbidden"),),
+        hard_seconds=5,
+        memory_bytes=1000,
+    ),
     BEFORE,
     MISTAKE,
     REFUSAL,
@@ -309,6 +318,18 @@ def test_a_workbench_that_had_not_begun_may_end_by_the_signal():
 
 def test_a_client_that_never_ends_is_a_violation():
     assert rules(without=(SWEPT,)) == {"swept"}
+
+
+def test_a_client_that_reads_nothing_for_a_while_gets_its_answers_later_and_no_other_client_does():
+    late = msgspec.structs.replace(ANSWER, at=19)
+    assert rules(late, Paused(at=12, client="ada", seconds=5), without=(ANSWER,)) == set()
+    assert rules(late, Paused(at=12, client="bob", seconds=5), without=(ANSWER,)) == {"in time"}
+    assert rules(late, Paused(at=3, client="ada", seconds=5), without=(ANSWER,)) == {"in time"}
+
+
+@pytest.mark.parametrize(("size", "broken"), [(1000, set()), (1001, {"memory"})])
+def test_more_memory_than_is_allowed_is_a_violation(size: int, broken: set[str]):
+    assert rules(Weighed(at=20, client="ada", size_bytes=size)) == broken
 
 
 def test_more_processes_of_a_server_than_clients_are_a_violation():

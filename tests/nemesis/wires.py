@@ -8,6 +8,7 @@ import json
 import os
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 from mcp_workbench import Workbench
 from mcp_workbench.serve.greeting import Greeting, new_callers
@@ -72,6 +73,18 @@ class Recorder(Wire):
         self._answers.pop(message.get("id"), None)
         self.take(message, line)
 
+    def pause(self) -> None:
+        """Read nothing more, until it is told to."""
+        self._reading.pause_reading()
+
+    def resume(self) -> None:
+        self._reading.resume_reading()
+
+    @property
+    def _reading(self) -> asyncio.ReadTransport:
+        transport: Any = self.process._transport  # type: ignore[attr-defined]  # of a process, or of one end of it
+        return transport if self.process.pid == Indoors.pid else transport.get_pipe_transport(1)
+
     @property
     def next_id(self) -> int:
         return self._last_id + 1
@@ -95,6 +108,14 @@ def read_answer(message: Json) -> tuple[str, str, float]:
 def defects(log: str) -> list[str]:
     """What of a workbench's log tells of a defect of its own."""
     return [line for line in log.splitlines() if "Traceback" in line or line[8:].startswith(" error ")]
+
+
+def memory_of(pid: int) -> int:
+    """The bytes that a process holds; 0 for one that is not there."""
+    try:
+        return int((PROC / str(pid) / "statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
 
 
 def descendants(pid: int) -> list[Process]:

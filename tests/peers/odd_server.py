@@ -2,7 +2,8 @@
 
     odd_server.py (handshake | modern) FILE
 
-The file is an object: for each list method its result, and under `tools/call` the result of each tool by its name.
+The file is an object: for each list method its result, under `tools/call` the result of each tool by its name, and
+under `instructions` what the server says in a handshake.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ MODERN: Json = {
 def main() -> None:
     era, file = sys.argv[1:]
     results = json.loads(Path(file).read_text(encoding="utf-8")) | (MODERN if era == "modern" else HANDSHAKE)
+    if era == "handshake":
+        results["initialize"] = {**results["initialize"], "instructions": results.get("instructions", "")}
     for line in sys.stdin:
         request = json.loads(line)
         if "id" in request:

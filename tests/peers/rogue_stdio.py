@@ -269,6 +269,14 @@ def empty_cursor_once(peer: Peer, request: Message) -> None:
         peer.answer(request, {"tools": [tool("first")], "nextCursor": ""})
 
 
+@on("by_capability", "initialize")
+def notes_capabilities(peer: Peer, request: Message) -> None:
+    """One tool more for a client that can be asked."""
+    if "elicitation" in request["params"]["capabilities"]:
+        peer.tools.append(tool("ask_first"))
+    MODES["ok"]["initialize"](peer, request)
+
+
 TOOLS["duptools"] = ("first", "twice", "last", "twice")
 MODES["duptools"] = {}
 
@@ -277,8 +285,14 @@ def nested(depth: int) -> str:
     return '{"type":"object","properties":{"a":' * depth + "{}" + "}}" * depth
 
 
+PROSE = {
+    "type": "object",
+    "description": "many words, " * 30 + '\u00ad \u2028 \x85 \x7f \U000e0001 \u202e \t \x1b[31m " \\ ü 日本 end',
+}
+
 SCHEMAS: dict[str, Callable[[], str]] = {
     "plain": lambda: json.dumps(SCHEMA),
+    "prose": lambda: json.dumps(PROSE, ensure_ascii=False),
     "huge": lambda: json.dumps({"type": "object", "description": "x" * 5_000_000}),
     "nested": lambda: nested(100),
     "deep": lambda: nested(10_000),
@@ -528,7 +542,8 @@ def modern_asks(peer: Peer, request: Message) -> None:
     return None
 
 
-# -- calling: crash, hang_call, never, progress COUNT, asks_sampling, asks_later, dump_env, is_error, rpc_error, digits
+# -- calling: crash, hang_call, never, progress COUNT, asks_sampling, asks_later, dump_env, is_error, rpc_error,
+# bad_arguments, digits
 
 
 @on("crash", "tools/call")
@@ -614,6 +629,11 @@ def is_error(peer: Peer, request: Message) -> None:
 @on("rpc_error", "tools/call")
 def rpc_error(peer: Peer, request: Message) -> None:
     peer.send(id=request["id"], error={"code": -32050, "message": "not on a Sunday", "data": {"day": 7}})
+
+
+@on("bad_arguments", "tools/call")
+def bad_arguments(peer: Peer, request: Message) -> None:
+    peer.send(id=request["id"], error={"code": -32602, "message": "nonce must be a string"})
 
 
 DIGITS = '{"n":[1.00,12345678901234567890.10,1e400,-0.0,1E+2,0.1000000000000000055511151231257827]}'
@@ -735,6 +755,44 @@ def chatter(peer: Peer, request: Message) -> None:
         sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
     echo(peer, request)
+
+
+# -- costly KIND COUNT: legal definitions that take long to handle, twenty to a page
+
+
+@on("costly", "tools/list")
+def costly(peer: Peer, request: Message) -> None:
+    from costly_tools import tools  # noqa: PLC0415 -- `launch.py` runs this as a module of its folder
+
+    first = int(request["params"].get("cursor", 0))
+    found = tools(peer.arguments[0], int(peer.arguments[1]))
+    after = {"nextCursor": str(first + 20)} if first + 20 < len(found) else {}
+    peer.answer(request, {"tools": found[first : first + 20], **after})
+
+
+# -- flood KIND: messages without end once it is called; it answers nothing from then on
+
+_LOG = b'{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"DATA"}}'
+FLOODS: dict[str, bytes] = {
+    "unknown": b'{"jsonrpc":"2.0","method":"notifications/x","params":{"a":1}}',
+    "log": _LOG.replace(b"DATA", b"d" * 200),
+    "large_log": _LOG.replace(b"DATA", b"d" * 200_000),
+    "surrogate": _LOG.replace(b"DATA", b"\\ud800"),
+    "large_surrogate": _LOG.replace(b"DATA", b"\\ud800" * 40_000),
+    "progress": b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":ID,"progress":N}}',
+    "changed": b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}',
+}
+
+
+@on("flood", "tools/call")
+def flood(peer: Peer, request: Message) -> None:
+    peer.log("flooding")
+    line = FLOODS[peer.arguments[0]].replace(b"ID", json.dumps(request["id"]).encode()) + b"\n"
+    data = line * (1 + 65_536 // len(line))
+    number = 0
+    while True:
+        number += 1
+        sys.stdout.buffer.write(data.replace(b"N}", b"%d}" % number))
 
 
 # -- leak KIND: it repeats its own secret, the variable TOKEN, where it can
@@ -865,9 +923,31 @@ def grandchild(peer: Peer, request: Message) -> None:
     peer.say(request, str(leave_behind(**environment)))
 
 
+def leave_hidden(seconds: float) -> int:
+    """Something that left our group and has no environment, and whose parent is gone; it ends after `seconds`."""
+    come, go = os.pipe()
+    if (middle := os.fork()) == 0:
+        os.setsid()
+        if (pid := os.fork()) != 0:
+            os.write(go, str(pid).encode())
+            os._exit(0)
+        for number in range(3):
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+        os.execve(sys.executable, [sys.executable, "-SE", "-c", f"import time; time.sleep({seconds})"], {})  # noqa: S606
+    os.waitpid(middle, 0)
+    pid = int(os.read(come, 20))
+    os.close(come)
+    os.close(go)
+    return pid
+
+
 @on("daemon", "tools/call")
 def daemon(peer: Peer, request: Message) -> None:
-    peer.say(request, str(leave_behind(start_new_session=True)))
+    """With the argument `hidden`, a number of seconds, nothing tells whose it is."""
+    if (seconds := arguments_of(request).get("hidden")) is not None:
+        peer.say(request, str(leave_hidden(seconds)))
+    else:
+        peer.say(request, str(leave_behind(start_new_session=True)))
 
 
 @on("orphans", "tools/call")
