@@ -75,6 +75,7 @@ class OneByOne(LoadScopeScheduling):
         "test_typescript_clients.py",
         "test_secrets.py",
         "test_real_servers.py",
+        "test_search_real_servers.py",
         "test_http_hosts.py",
         "test_http_front.py",
         "test_sdk_servers.py",

@@ -493,13 +493,15 @@ async def test_c9_a_search_finds_what_there_is_now():
     async with bench(one("old"), old, new) as at:
         place = at.workbench.at(LIBRARY)
         await at.workbench.open("dev")
-        assert [tool.tool for tool, _ in await place.search("paint")] == ["paint"]
+        assert [tool.tool for tool, _ in (await place.search("paint")).found] == ["paint"]
         at.apply(one("old", about="Watercolours and brushes"))
-        assert [tool.tool for tool, _ in await place.search("watercolours")] == ["paint"]
+        assert [tool.tool for tool, _ in (await place.search("watercolours")).found] == ["paint"]
         at.apply(one("new", server="other"))
-        assert await place.search("paint") == []
+        assert (await place.search("paint")).found == ()
         await at.workbench.open("dev")
-        assert [(tool.server, tool.tool) for tool, _ in await place.search("paint")] == [("other", "paint_walls")]
+        assert [(tool.server, tool.tool) for tool, _ in (await place.search("paint")).found] == [
+            ("other", "paint_walls")
+        ]
 
 
 @pytest.mark.row("C9")

@@ -14,6 +14,7 @@ import pytest
 from mcp_workbench.catalog.opened import Opened
 from mcp_workbench.errors import ToolNotFound
 from mcp_workbench.identity import ServerIdentifier
+from mcp_workbench.listings import Listing
 from mcp_workbench.server_lists import Kind
 from mcp_workbench.surfaces.base import Surface
 from mcp_workbench.surfaces.dynamic import DynamicSurface
@@ -232,7 +233,7 @@ async def test_a_hundred_wrong_names_at_once_and_a_model_that_insists_cost_one_r
         for _ in range(5):
             with pytest.raises(ToolNotFound, match="Tool 'raeder' not found") as caught:
                 await bench.use(tool("a", "raeder"))
-            assert caught.value.hint == "Did you mean 'reader'?"
+            assert caught.value.hint == "Did you mean 'reader'? Available tools: 'reader'"
         assert shop.lists() == 2
 
 
@@ -428,17 +429,22 @@ async def test_what_appeared_without_a_word_is_found_on_every_surface(store: Pat
         if not isinstance(surface, ToolboxSurface):
             await call(surface, "open_toolbox", {"toolbox": "dev"})
         await answer(surface, LISTS[missing.kind])  # by now both servers have listed these
+        for listing in listings(bench, "a", "b"):
+            listing._took_seconds = 3600.0  # so the pause until the next request is long
         before = await refused(surface, missing)
         lists = (shop.lists(missing.kind), other.lists(missing.kind))
         assert await refused(surface, missing) == before
         assert (shop.lists(missing.kind), other.lists(missing.kind)) == lists  # no request for one who insists
         shop.add(missing.kind, missing.offered)
-        provider = provider_of(bench, "dev", "a", HANDSHAKE)
-        provider.supervisor.done += 1  # something else went on
-        for listing in (provider.lists._tools, *provider.lists._items.values()):
-            listing._rechecked_at = -3600.0  # and an interval has passed
+        for listing in listings(bench, "a", "b"):
+            listing._took_seconds = 0.0  # and the pause is over
         result = await missing.get(surface, missing.asked)
         assert not result.get("isError"), result
+
+
+def listings(bench: Workbench, *servers: str) -> list[Listing[Any]]:
+    lists = [provider_of(bench, "dev", server, HANDSHAKE).lists for server in servers]
+    return [listing for one in lists for listing in (one._tools, *one._items.values())]
 
 
 async def refused(surface: Surface, missing: Missing) -> str:

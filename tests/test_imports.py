@@ -66,6 +66,8 @@ def test_serving_a_call_imports_none_of_the_large_packages(tmp_path: Path):
     imported = {name.partition(".")[0] for name in modules}
     assert "mcp_workbench" in imported
     assert not imported & FORBIDDEN
+    only_mistakes = ("spelling", "surfaces.corrections", "surfaces.intent", "surfaces.tool_lookup")
+    assert not {f"mcp_workbench.{name}" for name in only_mistakes} & modules
 
 
 def test_a_wrong_configuration_is_told_without_them_too(tmp_path: Path):

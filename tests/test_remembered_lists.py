@@ -638,7 +638,7 @@ async def test_a_tool_that_its_server_does_not_have_either_is_refused_with_what_
     async with remembering(store, {"dev": {"a": shop}}) as bench:
         with pytest.raises(ToolNotFound) as caught:
             await bench.use(tool("a", "raeder"))
-        assert caught.value.hint == "Did you mean 'reader'?"
+        assert caught.value.hint == "Did you mean 'reader'? Available tools: 'reader'"
         assert shop.asked("tools/call") == []
 
 
@@ -662,7 +662,9 @@ async def test_a_call_of_a_tool_that_is_gone_says_so_and_what_there_is(store: Pa
     async with remembering(store, {"dev": {"a": shop}}) as bench:
         with pytest.raises(ToolNotFound) as caught:
             await bench.use(tool("a", "read_file"))
-        assert caught.value.hint == "Its server no longer has it. Did you mean 'read_files'?"
+        assert caught.value.hint == (
+            "Its server no longer has it. Did you mean 'read_files'? Available tools: 'read_files', 'other'"
+        )
         assert names(await bench.open("dev")) == ["read_files", "other"]
     assert shop.tried == 2
 

@@ -140,7 +140,7 @@ async def test_nothing_is_started_for_what_does_not_exist(tmp_path: Path):
         assert starts(log) == []
         with pytest.raises(ToolNotFound) as caught:
             await bench.use(tool("fs", "ehco"))
-        assert caught.value.hint == "Did you mean 'echo'?"
+        assert caught.value.hint == "Did you mean 'echo'? Available tools: 'echo', 'nonce'"
     assert received(log, "tools/call") == []
 
 

@@ -37,7 +37,7 @@ def test_the_workbench_is_measured_over_http_in_both_eras(tmp_path):
     assert figures <= set(ours["medians"])
     assert ours["failures"] == 0
     assert ours["problems"] == []
-    assert [target["verdict"] for target in document["targets"]] == ["----"]
+    assert {target["verdict"] for target in document["targets"]} == {"----"}
 
 
 @pytest.mark.parametrize("step", [1, 7, 1000])

@@ -17,7 +17,7 @@ from tests.support.configs import write_config
 from tests.support.users import User, made_user
 
 PAGES = ROOT / "docs" / "commands"
-GIVEN = {"dev", "calendar", "lost", "far", "cursor", *CURSOR.servers, *re.findall(r"[A-Z_]{4,}", CURSOR.text)}
+GIVEN = {"dev", "main", "calendar", "lost", "far", "cursor", *CURSOR.servers, *re.findall(r"[A-Z_]{4,}", CURSOR.text)}
 """What toolboxes, servers and variables are called."""
 EACH = pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
 
@@ -142,7 +142,11 @@ def test_what_is_told_of_files_is_explained(user: User):
         ("import_", {}),
         ("install", {"host": "cursor", "remove_imported": "true"}),
         ("uninstall", {"host": "cursor"}),
-        ("remove", {"toolbox": "cursor"}),
+        ("install", {"all": "true"}),
+        ("uninstall", {"all": "true"}),
+        ("move", {"server": "linear", "to": "dev"}),
+        ("describe", {"toolbox": "dev", "text": "d"}),
+        ("remove", {"toolbox": "dev"}),
         ("trust", {"list": "true"}),
     ]
     for module, options in runs:

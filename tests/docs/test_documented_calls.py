@@ -25,6 +25,8 @@ from tests.support.documents import objects_in
 PARTS = {"toolbox", "server", "tool"}
 ERROR = "mcp-workbench/error"
 DOUBLE = re.compile(r"[A-Za-z0-9}-]__[A-Za-z0-9{]")
+RULES = re.compile(r"\bmcp__[\w*-]+")
+"""Names of tools in the rules of Claude Code, which are not ours."""
 SUBJECTS = re.compile(r"dynamic|migrat|changelog|joined|0\.\d+\.\d+", re.IGNORECASE)
 
 CONFIG = '{"toolboxes": {"dev": {"description": "d", "mcpServers": {"filesystem": {"command": "x"}}}}}'
@@ -134,7 +136,7 @@ def stray_names(name: str, text: str) -> list[str]:
         for section in sections(text)
         if not SUBJECTS.search(" ".join(section.headings))
         for line in section.text.splitlines()
-        if DOUBLE.search(line)
+        if DOUBLE.search(RULES.sub("", line))
     ]
 
 

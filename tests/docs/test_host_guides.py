@@ -50,10 +50,17 @@ def test_a_guide_has_the_four_lines_and_the_steps(host: Host):
     assert {"../commands/status.md", "../troubleshooting.md"} <= set(links(text))
 
 
-@EACH
-def test_a_guide_shows_a_call_into_the_toolbox_that_import_makes(host: Host):
-    [call] = [json.loads(block.text) for block in blocks(guide(host)) if "use_tool" in block.text]
-    assert call["arguments"]["tool"]["toolbox"] == host.key
+def test_the_guides_show_a_call_into_the_toolbox_that_import_makes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    user = made_user(tmp_path, monkeypatch, capsys)
+    entry = {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-github"]}
+    (user.home / ".claude.json").write_text(json.dumps({"mcpServers": {"github": entry}}), encoding="utf-8")
+    [toolbox] = user.run("import_", json="true").document["toolboxes"]
+    for host in HOSTS:
+        [call] = [json.loads(block.text) for block in blocks(guide(host)) if "use_tool" in block.text]
+        tool = call["arguments"]["tool"]
+        assert (tool["toolbox"], tool["server"]) == (toolbox, "github")
 
 
 @EACH

@@ -131,14 +131,14 @@ def test_the_joined_names_in_the_documents_are_those_that_the_code_makes():
         assert joined_name(ToolIdentifier(*parts)) == name
 
 
-EXTRAS = {"tokens", "semantic"}
+EXTRAS = {"tokens"}
 
 
 def test_every_dependency_has_its_reason():
     declared = re.search(r"^dependencies = \[(.*?)\]", read(ROOT / "pyproject.toml"), re.DOTALL | re.MULTILINE)
     assert declared
     names = set(re.findall(r'"([a-z0-9-]+)', declared[1]))
-    extras = re.findall(r"^(?:tokens|semantic) = \[(.*?)\]", read(ROOT / "pyproject.toml"), re.DOTALL | re.MULTILINE)
+    extras = re.findall(r"^tokens = \[(.*?)\]", read(ROOT / "pyproject.toml"), re.DOTALL | re.MULTILINE)
     names |= {name for extra in extras for name in re.findall(r'"([a-z0-9-]+)', extra)}
     [section] = [one for one in sections(read(DOCS / "architecture.md")) if one.headings[-1:] == ("Dependencies",)]
     assert {word for row in rows(section.text) for word in code_words(row[0]) if word not in EXTRAS} == names

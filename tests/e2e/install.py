@@ -1,8 +1,8 @@
 """Put the reference servers and clients of the end-to-end tests under `.cache/e2e/` of the repository.
 
 Safe to run again: what is there in the pinned versions is left alone. `python tests/e2e/install.py`, and with `matrix`
-also what only the matrix needs. Without Node what comes from npm is left out, and its tests say so. The conformance
-suite is left to who asks for it.
+or `firsthour` also what only those need. Without Node what comes from npm is left out, and its tests say so. The
+conformance suite is left to who asks for it.
 """
 
 from __future__ import annotations
@@ -122,6 +122,9 @@ def main() -> None:
         install_npm("npm-servers", pins("e2e-npm-servers.txt"))
         for pin in pins("e2e-pypi-clients.txt"):
             install_pypi(pin)
+    if "firsthour" in sys.argv[1:]:
+        install_npm("npm-hosts", pins("e2e-npm-hosts.txt"))
+        install_npm("npm-first-hour", pins("e2e-npm-first-hour.txt"))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from mcp_workbench.config.inherited import is_default
 from tests.peers.rogue_stdio import DIGITS, RICH_RESULT
 from tests.support.configs import read_log, received, rogue, starts, write_config
 from tests.support.procs import poll_until, wait_until
@@ -246,8 +247,8 @@ async def test_a_server_gets_its_own_environment_and_nothing_of_ours(tmp_path: P
     boxes = {"dev": {"a": rogue("dump_env", env={"CANARY_A": "1"}), "b": rogue("dump_env", env={"CANARY_B": "1"})}}
     async with serving(write_config(tmp_path, boxes), env={"AWS_SECRET_ACCESS_KEY": "canary"}) as wire:
         seen = json.loads(text_of(await wire.use("dev", "a", "echo")))
-        allowed = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR", "CANARY_A", "LC_CTYPE", "PWD"}
-        extra = {name for name in seen if name not in allowed and not name.startswith("MCP_WORKBENCH")}
+        extra = {name for name in seen if name not in ("CANARY_A", "LC_CTYPE", "PWD") and not is_default(name)}
+        extra -= {"MCP_WORKBENCH_RUN"}
         assert extra == set()
         assert "CANARY_B" not in seen
 

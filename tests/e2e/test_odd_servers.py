@@ -15,7 +15,7 @@ from mcp import Client, MCPError, StdioServerParameters, stdio_client
 from tests.support.configs import write_config
 from tests.support.definitions import KINDS, oddities
 from tests.support.typescript import Play, Player, Scene, play, workbench_environment
-from tests.support.wire import environment, use_params
+from tests.support.wire import environment, serving, use_params
 
 Json = dict[str, Any]
 Surface = Literal["proxy", "dynamic", "toolbox", "server"]
@@ -189,6 +189,12 @@ async def test_python_clients_accept_output_of_a_modern_server_that_is_not_an_ob
             params = named(surface, tool)
             result = await client.call_tool(params["name"], params["arguments"])
             assert result.structured_content == seen(tool, modern=mode == "auto")
+
+
+async def test_structured_content_of_a_handshake_server_stays_untouched(tmp_path: Path):
+    config = write_config(tmp_path, {"dev": {"odd": entry(tmp_path, "handshake", output_content())}})
+    async with serving(config) as wire:
+        assert (await wire.use("dev", "odd", "text"))["structuredContent"] == "just text"
 
 
 @pytest.mark.parametrize(("mode", "schema"), [("legacy", "wrapped"), ("auto", "natural")])

@@ -44,11 +44,18 @@ class Nursery:
 
     def fork(self, wish: dict[str, Any], streams: Sequence[int]) -> tuple[int, socket.socket]:
         """The process, and where it is told how it ended."""
-        line = socket.socket(socket.AF_UNIX)
-        line.connect(self.path)
         said = json.dumps(wish).encode() + b"\n"
-        sent = socket.send_fds(line, [said], streams)
-        line.sendall(said[sent:])
+        for is_last_try in (False, True):
+            line = socket.socket(socket.AF_UNIX)
+            try:
+                line.connect(self.path)
+                sent = socket.send_fds(line, [said], streams)
+                line.sendall(said[sent:])
+                break
+            except (BrokenPipeError, ConnectionResetError):  # it hung up before it read the wish: nothing was forked
+                line.close()
+                if is_last_try:
+                    raise
         return told_number(line), line
 
     def close(self) -> None:
@@ -100,10 +107,11 @@ def fork(
         "cwd": os.path.realpath(cwd or "."),
         "at_terminal": at_terminal,
     }
-    return _warm().fork(wish, streams)
+    return warm().fork(wish, streams)
 
 
-def _warm() -> Nursery:
+def warm() -> Nursery:
+    """The process that is forked, started if there is none."""
     if not _nursery or _nursery[0]._owner != os.getpid():
         _nursery[:] = [Nursery()]
     return _nursery[0]
@@ -113,4 +121,4 @@ def lent(command: Sequence[str]) -> list[str]:
     """What something else than a test may start in place of a command."""
     if not forks(command, None):
         return list(command)
-    return [PYTHON, "-SE", str(PEERS / "lend.py"), _warm().path, *command[1:]]
+    return [PYTHON, "-SE", str(PEERS / "lend.py"), warm().path, *command[1:]]

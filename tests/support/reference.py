@@ -74,6 +74,12 @@ def mcp_remote() -> list[str]:
     return [node, str(script)]
 
 
+def npm_program(folder: str, package: str, script: str) -> Path:
+    """A script of a package that only one target installs."""
+    found = CACHE / folder / "node_modules" / package / script
+    return found if found.is_file() else pytest.skip(f"{package} {MISSING} firsthour")
+
+
 def pypi_server(name: str, *arguments: str) -> Entry:
     program = CACHE / name / "bin" / name
     if not program.is_file():

@@ -24,6 +24,8 @@ from tests.support.programs import PROGRAM
 
 WAIT_SECONDS = 30.0
 SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+USING = re.compile(r"^using [^\n]*/[^\n]*\.json\r?\n", re.MULTILINE)
+"""The line that names the configuration; `tests/cli/test_folder_config.py` looks at it."""
 COLOUR = re.compile(r"\x1b\[(?:[0-9]+;)*(?:3|4|9)[0-9](?:;[0-9]+)*m")
 
 
@@ -117,8 +119,8 @@ def at_terminal(
 
 
 def seen(text: str) -> list[str]:
-    """The lines as a person reads them."""
-    return [line.rstrip() for line in SEQUENCE.sub("", text).replace("\r", "").splitlines()]
+    """The lines as a person reads them, without the one that names the configuration."""
+    return [line.rstrip() for line in USING.sub("", SEQUENCE.sub("", text)).replace("\r", "").splitlines()]
 
 
 def piped(*arguments: str, env: Mapping[str, str] | None = None, stdin: str = "") -> subprocess.CompletedProcess[str]:

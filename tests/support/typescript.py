@@ -123,7 +123,7 @@ def workbench_environment(folder: Path) -> dict[str, str]:
 
 
 CLOCK = re.compile(r"created at \d{1,2}:\d\d:\d\d [AP]M")
-MARK = re.compile(r',\n  "MCP_WORKBENCH_RUN": "[0-9a-f]{32}[^"]*"')
+MARK = re.compile(r',\n  "(?:MCP_WORKBENCH_RUN|XDG_[A-Z]+_HOME|LC_CTYPE)": "[^"]*"')
 UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 
 
@@ -131,7 +131,8 @@ def masked(value: Any) -> Any:
     """Without what differs between two runs of the same server.
 
     Its dynamic resources say at what second they were made, in text and inside a blob; the id of a page that is asked
-    for by an error is drawn at random; and what it says of its environment has the mark of its workbench.
+    for by an error is drawn at random; and what it says of its environment has the mark of its workbench, the user
+    folders of the test, and the locale that Python sets for its children.
     """
     if is_json(value):
         return {name: masked(readable(part) if name == "blob" else part) for name, part in value.items()}

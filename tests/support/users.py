@@ -30,6 +30,7 @@ class User:
     def __init__(self, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.home = home
         self.project = home / "größe"
+        self.system = home.parent / "system"
         self.config = home / ".config" / "mcp-workbench" / "workbench-config.json"
         self._capsys = capsys
 
@@ -49,6 +50,13 @@ class User:
         status = reported(lambda: module.run(given), is_debugging=False)
         return Done(status, *self._capsys.readouterr())
 
+    def entries(self) -> dict[str, Any]:
+        """The servers of our configuration, by name: of all toolboxes."""
+        if not self.config.exists():
+            return {}
+        toolboxes = json.loads(self.config.read_text())["toolboxes"].values()
+        return {name: entry for toolbox in toolboxes for name, entry in toolbox["mcpServers"].items()}
+
     def files(self) -> dict[str, bytes]:
         """Everything in the home folder, but our own configuration."""
         own = self.config.parent
@@ -65,4 +73,5 @@ def made_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     for variable in ("XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "WORKBENCH_CONFIG"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setattr("mcp_workbench.hosts.places.SYSTEM", user.system)
     return user
