@@ -9,13 +9,15 @@ folder comes before the standard library, in which others look for `http`.
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,6 +64,12 @@ def use_tool(place: Place) -> Endpoint:
     return _workbench(place, "/mcp", Request.tool("use_tool", {"tool": identifier, "arguments": ARGUMENTS}))
 
 
+def base(place: Place) -> Endpoint:
+    """`workbench` of another worktree."""
+    endpoint = workbench(place)
+    return replace(endpoint, label="base", command=(programs.base_python(), *endpoint.command[1:]))
+
+
 def _workbench(place: Place, path: str, call: Request) -> Endpoint:
     started, port, token = programs.workbench(place), free_port(), secrets.token_urlsafe()
     return Endpoint(
@@ -77,6 +85,15 @@ def _workbench(place: Place, path: str, call: Request) -> Endpoint:
     )
 
 
+def bare(place: Place) -> Endpoint:
+    """A bare application on the same HTTP server: the floor."""
+    del place
+    port = free_port()
+    command = (sys.executable, str(programs.HERE / "bare_http.py"), str(port))
+    call = Request.tool("echo", ARGUMENTS)
+    return Endpoint("bare", "", command, programs.LIST_TOOLS, call, port, "/mcp")
+
+
 def fastmcp(place: Place) -> Endpoint:
     """Without a token: it has less to check."""
     started, port = programs.fastmcp(place), free_port()
@@ -85,7 +102,33 @@ def fastmcp(place: Place) -> Endpoint:
     return Endpoint("fastmcp", started.version, command, started.open, started.call, port, "/mcp")
 
 
-PROGRAMS: Mapping[str, Callable[[Place], Endpoint]] = {"workbench": workbench, "use_tool": use_tool, "fastmcp": fastmcp}
+def mcp_proxy_npm(place: Place) -> Endpoint:
+    """npm's `mcp-proxy`, in front of one server. Without a token."""
+    script, port = programs.install_npm("mcp-proxy-npm", "mcp-proxy"), free_port()
+    command = ("node", script, "--host", "127.0.0.1", "--port", str(port), "--server", "stream", "--")
+    call = Request.tool("echo", ARGUMENTS)
+    return Endpoint("mcp-proxy (npm)", "", (*command, *place.downstream()), programs.LIST_TOOLS, call, port, "/mcp")
+
+
+def mcp_proxy_pypi(place: Place) -> Endpoint:
+    """PyPI's `mcp-proxy`, in front of one server. Without a token."""
+    python, port = programs.install("mcp-proxy-pypi", "mcp-proxy>=0.13,<0.14"), free_port()
+    command = (python, "-m", "mcp_proxy", "--host", "127.0.0.1", "--port", str(port), "--")
+    call, version = Request.tool("echo", ARGUMENTS), programs.version_of(python, "mcp-proxy")
+    return Endpoint(
+        "mcp-proxy (PyPI)", version, (*command, *place.downstream()), programs.LIST_TOOLS, call, port, "/mcp/"
+    )
+
+
+PROGRAMS: Mapping[str, Callable[[Place], Endpoint]] = {
+    "bare": bare,
+    "workbench": workbench,
+    "use_tool": use_tool,
+    "fastmcp": fastmcp,
+    "mcp-proxy-npm": mcp_proxy_npm,
+    "mcp-proxy-pypi": mcp_proxy_pypi,
+    **({"base": base} if os.environ.get(programs.BASE_VARIABLE) else {}),
+}
 
 
 def metrics() -> list[report.Metric]:
@@ -97,7 +140,14 @@ def metrics() -> list[report.Metric]:
 
 
 SHEET = report.Sheet(
-    metrics(), (report.against("fastmcp", "handshake_per_s_16", "handshake calls/s at 16", ">=", 3.0),)
+    metrics(),
+    (
+        report.against("fastmcp", "handshake_per_s_16", "handshake calls/s at 16", ">=", 3.0),
+        report.against("bare", "handshake_per_s_16", "handshake calls/s at 16", ">=", 0.7),
+        report.against("bare", "modern_per_s_16", "modern calls/s at 16", ">=", 0.6),
+        report.against("base", "handshake_per_s_16", "handshake calls/s at 16", ">=", 0.95),
+        report.against("base", "modern_per_s_16", "modern calls/s at 16", ">=", 0.95),
+    ),
 )
 
 

@@ -7,9 +7,10 @@ own below `.cache/bench`, made when it is missing; nothing else on the machine i
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ TOOL_COUNT = 20
 LIST_TOOLS = Request("tools/list", {})
 ARGUMENTS = {"text": TEXT}
 
+BASE_VARIABLE = "BENCH_BASE"
 FAST_START_MS, SLOW_START_MS = 300, 1000
 SERVERS_IN_TEN = 10
 
@@ -69,9 +71,31 @@ def direct(place: Place) -> Program:
     return Program("direct", "", place.downstream(), LIST_TOOLS, Request.tool("echo", ARGUMENTS))
 
 
+def relay(place: Place) -> Program:
+    """A process that passes lines on and reads none of them: the floor of a gateway in Python."""
+    command = (sys.executable, str(HERE / "peers" / "bare_relay.py"), *place.downstream())
+    return Program("relay", "", command, LIST_TOOLS, Request.tool("echo", ARGUMENTS))
+
+
 def workbench(place: Place) -> Program:
     config = {"toolboxes": {"bench": toolbox(raw=place.downstream())}}
     return _workbench(place, "workbench.json", config, "bench", "raw")
+
+
+def base(place: Place) -> Program:
+    """The workbench of another worktree, to compare two commits in one run."""
+    return replace(workbench(place), label="base", command=(base_python(), *workbench(place).command[1:]))
+
+
+def base_python() -> str:
+    """The Python of the worktree that BENCH_BASE names."""
+    folder = os.environ.get(BASE_VARIABLE)
+    if not folder:
+        raise Unavailable(f"{BASE_VARIABLE} is not set: make bench BASE=../another-worktree")
+    python = Path(folder).resolve() / ".venv" / "bin" / "python"
+    if not python.exists():
+        raise Unavailable(f"{folder} has no .venv: run make demo there")
+    return str(python)
 
 
 def recording(place: Place, record: str) -> Program:
@@ -144,12 +168,37 @@ def lazy_mcp(place: Place) -> Program:
     )
 
 
+def typescript(place: Place) -> Program:
+    """The npm package `mcp-workbench`, which has the same two tools."""
+    script = install_npm("typescript", "mcp-workbench")
+    entry = {"command": place.downstream()[0], "args": [*place.downstream()[1:]]}
+    toolboxes = {"bench": {"description": "Echo, for measuring", "mcpServers": {"raw": entry}}}
+    config = place.write("typescript.json", {"toolboxes": toolboxes})
+    identifier = {"toolbox": "bench", "server": "raw", "tool": "echo"}
+    call = Request.tool("use_tool", {"tool": identifier, "arguments": ARGUMENTS})
+    return Program(
+        "typescript", "", ("node", script, "--config", config), Request.tool("open_toolbox", {"toolbox": "bench"}), call
+    )
+
+
+def one_mcp(place: Place) -> Program:
+    script = install_npm("1mcp", "@1mcp/agent")
+    entry = {"command": place.downstream()[0], "args": [*place.downstream()[1:]]}
+    config = place.write("1mcp.json", {"mcpServers": {"raw": entry}})
+    command = ("node", script, "--transport", "stdio", "--config", config)
+    return Program("1mcp", "", command, LIST_TOOLS, Request.tool("raw_1mcp_echo", ARGUMENTS))
+
+
 PROGRAMS: Mapping[str, Callable[[Place], Program]] = {
     "direct": direct,
+    "relay": relay,
     "workbench": workbench,
     "fastmcp": fastmcp,
     "sdk": sdk,
     "lazy-mcp": lazy_mcp,
+    "typescript": typescript,
+    "1mcp": one_mcp,
+    **({"base": base} if os.environ.get(BASE_VARIABLE) else {}),
 }
 
 
@@ -163,6 +212,21 @@ def install(name: str, requirement: str) -> str:
         _run(str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", requirement)
         marker.write_text(requirement)
     return str(python)
+
+
+def install_npm(name: str, package: str) -> str:
+    """The script of an npm package in a folder of its own, which is made unless it is there."""
+    home = CACHE / name
+    manifest = home / "node_modules" / package / "package.json"
+    if not manifest.exists():
+        home.mkdir(parents=True, exist_ok=True)
+        print(f"installing {package} in {home.relative_to(ROOT)} ...", file=sys.stderr, flush=True)
+        _run("npm", "install", "--loglevel", "error", "--no-fund", "--no-audit", "--prefix", str(home), package)
+    bins = json.loads(manifest.read_text()).get("bin", {})
+    script = bins if isinstance(bins, str) else next(iter(bins.values()), None)
+    if script is None:
+        raise Unavailable(f"{package} has no program")
+    return str(manifest.parent / script)
 
 
 def version_of(python: str, distribution: str) -> str:
@@ -181,8 +245,13 @@ def _ask(python: str, code: str) -> str:
 
 
 def _run(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise Unavailable(f"{command[0]} is not installed") from None
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines()
+        if any("404 Not Found" in line for line in said):
+            raise Unavailable(f"{command[-1]} is not in the package registry")
         raise Unavailable(said[-1] if said else f"exit status {done.returncode}")
     return done.stdout

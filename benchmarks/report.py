@@ -117,6 +117,9 @@ TARGETS = (
     against("fastmcp", "first_response_s", "first response", "<=", 0.15),
     against("lazy-mcp", "first_response_s", "first response", "<=", 1.2),
     Target("own memory", "<=", 35, " MB", lambda results: results.figure("own_mb")),
+    against("base", "per_s_1", "calls/s at 1", ">=", 0.95),
+    against("base", "per_s_64", "calls/s at 64", ">=", 0.95),
+    against("base", "first_response_s", "first response", "<=", 1.05),
     Target("ten servers open", "<=", 1.5, " x the slowest one", Results.ten_to_slowest),
 )
 

@@ -27,8 +27,13 @@ SETS = {
 REPLACED = 0.5
 """Of the words of a tool that is made up from another: enough that it answers no question of that."""
 
+STORED_SERVERS = 2000
+"""Servers that the workbench's store remembers."""
+
 Tool = tuple[str, str]
 """Server and tool."""
+Entry = dict[str, Any]
+"""A tool: its `toolbox`, `server` and `definition`."""
 
 
 class NoData(Exception):
@@ -47,7 +52,7 @@ class Set:
 
     name: str
     folder: str
-    entries: list[dict[str, Any]]
+    entries: list[Entry]
     questions: list[Question]
 
 
@@ -70,21 +75,34 @@ def _read(place: Path, name: str, folder: str, file: str) -> Set:
     return Set(name, folder, entries, questions)
 
 
-def _entry(tool: dict[str, Any]) -> dict[str, Any]:
-    """The description of a server stands for that of a toolbox, which has only this server."""
+def _entry(tool: dict[str, Any]) -> Entry:
+    """A tool in the toolbox of its server's category, as people group servers; without one, in a toolbox for all."""
     definition = {
         "name": tool["tool"],
         "description": tool["description"] or "",
         "inputSchema": tool["inputSchema"] or {"type": "object"},
     }
-    return {"server": tool["server"], "about": tool["server_description"] or "", "definition": definition}
+    return {"toolbox": tool.get("category") or "default", "server": tool["server"], "definition": definition}
 
 
 def _lines(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line]
 
 
-def enlarged(entries: list[dict[str, Any]], size: int) -> list[dict[str, Any]]:
+def copied(entries: list[Entry], copies: int) -> list[Entry]:
+    """The same servers in several toolboxes, as people have them who configure a toolbox for each project.
+
+    There are fewer copies where the store would not remember so many servers.
+    """
+    copies = min(copies, STORED_SERVERS // len({(entry["toolbox"], entry["server"]) for entry in entries}))
+    return [
+        entry if not number else {**entry, "toolbox": f"{entry['toolbox']} {number + 1}"}
+        for number in range(copies)
+        for entry in entries
+    ]
+
+
+def enlarged(entries: list[Entry], size: int) -> list[Entry]:
     """The same tools, and copies of them in which half of the words are others, until there are so many.
 
     Words of names, descriptions and servers are replaced by words drawn from all of them, so words stay as common as
@@ -97,17 +115,18 @@ def enlarged(entries: list[dict[str, Any]], size: int) -> list[dict[str, Any]]:
         copy = len(result) // len(entries)
         servers: dict[str, str] = {}
         for entry in entries[: size - len(result)]:
-            server = servers.setdefault(entry["server"], f"{_varied(entry['server'], pool, chance)} {copy}")
+            # One server for each toolbox and copy, since the store remembers only so many servers.
+            server = servers.setdefault(entry["toolbox"], f"{_varied(entry['server'], pool, chance)} {copy}")
             definition = {
                 **entry["definition"],
                 "name": f"{_varied(entry['definition']['name'], pool, chance)}_{len(result)}",
                 "description": _varied(entry["definition"]["description"], pool, chance),
             }
-            result.append({"server": server, "about": "", "definition": definition})
+            result.append({"toolbox": entry["toolbox"], "server": server, "definition": definition})
     return result
 
 
-def _words(entry: dict[str, Any]) -> str:
+def _words(entry: Entry) -> str:
     return f"{entry['server']} {entry['definition']['name']} {entry['definition']['description']}"
 
 

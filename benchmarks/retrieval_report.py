@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
+import random
 from html import escape
 from statistics import mean, median
 from typing import TYPE_CHECKING, Any
@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from retrieval_data import Question, Tool
-
-Hits = list[list[Any]]
-"""The answer to one question: [server, tool, score] each, best first."""
+    from searchers import Run
 
 TITLES = {
     "recall_1": "R@1",
@@ -24,75 +22,92 @@ TITLES = {
     "recall_10": "R@10",
     "mrr": "MRR",
     "ndcg_5": "nDCG@5",
-    "auc": "no-answer AUC",
+    "copies": "R@5, 8 copies",
     "refused": "refused",
     "refused_foreign": "refused, foreign",
     "shown": "shown",
+    "tokens": "tokens",
 }
+RESAMPLES = 2000
+CONFIDENCE = 0.95
 
 
-def quality(questions: Sequence[Question], answers: Sequence[Hits]) -> dict[str, float]:
-    """Means over the questions."""
-    found = [
-        (question.groups, [(server, tool) for server, tool, _ in hits])
-        for question, hits in zip(questions, answers, strict=True)
-    ]
+def quality(questions: Sequence[Question], run: Run) -> dict[str, float | None]:
+    """Means over the questions, and the median of tokens."""
+    found = [(question.groups, tools) for question, tools in zip(questions, run.ranked, strict=True)]
     return {
-        **{f"recall_{most}": mean(recall(groups, tools[:most]) for groups, tools in found) for most in (1, 5, 10)},
+        **{f"recall_{most}": recalls(questions, run, most) for most in (1, 5, 10)},
         "mrr": mean(reciprocal_rank(groups, tools) for groups, tools in found),
         "ndcg_5": mean(gain(groups, tools[:5]) for groups, tools in found),
+        "refused": mean(run.weak),
+        "shown": mean(map(len, run.ranked)),
+        "tokens": median(run.tokens) if run.tokens else None,
     }
 
 
-def recall(groups: list[set[Tool]], tools: list[Tool]) -> float:
-    return sum(not group.isdisjoint(tools) for group in groups) / len(groups)
+def recalls(questions: Sequence[Question], run: Run, most: int) -> float:
+    """Recall among the first `most`, mean over the questions."""
+    return mean(_recall_each(questions, run, most))
 
 
-def reciprocal_rank(groups: list[set[Tool]], tools: list[Tool]) -> float:
-    return next((1 / rank for rank, tool in enumerate(tools, 1) if any(tool in group for group in groups)), 0.0)
+def _recall_each(questions: Sequence[Question], run: Run, most: int) -> list[float]:
+    return [recall(question.groups, tools[:most]) for question, tools in zip(questions, run.ranked, strict=True)]
 
 
-def gain(groups: list[set[Tool]], tools: list[Tool]) -> float:
+def difference(questions: Sequence[Question], ours: Run, theirs: Run) -> dict[str, float]:
+    """By how much our recall@5 is higher, with its paired bootstrap interval: the same questions for both."""
+    pairs = zip(_recall_each(questions, ours, 5), _recall_each(questions, theirs, 5), strict=True)
+    each = [one - other for one, other in pairs]
+    chance = random.Random(0)  # noqa: S311 -- no secret
+    means = sorted(mean(chance.choices(each, k=len(each))) for _ in range(RESAMPLES))
+    cut = round((1 - CONFIDENCE) / 2 * RESAMPLES)
+    return {"mean": mean(each), "low": means[cut], "high": means[-cut - 1]}
+
+
+def recall(groups: list[set[Tool]], entries: list[set[Tool]]) -> float:
+    return sum(not group.isdisjoint(set().union(*entries)) for group in groups) / len(groups)
+
+
+def reciprocal_rank(groups: list[set[Tool]], entries: list[set[Tool]]) -> float:
+    wanted = set().union(*groups)
+    return next((1 / rank for rank, tools in enumerate(entries, 1) if tools & wanted), 0.0)
+
+
+def gain(groups: list[set[Tool]], entries: list[set[Tool]]) -> float:
     """Normalised discounted cumulative gain; each group counts once, where its first tool stands."""
     waiting = list(groups)
     total = 0.0
-    for rank, tool in enumerate(tools, 1):
-        if (satisfied := next((group for group in waiting if tool in group), None)) is not None:
+    for rank, tools in enumerate(entries, 1):
+        if (satisfied := next((group for group in waiting if tools & group), None)) is not None:
             waiting.remove(satisfied)
             total += 1 / math.log2(rank + 1)
     return total / sum(1 / math.log2(rank + 1) for rank in range(1, min(len(groups), 5) + 1))
 
 
-def auc(answerable: Sequence[Hits], others: Sequence[Hits]) -> float | None:
-    """How often the best score of a question that has an answer is above that of one that has none."""
-    if any(hit[2] is None for hits in (*answerable, *others) for hit in hits):
-        return None
-    low = sorted(_best(hits) for hits in others)
-    sides = (bisect_left(low, _best(hits)) + bisect_right(low, _best(hits)) for hits in answerable)
-    return mean(sides) / 2 / len(low)
-
-
-def _best(hits: Hits) -> float:
-    return hits[0][2] if hits else -math.inf
-
-
-def times(rounds: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Medians over the rounds of one program."""
-    ordered = [sorted(one["seconds"]) for one in rounds]
+def times(questions: Sequence[Question], runs: Sequence[Run]) -> dict[str, float]:
+    """Medians over the rounds of one program, and its recall."""
+    ordered = [sorted(run.seconds) for run in runs]
     return {
-        "build_s": median(one["build_s"] for one in rounds),
-        "memory_mb": median(one["memory_mb"] for one in rounds),
+        "build_s": median(run.build_s for run in runs),
+        "memory_mb": median(run.memory_mb for run in runs),
         "query_ms": median(median(seconds) for seconds in ordered) * 1000,
         "p95_ms": median(seconds[int(0.95 * (len(seconds) - 1))] for seconds in ordered) * 1000,
+        "recall_5": recalls(questions, runs[0], 5),
     }
 
 
-def quality_table(rows: Mapping[str, Mapping[str, Mapping[str, float | None]]]) -> str:
+def quality_table(rows: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
     """A line for each set and program."""
-    lines = [["set", "program", *TITLES.values()]]
+    lines = [["set", "program", *TITLES.values(), "R@5 of workbench minus this"]]
     for name, programs in rows.items():
-        lines += [[name, label, *(_cell(figures.get(key), 2) for key in TITLES)] for label, figures in programs.items()]
+        for label, figures in programs.items():
+            cells = [_cell(figures.get(key), 0 if key == "tokens" else 3) for key in TITLES]
+            lines.append([name, label, *cells, _interval(figures.get("difference"))])
     return _table(lines)
+
+
+def _interval(figures: Mapping[str, float] | None) -> str:
+    return f"{figures['mean']:+.3f} ({figures['low']:+.3f} to {figures['high']:+.3f})" if figures else "-"
 
 
 def size_table(rows: Mapping[int, Mapping[str, Mapping[str, float]]]) -> str:
