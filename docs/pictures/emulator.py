@@ -56,15 +56,15 @@ class Screen(pyte.Screen):
 class Emulator:
     """A `bash` that people type into."""
 
-    def __init__(self, environ: Mapping[str, str], folder: Path, stand_in: str, columns: int = COLUMNS) -> None:
-        self.screen = Screen(columns, ROWS)
+    def __init__(self, environ: Mapping[str, str], folder: Path, stand_in: str, rows: int = ROWS) -> None:
+        self.screen = Screen(COLUMNS, rows)
         self._stream = pyte.ByteStream(self.screen)
         self._home, self._stand_in = os.fsencode(environ["HOME"]), os.fsencode(stand_in)
         if len(self._home) != len(self._stand_in):
             raise ValueError("what stands for the home folder must be as long as its path")
         self._held = b""
         self._commands = 1
-        self._pid, self._descriptor = _shell(environ, folder, columns)
+        self._pid, self._descriptor = _shell(environ, folder, rows)
 
     def __enter__(self) -> Emulator:
         self.wait_until(self.is_ready, "the prompt")
@@ -138,10 +138,10 @@ class Emulator:
         self._stream.feed(data[: len(data) - kept])
 
 
-def _shell(environ: Mapping[str, str], folder: Path, columns: int) -> tuple[int, int]:
+def _shell(environ: Mapping[str, str], folder: Path, rows: int) -> tuple[int, int]:
     pid, descriptor = pty.fork()
     if pid == 0:
         os.chdir(folder)
         os.execvpe("bash", ["bash", "--noprofile", "--norc", "-i"], {**environ, "PS1": PROMPT})  # noqa: S606, S607
-    fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
+    fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, COLUMNS, 0, 0))
     return pid, descriptor

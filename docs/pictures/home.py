@@ -45,6 +45,16 @@ CLAUDE_CODE = """{
       "command": "npx",
       "args": ["-y", "@modelcontextprotocol/server-github@2025.4.8"],
       "env": { "GITHUB_PERSONAL_ACCESS_TOKEN": "not-a-real-token" }
+    },
+    "files": {
+      "type": "stdio",
+      "command": "npx",
+      "args": ["-y", "@modelcontextprotocol/server-filesystem@2026.8.31", "/home/me/projects"]
+    },
+    "memory": {
+      "type": "stdio",
+      "command": "npx",
+      "args": ["-y", "@modelcontextprotocol/server-memory@2026.8.31"]
     }
   }
 }

@@ -20,9 +20,9 @@ FOLDER = Path(__file__).parent / "terminal"
 def make(name: str, folder: Path) -> Path:
     """Make one picture."""
     recipe = RECIPES[name]
-    with home() as person, Emulator(person.environ, person.folder, STAND_IN) as terminal:
+    with home() as person, Emulator(person.environ, person.folder, STAND_IN, recipe.rows) as terminal:
         recipe.cook(terminal, person)
-        drawn = picture(terminal.screen, recipe.title)
+        drawn = picture(terminal.screen, recipe.title, is_full=recipe.is_full)
     file = folder / f"{name}.svg"
     file.write_text(drawn, encoding="utf-8")
     return file

@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from docs.pictures import home as people
-from docs.pictures.emulator import DEADLINE, Emulator
+from docs.pictures.emulator import DEADLINE, ROWS, Emulator
 from docs.pictures.home import Home
 
 GIT = {
@@ -27,6 +27,12 @@ class Recipe(NamedTuple):
 
     title: str
     cook: Callable[[Emulator, Home], None]
+    rows: int = ROWS
+    """The height of the screen; a program that fills it is shown as it is."""
+
+    @property
+    def is_full(self) -> bool:
+        return self.rows != ROWS
 
 
 def _listed(terminal: Emulator, home: Home) -> None:
@@ -49,7 +55,7 @@ def _progress(terminal: Emulator, home: Home) -> None:
     _listed(terminal, home)
     terminal.start("mcp-workbench call data calculator count_primes limit=50000000")
     seen = re.compile(r"[4-9]0% \d+ primes up to \d{8} *$")
-    terminal.wait_until(lambda: seen.search(terminal.screen.display[1]) is not None, "progress")
+    terminal.wait_until(lambda: any(seen.search(line) for line in terminal.screen.display[1:]), "progress")
 
 
 def _doctor(terminal: Emulator, home: Home) -> None:
@@ -70,7 +76,7 @@ def _with_hosts(home: Home) -> None:
 
 def _import(terminal: Emulator, home: Home) -> None:
     _with_hosts(home)
-    terminal.run("mcp-workbench import --dry-run")
+    terminal.run("mcp-workbench import")
 
 
 def _install(terminal: Emulator, home: Home) -> None:
@@ -153,8 +159,9 @@ def _watch(terminal: Emulator, home: Home) -> None:
         for _ in range(8):  # one after the other, so that some are under way when the record is written
             ask("tools/call", _use("data", "calculator", "count_primes", {"limit": 50_000_000}), waits=False)
         terminal.start("mcp-workbench status --watch")
-        terminal.wait_for("calls under way")
-        terminal.wait_for("q: quit")
+        terminal.wait_for("count_primes  for")
+        terminal.wait_for("servers")
+        terminal.wait_until(lambda: any(line.rstrip().endswith(" ms") for line in terminal.screen.display), "times")
 
 
 def _logs(terminal: Emulator, home: Home) -> None:
@@ -229,11 +236,11 @@ RECIPES: Mapping[str, Recipe] = {
     "call-progress": Recipe("mcp-workbench call, while the tool works", _progress),
     "doctor": Recipe("mcp-workbench doctor", _doctor),
     "status": Recipe("mcp-workbench status", _status),
-    "status-watch": Recipe("mcp-workbench status --watch", _watch),
+    "status-watch": Recipe("mcp-workbench status --watch", _watch, rows=24),
     "logs": Recipe("mcp-workbench logs", _logs),
     "tokens": Recipe("mcp-workbench tokens", _after("mcp-workbench tokens")),
     "trust": Recipe("mcp-workbench trust", _trust),
-    "import": Recipe("mcp-workbench import --dry-run", _import),
+    "import": Recipe("mcp-workbench import", _import),
     "add": Recipe("mcp-workbench add, check and remove", _add),
     "install": Recipe("mcp-workbench install and uninstall", _install),
     "error": Recipe(

@@ -46,13 +46,16 @@ class Run(NamedTuple):
         return max(1, wcswidth(self.text))
 
 
-def picture(screen: Screen, title: str) -> str:
-    """The SVG of what stands on a screen, without the empty rows at its end and the prompt that waits there."""
+def picture(screen: Screen, title: str, *, is_full: bool = False) -> str:
+    """The SVG of what stands on a screen, without the empty rows at its end and the prompt that waits there.
+
+    With `is_full` a program fills the screen, and no command stands above it.
+    """
     cells = ([screen.buffer[row][column] for column in range(screen.columns)] for row in range(screen.lines))
     rows = [list(_runs(row)) for row in cells]
     while rows and [run.text for run in rows[-1]] in ([], ["$"]):
         rows.pop()
-    if not rows or rows[0][0].text != "$":
+    if not rows or (not is_full and rows[0][0].text != "$"):
         raise ValueError("the screen is too small: its first row is no command")
     width, height = screen.columns * WIDTH + 2 * MARGIN, len(rows) * HEIGHT + BAR + MARGIN
     lines = [line for number, row in enumerate(rows) for run in row for line in _drawn(run, BAR + number * HEIGHT)]
