@@ -2,11 +2,13 @@
 # make test         set up and run every test; some: make test ARGS="tests/config -x"
 # make check        linters, types, the direction of imports
 # make format       arrange the code
-# make bench        measure it beside other programs
+# make bench        measure it beside other programs, and with BASE=FOLDER beside another worktree
 # make fuzz         any bytes and shapes, for long: make fuzz EXAMPLES=20000
 # make nemesis      a random run of faults: make nemesis SECONDS=600 SEED=7
+# make soak         eight clients for ten minutes, and what grew: make soak SECONDS=60
 # make conformance  the official suite, directly and through the workbench
 # make matrix       official clients on every surface, in front of servers of every kind
+# make firsthour    real hosts and servers from npm move in, work, and move out again
 # make pictures     the pictures of the terminal in docs/gallery.md, anew
 # make schema       workbench-config.schema.json, anew
 # make clean        remove what the others made
@@ -16,7 +18,7 @@ BIN := .venv/bin
 WORKERS ?= auto
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check format bench fuzz nemesis conformance matrix pictures schema clean help
+.PHONY: demo test check format bench fuzz nemesis soak conformance matrix firsthour pictures schema clean help
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -38,6 +40,7 @@ format: .venv/dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+bench: export BENCH_BASE := $(BASE)
 bench: .venv/run
 	$(BIN)/python benchmarks/gateway.py $(ARGS)
 	$(BIN)/python benchmarks/over_http.py
@@ -49,12 +52,19 @@ bench: .venv/run
 nemesis: .venv/dev
 	$(BIN)/python -m tests.nemesis.run --seconds $(or $(SECONDS),60) $(if $(SEED),--seed $(SEED))
 
+soak: .venv/dev
+	$(BIN)/python -m tests.soak.run --seconds $(or $(SECONDS),600)
+
 conformance: .venv/dev
 	$(BIN)/python -m tests.conformance.run $(ARGS)
 
 matrix: .venv/dev
 	$(BIN)/python tests/e2e/install.py matrix
 	$(BIN)/python -m pytest tests/matrix/matrix.py $(ARGS)
+
+firsthour: .venv/dev
+	$(BIN)/python tests/e2e/install.py firsthour
+	$(BIN)/python -m pytest tests/e2e/first_hour.py $(ARGS)
 
 pictures: .venv/dev
 	$(BIN)/python -m docs.pictures.make $(ARGS)
