@@ -83,8 +83,8 @@ class KeptFile(Generic[T]):
         if not self._is_in_its_place() and not self._kind.was_ours(self.path):
             raise Unusable(f"{damage}; another file is not overwritten")
         self._times_rebuilt += 1
+        private.remove(self.path, self._identity)  # SQLite removes the journal next to it, as that of an empty file
         private.warn_once(self._kind.loss, self.path, damage)
-        private.remove(self.path, self._identity)  # a journal beside it is removed by SQLite, as that of an empty file
 
     def _is_in_its_place(self) -> bool:
         """Whether a file of this name in this folder can't be anything else."""
