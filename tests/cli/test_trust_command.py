@@ -54,7 +54,9 @@ def at_a_terminal(project: Path, answer: str, *arguments: str) -> tuple[int, str
     deadline = time.monotonic() + 30
     with contextlib.suppress(OSError):  # the other side is closed
         while time.monotonic() < deadline:
-            if not select.select([person], [], [], 0.1)[0]:
+            if not select.select([person], [], [], 2.0)[0]:
+                if is_answered and answer == INTERRUPT:  # Python lost the first one, just before it blocked in read()
+                    process.send_signal(signal.SIGINT)
                 continue
             seen += os.read(person, 65_536)
             if b"[y/N]" in seen and not is_answered:
