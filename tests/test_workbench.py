@@ -32,7 +32,7 @@ from mcp_workbench.errors import (
 from mcp_workbench.wire.caller import LIBRARY, Caller
 from mcp_workbench.wire.exchange import Exchange
 from tests.support.configs import received, rogue, starts, write_config
-from tests.support.library import DeafLine, ListeningClient, fault_of, provider_of, text_of, tool, workbench
+from tests.support.library import DeafLine, ListeningClient, fault_of, handle_of, text_of, tool, workbench
 from tests.support.procs import census, is_alive, needs_proc, new_marker, wait_until
 from tests.wire.pair import settle
 
@@ -239,7 +239,7 @@ async def test_a_known_server_that_can_no_longer_be_started_could_not_be_reached
         await bench.open("dev")
         program.unlink()
         os.kill(starts(tmp_path / "log")[0], signal.SIGKILL)
-        supervisor = provider_of(bench, "dev", "fs").supervisor
+        supervisor = handle_of(bench, "dev", "fs").supervisor
         await wait_until(lambda: supervisor.state == "failing")
         with pytest.raises(ConnectFailed, match="Failed to connect to server 'fs' in toolbox 'dev'"):
             await bench.use(tool("fs", "echo"))
@@ -327,20 +327,20 @@ async def test_a_change_is_told_to_the_client_whose_connection_it_came_on_and_to
     boxes = {"dev": {"fs": rogue("list_changed")}}
     async with workbench(tmp_path, boxes, relist_interval_seconds=0.05) as bench:
         clients = {audience: ListeningClient() for audience in ("one", "two")}
-        places = {}
+        routers = {}
         for audience, client in clients.items():
             caller = Caller(version="2025-11-25", modern=False, audience=audience, key=(audience, False, b"{}"))
             bench.join(audience, client)
-            places[audience] = bench.at(caller)
-            await places[audience].open("dev")
+            routers[audience] = bench.at(caller)
+            await routers[audience].open("dev")
             client.changes.clear()
-        await places["one"].calls.relay(tool("fs", "grow"), Raw(b"{}"), None)
+        await routers["one"].calls.relay(tool("fs", "grow"), Raw(b"{}"), None)
         await wait_until(lambda: clients["one"].changes == [("dev", "tools")])
         assert clients["two"].changes == []
-        assert [len(list(places[audience].known())) for audience in clients] == [3, 2]
+        assert [len(list(routers[audience].known())) for audience in clients] == [3, 2]
         await bench.leave("one")
-        assert bench.places("one") == []
-        assert await places["two"].calls.relay(tool("fs", "echo"), Raw(b"{}"), None)
+        assert bench.routers("one") == []
+        assert await routers["two"].calls.relay(tool("fs", "echo"), Raw(b"{}"), None)
 
 
 async def test_a_storm_of_changes_leads_to_few_new_listings(tmp_path: Path):
@@ -360,7 +360,7 @@ async def test_an_unchanged_list_is_not_told(tmp_path: Path):
     async with workbench(tmp_path, {"dev": {"fs": rogue("ok", log=log)}}, relist_interval_seconds=0.01) as bench:
         await bench.open("dev")
         bench.join(LIBRARY.audience, client)
-        provider_of(bench, "dev", "fs").lists._tools.outdate()
+        handle_of(bench, "dev", "fs").lists._tools.outdate()
         await wait_until(lambda: len(received(log, "tools/list")) == 2)
         await bench.use(tool("fs", "echo"))
         assert client.changes == []

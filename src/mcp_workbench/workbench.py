@@ -1,6 +1,6 @@
 """The heart: toolboxes that open when they are needed, and tools that are called by their identifier.
 
-It owns what is configured, every process, and a place for each client with connections of its own. It
+It owns what is configured, every process, and a router for each client, with connections of its own. It
 knows no front, no surface and no tool names but identifiers.
 """
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from mcp_workbench.catalog.opened import Opened
     from mcp_workbench.connections.health import Health
     from mcp_workbench.connections.processes import Processes
-    from mcp_workbench.place import Place
     from mcp_workbench.record.recorder import Recorder, Standing
+    from mcp_workbench.routing.router import Router
     from mcp_workbench.wire.client import Client
     from mcp_workbench.wire.exchange import Exchange
 
@@ -70,7 +70,7 @@ class Workbench:
         self._processes: Processes | None = None
         self._memory: Memory | None = None
         self._health: dict[ServerIdentifier, Health] = {}
-        self._places: dict[Key, Place] = {}
+        self._routers: dict[Key, Router] = {}
         self._clients: dict[str, Client] = {}
         self._introduced: dict[str, set[ClientInfo]] = {}
         self._closing: asyncio.Task[None] | None = None
@@ -111,17 +111,17 @@ class Workbench:
 
     # -- for clients
 
-    def at(self, caller: Caller) -> Place:
-        """The caller's place. Raises `ShuttingDown`, or `Overloaded` for a client that takes too many."""
-        place = self._places.get(caller.key)
-        if place is None or self._closing is not None or self._killed:
+    def at(self, caller: Caller) -> Router:
+        """The caller's router. Raises `ShuttingDown`, or `Overloaded` for a client that takes too many."""
+        router = self._routers.get(caller.key)
+        if router is None or self._closing is not None or self._killed:
             self._check_open()
-            place = self._places[caller.key] = self._new_place(caller)
-        return place
+            router = self._routers[caller.key] = self._new_router(caller)
+        return router
 
-    def find(self, caller: Caller) -> Place | None:
-        """The caller's place, if there is one and it can still be used."""
-        return self._places.get(caller.key) if self._closing is None else None
+    def find(self, caller: Caller) -> Router | None:
+        """The caller's router, if there is one and it can still be used."""
+        return self._routers.get(caller.key) if self._closing is None else None
 
     async def relay(self, identifier: ToolIdentifier, arguments: Raw, exchange: Exchange | None = None) -> Raw:
         """`use` in raw JSON, on behalf of a client: what the server says goes to `exchange`."""
@@ -172,12 +172,12 @@ class Workbench:
         for left in self._introduced.pop(audience, ()):
             if self._recorder is not None:
                 self._recorder.sessions_changed(left, -1)
-        await asyncio.gather(*(place.close() for place in self.places(audience)))
+        await asyncio.gather(*(router.close() for router in self.routers(audience)))
         if (account := self._accounts.pop(audience, None)) is not None:
             account.end()
-        for key in tuple(self._places):
+        for key in tuple(self._routers):
             if key[0] == audience:
-                del self._places[key]
+                del self._routers[key]
 
     def apply(self, config: Config) -> Changes:
         """Go by another configuration from now on; what is otherwise in it.
@@ -194,8 +194,8 @@ class Workbench:
         self._refused = ""
         for server in found.replaced:
             self._health.pop(server, None)
-        for place in self._places.values():
-            place.apply(self.config, found.replaced)
+        for router in self._routers.values():
+            router.apply(self.config, found.replaced)
         if self._recorder is not None:
             added, changed = (filter(self._is_served, servers) for servers in (found.added, found.changed))
             self._recorder.configured(added=added, changed=changed, removed=found.removed)
@@ -215,9 +215,9 @@ class Workbench:
         toolbox, name = self._served
         return toolbox in ("", server.toolbox) and name in ("", server.server)
 
-    def places(self, audience: str) -> list[Place]:
-        """Every place of one client."""
-        return [place for key, place in self._places.items() if key[0] == audience]
+    def routers(self, audience: str | None = None) -> list[Router]:
+        """Every router of one client, or of all."""
+        return [router for key, router in self._routers.items() if audience in (None, key[0])]
 
     # -- the end
 
@@ -231,7 +231,7 @@ class Workbench:
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
-        await asyncio.gather(*(place.close() for place in self._places.values()))
+        await asyncio.gather(*(router.close() for router in self._routers.values()))
         if self._processes is not None:
             await self._processes.close()
         if self._memory is not None:
@@ -249,13 +249,13 @@ class Workbench:
         if self._closing is not None or self._killed:
             raise ShuttingDown("The workbench is closing")
 
-    def _new_place(self, caller: Caller) -> Place:
+    def _new_router(self, caller: Caller) -> Router:
         # What only a call needs is imported by the first call: a client's first answer does not wait for it.
-        from mcp_workbench.place import Place  # noqa: PLC0415
-        from mcp_workbench.wire.client import Seat  # noqa: PLC0415
+        from mcp_workbench.routing.router import Router  # noqa: PLC0415
+        from mcp_workbench.wire.client import ClientRef  # noqa: PLC0415
 
         audience = caller.audience
-        if len(self.places(audience)) >= self.limits.places:
+        if len(self.routers(audience)) >= self.limits.places:
             refusal = Overloaded(
                 f"the client declared {self.limits.places} different sets of capabilities already",
                 hint="Declare the same capabilities in every request.",
@@ -263,16 +263,16 @@ class Workbench:
             refusal.retry_after = None  # waiting does not help
             raise refusal
 
-        seat = Seat(caller, lambda: self._clients.get(audience), self.account(audience))
+        client_ref = ClientRef(caller, lambda: self._clients.get(audience), self.account(audience))
 
-        def siblings() -> list[Place]:
-            return [place for key, place in self._places.items() if key[:2] == caller.key[:2]]
+        def siblings() -> list[Router]:
+            return [router for key, router in self._routers.items() if key[:2] == caller.key[:2]]
 
         memory = self._remembering()
         if audience:
             memory.saw(caller.capabilities, modern=caller.modern)
-        return Place(
-            seat,
+        return Router(
+            client_ref,
             self.config,
             self.limits,
             self._all_processes,
@@ -322,7 +322,7 @@ class Workbench:
 
     def _standings(self, server: ServerIdentifier) -> list[Standing]:
         """How each client's connection to a server is doing."""
-        found = (place.standing(server) for place in self._places.values())
+        found = (router.standing(server) for router in self._routers.values())
         return [one for one in found if one is not None]
 
     def _all_processes(self) -> Processes:

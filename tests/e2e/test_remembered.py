@@ -16,7 +16,7 @@ import pytest
 
 from mcp_workbench import Workbench, load_config
 from mcp_workbench.limits import DEFAULTS, Limits
-from mcp_workbench.server_lists import Kind
+from mcp_workbench.routing.server_lists import Kind
 from mcp_workbench.wire.caller import LIBRARY, Caller
 from tests.support.canary import Canaries, files_below
 from tests.support.configs import LAUNCH, read_log, received, rogue, starts, write_config

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mcp_workbench import Workbench
-from tests.support.library import provider_of, text_of
+from tests.support.library import handle_of, text_of
 
 MIB = 1024 * 1024
 
@@ -32,7 +32,7 @@ def echoed(result: dict[str, Any]) -> dict[str, Any]:
 
 def peer_of(running: Workbench, server: str, toolbox: str = "dev") -> Any:
     """The JSON-RPC peer of the connection that is there now."""
-    current = provider_of(running, toolbox, server).supervisor.current
+    current = handle_of(running, toolbox, server).supervisor.current
     assert current is not None
     return current.channel._peer  # type: ignore[attr-defined]
 

@@ -19,7 +19,7 @@ from tests.faults.outcomes import MIB, code_of, echoed, peak_memory, peer_of, to
 from tests.peers.rogue_stdio import STDERR_TEXT
 from tests.support.configs import received, rogue, starts, write_config
 from tests.support.lag import LagProbe, elapsed
-from tests.support.library import fault_of, provider_of, tool, use_with_progress, workbench
+from tests.support.library import fault_of, handle_of, tool, use_with_progress, workbench
 from tests.support.near import near
 from tests.support.procs import census, is_alive, needs_proc, new_marker, wait_until
 from tests.support.wire import error_of, heard, result_of, serving, text_of, use_params
@@ -239,7 +239,7 @@ async def test_a7_a_server_that_is_only_slow_with_one_call_is_kept(tmp_path: Pat
         asked = len(received(log, question))
         assert isinstance(await fault_of(wb.use(tool("fs", "hang"), {})), CallTimeout)
         await wait_until(lambda: len(received(log, question)) > asked, what="the question whether it lives")
-        alone, supervisor = peer_of(wb, "fs"), provider_of(wb, "dev", "fs").supervisor
+        alone, supervisor = peer_of(wb, "fs"), handle_of(wb, "dev", "fs").supervisor
         await wait_until(lambda: not supervisor._liveness._checks, what="its answer")
         assert await wb.use(tool("fs", "echo"), {})
         assert peer_of(wb, "fs") is alone

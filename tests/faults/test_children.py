@@ -15,7 +15,7 @@ from mcp_workbench.errors import ServerExited, StartupTimeout
 from tests.faults.outcomes import MIB, code_of, echoed, peer_of
 from tests.support.configs import rogue, starts, write_config
 from tests.support.lag import elapsed
-from tests.support.library import fault_of, provider_of, tool, workbench
+from tests.support.library import fault_of, handle_of, tool, workbench
 from tests.support.procs import census, is_alive, needs_proc, new_marker, wait_until
 from tests.support.wire import heard, serving, text_of
 
@@ -82,7 +82,7 @@ async def test_a24_what_one_server_leaves_behind_is_swept_and_its_neighbours_are
             await wb.use(tool(server, "echo"), {})
         await wait_until(lambda: len(census(theirs)) == 2, what="the other's two processes")
         before = {process.pid for process in census(theirs)}
-        await provider_of(wb, "dev", "fs").close()
+        await handle_of(wb, "dev", "fs").close()
         assert census(mine) == []
         assert {process.pid for process in census(theirs)} == before
     assert census(theirs) == []

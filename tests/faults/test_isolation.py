@@ -23,7 +23,7 @@ from mcp_workbench.errors import WorkbenchError
 from tests.peers.rogue_stdio import CHATTER, CURSORS, FLOODS, LEAKS, MODES, SCHEMAS, SLOPPY
 from tests.support.configs import rogue
 from tests.support.lag import LagProbe, elapsed
-from tests.support.library import provider_of, tool, workbench
+from tests.support.library import handle_of, tool, workbench
 from tests.support.procs import queued_seconds
 
 NO_FAULT = {"ok", "modern", "unknown_fields", "dump_env", "is_error", "digits", "shelf"}
@@ -178,7 +178,7 @@ async def measure(folder: Path, cases: tuple[Case, ...]) -> Figures:
             faults = asyncio.ensure_future(misbehave(wb, cases))
             await beside.call_until(faults)
         await faults
-        await asyncio.gather(*(provider_of(wb, "dev", case.name).close() for case in cases))
+        await asyncio.gather(*(handle_of(wb, "dev", case.name).close() for case in cases))
         for _ in range(QUIET_CALLS):
             await quiet.call()
         failures = [*quiet.failures, *beside.failures, *defects]

@@ -15,7 +15,7 @@ from tests.faults.outcomes import code_of, told
 from tests.fuzz.clock import run
 from tests.support.configs import read_log, received, rogue, starts, write_config
 from tests.support.lag import elapsed
-from tests.support.library import provider_of, workbench
+from tests.support.library import handle_of, workbench
 from tests.support.memory import MemoryServer
 from tests.support.memory import serving as memory_serving
 from tests.support.near import near
@@ -190,8 +190,8 @@ async def test_a_server_is_not_stopped_while_a_client_watches_something_of_it(tm
     async with workbench(tmp_path, {"dev": {"s": server}}) as wb, near(wb, View("dev"), "handshake", {}) as wire:
         uri = "test://s/a"
         assert "result" in await wire.request("resources/subscribe", {"uri": uri})
-        [place] = wb._places.values()
-        supervisor = place.provider(ServerIdentifier("dev", "s")).supervisor
+        [router] = wb.routers()
+        supervisor = router.handle(ServerIdentifier("dev", "s")).supervisor
         watched = supervisor.current
         assert watched is not None
         since = time.monotonic()
@@ -229,7 +229,7 @@ def test_whoever_opens_its_toolbox_uses_a_server():
                 await asyncio.sleep(40)
             assert server.starts == 1
             await asyncio.sleep(40)
-            assert provider_of(wb, "dev", "s").supervisor.current is None
+            assert handle_of(wb, "dev", "s").supervisor.current is None
 
     run(open_and_open())
 
@@ -248,7 +248,7 @@ def test_what_a_server_says_of_its_list_is_no_use_of_it():
         async with memory_serving({"dev": {"s": server}}, idle_timeout_seconds=60, relist_interval_seconds=2) as wb:
             loop = asyncio.get_running_loop()
             await wb.open("dev")
-            since, supervisor = loop.time(), provider_of(wb, "dev", "s").supervisor
+            since, supervisor = loop.time(), handle_of(wb, "dev", "s").supervisor
             while supervisor.current is not None:
                 server.say("notifications/tools/list_changed")
                 await asyncio.sleep(0.1)

@@ -22,7 +22,7 @@ from tests.faults.outcomes import code_of, echoed, told
 from tests.peers.rogue_stdio import STDERR_TEXT
 from tests.support.configs import read_log, rogue, starts, write_config
 from tests.support.lag import elapsed
-from tests.support.library import fault_of, provider_of, tool, workbench
+from tests.support.library import fault_of, handle_of, tool, workbench
 from tests.support.memory import MemoryChannel, MemoryServer
 from tests.support.near import near
 from tests.support.procs import wait_until
@@ -138,14 +138,14 @@ async def test_a27_a_server_heals_after_its_rest_and_one_start_is_tried_for_all(
         assert fault.retry_after is not None
         file.touch()
         before = len(starts(log))
-        health = provider_of(wb, "dev", "bad").supervisor._health
+        health = handle_of(wb, "dev", "bad").supervisor._health
         await wait_until(lambda: health._next_start <= time.monotonic(), what="the end of the rest")
         results = await asyncio.gather(*(wb.use(tool("bad", "echo"), {}) for _ in range(20)))
         assert len({echoed(result)["pid"] for result in results}) == 1
         assert len(starts(log)) == before + 1
-        assert provider_of(wb, "dev", "bad").supervisor.state == "ready"
+        assert handle_of(wb, "dev", "bad").supervisor.state == "ready"
         os.kill(starts(log)[-1], signal.SIGKILL)
-        await wait_until(lambda: provider_of(wb, "dev", "bad").supervisor.state == "failing", what="its end")
+        await wait_until(lambda: handle_of(wb, "dev", "bad").supervisor.state == "failing", what="its end")
         assert await wb.use(tool("bad", "echo"), {})  # at once, as if it had never failed
 
 
@@ -155,7 +155,7 @@ async def test_a27_a_try_after_a_rest_that_fails_makes_the_rest_longer(tmp_path:
     async with workbench(tmp_path, {"dev": {"bad": rogue("exit_at_start", log=log)}}, **limits) as wb:
         for _ in range(3):
             assert isinstance(await fault_of(wb.use(tool("bad", "echo"), {})), ServerExited)
-        health = provider_of(wb, "dev", "bad").supervisor._health
+        health = handle_of(wb, "dev", "bad").supervisor._health
         await wait_until(lambda: health._next_start <= time.monotonic(), what="the end of the rest")
         faults = await asyncio.gather(*(fault_of(wb.use(tool("bad", "echo"), {})) for _ in range(10)))
         assert {type(fault) for fault in faults} == {ServerExited}  # all wait for the same start
@@ -240,7 +240,7 @@ async def test_a27_a_server_that_hangs_in_every_call_rests_too(tmp_path: Path, l
     async with workbench(tmp_path, boxes, **limits, backoff_first_seconds=0.01, stdin_eof_seconds=0.1) as wb:
         for _ in range(2):
             assert (await fault_of(wb.use(tool("bad", "echo"), {}))).code == "call_timeout"
-            supervisor = provider_of(wb, "dev", "bad").supervisor
+            supervisor = handle_of(wb, "dev", "bad").supervisor
             await wait_until(lambda: supervisor.current is None, what="the end of the server")  # noqa: B023
         await wait_until(lambda: supervisor.state == "resting", what="its rest")
         assert (await fault_of(wb.use(tool("bad", "echo"), {}))).code == "server_resting"

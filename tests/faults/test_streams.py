@@ -15,7 +15,7 @@ from tests.faults.outcomes import MIB, code_of, echoed, peak_memory
 from tests.peers.rogue_stdio import BANNER
 from tests.support.configs import rogue, write_config
 from tests.support.lag import LagProbe, elapsed
-from tests.support.library import fault_of, provider_of, tool, workbench
+from tests.support.library import fault_of, handle_of, tool, workbench
 from tests.support.procs import census, is_alive, needs_proc, new_marker, wait_until
 from tests.support.wire import error_of, heard, serving, text_of
 
@@ -145,7 +145,7 @@ async def test_a12_a_flood_on_stderr_does_not_block_its_server_and_little_of_it_
 async def test_a12_what_is_kept_of_stderr_is_bounded(tmp_path: Path):
     async with workbench(tmp_path, {"dev": {"loud": rogue("stderrflood")}}) as wb:
         await wb.open("dev")
-        channel = provider_of(wb, "dev", "loud").supervisor.current.channel  # type: ignore[union-attr]
+        channel = handle_of(wb, "dev", "loud").supervisor.current.channel  # type: ignore[union-attr]
         async with LagProbe() as lag:
             assert await wb.use(tool("loud", "echo"), {"bytes": 20_000_000})
         assert len(channel._stderr._ring) <= 2 * 64 * 1024  # type: ignore[attr-defined]

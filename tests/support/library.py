@@ -17,7 +17,7 @@ from mcp_workbench import ToolIdentifier, Workbench, load_config
 from mcp_workbench.errors import CallFailed, ConnectFailed, Fault
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
-from mcp_workbench.provider import Provider
+from mcp_workbench.routing.server_handle import ServerHandle
 from mcp_workbench.wire.caller import LIBRARY, Caller
 from mcp_workbench.wire.exchange import Exchange, OnProgress
 from mcp_workbench.wire.jsonrpc import Params
@@ -87,11 +87,11 @@ class ListeningClient:
         raise AssertionError((source, method, params, on_progress, exchange))
 
 
-def provider_of(running: Workbench, toolbox: str, server: str, caller: Caller = LIBRARY) -> Provider:
+def handle_of(running: Workbench, toolbox: str, server: str, caller: Caller = LIBRARY) -> ServerHandle:
     """A server as Python code, or a client, sees it."""
-    provider = running.at(caller).existing(ServerIdentifier(toolbox, server))
-    assert provider is not None
-    return provider
+    handle = running.at(caller).existing(ServerIdentifier(toolbox, server))
+    assert handle is not None
+    return handle
 
 
 async def use_with_progress(running: Workbench, identifier: ToolIdentifier, arguments: dict[str, Any]) -> Raw:

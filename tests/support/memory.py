@@ -178,7 +178,7 @@ async def serving(toolboxes: Mapping[str, Mapping[str, MemoryServer]], **limits:
         return await toolboxes[config.toolbox][config.name].open()
 
     known = {toolbox: {server: ["t"] for server in servers} for toolbox, servers in toolboxes.items()}
-    with mock.patch("mcp_workbench.provider.open_channel", opened):
+    with mock.patch("mcp_workbench.routing.server_handle.open_channel", opened):
         async with Workbench(config_of(known), limits=Limits(**limits)) as workbench:
             yield workbench
 

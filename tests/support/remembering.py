@@ -93,7 +93,7 @@ async def remembering(
     config = config or shop_config(shops, refresh=refresh)
     small = {"backoff_first_seconds": 0.0, "relist_interval_seconds": 0.0}
     with (
-        mock.patch("mcp_workbench.provider.open_channel", opened),
+        mock.patch("mcp_workbench.routing.server_handle.open_channel", opened),
         mock.patch.dict(os.environ, WORKBENCH_CATALOG=str(store)),
     ):
         async with Workbench(config, limits=Limits(**small | limits)) as workbench:

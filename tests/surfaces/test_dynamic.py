@@ -14,7 +14,7 @@ from mcp_workbench.identity import ToolIdentifier
 from mcp_workbench.surfaces.dynamic import DynamicSurface
 from mcp_workbench.wire.caller import Caller
 from tests.support.configs import rogue, starts
-from tests.support.library import provider_of
+from tests.support.library import handle_of
 from tests.support.procs import wait_until
 from tests.surfaces.benches import HANDSHAKE, MODERN, Watching, call, error_of, knowing, listed, running
 
@@ -115,7 +115,7 @@ async def test_the_tools_of_a_server_that_cannot_be_started_are_absent_until_it_
         assert [tool["name"] for tool in await listed(surface, caller)] == healthy
         needed.unlink()
         os.kill(starts(log)[-1], signal.SIGKILL)
-        await wait_until(lambda: provider_of(workbench, "dev", "ill", caller).supervisor.current is None)
+        await wait_until(lambda: handle_of(workbench, "dev", "ill", caller).supervisor.current is None)
         watching.kinds.clear()
         assert error_of(await call(surface, "dev__ill__echo", {}, caller)).startswith("[dev/ill/echo] Error: ")
         assert watching.kinds == ["tools"]
@@ -169,14 +169,14 @@ async def test_use_tool_works_here_too(tmp_path: Path):
 async def test_a_client_that_left_hears_of_no_more_changes():
     surface = opened("dev")
     workbench = surface._workbench
-    place = workbench.at(HANDSHAKE)
+    router = workbench.at(HANDSHAKE)
     watching = Watching(workbench, surface)
-    place.catalog.put("dev", "fs", ServerTools(tools={}))
-    place._staff._seat.changed("dev", "tools")
+    router.catalog.put("dev", "fs", ServerTools(tools={}))
+    router._pool._client_ref.changed("dev", "tools")
     assert watching.kinds == ["tools"]
     await workbench.leave(HANDSHAKE.audience)
-    place.catalog.put("dev", "a_b", ServerTools(tools={}))
-    place._staff._seat.changed("dev", "tools")
+    router.catalog.put("dev", "a_b", ServerTools(tools={}))
+    router._pool._client_ref.changed("dev", "tools")
     assert watching.kinds == ["tools"]
 
 
@@ -185,9 +185,9 @@ async def test_a_change_in_a_toolbox_that_is_not_open_is_not_told():
     surface = opened("dev")
     watching = Watching(surface._workbench, surface)
     before = await names(surface)
-    place = surface._workbench.at(HANDSHAKE)
-    place.catalog.put("ops", "fs", ServerTools(tools={}))
-    place._staff._seat.changed("ops", "tools")
+    router = surface._workbench.at(HANDSHAKE)
+    router.catalog.put("ops", "fs", ServerTools(tools={}))
+    router._pool._client_ref.changed("ops", "tools")
     assert await names(surface) == before
     assert watching.kinds == []
 

@@ -201,7 +201,7 @@ async def test_unwatching_makes_no_place_for_a_client_that_has_none():
         surface = ToolboxSurface(workbench, "dev")
         stranger = Caller(version="2026-07-28", modern=True, audience="x", key=("x", True, b"{}"))
         surface.unwatch_task(stranger, "a:1")
-        assert workbench.places("x") == []
+        assert workbench.routers("x") == []
 
 
 def test_news_and_questions_about_a_task_name_its_server():

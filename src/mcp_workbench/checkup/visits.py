@@ -17,8 +17,8 @@ from mcp_workbench.config.model import Endpoint, ServerConfig
 from mcp_workbench.errors import Fault, NeedsLogin, StartupTimeout
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
-from mcp_workbench.provider import Provider
-from mcp_workbench.server_lists import Kind
+from mcp_workbench.routing.server_handle import ServerHandle
+from mcp_workbench.routing.server_lists import Kind
 from mcp_workbench.shown import shown
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.workbench import Workbench
@@ -47,33 +47,33 @@ async def visit(workbench: Workbench, server: ServerConfig, *, advice: str = "")
     `advice` is for a program that can't be run.
     """
     newest, *_ = workbench.expected()
-    provider = workbench.at(newest).provider(ServerIdentifier(server.toolbox, server.name))
+    handle = workbench.at(newest).handle(ServerIdentifier(server.toolbox, server.name))
     limits = workbench.limits.bounded(server.bounds)
     try:
-        with provider.supervisor.used():
-            answer, listing = await _asked(provider, limits)
-            others = [finding for kind in _ITEMS async for finding in _of_items(provider, kind)]
+        with handle.supervisor.used():
+            answer, listing = await _asked(handle, limits)
+            others = [finding for kind in _ITEMS async for finding in _of_items(handle, kind)]
     except NeedsLogin as fault:
         return Visit("needs_login", findings=(_needs_login(fault),))
     except Fault as fault:
         return Visit("failed", findings=(_failure(server, fault, advice),))
     finally:
-        provider.supervisor.let_go()
-    await provider.supervisor.cleared()
+        handle.supervisor.let_go()
+    await handle.supervisor.cleared()
     return Visit("ok", answer, (*_of_answer(server, answer, listing, limits), *others))
 
 
-async def _asked(provider: Provider, limits: Limits) -> tuple[Answer, ServerTools]:
+async def _asked(handle: ServerHandle, limits: Limits) -> tuple[Answer, ServerTools]:
     """Raises the `Fault` that prevented it."""
     began = time.monotonic()
     seconds = limits.startup_timeout_seconds
     try:
         async with asyncio.timeout(seconds + limits.examined_grace_seconds):
-            connection = await provider.reach()
+            connection = await handle.reach()
     except TimeoutError:
         raise StartupTimeout(f"it did not answer within {seconds:g} s") from None
     ready = time.monotonic()
-    listing = await provider.lists.tools_now()
+    listing = await handle.lists.tools_now()
     answer = Answer(
         protocol=connection.agreement.version,
         is_modern=connection.agreement.modern,
@@ -115,10 +115,10 @@ def _needs_login(fault: NeedsLogin) -> Finding:
 # -- what is odd about an answer
 
 
-async def _of_items(provider: Provider, kind: Kind) -> AsyncIterator[Finding]:
+async def _of_items(handle: ServerHandle, kind: Kind) -> AsyncIterator[Finding]:
     """Findings for prompts, resources or templates that are not offered."""
     try:
-        withheld = await provider.lists.withheld(kind)
+        withheld = await handle.lists.withheld(kind)
     except Fault as fault:
         message = f"its {_ITEMS[kind]}s can't be listed: {observe.redacted(str(fault))}"
         yield Finding(code="list_failed", message=message, advice=fault.hint or _REPORT)

@@ -106,9 +106,9 @@ async def _relayed(config: Config, identifier: ToolIdentifier, typed: Typed, arg
 
 async def _listed(workbench: Workbench, identifier: ToolIdentifier) -> Parameters:
     """The parameters of a tool, from its server. Raises `ConnectFailed` or `ToolNotFound`."""
-    provider = workbench.at(CALLER).provider(ServerIdentifier(identifier.toolbox, identifier.server))
+    handle = workbench.at(CALLER).handle(ServerIdentifier(identifier.toolbox, identifier.server))
     try:
-        listing = await provider.lists.tools()
+        listing = await handle.lists.tools()
     except Fault as fault:
         raise ConnectFailed(identifier.toolbox, identifier.server, fault) from None
     checked_tool(listing, identifier)

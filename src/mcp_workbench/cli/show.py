@@ -66,9 +66,9 @@ async def _asked(config: Config, server: ServerConfig) -> ServerTools:
     from mcp_workbench.workbench import Workbench  # noqa: PLC0415
 
     async with Workbench(config) as workbench:
-        place = workbench.at(LIBRARY)
+        router = workbench.at(LIBRARY)
         try:
-            return await place.provider(ServerIdentifier(server.toolbox, server.name)).lists.tools()
+            return await router.handle(ServerIdentifier(server.toolbox, server.name)).lists.tools()
         except Fault as fault:
             raise ConnectFailed(server.toolbox, server.name, fault) from None
 

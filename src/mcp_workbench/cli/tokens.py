@@ -16,7 +16,7 @@ from mcp_workbench.cli.terminal import say
 from mcp_workbench.config.model import Config, OpenDetail
 from mcp_workbench.errors import ToolboxFailed, WorkbenchError
 from mcp_workbench.limits import DEFAULTS, Limits
-from mcp_workbench.place import Place
+from mcp_workbench.routing.router import Router
 from mcp_workbench.shown import shown, slashed
 from mcp_workbench.surfaces import answers
 from mcp_workbench.surfaces.arguments import OpenRequest
@@ -93,15 +93,15 @@ def tokenizer() -> tuple[str, Count]:
 async def _bill(config: Config, toolboxes: Sequence[str], name: str, count: Count) -> Bill:
     start = b"".join(bytes(one) for one in definitions(config)) + instructions(config).encode()
     async with Workbench(config) as workbench:
-        place = workbench.at(LIBRARY)
+        router = workbench.at(LIBRARY)
         detail, limits = config.open_detail, workbench.limits
-        costs = [await _cost(place, toolbox, detail, count, limits) for toolbox in toolboxes]
+        costs = [await _cost(router, toolbox, detail, count, limits) for toolbox in toolboxes]
     return Bill(name, count(start), tuple(costs))
 
 
-async def _cost(place: Place, toolbox: str, detail: OpenDetail, count: Count, limits: Limits) -> Cost:
+async def _cost(router: Router, toolbox: str, detail: OpenDetail, count: Count, limits: Limits) -> Cost:
     try:
-        opened = await place.open(toolbox)
+        opened = await router.open(toolbox)
     except ToolboxFailed as error:
         return Cost(toolbox, 0, 0, 0, 0, 0, 0, tuple(failure.server for failure in error.failures))
     details: tuple[OpenDetail, ...] = (detail, "full", "signature")
@@ -114,19 +114,19 @@ async def _cost(place: Place, toolbox: str, detail: OpenDetail, count: Count, li
         opened=costs[0],
         full=costs[1],
         signature=costs[2],
-        search=await _search_cost(place, opened, count, limits),
+        search=await _search_cost(router, opened, count, limits),
         failed=tuple(failure.server for failure in opened.failed),
     )
 
 
-async def _search_cost(place: Place, opened: Opened, count: Count, limits: Limits) -> int:
+async def _search_cost(router: Router, opened: Opened, count: Count, limits: Limits) -> int:
     """The mean of searches for some of the tools, in the words of their own descriptions."""
     step = max(1, len(opened.found) // DEFAULTS.searches_tried)
     costs: list[int] = []
     for identifier, definition in opened.found[::step]:
         entry = jsonrpc.fields(signature.brief(identifier, definition))
         query = jsonrpc.text_or_none(entry.get("description")) or identifier.tool
-        searched = await place.search(query, opened.toolbox)
+        searched = await router.search(query, opened.toolbox)
         answer = await answers.matches(searched, OpenRequest(opened.toolbox, query), limits, toolbox=opened)
         costs.append(count(_text(answer)))
     return round(sum(costs) / len(costs)) if costs else 0

@@ -82,7 +82,7 @@ def _load_the_rest() -> None:
     from importlib import import_module  # noqa: PLC0415
 
     for name in (
-        "mcp_workbench.place",
+        "mcp_workbench.routing.router",
         "mcp_workbench.catalog.memory.records",
         "mcp_workbench.catalog.memory.tables",
         "mcp_workbench.record.tables",

@@ -17,20 +17,20 @@ from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import Params, RpcError
 
 if TYPE_CHECKING:
-    from mcp_workbench.place import Place
+    from mcp_workbench.routing.router import Router
 
 
-async def forward(place: Place, server: ServerIdentifier, method: str, params: Params, exchange: Exchange) -> Raw:
+async def forward(router: Router, server: ServerIdentifier, method: str, params: Params, exchange: Exchange) -> Raw:
     """The server's result, as it gave it. Raises `RpcError`: the server's own error, or why there is none."""
     try:
-        result = await place.calls.forward(server, method, params, exchange)
+        result = await router.calls.forward(server, method, params, exchange)
     except ServerRefused as refusal:
         raise refused(refusal, modern=exchange.caller.modern) from None
     except Fault as fault:
         raise failed(fault, server, method) from None
     except WorkbenchError as error:
         raise as_rpc_error(error) from None
-    place.links.remember(server, result)
+    router.links.remember(server, result)
     return result
 
 
@@ -57,10 +57,10 @@ def _is_harmless(data: bytes) -> bool:
 
 def failed(fault: Fault, server: ServerIdentifier, method: str) -> RpcError:
     """Why there is no answer of the server."""
-    place = {"toolbox": server.toolbox, "server": server.server}
+    router = {"toolbox": server.toolbox, "server": server.server}
     text = f"{shown(method)} of server '{shown(server.server)}' (toolbox '{shown(server.toolbox)}') failed: {fault}"
     hint = f"\n{fault.hint}" if fault.hint else ""
-    return RpcError(jsonrpc.SERVER_FAILED, f"{text}{hint}", {"code": fault.code, **place, **_retry(fault)})
+    return RpcError(jsonrpc.SERVER_FAILED, f"{text}{hint}", {"code": fault.code, **router, **_retry(fault)})
 
 
 def as_rpc_error(error: WorkbenchError) -> RpcError:

@@ -55,7 +55,7 @@ class Use(NamedTuple):
     arguments: Raw | None = jsonrpc.EMPTY_OBJECT
     """None: they were given and are no object."""
     spread: dict[str, Raw] = {}  # noqa: RUF012 -- never changed
-    """Keys that are no part of a call, and may be arguments in the wrong place."""
+    """Keys that are no part of a call, and may be arguments in the wrong router."""
 
 
 class Open(NamedTuple):

@@ -38,7 +38,7 @@ from mcp_workbench.workbench import Workbench
 
 if TYPE_CHECKING:
     from mcp_workbench.catalog.opened import Found, Opened
-    from mcp_workbench.place import Place
+    from mcp_workbench.routing.router import Router
     from mcp_workbench.surfaces.corrections import Corrections
 
 MIGRATION = "Tool names changed in 0.11.0: see docs/migration.md"
@@ -96,20 +96,20 @@ class MetaTools:
         except NoToolbox as error:
             error.hint = error.hint or known_names(self._workbench.config.toolboxes, "toolboxes")
             raise
-        place = self._workbench.at(exchange.caller)
+        router = self._workbench.at(exchange.caller)
         # Only an answer needs it, and the first one need not wait for it.
         from mcp_workbench.surfaces import answers  # noqa: PLC0415
 
         limits, turns = self._workbench.limits, self._workbench.turns
         if request.toolbox == EVERY_TOOLBOX:
-            searched = await place.search_all(request.query, request.limit)
+            searched = await router.search_all(request.query, request.limit)
             return await answers.matches(searched, request, limits, turns)
         if request.tools:
-            await self._check_known(place, request)
-        opened = await place.open(request.toolbox, exchange)
+            await self._check_known(router, request)
+        opened = await router.open(request.toolbox, exchange)
         self._on_opened(exchange.caller, opened.toolbox)
         if request.query:
-            searched = await place.search(request.query, request.toolbox, request.limit)
+            searched = await router.search(request.query, request.toolbox, request.limit)
             answered = await answers.matches(searched, request, limits, turns, opened)
         else:
             found = _chosen(opened, request.tools) if request.tools else opened.found
@@ -121,24 +121,24 @@ class MetaTools:
             recorder.opened(exchange.caller.audience, opened.toolbox, definitions, len(answered))
         return answered
 
-    async def _check_known(self, place: Place, request: OpenRequest) -> None:
+    async def _check_known(self, router: Router, request: OpenRequest) -> None:
         """Refuse names that no server of the toolbox has, before one is started for them. Raises `ToolsNotFound`."""
-        known = await place.known_of(request.toolbox)
+        known = await router.known_of(request.toolbox)
         if known is None:
             return
         try:
             _chosen(known, request.tools)
         except ToolsNotFound:
-            await place.recheck((request.toolbox,), "tools")
-            _chosen(await place.known_of(request.toolbox) or known, request.tools)
+            await router.recheck((request.toolbox,), "tools")
+            _chosen(await router.known_of(request.toolbox) or known, request.tools)
 
     async def corrections(self, exchange: Exchange) -> Corrections:
         """Looks up what a mistaken call stands for, among all that is known without starting a server."""
         from mcp_workbench.surfaces.corrections import Corrections  # noqa: PLC0415 -- only a mistake needs it
 
-        place = self._workbench.at(exchange.caller)
-        await place.recall()
-        return Corrections(self._workbench.config, place.catalog)
+        router = self._workbench.at(exchange.caller)
+        await router.recall()
+        return Corrections(self._workbench.config, router.catalog)
 
     async def _help(self, error: RequestError, exchange: Exchange, name: str, arguments: Raw) -> None:
         """Add to an error the calls that can be sent instead."""

@@ -25,7 +25,7 @@ from mcp_workbench.wire.jsonrpc import RpcError
 from mcp_workbench.workbench import Workbench
 
 if TYPE_CHECKING:
-    from mcp_workbench.place import Place
+    from mcp_workbench.routing.router import Router
 
 
 class Prompts:
@@ -43,31 +43,31 @@ class Prompts:
         return page("prompts", prompts, params, self._workbench.limits)
 
     async def get(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
-        place = self._workbench.at(exchange.caller)
-        prompt = await self.find(place, exchange.caller, params.get("name"))
+        router = self._workbench.at(exchange.caller)
+        prompt = await self.find(router, exchange.caller, params.get("name"))
         server = ServerIdentifier(prompt.toolbox, prompt.server)
-        return await forward(place, server, "prompts/get", {**params, "name": prompt.prompt}, exchange)
+        return await forward(router, server, "prompts/get", {**params, "name": prompt.prompt}, exchange)
 
-    async def find(self, place: Place, caller: Caller, raw: Raw | None) -> PromptIdentifier:
+    async def find(self, router: Router, caller: Caller, raw: Raw | None) -> PromptIdentifier:
         """The prompt of this name. Raises `RpcError`."""
         name = jsonrpc.text_or_none(raw)
         if name is None:
             raise RpcError(jsonrpc.INVALID_PARAMS, "The name of a prompt must be a string")
         if name not in self._names:
-            await self._list(place, caller)
+            await self._list(router, caller)
         if name not in self._names:
-            await place.recheck(self._scope.of(caller), "prompts")
-            await self._list(place, caller)
+            await router.recheck(self._scope.of(caller), "prompts")
+            await self._list(router, caller)
         if (prompt := self._names.get(name)) is None:
             hint = nearest_or_known(name, self._names, "prompts")
             raise RpcError(jsonrpc.INVALID_PARAMS, f"Prompt '{shown(name)}' not found. {hint}")
         return prompt
 
-    async def _list(self, place: Place, caller: Caller) -> dict[str, tuple[PromptIdentifier, Item]]:
+    async def _list(self, router: Router, caller: Caller) -> dict[str, tuple[PromptIdentifier, Item]]:
         """What there is now, by name. A name that was given out stays known, so that it can be called."""
         items = {
             PromptIdentifier(server.toolbox, server.server, item.name): item
-            for server, listed in (await place.items("prompts", self._scope.of(caller))).items()
+            for server, listed in (await router.items("prompts", self._scope.of(caller))).items()
             for item in listed
         }
         named = native_names(items) if self._native else {joined_name(prompt): prompt for prompt in items}

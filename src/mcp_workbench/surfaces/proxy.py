@@ -84,9 +84,9 @@ class ProxySurface:
 
 def new_kinds(workbench: Workbench, caller: Caller, toolboxes: Iterable[str]) -> list[str]:
     """The kinds of lists that these toolboxes add something to."""
-    place = workbench.at(caller)
+    router = workbench.at(caller)
     return [
         kind
         for kind in ("prompts", "resources")
-        if any(server.toolbox in toolboxes for server in place.declaring(kind))
+        if any(server.toolbox in toolboxes for server in router.declaring(kind))
     ]

@@ -18,7 +18,7 @@ from mcp_workbench.surfaces.scope import Scope
 from mcp_workbench.wire.caller import Caller
 
 if TYPE_CHECKING:
-    from mcp_workbench.place import Place
+    from mcp_workbench.routing.router import Router
 
 
 class ResourceIndex:
@@ -52,73 +52,73 @@ class KnownResources:
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
 
-    async def learn(self, place: Place, servers: Iterable[ServerIdentifier], *, tools: bool = True) -> None:
+    async def learn(self, router: Router, servers: Iterable[ServerIdentifier], *, tools: bool = True) -> None:
         """Have servers list what is not known yet: resources, skills, and the tools that name UIs."""
         if not (chosen := tuple(servers)):
             return
-        asked = [place.learn("resources", chosen), place.learn("skills", chosen)]
-        await asyncio.gather(*asked, *([place.learn_tools(chosen)] if tools else []))
+        asked = [router.learn("resources", chosen), router.learn("skills", chosen)]
+        await asyncio.gather(*asked, *([router.learn_tools(chosen)] if tools else []))
 
-    async def index(self, place: Place, caller: Caller) -> ResourceIndex:
+    async def index(self, router: Router, caller: Caller) -> ResourceIndex:
         """An index of everything that this client sees."""
-        servers = place.servers_of(self._scope.of(caller))
-        await self.learn(place, servers)
-        return self.known_index(place, servers)
+        servers = router.servers_of(self._scope.of(caller))
+        await self.learn(router, servers)
+        return self.known_index(router, servers)
 
-    def known_index(self, place: Place, servers: Iterable[ServerIdentifier]) -> ResourceIndex:
+    def known_index(self, router: Router, servers: Iterable[ServerIdentifier]) -> ResourceIndex:
         """An index of the known resources of these servers."""
         owned: dict[ServerIdentifier, set[str]] = {server: set() for server in servers}
-        for server, uri in self._owned(place):
+        for server, uri in self._owned(router):
             if server in owned:
                 owned[server].add(uri)
-        return self.index_of(place, owned)
+        return self.index_of(router, owned)
 
-    def index_of(self, place: Place, owned: Mapping[ServerIdentifier, Collection[str]]) -> ResourceIndex:
-        return ResourceIndex(owned, self._visible(place))
+    def index_of(self, router: Router, owned: Mapping[ServerIdentifier, Collection[str]]) -> ResourceIndex:
+        return ResourceIndex(owned, self._visible(router))
 
-    def owners(self, place: Place, uri: str) -> set[ServerIdentifier]:
+    def owners(self, router: Router, uri: str) -> set[ServerIdentifier]:
         """The servers that are known to have a resource."""
-        owned = self._owned(place) if uri.startswith(apps.SCHEME) else self._listed(place)
+        owned = self._owned(router) if uri.startswith(apps.SCHEME) else self._listed(router)
         return {server for server, one in owned if one == uri}
 
-    def labelled(self, place: Place, uri: str) -> set[uris.Located]:
+    def labelled(self, router: Router, uri: str) -> set[uris.Located]:
         """The resources that a URI refers to if it names a server and keeps its scheme."""
         if (read := uris.read_labelled(uri)) is None:
             return set()
         return {
             uris.Located(server, read.uri)
-            for server in self._visible(place)
+            for server in self._visible(router)
             if server.server == read.server and read.toolbox in (None, server.toolbox)
         }
 
-    def fitting(self, place: Place, uri: str, most_bytes: int) -> set[uris.Located]:
+    def fitting(self, router: Router, uri: str, most_bytes: int) -> set[uris.Located]:
         """The resources of the best-matching templates. A URI may match as is, or without the server that it names."""
-        templates = list(self._templates(place))
+        templates = list(self._templates(router))
         most, servers = uris.longest_match(uri, templates, most_bytes)
         found = {uris.Located(server, uri) for server in servers}
-        for one in self.labelled(place, uri):
+        for one in self.labelled(router, uri):
             own = [template for template in templates if template.server == one.server]
             length, _ = uris.longest_match(one.uri, own, most_bytes)
             if length >= 0 and length + len(uri) - len(one.uri) > most:
                 most, found = length + len(uri) - len(one.uri), {one}
         return found
 
-    def _visible(self, place: Place) -> list[ServerIdentifier]:
-        return place.servers_of(self._scope.all())
+    def _visible(self, router: Router) -> list[ServerIdentifier]:
+        return router.servers_of(self._scope.all())
 
-    def _owned(self, place: Place) -> Iterator[tuple[ServerIdentifier, str]]:
-        return chain(self._listed(place), self._allowed(apps.named_in(place.catalog)))
+    def _owned(self, router: Router) -> Iterator[tuple[ServerIdentifier, str]]:
+        return chain(self._listed(router), self._allowed(apps.named_in(router.catalog)))
 
-    def _listed(self, place: Place) -> Iterator[tuple[ServerIdentifier, str]]:
+    def _listed(self, router: Router) -> Iterator[tuple[ServerIdentifier, str]]:
         """The listed resources, and the files of listed skills."""
-        listed = ((server, item.name) for server, item in place.known_items("resources"))
-        files = ((server, uri) for server, item in place.known_items("skills") for uri in item.uris)
+        listed = ((server, item.name) for server, item in router.known_items("resources"))
+        files = ((server, uri) for server, item in router.known_items("skills") for uri in item.uris)
         return self._allowed(chain(listed, files))
 
-    def _templates(self, place: Place) -> Iterator[uris.Located]:
+    def _templates(self, router: Router) -> Iterator[uris.Located]:
         """The templates of servers, and the folders of their skills."""
-        listed = ((server, item.name) for server, item in place.known_items("templates"))
-        folders = ((server, skills.folder_template(item)) for server, item in place.known_items("skills"))
+        listed = ((server, item.name) for server, item in router.known_items("templates"))
+        folders = ((server, skills.folder_template(item)) for server, item in router.known_items("skills"))
         return (uris.Located(*one) for one in self._allowed(chain(listed, folders)) if one[1])
 
     def _allowed(self, found: Iterable[tuple[ServerIdentifier, str]]) -> Iterator[tuple[ServerIdentifier, str]]:

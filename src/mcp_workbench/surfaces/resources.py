@@ -32,8 +32,8 @@ from mcp_workbench.wire.jsonrpc import RpcError
 from mcp_workbench.workbench import Workbench
 
 if TYPE_CHECKING:
-    from mcp_workbench.place import Place
-    from mcp_workbench.server_lists import Kind
+    from mcp_workbench.routing.router import Router
+    from mcp_workbench.routing.server_lists import Kind
 
 
 class Resources:
@@ -55,25 +55,25 @@ class Resources:
         return page("resourceTemplates", templates, params, self._workbench.limits)
 
     async def read(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
-        place = self._workbench.at(exchange.caller)
-        found = await self.resolve(place, exchange.caller, _uri(params.get("uri")))
-        return await forward(place, found.server, "resources/read", {**params, "uri": found.uri}, exchange)
+        router = self._workbench.at(exchange.caller)
+        found = await self.resolve(router, exchange.caller, _uri(params.get("uri")))
+        return await forward(router, found.server, "resources/read", {**params, "uri": found.uri}, exchange)
 
     async def subscribe(self, caller: Caller, uri: str) -> None:
         """Raises `RpcError`."""
         if len(uri) > self._workbench.limits.uri_length:
             raise RpcError(jsonrpc.INVALID_PARAMS, "uri is too long")
-        place = self._workbench.at(caller)
-        found = await self.resolve(place, caller, uri)
-        provider = place.existing(found.server)
-        is_watched = provider is not None and provider.subscriptions.watches(found.uri)
+        router = self._workbench.at(caller)
+        found = await self.resolve(router, caller, uri)
+        handle = router.existing(found.server)
+        is_watched = handle is not None and handle.subscriptions.watches(found.uri)
         if not caller.modern and is_watched and uri in self._watched.get(found, ()):
             return  # In the handshake era it is a set, whoever says it twice.
         if len(self._watched) >= self._workbench.limits.subscriptions:
             raise RpcError(jsonrpc.INVALID_PARAMS, f"At most {len(self._watched)} resources at once")
         try:
-            await place.connect(found.server)
-            await place.provider(found.server).subscribe(found.uri)
+            await router.connect(found.server)
+            await router.handle(found.server).subscribe(found.uri)
         except ServerRefused as refusal:
             raise refused(refusal, modern=caller.modern) from None
         except Fault as fault:
@@ -90,9 +90,9 @@ class Resources:
                 self._watched[found] = +names
                 if not self._watched[found]:
                     del self._watched[found]
-                place = self._workbench.find(caller)
-                if place is not None and (provider := place.existing(found.server)) is not None:
-                    provider.unsubscribe(found.uri)
+                router = self._workbench.find(caller)
+                if router is not None and (handle := router.existing(found.server)) is not None:
+                    handle.unsubscribe(found.uri)
                 return
 
     def names_of(self, server: ServerIdentifier, uri: str) -> Iterable[str]:
@@ -103,34 +103,34 @@ class Resources:
                 found |= dict.fromkeys(name + uri[len(watched.uri) :] for name in names)
         return found
 
-    async def resolve(self, place: Place, caller: Caller, uri: str) -> uris.Located:
+    async def resolve(self, router: Router, caller: Caller, uri: str) -> uris.Located:
         """The server that has a resource, and the server's URI of it. Raises `RpcError`."""
-        candidates = await self.locate(place, caller, uri) or self._unlisted(place, uri)
+        candidates = await self.locate(router, caller, uri) or self._unlisted(router, uri)
         if not candidates:
-            candidates = await self._search_again(place, self._scope.of(caller), uri)
-        return self.only(place, candidates, uri, modern=caller.modern)
+            candidates = await self._search_again(router, self._scope.of(caller), uri)
+        return self.only(router, candidates, uri, modern=caller.modern)
 
-    async def locate(self, place: Place, caller: Caller, uri: str) -> set[uris.Located]:
+    async def locate(self, router: Router, caller: Caller, uri: str) -> set[uris.Located]:
         """The resources that a URI may refer to, according to lists, definitions and results."""
-        if (found := self._qualified(place, caller, uri)) is not None:
+        if (found := self._qualified(router, caller, uri)) is not None:
             return {found}
         scope = self._scope.of(caller)
-        servers = {server for server in self.known.owners(place, uri) if server.toolbox in scope}
+        servers = {server for server in self.known.owners(router, uri) if server.toolbox in scope}
         if len(servers) != 1:
-            servers = await self._named(place, uri)
-        return _located(servers, uri) or await self._search(place, scope, uri)
+            servers = await self._named(router, uri)
+        return _located(servers, uri) or await self._search(router, scope, uri)
 
-    async def resolve_template(self, place: Place, caller: Caller, template: str) -> uris.Located:
+    async def resolve_template(self, router: Router, caller: Caller, template: str) -> uris.Located:
         """The same for a template, or an URI, that is to be completed."""
-        if (found := self._qualified(place, caller, template)) is not None:
+        if (found := self._qualified(router, caller, template)) is not None:
             return found
-        await place.learn("templates", place.servers_of(self._scope.of(caller)))
-        own = _located(self._listing(place, "templates", template), template)
-        labelled = self.known.labelled(place, template)
-        candidates = own or {one for one in labelled if one.server in self._listing(place, "templates", one.uri)}
+        await router.learn("templates", router.servers_of(self._scope.of(caller)))
+        own = _located(self._listing(router, "templates", template), template)
+        labelled = self.known.labelled(router, template)
+        candidates = own or {one for one in labelled if one.server in self._listing(router, "templates", one.uri)}
         if candidates:
-            return self.only(place, candidates, template, modern=caller.modern)
-        return await self.resolve(place, caller, template)
+            return self.only(router, candidates, template, modern=caller.modern)
+        return await self.resolve(router, caller, template)
 
     async def with_readable_apps(
         self, caller: Caller, tools: Mapping[ToolIdentifier, Definition]
@@ -144,77 +144,77 @@ class Resources:
             for tool, definition in tools.items()
         }
 
-    def _qualified(self, place: Place, caller: Caller, uri: str) -> uris.Located | None:
+    def _qualified(self, router: Router, caller: Caller, uri: str) -> uris.Located | None:
         """What an URI that names a server stands for, if the client may see that server. Starts nothing."""
         if (found := uris.read_qualified(uri)) is None:
             return None
         if not self._scope.allows(found.server.toolbox):
             raise _not_found(uri, modern=caller.modern)
         try:
-            place.provider(found.server)
+            router.handle(found.server)
         except WorkbenchError as error:
             raise as_rpc_error(error) from None
         return found
 
-    async def _named(self, place: Place, uri: str) -> set[ServerIdentifier]:
+    async def _named(self, router: Router, uri: str) -> set[ServerIdentifier]:
         """The running servers that list it, or that named it in a result.
 
-        One that names another one's resource does not take its place: a list counts for more.
+        One that names another one's resource does not take its router: a list counts for more.
         """
-        await place.learn("resources", self._running(place))
-        listing, named = self.known.owners(place, uri), self._linked(place, uri)
-        if not listing and self.known.labelled(place, uri):
+        await router.learn("resources", self._running(router))
+        listing, named = self.known.owners(router, uri), self._linked(router, uri)
+        if not listing and self.known.labelled(router, uri):
             return set()  # it may be a URI that we made for another server's resource: the search decides
         return named & listing or listing or named
 
-    def _linked(self, place: Place, uri: str) -> set[ServerIdentifier]:
-        return {server for server in place.links.find(uri) if self._scope.allows(server.toolbox)}
+    def _linked(self, router: Router, uri: str) -> set[ServerIdentifier]:
+        return {server for server in router.links.find(uri) if self._scope.allows(server.toolbox)}
 
-    def _running(self, place: Place) -> set[ServerIdentifier]:
+    def _running(self, router: Router) -> set[ServerIdentifier]:
         """The servers that have resources, as far as they run."""
-        return {server for server in place.offering("resources") if self._scope.allows(server.toolbox)}
+        return {server for server in router.offering("resources") if self._scope.allows(server.toolbox)}
 
-    async def _search(self, place: Place, scope: tuple[str, ...], uri: str) -> set[uris.Located]:
+    async def _search(self, router: Router, scope: tuple[str, ...], uri: str) -> set[uris.Located]:
         """Ask the servers for their lists. A URI in no list may name its server, or match a template."""
-        labelled = self.known.labelled(place, uri)
-        everywhere = {*place.servers_of(scope), *(one.server for one in labelled)}
-        await self.known.learn(place, everywhere, tools=uri.startswith(apps.SCHEME))
-        if servers := self.known.owners(place, uri):
+        labelled = self.known.labelled(router, uri)
+        everywhere = {*router.servers_of(scope), *(one.server for one in labelled)}
+        await self.known.learn(router, everywhere, tools=uri.startswith(apps.SCHEME))
+        if servers := self.known.owners(router, uri):
             return _located(servers, uri)
-        if known := {one for one in labelled if one.server in self.known.owners(place, one.uri)}:
+        if known := {one for one in labelled if one.server in self.known.owners(router, one.uri)}:
             return known
-        if servers := self._linked(place, uri):
+        if servers := self._linked(router, uri):
             return _located(servers, uri)
-        await place.learn("templates", everywhere)
-        return self.known.fitting(place, uri, self._workbench.limits.template_bytes)
+        await router.learn("templates", everywhere)
+        return self.known.fitting(router, uri, self._workbench.limits.template_bytes)
 
-    def _unlisted(self, place: Place, uri: str) -> set[uris.Located]:
+    def _unlisted(self, router: Router, uri: str) -> set[uris.Located]:
         """Candidates for an unlisted resource: the server that its URI names, or the only running one."""
-        labelled, running = self.known.labelled(place, uri), self._running(place)
+        labelled, running = self.known.labelled(router, uri), self._running(router)
         if len(running) == 1 and {one.server for one in labelled} <= running:
             return _located(running, uri)
         return labelled
 
-    async def _search_again(self, place: Place, scope: tuple[str, ...], uri: str) -> set[uris.Located]:
+    async def _search_again(self, router: Router, scope: tuple[str, ...], uri: str) -> set[uris.Located]:
         """Have the running servers list again, then search: the resource may be new and unannounced."""
-        await place.recheck(scope, "resources", "templates")
-        return await self._search(place, scope, uri)
+        await router.recheck(scope, "resources", "templates")
+        return await self._search(router, scope, uri)
 
-    def _listing(self, place: Place, kind: Kind, name: str) -> set[ServerIdentifier]:
+    def _listing(self, router: Router, kind: Kind, name: str) -> set[ServerIdentifier]:
         """The servers that have listed it so far."""
         return {
             server
-            for server, item in place.known_items(kind)
+            for server, item in router.known_items(kind)
             if item.name == name and self._scope.allows(server.toolbox)
         }
 
     async def _shown(self, caller: Caller, kind: Kind, member: str) -> list[Raw]:
-        place = self._workbench.at(caller)
-        listed = await place.items(kind, self._scope.of(caller))
+        router = self._workbench.at(caller)
+        listed = await router.items(kind, self._scope.of(caller))
         owned = {server: [item.name for item in items] for server, items in listed.items()}
-        index = self.known.index_of(place, owned)
+        index = self.known.index_of(router, owned)
         if kind == "resources" and any(uris.has_kept_scheme(uri) for names in owned.values() for uri in names):
-            index = await self.known.index(place, caller)  # tools and skills may name the same resources
+            index = await self.known.index(router, caller)  # tools and skills may name the same resources
         return [
             item.raw
             if (uri := _listed_uri(index, kind, server, item.name)) == item.name
@@ -223,13 +223,13 @@ class Resources:
             for item in items
         ]
 
-    def only(self, place: Place, found: set[uris.Located], uri: str, *, modern: bool) -> uris.Located:
+    def only(self, router: Router, found: set[uris.Located], uri: str, *, modern: bool) -> uris.Located:
         """The one resource that was found. Raises `RpcError` if there are several or none."""
         if len(found) == 1:
             return next(iter(found))
         if not found:
             raise _not_found(uri, modern=modern)
-        index = self.known.known_index(place, place.servers_of(self._scope.all()))
+        index = self.known.known_index(router, router.servers_of(self._scope.all()))
         several = "\n".join(sorted(index.qualified(*one) for one in found)[: DEFAULTS.names_shown])
         text = f"Several servers have {shown(uri)}. Read one of:\n{several}"
         raise RpcError(jsonrpc.INVALID_PARAMS, text, {"uri": uri})

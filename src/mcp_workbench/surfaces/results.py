@@ -21,7 +21,7 @@ def text(value: str, **extra: Any) -> Raw:
 
 
 def failure(error: WorkbenchError, *, prefix: str = "", named: Mapping[str, str] | None = None) -> Raw:
-    """What went wrong and what to do, for a model to read; the code and the place, for programs.
+    """What went wrong and what to do, for a model to read; the code and the router, for programs.
 
     Foreign text in it, which may hold secrets, was redacted where it was taken up: here a name of the
     configuration would be redacted too. `named` are the identifier parts in the call. A server's own JSON-RPC error

@@ -17,7 +17,7 @@ from mcp_workbench.connections.connection import Connection
 from mcp_workbench.connections.negotiate import Agreement
 from mcp_workbench.errors import CallFailed, Fault, ServerRefused, ToolNotFound, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
-from mcp_workbench.provider import Provider
+from mcp_workbench.routing.server_handle import ServerHandle
 from mcp_workbench.shown import shown
 from mcp_workbench.surfaces import results
 from mcp_workbench.surfaces.arguments import read_tool_arguments
@@ -34,7 +34,7 @@ from mcp_workbench.wire.projection import handshake_tools
 from mcp_workbench.workbench import Workbench
 
 if TYPE_CHECKING:
-    from mcp_workbench.place import Place
+    from mcp_workbench.routing.router import Router
 
 _HANDSHAKE_HELLO: Final = frozenset({"protocolVersion", "capabilities", "serverInfo", "instructions"})
 _MODERN_HELLO: Final = frozenset({"supportedVersions", "capabilities", "instructions"})
@@ -106,7 +106,7 @@ class ServerSurface:
         return params
 
     def changed(self, toolbox: str, kind: str) -> bool:
-        """The server says it by itself, and that is passed on; unless there is another one in its place."""
+        """The server says it by itself, and that is passed on; unless there is another one in its router."""
         entry = self._entry()
         is_other = toolbox == self._server.toolbox and entry != self._entries.get(kind, self._first)
         self._entries[kind] = entry
@@ -116,34 +116,34 @@ class ServerSurface:
         """A call changes no list."""
 
     def notice(self, caller: Caller, method: str, params: dict[str, Raw]) -> None:
-        for place in self._workbench.places(caller.audience):
-            if (provider := place.existing(self._server)) is not None:
-                provider.tell(method, params)
+        for router in self._workbench.routers(caller.audience):
+            if (handle := router.existing(self._server)) is not None:
+                handle.tell(method, params)
 
     async def subscribe(self, caller: Caller, uri: str) -> bool:
         try:
-            await self._workbench.at(caller).provider(self._server).subscribe(uri)
+            await self._workbench.at(caller).handle(self._server).subscribe(uri)
         except WorkbenchError:
             return False
         return True
 
     def unsubscribe(self, caller: Caller, uri: str) -> None:
-        if (provider := self._existing(caller)) is not None:
-            provider.unsubscribe(uri)
+        if (handle := self._existing(caller)) is not None:
+            handle.unsubscribe(uri)
 
     async def watch_task(self, caller: Caller, task: str) -> bool:
         try:
-            return await self._workbench.at(caller).provider(self._server).watch_task(task)
+            return await self._workbench.at(caller).handle(self._server).watch_task(task)
         except WorkbenchError:
             return False
 
     def unwatch_task(self, caller: Caller, task: str) -> None:
-        if (provider := self._existing(caller)) is not None:
-            provider.unwatch_task(task)
+        if (handle := self._existing(caller)) is not None:
+            handle.unwatch_task(task)
 
-    def _existing(self, caller: Caller) -> Provider | None:
-        place = self._workbench.find(caller)
-        return place.existing(self._server) if place is not None else None
+    def _existing(self, caller: Caller) -> ServerHandle | None:
+        router = self._workbench.find(caller)
+        return router.existing(self._server) if router is not None else None
 
     # -- methods
 
@@ -159,11 +159,11 @@ class ServerSurface:
         """The server's answer or error; a failure on the way to it is a result that a model can read."""
         name, arguments = called(params)
         tool = ToolIdentifier(self._server.toolbox, self._server.server, name or "?")
-        place = self._workbench.at(exchange.caller)
+        router = self._workbench.at(exchange.caller)
         try:
             if self._is_filtered:
-                return await place.calls.relay(tool, read_tool_arguments(arguments), exchange)
-            return await self._forward_call(place, tool, params, exchange)
+                return await router.calls.relay(tool, read_tool_arguments(arguments), exchange)
+            return await self._forward_call(router, tool, params, exchange)
         except ToolNotFound as error:
             raise RpcError(jsonrpc.INVALID_PARAMS, f"{error}. {error.hint}") from None
         except ServerRefused as refusal:
@@ -183,22 +183,22 @@ class ServerSurface:
 
     def _is_projected(self, caller: Caller) -> bool:
         """Whether results are projected, because a handshake client uses a modern server."""
-        return not caller.modern and (provider := self._existing(caller)) is not None and provider.speaks_modern
+        return not caller.modern and (handle := self._existing(caller)) is not None and handle.speaks_modern
 
     async def _forward_call(
-        self, place: Place, tool: ToolIdentifier, params: dict[str, Raw], exchange: Exchange
+        self, router: Router, tool: ToolIdentifier, params: dict[str, Raw], exchange: Exchange
     ) -> Raw:
-        result = await place.calls.forward(self._server, "tools/call", params, exchange)
+        result = await router.calls.forward(self._server, "tools/call", params, exchange)
         if self._is_projected(exchange.caller):
-            exchange.projection = "schema" if await self._wraps_output(place, tool, result) else "value"
+            exchange.projection = "schema" if await self._wraps_output(router, tool, result) else "value"
         return result
 
-    async def _wraps_output(self, place: Place, tool: ToolIdentifier, result: Raw) -> bool:
+    async def _wraps_output(self, router: Router, tool: ToolIdentifier, result: Raw) -> bool:
         """Whether the tool's output schema is wrapped. It is looked up only if the value alone does not decide."""
         if not jsonrpc.is_object(jsonrpc.members(result).get("structuredContent", jsonrpc.NOTHING)):
             return False
         try:
-            listing = await place.provider(self._server).lists.tools()
+            listing = await router.handle(self._server).lists.tools()
         except WorkbenchError as error:  # the call succeeded, so pass its result on anyway
             observe.info("the output schema of a tool is not known", server=tool.server, code=error.code)
             return False
@@ -215,21 +215,21 @@ class ServerSurface:
     async def _list_filtered(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         one_page(params)
         try:
-            listing = await self._workbench.at(exchange.caller).provider(self._server).lists.tools()
+            listing = await self._workbench.at(exchange.caller).handle(self._server).lists.tools()
         except Fault as fault:
             raise failed(fault, self._server, "tools/list") from None
         return Raw(jsonrpc.encode({"tools": [tool.raw for tool in listing.tools.values()]}))
 
     async def _subscribe(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         uri = read_text(params, "uri")
-        provider = self._existing(exchange.caller)
-        if uri in self._subscribed and provider is not None and provider.subscriptions.watches(uri):
+        handle = self._existing(exchange.caller)
+        if uri in self._subscribed and handle is not None and handle.subscriptions.watches(uri):
             return jsonrpc.EMPTY_OBJECT
         limits = self._workbench.limits
         if len(uri) > limits.uri_length or len(self._subscribed) >= limits.subscriptions:
             raise RpcError(jsonrpc.INVALID_PARAMS, f"At most {limits.subscriptions} resources, and no longer URIs")
         try:
-            await self._workbench.at(exchange.caller).provider(self._server).subscribe(uri)
+            await self._workbench.at(exchange.caller).handle(self._server).subscribe(uri)
         except ServerRefused as refusal:
             raise refused(refusal, modern=exchange.caller.modern) from None
         except Fault as fault:

@@ -50,9 +50,9 @@ class Shelf:
 
     def extensions(self, caller: Caller) -> dict[str, Any]:
         """The extensions that native surfaces declare, as far as known without starting a server."""
-        place, toolboxes = self._workbench.at(caller), self._scope.all()
-        found: dict[str, Any] = {eras.SKILLS: {}} if place.having("skills", toolboxes) else {}
-        if any(server.toolbox in toolboxes for server in place.declaring(eras.APPS)):
+        router, toolboxes = self._workbench.at(caller), self._scope.all()
+        found: dict[str, Any] = {eras.SKILLS: {}} if router.having("skills", toolboxes) else {}
+        if any(server.toolbox in toolboxes for server in router.declaring(eras.APPS)):
             found[eras.APPS] = {}
         return found
 
@@ -65,8 +65,8 @@ class Shelf:
     def notice(self, caller: Caller, method: str, params: dict[str, Raw]) -> None:
         """The client's roots changed: its servers may ask for them again."""
         if method == "notifications/roots/list_changed":
-            for place in self._workbench.places(caller.audience):
-                place.tell(method, params)
+            for router in self._workbench.routers(caller.audience):
+                router.tell(method, params)
 
     async def subscribe(self, caller: Caller, uri: str) -> bool:
         try:
@@ -86,19 +86,19 @@ class Shelf:
     async def _complete(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         """Completion of a prompt's argument or a template's variable, by the server that it belongs to."""
         reference = jsonrpc.members(params.get("ref"))
-        place = self._workbench.at(exchange.caller)
+        router = self._workbench.at(exchange.caller)
         match jsonrpc.text_or_none(reference.get("type")):
             case "ref/prompt":
-                prompt = await self.prompts.find(place, exchange.caller, reference.get("name"))
+                prompt = await self.prompts.find(router, exchange.caller, reference.get("name"))
                 server = ServerIdentifier(prompt.toolbox, prompt.server)
                 own: dict[str, Any] = {**reference, "name": prompt.prompt}
             case "ref/resource":
                 uri = read_text(reference, "uri")
-                found = await self.resources.resolve_template(place, exchange.caller, uri)
+                found = await self.resources.resolve_template(router, exchange.caller, uri)
                 server, own = found.server, {**reference, "uri": found.uri}
             case _:
                 raise RpcError(jsonrpc.INVALID_PARAMS, "ref.type must be ref/prompt or ref/resource")
-        return await forward(place, server, "completion/complete", {**params, "ref": own}, exchange)
+        return await forward(router, server, "completion/complete", {**params, "ref": own}, exchange)
 
     async def _set_level(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         self._workbench.at(exchange.caller).set_level(read_level(params))

@@ -31,7 +31,7 @@ from mcp_workbench.wire.jsonrpc import RpcError
 from mcp_workbench.workbench import Workbench
 
 if TYPE_CHECKING:
-    from mcp_workbench.place import Place
+    from mcp_workbench.routing.router import Router
 
 
 class Skills:
@@ -46,59 +46,61 @@ class Skills:
         self.methods: dict[str, Method] = {"skills/list": self.list, "skills/get": self.get}
 
     async def list(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
-        place = self._workbench.at(exchange.caller)
-        listed = await place.items("skills", self._scope.of(exchange.caller))
+        router = self._workbench.at(exchange.caller)
+        listed = await router.items("skills", self._scope.of(exchange.caller))
         names = {skill: name for name, skill in self._named(listed).items()}
-        index = await self._resources.known.index(place, exchange.caller)
+        index = await self._resources.known.index(router, exchange.caller)
         found = [_shown(server, item, names, index) for server, items in listed.items() for item in items]
         return page("skills", found, params, self._workbench.limits)
 
     async def get(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
-        place = self._workbench.at(exchange.caller)
+        router = self._workbench.at(exchange.caller)
         if (uri := jsonrpc.text_or_none(params.get("uri"))) is not None:
-            return await self._get(place, exchange, params, uri)
-        skill = await self._find(place, exchange.caller, params.get("name"))
+            return await self._get(router, exchange, params, uri)
+        skill = await self._find(router, exchange.caller, params.get("name"))
         server = ServerIdentifier(skill.toolbox, skill.server)
-        return await forward(place, server, "skills/get", {**params, "name": skill.skill}, exchange)
+        return await forward(router, server, "skills/get", {**params, "name": skill.skill}, exchange)
 
-    async def _get(self, place: Place, exchange: Exchange, params: dict[str, Raw], uri: str) -> Raw:
+    async def _get(self, router: Router, exchange: Exchange, params: dict[str, Raw], uri: str) -> Raw:
         """The skill that a URI identifies, with file URIs that the client can read."""
-        if candidates := await self._resources.locate(place, exchange.caller, uri):
-            found = self._resources.only(place, candidates, uri, modern=exchange.caller.modern)
-            result = await forward(place, found.server, "skills/get", {**params, "uri": found.uri}, exchange)
+        if candidates := await self._resources.locate(router, exchange.caller, uri):
+            found = self._resources.only(router, candidates, uri, modern=exchange.caller.modern)
+            result = await forward(router, found.server, "skills/get", {**params, "uri": found.uri}, exchange)
         else:
-            found, result = await self._ask_all(place, exchange, params, uri)
+            found, result = await self._ask_all(router, exchange, params, uri)
         fields = jsonrpc.fields(result)
         skill = fields.get("skill", jsonrpc.NOTHING)
         if not jsonrpc.is_object(skill):
             return result
-        index = await self._resources.known.index(place, exchange.caller)
+        index = await self._resources.known.index(router, exchange.caller)
         if found.uri == uri and not _is_renamed(found.server, skill, index):
-            place.links.add(found.server, skills.file_uris(skill))  # no list may say whose files these are
+            router.links.add(found.server, skills.file_uris(skill))  # no list may say whose files these are
             return result
         fields["skill"] = skills.with_uris(skill, partial(index.qualified, found.server))
         return Raw(jsonrpc.encode(fields))
 
-    async def _ask_all(self, place: Place, exchange: Exchange, params: dict[str, Raw], uri: str) -> tuple[Located, Raw]:
+    async def _ask_all(
+        self, router: Router, exchange: Exchange, params: dict[str, Raw], uri: str
+    ) -> tuple[Located, Raw]:
         """An unlisted skill, from the one server that has it. Raises `RpcError`."""
-        servers = place.having("skills", self._scope.of(exchange.caller))
+        servers = router.having("skills", self._scope.of(exchange.caller))
         results: dict[Located, Raw] = {}
-        for group in ({Located(server, uri) for server in servers}, self._resources.known.labelled(place, uri)):
+        for group in ({Located(server, uri) for server in servers}, self._resources.known.labelled(router, uri)):
             for one in sorted(group) if not results else ():
                 try:
-                    results[one] = await forward(place, one.server, "skills/get", {**params, "uri": one.uri}, exchange)
+                    results[one] = await forward(router, one.server, "skills/get", {**params, "uri": one.uri}, exchange)
                 except RpcError as error:
                     if error.code == jsonrpc.SERVER_FAILED:  # any other error means that the server has no such skill
                         raise
-        found = self._resources.only(place, set(results), uri, modern=True)
+        found = self._resources.only(router, set(results), uri, modern=True)
         return found, results[found]
 
-    async def _find(self, place: Place, caller: Caller, raw: Raw | None) -> SkillIdentifier:
+    async def _find(self, router: Router, caller: Caller, raw: Raw | None) -> SkillIdentifier:
         """The skill of this name. Raises `RpcError`."""
         if (name := jsonrpc.text_or_none(raw)) is None:
             raise RpcError(jsonrpc.INVALID_PARAMS, "uri must be a string")
         if name not in self._names:
-            self._named(await place.items("skills", self._scope.of(caller)))
+            self._named(await router.items("skills", self._scope.of(caller)))
         if (skill := self._names.get(name)) is None:
             hint = nearest_or_known(name, self._names, "skills")
             raise RpcError(jsonrpc.INVALID_PARAMS, f"Skill '{shown(name)}' not found. {hint}")

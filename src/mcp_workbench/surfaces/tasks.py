@@ -64,16 +64,16 @@ class Tasks:
     async def watch(self, caller: Caller, task: str) -> bool:
         try:
             server, own = self.find(task)
-            return await self._workbench.at(caller).provider(server).watch_task(own)
+            return await self._workbench.at(caller).handle(server).watch_task(own)
         except (RpcError, WorkbenchError):
             return False
 
     def unwatch(self, caller: Caller, task: str) -> None:
         with suppress(RpcError):  # the configuration may have lost its server
             server, own = self.find(task)
-            place = self._workbench.find(caller)
-            if place is not None and (provider := place.existing(server)) is not None:
-                provider.unwatch_task(own)
+            router = self._workbench.find(caller)
+            if router is not None and (handle := router.existing(server)) is not None:
+                handle.unwatch_task(own)
 
     def _by_id(self, method: str) -> Method:
         async def handle(exchange: Exchange, params: dict[str, Raw]) -> Raw:
@@ -83,10 +83,10 @@ class Tasks:
             if shown_id is None:
                 raise RpcError(jsonrpc.INVALID_PARAMS, "taskId must be a string")
             server, own = self.find(shown_id)
-            place = self._workbench.at(exchange.caller)
-            if (await place.connect(server)).agreement.modern != exchange.caller.modern:
+            router = self._workbench.at(exchange.caller)
+            if (await router.connect(server)).agreement.modern != exchange.caller.modern:
                 raise RpcError(jsonrpc.INVALID_PARAMS, "Task not found")
-            result = await forward(place, server, method, {**params, "taskId": own}, exchange)
+            result = await forward(router, server, method, {**params, "taskId": own}, exchange)
             return self.shown_result(server, result)
 
         return handle
@@ -96,11 +96,11 @@ class Tasks:
         one_page(params)
         from mcp_workbench.connections.listing import list_items  # noqa: PLC0415 -- only this needs it
 
-        place = self._workbench.at(exchange.caller)
+        router = self._workbench.at(exchange.caller)
         tasks: list[dict[str, Any]] = []
-        for server in place.offering("tasks"):
+        for server in router.offering("tasks"):
             try:
-                connection = await place.connect(server)
+                connection = await router.connect(server)
                 listed = await list_items(connection, "tasks/list", "tasks", self._workbench.limits)
             except WorkbenchError as error:
                 observe.debug("a server's tasks are missing", server=server, code=error.code)

@@ -64,12 +64,12 @@ class ToolboxSurface:
     async def hello(self, caller: Caller) -> Hello:
         """The greeting, from what is known of the servers without starting any."""
         toolbox, limits = self._workbench.config.toolboxes.get(self._toolbox), self._workbench.limits
-        known = self._workbench.at(caller).providers(toolbox) if toolbox is not None else {}
-        said = {server: provider.instructions for server, provider in known.items() if provider.instructions}
+        known = self._workbench.at(caller).handles(toolbox) if toolbox is not None else {}
+        said = {server: handle.instructions for server, handle in known.items() if handle.instructions}
         share = limits.open_budget_tokens // INSTRUCTIONS_SHARE
         # A capability can't be added later in a session. So tasks are declared unless every server is known to have
         # none; each tool says for itself whether it supports them.
-        has_tasks = any(provider.may_have_tasks(modern=caller.modern) for provider in known.values())
+        has_tasks = any(handle.may_have_tasks(modern=caller.modern) for handle in known.values())
         tasks = declared_tasks(modern=caller.modern) if has_tasks else {}
         return extended(toolbox_hello(toolbox, fitted(said, share, limits), tasks), self._shelf.extensions(caller))
 
@@ -115,8 +115,8 @@ class ToolboxSurface:
         if (tool := self._names.get(name)) is None:
             raise RpcError(jsonrpc.INVALID_PARAMS, self._unknown(name))
         try:
-            place = self._workbench.at(exchange.caller)
-            result = await place.calls.relay(tool, read_tool_arguments(arguments), exchange)
+            router = self._workbench.at(exchange.caller)
+            result = await router.calls.relay(tool, read_tool_arguments(arguments), exchange)
         except CallFailed as error:
             if error.refusal is not None:
                 raise refused(error.refusal, modern=exchange.caller.modern) from None
@@ -137,7 +137,7 @@ class ToolboxSurface:
 
     async def _learn(self, caller: Caller) -> None:
         """Have every server list, within the open deadline: which names are shared depends on all of them."""
-        place = self._workbench.at(caller)
-        await place.list_tools((self._toolbox,))
+        router = self._workbench.at(caller)
+        await router.list_tools((self._toolbox,))
         self._learnt_from = self._workbench.config
-        self._names = native_names(tool for tool in place.known() if tool.toolbox == self._toolbox)
+        self._names = native_names(tool for tool in router.known() if tool.toolbox == self._toolbox)

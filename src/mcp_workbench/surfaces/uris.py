@@ -98,12 +98,12 @@ def longest_match(uri: str, templates: Iterable[Located], most_bytes: int) -> tu
     """
     fitting: list[tuple[int, ServerIdentifier]] = []
     size = 0
-    for place in templates:
-        size += len(place.uri)
+    for router in templates:
+        size += len(router.uri)
         if size > most_bytes:
             break
-        if fits(uri, place.uri):
-            fitting.append((_literal_length(place.uri), place.server))
+        if fits(uri, router.uri):
+            fitting.append((_literal_length(router.uri), router.server))
     most = max((length for length, _ in fitting), default=-1)
     return most, {server for length, server in fitting if length == most}
 

@@ -39,11 +39,11 @@ class Client(Protocol):
         ...
 
 
-class Seat(NamedTuple):
-    """Whom a place is for."""
+class ClientRef(NamedTuple):
+    """The client that a router works for."""
 
     caller: Caller
-    """It stands for every call that is made there: they declare the same and speak the same era."""
+    """It stands for every call that is made for it: they declare the same and speak the same era."""
     client: Callable[[], Client | None]
     """The client, if it listens."""
     account: Account = Account()

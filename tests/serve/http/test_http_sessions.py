@@ -128,7 +128,7 @@ async def test_deleting_a_session_ends_its_servers_and_the_session(tmp_path: Pat
         await wait_until(lambda: not census(marker), what="the end of its server")
         assert (await client.post(rpc("tools/list"))).status_code == 404
         assert running.workbench is not None
-        await wait_until(lambda: not running.workbench._places, what="the end of its place")
+        await wait_until(lambda: not running.workbench.routers(), what="the end of its router")
         assert not running.workbench._clients
 
 

@@ -1,4 +1,4 @@
-"""Search in what a place knows, with an index that follows its catalog.
+"""Search in what a router knows, with an index that follows its catalog.
 
 The index is made at the first search; later only servers that listed something new are put into it again. Few
 tools are indexed at once, many in a thread, so that no other call waits for it.

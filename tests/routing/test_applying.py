@@ -73,7 +73,7 @@ async def bench(shape: Shape, *servers: MemoryServer, **limits: Any) -> AsyncIte
     async def opened(config: ServerConfig, *_: object) -> MemoryChannel:
         return await known[config.target.command].open()  # type: ignore[union-attr]
 
-    with mock.patch("mcp_workbench.provider.open_channel", opened):
+    with mock.patch("mcp_workbench.routing.server_handle.open_channel", opened):
         async with Workbench(config_of(shape), limits=Limits(**limits)) as workbench:
             yield Bench(workbench, known)
 
@@ -212,10 +212,10 @@ async def test_c9_what_the_old_server_lists_late_is_not_taken_for_the_new_ones()
 
         old.methods["tools/list"] = late
         blocked = Gate(old)
-        place = at.workbench.at(LIBRARY)
-        call = asyncio.ensure_future(place.connect(ServerIdentifier("dev", "s")))
+        router = at.workbench.at(LIBRARY)
+        call = asyncio.ensure_future(router.connect(ServerIdentifier("dev", "s")))
         await call
-        listing = asyncio.ensure_future(place.provider(ServerIdentifier("dev", "s")).lists.tools())
+        listing = asyncio.ensure_future(router.handle(ServerIdentifier("dev", "s")).lists.tools())
         await wait_until(lambda: old.asked("tools/list"), what="the listing")
         at.apply(one("new"))
         opened = await at.workbench.open("dev")
@@ -223,7 +223,7 @@ async def test_c9_what_the_old_server_lists_late_is_not_taken_for_the_new_ones()
         blocked.open()
         await asyncio.gather(listing, return_exceptions=True)
         assert [tool.tool for tool, _ in opened.found] == ["new"]
-        assert [tool.tool for tool in place.known()] == ["new"]
+        assert [tool.tool for tool in router.known()] == ["new"]
 
 
 @pytest.mark.row("C9")
@@ -299,10 +299,10 @@ async def test_c9_who_waits_while_several_changes_come_gets_what_the_last_one_sa
 async def test_c9_a_server_that_drains_takes_no_new_call(*, is_gone: bool):
     old, new = MemoryServer("old"), MemoryServer("new")
     async with bench(one("old"), old, new, predecessor_seconds=0.05) as at:
-        place, server = at.workbench.at(LIBRARY), ServerIdentifier("dev", "s")
-        await place.connect(server)
+        router, server = at.workbench.at(LIBRARY), ServerIdentifier("dev", "s")
+        await router.connect(server)
         gate, lists = Gate(old), old.methods["tools/list"]
-        draining = asyncio.ensure_future(place.provider(server).forward("tools/call", {"name": "t"}, None))
+        draining = asyncio.ensure_future(router.handle(server).forward("tools/call", {"name": "t"}, None))
         await wait_until(lambda: gate.waiting == 1, what="a call that drains")
         go, began = asyncio.Event(), asyncio.Event()
 
@@ -341,16 +341,16 @@ async def test_c9_nothing_is_started_for_who_waited_when_it_closes_after_a_chang
 async def test_c9_no_chain_is_kept_of_what_was_replaced(*, is_used: bool):
     """Also where all that is done with a server is to look for its tools."""
     async with bench(one("old"), MemoryServer("old"), MemoryServer("new")) as at:
-        place = at.workbench.at(LIBRARY)
+        router = at.workbench.at(LIBRARY)
         for command in ("new", "old", "new", "old"):
             at.apply(one(command))
-            await (at.use() if is_used else place.search_all("t"))
-        newest = place.existing(ServerIdentifier("dev", "s"))
+            await (at.use() if is_used else router.search_all("t"))
+        newest = router.existing(ServerIdentifier("dev", "s"))
         chain = [newest]
         while chain[-1] is not None:
             chain.append(chain[-1]._predecessor)
         assert len(chain) - 1 == (1 if is_used else 2)
-        await wait_until(lambda: not place._staff._ending, what="the end of all that was replaced")
+        await wait_until(lambda: not router._pool._ending, what="the end of all that was replaced")
 
 
 # -- what clients see
@@ -491,15 +491,15 @@ async def test_c9_a_server_that_is_there_again_can_be_watched_again(view: View):
 async def test_c9_a_search_finds_what_there_is_now():
     old, new = MemoryServer("old", tools=("paint",)), MemoryServer("new", tools=("paint_walls",))
     async with bench(one("old"), old, new) as at:
-        place = at.workbench.at(LIBRARY)
+        router = at.workbench.at(LIBRARY)
         await at.workbench.open("dev")
-        assert [tool.tool for tool, _ in (await place.search("paint")).found] == ["paint"]
+        assert [tool.tool for tool, _ in (await router.search("paint")).found] == ["paint"]
         at.apply(one("old", about="Watercolours and brushes"))
-        assert [tool.tool for tool, _ in (await place.search("watercolours")).found] == ["paint"]
+        assert [tool.tool for tool, _ in (await router.search("watercolours")).found] == ["paint"]
         at.apply(one("new", server="other"))
-        assert (await place.search("paint")).found == ()
+        assert (await router.search("paint")).found == ()
         await at.workbench.open("dev")
-        assert [(tool.server, tool.tool) for tool, _ in (await place.search("paint")).found] == [
+        assert [(tool.server, tool.tool) for tool, _ in (await router.search("paint")).found] == [
             ("other", "paint_walls")
         ]
 

@@ -1,6 +1,6 @@
-"""One configured server, for one place: how it is reached, what it said of itself, what it is told and tells.
+"""One configured server, for one router: how it is reached, what it said of itself, what it is told and tells.
 
-It joins a supervisor, the lists that are kept of it, its subscriptions and the dialogue with the client.
+It joins a supervisor, the lists that are kept of it, its subscriptions and what it asks the client.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from mcp_workbench.connections.processes import Processes
 from mcp_workbench.connections.starts import OpenChannel
 from mcp_workbench.connections.subscriptions import Subscriptions
 from mcp_workbench.connections.supervisor import Supervisor
-from mcp_workbench.dialogue import Dialogue
 from mcp_workbench.errors import Fault
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
-from mcp_workbench.server_lists import FEATURES, Kind, ServerLists
+from mcp_workbench.routing.server_lists import FEATURES, Kind, ServerLists
+from mcp_workbench.routing.server_requests import ServerRequests
 from mcp_workbench.wire import eras, jsonrpc
-from mcp_workbench.wire.client import Seat
+from mcp_workbench.wire.client import ClientRef
 from mcp_workbench.wire.eras import HANDSHAKE_NOTICES, LIST_CHANGED
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import Params
 from mcp_workbench.wire.projection import Projection
 
 
-class Provider:
+class ServerHandle:
     """A server as one client sees it."""
 
     def __init__(
         self,
         config: ServerConfig,
-        seat: Seat,
+        client_ref: ClientRef,
         processes: Processes,
         catalog: Catalog,
         limits: Limits,
@@ -53,41 +53,41 @@ class Provider:
         record: Record,
         turn: asyncio.Semaphore,
         health: Health | None = None,
-        host: Provider | None = None,
-        predecessor: Provider | None = None,
+        host: ServerHandle | None = None,
+        predecessor: ServerHandle | None = None,
     ) -> None:
         """`record` is what is remembered of it; `turn` is for those who start a server only to check that.
 
-        `host` is the provider of the same modern server at another place of the client, whose connection it uses.
+        `host` is the handle of the same modern server in another router of the client, whose connection it uses.
         `predecessor` had its name, and may hold what it needs until it has ended; what was watched there is here.
         """
         limits = limits.bounded(config.bounds)
         self._config = config
-        self._caller = seat.caller
-        self._account = seat.account
+        self._caller = client_ref.caller
+        self._account = client_ref.account
         self._limits = limits
         self._level: str | None = None
         self._record = record
         label = config.identifier
-        self._dialogue = Dialogue(label, seat, limits)
+        self._requests = ServerRequests(label, client_ref, limits)
         self._host = host
         self.subscriptions = host.subscriptions if host is not None else Subscriptions(limits)
         self.retiring: asyncio.Task[None] | None = None
         self._predecessor = predecessor
         if predecessor is not None:
             self.subscriptions.take_over(predecessor.subscriptions)
-        open_it = partial(self._open, partial(open_channel, config, processes, limits, seat.account))
+        open_it = partial(self._open, partial(open_channel, config, processes, limits, client_ref.account))
         self.supervisor = self._supervised(host, label, open_it, health)
         self.lists = ServerLists(
             config,
-            seat.caller,
+            client_ref.caller,
             catalog,
             limits,
             self.supervisor,
             record=record,
             turn=turn,
             reach=self.reach,
-            changed=seat.changed,
+            changed=client_ref.changed,
         )
         before = self.lists.remembered("tools")
         self._offers = before.offers if before is not None else None
@@ -98,7 +98,7 @@ class Provider:
             self._hear(current.agreement)
 
     def _supervised(
-        self, host: Provider | None, label: ServerIdentifier, open_it: OpenChannel, health: Health | None
+        self, host: ServerHandle | None, label: ServerIdentifier, open_it: OpenChannel, health: Health | None
     ) -> Supervisor:
         if host is not None:
             host.supervisor.join(self)
@@ -221,7 +221,7 @@ class Provider:
         await self.supervisor.close(drain_seconds)
 
     def retire(self) -> asyncio.Task[None]:
-        """The configuration has it no more, or has another in its place: it ends when its calls have.
+        """The configuration has it no more, or has another in its router: it ends when its calls have.
 
         What it lists until then is not known to the client any more.
         """
@@ -254,10 +254,10 @@ class Provider:
         self.lists.announced(LIST_CHANGED.get(method))
         fields = jsonrpc.members(params)
         if self._host is None and self.subscriptions.hears(method, fields):
-            self._dialogue.notified(connection, method, fields, owner)
+            self._requests.notified(connection, method, fields, owner)
 
     async def asked(self, connection: Connection, method: str, params: Raw, owner: object = None) -> Raw:
-        return await self._dialogue.asked(connection, method, params, owner)
+        return await self._requests.asked(connection, method, params, owner)
 
     def _hear(self, agreement: Agreement) -> None:
         """Take over what the server declared in its answer to the greeting."""
@@ -267,4 +267,4 @@ class Provider:
 
     @property
     def is_waiting(self) -> bool:
-        return self.subscriptions.is_used or self._dialogue.is_asking
+        return self.subscriptions.is_used or self._requests.is_asking

@@ -40,7 +40,7 @@ class Fetched(NamedTuple, Generic[T]):
     """How long it stays fresh; None: until the server says that it changed."""
 
 
-class Listing(Generic[T]):
+class ListCache(Generic[T]):
     """What a server last listed, and how to list again."""
 
     def __init__(

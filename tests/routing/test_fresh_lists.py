@@ -14,8 +14,8 @@ import pytest
 from mcp_workbench.catalog.opened import Opened
 from mcp_workbench.errors import ToolNotFound
 from mcp_workbench.identity import ServerIdentifier
-from mcp_workbench.listings import Listing
-from mcp_workbench.server_lists import Kind
+from mcp_workbench.routing.list_cache import ListCache
+from mcp_workbench.routing.server_lists import Kind
 from mcp_workbench.surfaces.base import Surface
 from mcp_workbench.surfaces.dynamic import DynamicSurface
 from mcp_workbench.surfaces.proxy import ProxySurface
@@ -23,7 +23,7 @@ from mcp_workbench.surfaces.toolbox import ToolboxSurface
 from mcp_workbench.wire.caller import LIBRARY
 from mcp_workbench.wire.jsonrpc import RpcError
 from mcp_workbench.workbench import Workbench
-from tests.support.library import provider_of, tool
+from tests.support.library import handle_of, tool
 from tests.support.memory import never
 from tests.support.procs import wait_until
 from tests.support.remembering import Clock, Shop, own_clock, remembering, shop_config
@@ -84,7 +84,7 @@ def names(opened: Opened) -> list[str]:
 
 
 async def expired(bench: Workbench) -> None:
-    tools = provider_of(bench, "dev", "a").lists._tools
+    tools = handle_of(bench, "dev", "a").lists._tools
     await wait_until(lambda: tools.is_stale, what="the end of its time to live")
 
 
@@ -122,12 +122,12 @@ async def test_a_search_in_every_toolbox_asks_running_servers_whose_list_is_stal
 async def test_other_lists_have_a_time_to_live_too(store: Path, kind: Kind):
     shop = Stated(5)
     async with remembering(store, {"dev": {"a": shop}}) as bench:
-        place = bench.at(LIBRARY)
-        assert (await place.items(kind, ["dev"]))[ServerIdentifier("dev", "a")] == ()
+        router = bench.at(LIBRARY)
+        assert (await router.items(kind, ["dev"]))[ServerIdentifier("dev", "a")] == ()
         shop.add(kind, "x:new")
-        listing = provider_of(bench, "dev", "a").lists._items[kind]
+        listing = handle_of(bench, "dev", "a").lists._items[kind]
         await wait_until(lambda: listing.is_stale, what="the end of its time to live")
-        assert [one.name for one in (await place.items(kind, ["dev"]))[ServerIdentifier("dev", "a")]] == ["x:new"]
+        assert [one.name for one in (await router.items(kind, ["dev"]))[ServerIdentifier("dev", "a")]] == ["x:new"]
 
 
 @pytest.mark.parametrize(
@@ -331,7 +331,7 @@ async def test_a_list_that_is_on_its_way_after_a_change_was_told_is_waited_for(s
         await bench.open("dev")
         await bench.use(tool("a", "enable"))
         shop.methods["tools/list"] = list_slowly
-        provider_of(bench, "dev", "a").lists._tools.outdate()
+        handle_of(bench, "dev", "a").lists._tools.outdate()
         await asked.wait()
         mine = asyncio.create_task(bench.use(tool("a", "new")))
         await settle(50)
@@ -353,7 +353,7 @@ async def test_a_server_that_was_stopped_is_started_for_a_tool_that_its_list_doe
     shop = Silent(tools=["t"])
     async with remembering(store, {"dev": {"a": shop}}) as bench:
         await bench.open("dev")
-        supervisor = provider_of(bench, "dev", "a").supervisor
+        supervisor = handle_of(bench, "dev", "a").supervisor
         supervisor.let_go()
         assert supervisor.current is None
         shop.add("tools", "new")
@@ -442,8 +442,8 @@ async def test_what_appeared_without_a_word_is_found_on_every_surface(store: Pat
         assert not result.get("isError"), result
 
 
-def listings(bench: Workbench, *servers: str) -> list[Listing[Any]]:
-    lists = [provider_of(bench, "dev", server, HANDSHAKE).lists for server in servers]
+def listings(bench: Workbench, *servers: str) -> list[ListCache[Any]]:
+    lists = [handle_of(bench, "dev", server, HANDSHAKE).lists for server in servers]
     return [listing for one in lists for listing in (one._tools, *one._items.values())]
 
 

@@ -19,18 +19,18 @@ from mcp_workbench.limits import Limits
 from mcp_workbench.shown import shown
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.caller import QUESTIONS
-from mcp_workbench.wire.client import Client, Seat
+from mcp_workbench.wire.client import Client, ClientRef
 from mcp_workbench.wire.exchange import PROGRESS, OnProgress, Withdrawn
 from mcp_workbench.wire.jsonrpc import RpcError
 
 
-class Dialogue:
+class ServerRequests:
     """One server's words to one client."""
 
-    def __init__(self, source: ServerIdentifier, seat: Seat, limits: Limits) -> None:
+    def __init__(self, source: ServerIdentifier, client_ref: ClientRef, limits: Limits) -> None:
         self._source = source
-        self._caller = seat.caller
-        self._client = seat.client
+        self._caller = client_ref.caller
+        self._client = client_ref.client
         self._limits = limits
         self._open = 0
 

@@ -1,4 +1,4 @@
-"""A client's place: its own connections, shared only where that is safe, and gone with it."""
+"""A client's router: its own connections, shared only where that is safe, and gone with it."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ async def test_a_client_has_no_more_places_than_it_may_and_others_are_not_concer
             workbench.at(client(x=2))
         assert workbench.at(client("two", x=2)) not in (first, second)
         assert workbench.at(client(x=1)) is second
-        assert workbench.places("one") == [first, second]
+        assert workbench.routers("one") == [first, second]
 
 
 async def test_looking_for_a_place_makes_none():
     async with serving({"dev": {}}) as workbench:
         assert workbench.find(client()) is None
-        place = workbench.at(client())
-        assert workbench.find(client()) is place
+        router = workbench.at(client())
+        assert workbench.find(client()) is router
         await workbench.close()
         assert workbench.find(client()) is None
         with pytest.raises(ShuttingDown):
@@ -74,7 +74,7 @@ async def test_leaving_ends_the_servers_of_one_audience_and_makes_room_again():
         assert server.starts == 4
         await workbench.leave("one")
         states = {
-            audience: [place.provider(A).supervisor.state for place in workbench.places(audience)]
+            audience: [router.handle(A).supervisor.state for router in workbench.routers(audience)]
             for audience in ("one", "two", "")
         }
         assert states == {"one": [], "two": ["ready"], "": ["ready"]}
@@ -136,12 +136,12 @@ async def test_what_a_shared_server_says_is_told_once():
 async def test_a_change_of_a_shared_server_is_read_by_every_place():
     server = MemoryServer("a", modern=True)
     async with serving({"dev": {"a": server}}, relist_interval_seconds=0.01) as workbench:
-        places = [workbench.at(client(x=number)) for number in range(3)]
-        for place in places:
-            await place.open("dev")
+        routers = [workbench.at(client(x=number)) for number in range(3)]
+        for router in routers:
+            await router.open("dev")
         server.methods["tools/list"] = {"tools": [{"name": "new", "inputSchema": {}}]}
         server.say("notifications/tools/list_changed")
-        await wait_until(lambda: all([tool.tool for tool in place.known()] == ["new"] for place in places))
+        await wait_until(lambda: all([tool.tool for tool in router.known()] == ["new"] for router in routers))
 
 
 async def test_a_subscription_at_a_shared_server_is_one_whoever_made_it():
@@ -150,10 +150,10 @@ async def test_a_subscription_at_a_shared_server_is_one_whoever_made_it():
         one, other = client(), client(x=1)
         for caller in (one, other):
             await use(workbench, caller)
-            await workbench.at(caller).provider(A).subscribe(f"x:{bytes(caller.capabilities).decode()}")
+            await workbench.at(caller).handle(A).subscribe(f"x:{bytes(caller.capabilities).decode()}")
         await settle()
         assert len(server.asked(LISTEN)[-1]["notifications"]["resourceSubscriptions"]) == 2
-        workbench.at(other).provider(A).unsubscribe('x:{"x": 1}')
+        workbench.at(other).handle(A).unsubscribe('x:{"x": 1}')
         await settle()
         assert server.asked(LISTEN)[-1]["notifications"]["resourceSubscriptions"] == ["x:{}"]
 
@@ -213,7 +213,7 @@ async def test_a_server_that_does_not_read_is_told_nothing_that_would_pile_up():
 async def test_a_server_that_does_not_run_is_told_nothing_and_not_started():
     server = MemoryServer("a")
     async with serving({"dev": {"a": server}}) as workbench:
-        workbench.at(client()).provider(A)
+        workbench.at(client()).handle(A)
         workbench.at(client()).tell(ROOTS_CHANGED, {})
     assert server.starts == 0
 
@@ -223,10 +223,10 @@ async def test_a_level_holds_for_servers_that_run_and_for_those_that_start_later
     for server in servers.values():
         server.methods["logging/setLevel"] = {}
     async with serving({"dev": servers}) as workbench:
-        place, caller = workbench.at(client(modern=False)), client(modern=False)
+        router, caller = workbench.at(client(modern=False)), client(modern=False)
         await use(workbench, caller)
-        place.set_level("debug")
-        await place.calls.forward(
+        router.set_level("debug")
+        await router.calls.forward(
             ServerIdentifier("dev", "b"), "tools/call", {"name": "t"}, Exchange(caller, DeafLine())
         )
         await settle()

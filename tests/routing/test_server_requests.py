@@ -12,13 +12,13 @@ from msgspec import Raw
 from mcp_workbench.connections.connection import Connection
 from mcp_workbench.connections.negotiate import Agreement
 from mcp_workbench.connections.slots import Slots
-from mcp_workbench.dialogue import Dialogue
 from mcp_workbench.errors import Fault, InputUnavailable, ServerExited, ServerRefused
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
+from mcp_workbench.routing.server_requests import ServerRequests
 from mcp_workbench.wire import eras
 from mcp_workbench.wire.caller import Caller
-from mcp_workbench.wire.client import Seat
+from mcp_workbench.wire.client import ClientRef
 from mcp_workbench.wire.exchange import Exchange, OnProgress
 from mcp_workbench.wire.jsonrpc import Params, RpcError
 from tests.support.library import DeafLine
@@ -82,7 +82,7 @@ class Talk:
         self.channel = MemoryChannel(MemoryServer())
         settings = Limits(**limits)
         self.connection = Connection(self.channel, Agreement(version="", modern=modern), Slots(9, 9, 9), settings)
-        self.dialogue = Dialogue(A, Seat(who, lambda: client), settings)
+        self.dialogue = ServerRequests(A, ClientRef(who, lambda: client), settings)
 
     def call(self, who: Caller) -> tuple[Exchange, DeafLine]:
         line = DeafLine()

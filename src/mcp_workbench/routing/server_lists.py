@@ -28,7 +28,7 @@ from mcp_workbench.connections.listing import Listed, list_items
 from mcp_workbench.connections.supervisor import Supervisor
 from mcp_workbench.errors import Fault, StillStarting
 from mcp_workbench.limits import Limits
-from mcp_workbench.listings import Fetched, Listing, Remembered
+from mcp_workbench.routing.list_cache import Fetched, ListCache, Remembered
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.eras import SKILLS
 
@@ -81,18 +81,18 @@ class ServerLists:
         self._changed: Callable[[str, str], None] = changed
         self._waited_for: object = None
         self._entries: dict[ListKind, Entry | None] = {}
-        made: Callable[..., Listing[Any]] = partial(
-            Listing, config.identifier, supervisor, reach, limits=limits, turn=turn
+        made: Callable[..., ListCache[Any]] = partial(
+            ListCache, config.identifier, supervisor, reach, limits=limits, turn=turn
         )
-        self._tools: Listing[ServerTools] = made(self._list_tools, recall=self._recall_tools)
-        self._items: dict[Kind, Listing[ServerItems]] = {
+        self._tools: ListCache[ServerTools] = made(self._list_tools, recall=self._recall_tools)
+        self._items: dict[Kind, ListCache[ServerItems]] = {
             kind: made(partial(self._list, kind), recall=partial(self._recall, kind)) for kind in _LISTS
         }
 
     # -- tools
 
     async def tools(self, seconds: float | None = None) -> ServerTools:
-        """The tools that it offers; see `Listing.get`."""
+        """The tools that it offers; see `ListCache.get`."""
         await self._load()
         return await self._tools.get(seconds)
 
@@ -105,7 +105,7 @@ class ServerLists:
         return self._tools.at_hand()
 
     async def tools_now(self) -> ServerTools:
-        """The tools that the server lists now; see `Listing.fresh`."""
+        """The tools that the server lists now; see `ListCache.fresh`."""
         return await self._tools.fresh()
 
     async def freshen(self) -> None:
@@ -114,7 +114,7 @@ class ServerLists:
             await self._tools.get(self._limits.refresh_wait_seconds)
 
     async def recheck(self, kind: Kind | Literal["tools"]) -> None:
-        """Ask the running server again, for a caller who misses something; see `Listing.recheck`."""
+        """Ask the running server again, for a caller who misses something; see `ListCache.recheck`."""
         await (self._tools if kind == "tools" else self._items[kind]).recheck()
 
     async def recheck_tools(self) -> ServerTools | None:
@@ -164,7 +164,7 @@ class ServerLists:
     # -- everything else
 
     async def items(self, kind: Kind, seconds: float | None = None) -> tuple[Item, ...]:
-        """Its prompts, resources or templates; see `Listing.get`. A start is waited for `seconds` once."""
+        """Its prompts, resources or templates; see `ListCache.get`. A start is waited for `seconds` once."""
         start = self._supervisor.start
         if start is not None and start is self._waited_for:
             seconds = self._limits.refresh_wait_seconds
@@ -192,7 +192,7 @@ class ServerLists:
         return entry.items if (entry := self.remembered(kind)) is not None else ()
 
     async def withheld(self, kind: Kind) -> tuple[Withheld, ...]:
-        """The items of this kind that the server lists now but that are withheld; see `Listing.fresh`."""
+        """The items of this kind that the server lists now but that are withheld; see `ListCache.fresh`."""
         return (await self._items[kind].fresh()).withheld
 
     # -- what happens to the server
@@ -227,10 +227,10 @@ class ServerLists:
             listing.close()
 
     @property
-    def _all(self) -> tuple[Listing[Any], ...]:
+    def _all(self) -> tuple[ListCache[Any], ...]:
         return (self._tools, *self._items.values())
 
-    def _announced(self, kind: str | None) -> tuple[Listing[Any], ...]:
+    def _announced(self, kind: str | None) -> tuple[ListCache[Any], ...]:
         """The lists that an announcement of this kind is about."""
         match kind:
             case "tools":

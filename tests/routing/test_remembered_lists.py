@@ -14,13 +14,13 @@ from msgspec import Raw
 from mcp_workbench.catalog.opened import Opened
 from mcp_workbench.errors import CallFailed, ConnectFailed, ServerRefused, ToolboxFailed, ToolNotFound
 from mcp_workbench.identity import ServerIdentifier
-from mcp_workbench.server_lists import Kind
+from mcp_workbench.routing.server_lists import Kind
 from mcp_workbench.surfaces.dynamic import DynamicSurface
 from mcp_workbench.surfaces.toolbox import ToolboxSurface
 from mcp_workbench.wire.caller import LIBRARY, Caller
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.workbench import Workbench
-from tests.support.library import DeafLine, ListeningClient, provider_of, tool
+from tests.support.library import DeafLine, ListeningClient, handle_of, tool
 from tests.support.memory import never
 from tests.support.procs import wait_until
 from tests.support.remembering import Clock, Shop, Shops, own_clock, remembering, shop_config
@@ -131,7 +131,7 @@ async def test_what_a_server_declares_in_one_era_does_not_tell_whether_it_has_ta
         async with remembering(store, shops) as bench:
             hello = await ToolboxSurface(bench, "dev").hello(HANDSHAKE)
             assert ("tasks" in hello.capabilities) == (tasks or not is_known)
-            await bench.at(HANDSHAKE).provider(ServerIdentifier("dev", "a")).lists.tools_now()
+            await bench.at(HANDSHAKE).handle(ServerIdentifier("dev", "a")).lists.tools_now()
 
 
 async def test_a_secret_in_instructions_does_not_reach_the_disk(store: Path):
@@ -170,7 +170,7 @@ async def test_a_call_starts_the_server_of_its_tool_and_no_other(store: Path):
     async with remembering(store, shops) as bench:
         await bench.use(tool("a", "t"))
         assert counts(shops) == {"a": 2, "b": 1, "c": 1}
-        await wait_until(lambda: provider_of(bench, "dev", "a").lists.is_live, what="its list")
+        await wait_until(lambda: handle_of(bench, "dev", "a").lists.is_live, what="its list")
         opened = await bench.open("dev")
         assert (opened.live, opened.stored) == (("a",), ("b",))
     assert counts(shops) == {"a": 2, "b": 1, "c": 1}
@@ -224,7 +224,7 @@ async def test_an_old_list_is_shown_at_once_and_its_server_is_asked_and_ended(st
         opened = await bench.open("dev")
         assert (opened.stored, names(opened)) == (("a",), ["before"])
         await wait_until(lambda: shop.closed == 2, what="the end of what was started to check")
-        assert provider_of(bench, "dev", "a").supervisor.state == "idle"
+        assert handle_of(bench, "dev", "a").supervisor.state == "idle"
         opened = await bench.open("dev")
         assert (opened.stored, names(opened)) == (("a",), ["after"])
     assert shop.tried == 2
@@ -323,7 +323,7 @@ async def test_a_server_that_was_started_for_a_check_stays_if_it_is_used_meanwhi
         await wait_until(lambda: len(shop.asked("tools/list")) == 2, what="the check")
         await bench.use(tool("a", "t"))
         gate.set()
-        await wait_until(lambda: provider_of(bench, "dev", "a").lists.is_live, what="its list")
+        await wait_until(lambda: handle_of(bench, "dev", "a").lists.is_live, what="its list")
         await settle(50)
         assert shop.is_running
         await bench.use(tool("a", "t"))
@@ -697,7 +697,7 @@ async def test_a_gone_tool_is_told_also_where_the_new_list_was_read_before_the_c
     async with remembering(store, {"dev": {"a": shop}}) as bench:
         await bench.open("dev")
         call = asyncio.ensure_future(bench.use(tool("a", "t")))
-        await wait_until(lambda: provider_of(bench, "dev", "a").lists.is_live, what="the new list")
+        await wait_until(lambda: handle_of(bench, "dev", "a").lists.is_live, what="the new list")
         gate.set()
         with pytest.raises(ToolNotFound, match="Tool 't' not found"):
             await call
@@ -779,11 +779,11 @@ async def test_each_client_has_the_list_of_its_own_era_and_from_then_on_without_
     for number in range(2):
         for caller, own in ((HANDSHAKE, "handshake"), (MODERN, "modern")):
             async with remembering(store, {"dev": {"a": shop}}) as bench:
-                place = bench.at(caller)
+                router = bench.at(caller)
                 if number or caller is HANDSHAKE:
-                    assert names(await place.open("dev")) == [own]
+                    assert names(await router.open("dev")) == [own]
                 else:
-                    await place.refresh(ServerIdentifier("dev", "a"))
+                    await router.refresh(ServerIdentifier("dev", "a"))
     assert shop.tried == 2
     assert greetings(shop) == ["initialize", "server/discover"]
 

@@ -1,7 +1,7 @@
-"""One client's place at the workbench: its own connections, and what servers list on them.
+"""Routes for one client: its own connections, and what servers list on them.
 
 Servers list other tools to clients that can be asked, and a question must reach the client whose call
-caused it. So a place belongs to one client with one set of declared capabilities; clients that can't be
+caused it. So a router belongs to one client with one set of declared capabilities; clients that can't be
 told apart, because nothing is ever said to them, may share one. It holds what its servers
 list and offer together; calls to one of them are in `calls.py`.
 """
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import msgspec
 
 from mcp_workbench import observe
-from mcp_workbench.calls import Calls
 from mcp_workbench.catalog import links
 from mcp_workbench.catalog.items import Item
 from mcp_workbench.catalog.memory.records import Memory
@@ -34,11 +33,12 @@ from mcp_workbench.errors import (
 )
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import Limits
-from mcp_workbench.provider import Provider
 from mcp_workbench.record.recorder import Recorder, Standing
-from mcp_workbench.server_lists import Kind
-from mcp_workbench.staff import Staff
-from mcp_workbench.wire.client import Seat
+from mcp_workbench.routing.calls import Calls
+from mcp_workbench.routing.pool import ServerPool
+from mcp_workbench.routing.server_handle import ServerHandle
+from mcp_workbench.routing.server_lists import Kind
+from mcp_workbench.wire.client import ClientRef
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import Params
 from mcp_workbench.wire.tasks import heard
@@ -49,32 +49,32 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Place:
+class Router:
     """What one client sees of the servers, and how it reaches them."""
 
     def __init__(
         self,
-        seat: Seat,
+        client_ref: ClientRef,
         config: Config,
         limits: Limits,
         processes: Callable[[], Processes],
         *,
         memory: Memory,
         health: Callable[[ServerIdentifier], Health],
-        siblings: Callable[[], Iterable[Place]],
+        siblings: Callable[[], Iterable[Router]],
         recorder: Recorder | None = None,
         refused: Callable[[], str] = lambda: "",
     ) -> None:
-        """`siblings` are the places of the same client that declares other capabilities there.
+        """`siblings` are the routers of the same client with other declared capabilities.
 
         `refused` tells why the configuration file is not used as it is now; nothing where it is.
         """
         self._siblings = siblings
         self._limits = limits
         self.catalog = Catalog(_shape(config))
-        self._staff = Staff(
+        self._pool = ServerPool(
             config,
-            seat,
+            client_ref,
             self.catalog,
             limits,
             processes,
@@ -86,7 +86,7 @@ class Place:
         self._finder: Finder | None = None
         self.links = links.Links(limits)
         """Resources that servers named in results."""
-        self.calls = Calls(self._staff, self.catalog, self.links, limits, recorder)
+        self.calls = Calls(self._pool, self.catalog, self.links, limits, recorder)
 
     # -- tools
 
@@ -98,7 +98,7 @@ class Place:
         """
         until = asyncio.get_running_loop().time() + self._limits.open_timeout_seconds
         chosen, outcomes = await self._listed(toolbox, exchange, until)
-        while chosen is not self._staff.config.toolboxes.get(toolbox):  # another configuration came meanwhile
+        while chosen is not self._pool.config.toolboxes.get(toolbox):  # another configuration came meanwhile
             chosen, outcomes = await self._listed(toolbox, exchange, until)
         failed = tuple(
             ConnectFailed(toolbox, name, outcome) for name, outcome in outcomes.items() if isinstance(outcome, Fault)
@@ -113,72 +113,70 @@ class Place:
         self, toolbox: str, exchange: Exchange | None, until: float
     ) -> tuple[ToolboxConfig, dict[str, ServerTools | Fault]]:
         """What each server of a toolbox lists, or why it lists nothing."""
-        chosen = self._staff.toolbox(toolbox)
+        chosen = self._pool.toolbox(toolbox)
         servers = chosen.servers.values()
-        return chosen, await self._staff.meanwhile(exchange, servers, self._list(servers, until))
+        return chosen, await self._pool.meanwhile(exchange, servers, self._list(servers, until))
 
     async def search(self, query: str, toolbox: str | None = None, most: int = 0) -> Matches:
         """The tools that fit a query, best first, of what is known; of one toolbox, or of all."""
         if self._finder is None:
             from mcp_workbench.catalog.search.finder import Finder  # noqa: PLC0415 -- only a search needs it
 
-            self._finder = Finder(self._staff.config, self.catalog, self._limits, self._offer)
+            self._finder = Finder(self._pool.config, self.catalog, self._limits, self._offer)
         return await self._finder.search(query, toolbox, most)
 
     def _offer(self, server: ServerIdentifier) -> str:
-        return provider.offer if (provider := self.existing(server)) is not None else ""
+        return handle.offer if (handle := self.existing(server)) is not None else ""
 
     async def search_all(self, query: str, most: int = 0) -> Matches:
         """The tools of every toolbox that fit a query, as far as they are known. Nothing is started."""
-        servers = self.servers_of(self._staff.config.toolboxes)
-        providers = self._staff.all_of(self._staff.config.servers())
-        await asyncio.gather(*(provider.lists.freshen() for provider in providers if provider.lists.is_stale))
+        servers = self.servers_of(self._pool.config.toolboxes)
+        handles = self._pool.all_of(self._pool.config.servers())
+        await asyncio.gather(*(handle.lists.freshen() for handle in handles if handle.lists.is_stale))
         unknown = [
-            server
-            for server, provider in zip(servers, providers, strict=True)
-            if await provider.lists.known_tools() is None
+            server for server, handle in zip(servers, handles, strict=True) if await handle.lists.known_tools() is None
         ]
         return msgspec.structs.replace(await self.search(query, most=most), never_listed=tuple(unknown))
 
     async def recall(self) -> None:
         """Load the remembered tools of every server into the catalog. Starts nothing."""
-        for provider in self._staff.all_of(self._staff.config.servers()):
-            await provider.lists.known_tools()
+        for handle in self._pool.all_of(self._pool.config.servers()):
+            await handle.lists.known_tools()
 
     async def refresh(self, server: ServerIdentifier) -> ServerTools:
         """Have a server list everything anew, and remember it. Raises `ConnectFailed`."""
         try:
-            return await self.provider(server).refresh()
+            return await self.handle(server).refresh()
         except Fault as fault:
             raise ConnectFailed(server.toolbox, server.server, fault) from None
 
     async def known_of(self, toolbox: str) -> Opened | None:
         """What is known of a toolbox without asking a server; None where something is missing."""
-        chosen = self._staff.toolbox(toolbox)
+        chosen = self._pool.toolbox(toolbox)
         listings: dict[str, ServerTools] = {}
-        for server, provider in zip(chosen.servers, self._staff.all_of(chosen.servers.values()), strict=True):
-            if (listing := await provider.lists.known_tools()) is None:
+        for server, handle in zip(chosen.servers, self._pool.all_of(chosen.servers.values()), strict=True):
+            if (listing := await handle.lists.known_tools()) is None:
                 return None
             listings[server] = listing
         return self._opened(chosen, listings)
 
     async def list_tools(self, toolboxes: Iterable[str], exchange: Exchange | None = None) -> None:
         """Have every server of these toolboxes list, as far as the open deadline allows."""
-        boxes = [self._staff.toolbox(name) for name in toolboxes]
+        boxes = [self._pool.toolbox(name) for name in toolboxes]
         while True:
-            before = self._staff.config
+            before = self._pool.config
             servers = [server for box in boxes for server in box.servers.values()]
-            await self._staff.meanwhile(exchange, servers, _all_done(self._list(box.servers.values()) for box in boxes))
-            if before is self._staff.config:
+            await self._pool.meanwhile(exchange, servers, _all_done(self._list(box.servers.values()) for box in boxes))
+            if before is self._pool.config:
                 return
-            found = (self._staff.config.toolboxes.get(box.name) for box in boxes)
+            found = (self._pool.config.toolboxes.get(box.name) for box in boxes)
             boxes = [box for box in found if box is not None]
 
     def _opened(
         self, toolbox: ToolboxConfig, listings: Mapping[str, ServerTools], failed: tuple[ConnectFailed, ...] = ()
     ) -> Opened:
-        found = {name: self._staff.find(toolbox.name, name) for name in listings}
-        live = tuple(name for name, provider in found.items() if provider is not None and provider.lists.is_live)
+        found = {name: self._pool.find(toolbox.name, name) for name in listings}
+        live = tuple(name for name, handle in found.items() if handle is not None and handle.lists.is_live)
         return Opened(
             toolbox=toolbox.name,
             description=toolbox.description,
@@ -192,9 +190,9 @@ class Place:
             failed=failed,
             withheld=tuple((server, tool) for server, listing in listings.items() for tool in listing.withheld),
             instructions={
-                name: provider.instructions
-                for name, provider in found.items()
-                if provider is not None and provider.instructions
+                name: handle.instructions
+                for name, handle in found.items()
+                if handle is not None and handle.instructions
             },
         )
 
@@ -202,7 +200,7 @@ class Place:
 
     async def connect(self, server: ServerIdentifier) -> Connection:
         """See that a server runs. Raises `ConnectFailed`."""
-        return await self._staff.connect(server)
+        return await self._pool.connect(server)
 
     async def items(self, kind: Kind, toolboxes: Iterable[str]) -> dict[ServerIdentifier, tuple[Item, ...]]:
         """Prompts, resources or templates of these toolboxes, within the open deadline.
@@ -220,12 +218,12 @@ class Place:
         One that runs and does not answer is waited for once, and not for long.
         """
         short, long = self._limits.refresh_wait_seconds, self._limits.open_timeout_seconds
-        new = {server: self.provider(server) for server in servers}
+        new = {server: self.handle(server) for server in servers}
         await asyncio.gather(
             *(
-                self._items(kind, server, short if provider.supervisor.current is not None else long)
-                for server, provider in new.items()
-                if not provider.lists.has_tried(kind)
+                self._items(kind, server, short if handle.supervisor.current is not None else long)
+                for server, handle in new.items()
+                if not handle.lists.has_tried(kind)
             )
         )
 
@@ -233,102 +231,102 @@ class Place:
         """Have servers list their tools, as far as the open deadline allows."""
         grouped: dict[str, list[ServerConfig]] = {}
         for server in servers:
-            grouped.setdefault(server.toolbox, []).append(self._staff.configured(server.toolbox, server.server))
+            grouped.setdefault(server.toolbox, []).append(self._pool.configured(server.toolbox, server.server))
         await _all_done(self._list(group) for group in grouped.values())
 
     async def recheck(self, toolboxes: Collection[str], *kinds: Kind | Literal["tools"]) -> None:
         """Ask the running servers of these toolboxes again, for a caller who misses something in their lists."""
-        running = [provider for server, provider in self._staff if server.toolbox in toolboxes and provider.is_running]
-        await asyncio.gather(*(provider.lists.recheck(kind) for provider in running for kind in kinds))
+        running = [handle for server, handle in self._pool if server.toolbox in toolboxes and handle.is_running]
+        await asyncio.gather(*(handle.lists.recheck(kind) for handle in running for kind in kinds))
 
     def servers_of(self, toolboxes: Iterable[str]) -> list[ServerIdentifier]:
         """Every server of these toolboxes, in order."""
         return [
-            ServerIdentifier(toolbox, name) for toolbox in toolboxes for name in self._staff.toolbox(toolbox).servers
+            ServerIdentifier(toolbox, name) for toolbox in toolboxes for name in self._pool.toolbox(toolbox).servers
         ]
 
     def known_items(self, kind: Kind) -> Iterator[tuple[ServerIdentifier, Item]]:
         """What servers have listed so far."""
-        for server, provider in self._staff:
-            for item in provider.lists.known(kind):
+        for server, handle in self._pool:
+            for item in handle.lists.known(kind):
                 yield server, item
 
     def offering(self, capability: str) -> list[ServerIdentifier]:
         """The servers that run and declared a capability."""
-        return self._where(lambda provider: provider.runs_with(capability))
+        return self._where(lambda handle: handle.runs_with(capability))
 
     def declaring(self, capability: str) -> list[ServerIdentifier]:
         """The servers that declared a capability when they ran last."""
-        return self._where(lambda provider: provider.offers(capability))
+        return self._where(lambda handle: handle.offers(capability))
 
     def having(self, kind: Kind, toolboxes: Iterable[str]) -> list[ServerIdentifier]:
         """The servers of these toolboxes that have such a list, or may because they never ran. Starts nothing."""
-        boxes = [box for name in toolboxes if (box := self._staff.config.toolboxes.get(name)) is not None]
+        boxes = [box for name in toolboxes if (box := self._pool.config.toolboxes.get(name)) is not None]
         servers = [server for box in boxes for server in box.servers.values()]
-        providers = self._staff.all_of(servers)
-        return [server.identifier for server, one in zip(servers, providers, strict=True) if one.may_have(kind)]
+        handles = self._pool.all_of(servers)
+        return [server.identifier for server, one in zip(servers, handles, strict=True) if one.may_have(kind)]
 
-    def _where(self, is_meant: Callable[[Provider], bool]) -> list[ServerIdentifier]:
-        return [server for server, provider in self._staff if is_meant(provider)]
+    def _where(self, is_meant: Callable[[ServerHandle], bool]) -> list[ServerIdentifier]:
+        return [server for server, handle in self._pool if is_meant(handle)]
 
-    def hosting(self, server: ServerIdentifier) -> Provider | None:
-        """A modern server's provider: it takes what was declared with each request, so one connection is enough."""
-        provider = self.existing(server)
-        return provider if provider is not None and provider.supervisor.is_modern else None
+    def hosting(self, server: ServerIdentifier) -> ServerHandle | None:
+        """A modern server's handle: it takes what was declared with each request, so one connection is enough."""
+        handle = self.existing(server)
+        return handle if handle is not None and handle.supervisor.is_modern else None
 
     def standing(self, server: ServerIdentifier) -> Standing | None:
         """How the connection to a server is doing, and how many tools are known of it; None where nobody needs it."""
-        provider = self.existing(server)
-        if provider is None:
+        handle = self.existing(server)
+        if handle is None:
             return None
         listing = self.catalog.listing(server.toolbox, server.server)
-        return Standing(provider.supervisor.state, listing.count.offered if listing is not None else None)
+        return Standing(handle.supervisor.state, listing.count.offered if listing is not None else None)
 
     def tell(self, method: str, params: Params) -> None:
         """A client's notification, to every server that runs."""
-        for _, provider in self._staff:
-            provider.tell(method, params)
+        for _, handle in self._pool:
+            handle.tell(method, params)
 
     def set_level(self, level: str) -> None:
         """Which log messages the client wants of servers, also of those that start later."""
-        self._staff.set_level(level)
+        self._pool.set_level(level)
 
-    def provider(self, server: ServerIdentifier) -> Provider:
+    def handle(self, server: ServerIdentifier) -> ServerHandle:
         """Raises `ToolboxNotFound` or `ServerNotFound`."""
-        return self._staff.provider(server)
+        return self._pool.handle(server)
 
-    def providers(self, toolbox: ToolboxConfig) -> dict[str, Provider]:
-        """The providers of a toolbox's servers, by name. Starts nothing."""
-        return dict(zip(toolbox.servers, self._staff.all_of(toolbox.servers.values()), strict=True))
+    def handles(self, toolbox: ToolboxConfig) -> dict[str, ServerHandle]:
+        """The handles of a toolbox's servers, by name. Starts nothing."""
+        return dict(zip(toolbox.servers, self._pool.all_of(toolbox.servers.values()), strict=True))
 
-    def existing(self, server: ServerIdentifier) -> Provider | None:
-        """The provider of a server that somebody needed; there may be none, or no such server any more."""
-        return self._staff.find(server.toolbox, server.server)
+    def existing(self, server: ServerIdentifier) -> ServerHandle | None:
+        """The handle of a server that somebody needed; there may be none, or no such server any more."""
+        return self._pool.find(server.toolbox, server.server)
 
     def apply(self, config: Config, replaced: Collection[ServerIdentifier]) -> None:
         """Go by another configuration from now on; `replaced` are servers that it has no more, or has otherwise."""
-        self._staff.config = config
+        self._pool.config = config
         self._finder = None  # it knows the words of the toolboxes
         self.catalog.follow(_shape(config), replaced)
         there = set(self.servers_of(config.toolboxes))
         for server in replaced:
-            if self._staff.replace(server, is_gone=server not in there):
+            if self._pool.replace(server, is_gone=server not in there):
                 asyncio.ensure_future(self.connect(server)).add_done_callback(heard)
 
     async def close(self) -> None:
-        """End every server of this place."""
-        await self._staff.close()
+        """End every server of this router."""
+        await self._pool.close()
 
     def known(self) -> Iterator[ToolIdentifier]:
         """Every tool that some server has listed so far."""
         return self.catalog.known()
 
-    def _host(self, server: ServerIdentifier) -> Provider | None:
-        return next((host for place in self._siblings() if (host := place.hosting(server))), None)
+    def _host(self, server: ServerIdentifier) -> ServerHandle | None:
+        return next((host for router in self._siblings() if (host := router.hosting(server))), None)
 
     async def _items(self, kind: Kind, server: ServerIdentifier, seconds: float) -> tuple[Item, ...]:
         try:
-            return await self.provider(server).lists.items(kind, seconds)
+            return await self.handle(server).lists.items(kind, seconds)
         except (Fault, RequestError) as error:  # it failed, or the configuration lost it just now
             observe.debug("a server's list is missing", server=server, list=kind, code=error.code)
             return ()
@@ -339,19 +337,17 @@ class Place:
         """What each server offers, or why it offers nothing now, within the open deadline, or until then."""
         now = asyncio.get_running_loop().time()
         seconds = self._limits.open_timeout_seconds if until is None else max(0.0, until - now)
-        providers = dict(zip((server.name for server in servers), self._staff.all_of(servers), strict=True))
+        handles = dict(zip((server.name for server in servers), self._pool.all_of(servers), strict=True))
         listed: dict[str, ServerTools | Fault] = {
-            name: tools for name, one in providers.items() if (tools := one.lists.tools_at_hand()) is not None
+            name: tools for name, one in handles.items() if (tools := one.lists.tools_at_hand()) is not None
         }
-        asked = [name for name in providers if name not in listed]
-        outcomes = await asyncio.gather(
-            *(providers[name].lists.tools(seconds) for name in asked), return_exceptions=True
-        )
+        asked = [name for name in handles if name not in listed]
+        outcomes = await asyncio.gather(*(handles[name].lists.tools(seconds) for name in asked), return_exceptions=True)
         for name, outcome in zip(asked, outcomes, strict=True):
             if isinstance(outcome, BaseException) and not isinstance(outcome, Fault):
                 raise outcome
             listed[name] = outcome
-        return {name: listed[name] for name in providers}
+        return {name: listed[name] for name in handles}
 
 
 def _shape(config: Config) -> dict[str, tuple[str, ...]]:

@@ -31,9 +31,9 @@ from mcp_workbench.errors import (
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.nearest import nearest_and_known
-from mcp_workbench.provider import Provider
 from mcp_workbench.record.recorder import Recorder
-from mcp_workbench.staff import Staff
+from mcp_workbench.routing.pool import ServerPool
+from mcp_workbench.routing.server_handle import ServerHandle
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import Params
@@ -45,9 +45,11 @@ _MAY_BE_GONE = (jsonrpc.METHOD_NOT_FOUND, jsonrpc.INVALID_PARAMS)
 class Calls:
     """What one client has servers do."""
 
-    def __init__(self, staff: Staff, catalog: Catalog, links: Links, limits: Limits, recorder: Recorder | None) -> None:
+    def __init__(
+        self, pool: ServerPool, catalog: Catalog, links: Links, limits: Limits, recorder: Recorder | None
+    ) -> None:
         """`links` takes note of the resources that results name."""
-        self._staff = staff
+        self._pool = pool
         self._catalog = catalog
         self._links = links
         self._limits = limits
@@ -59,23 +61,23 @@ class Calls:
         return await self._done(work, exchange, identifier, arguments)
 
     async def _relay(self, identifier: ToolIdentifier, arguments: Raw, exchange: Exchange | None) -> Raw:
-        config = self._staff.configured(identifier.toolbox, identifier.server)
-        provider = self._staff.of(config)
+        config = self._pool.configured(identifier.toolbox, identifier.server)
+        handle = self._pool.of(config)
         if (definition := self._catalog.tool(identifier)) is None:
-            await self._staff.meanwhile(exchange, (config,), self._check_tool(identifier, provider))
+            await self._pool.meanwhile(exchange, (config,), self._check_tool(identifier, handle))
             definition = self._catalog.tool(identifier)
         params: dict[str, Any] = {"name": identifier.tool, "arguments": arguments}
         if exchange is not None:
             params |= exchange.members
             if exchange.meta:
                 params["_meta"] = exchange.meta
-        if provider.supervisor.current is None:
-            await self._staff.meanwhile(exchange, (config,), self._reach(identifier, provider))
-        result = await self._call(identifier, provider, params, exchange)
-        if provider.offers("resources"):
+        if handle.supervisor.current is None:
+            await self._pool.meanwhile(exchange, (config,), self._reach(identifier, handle))
+        result = await self._call(identifier, handle, params, exchange)
+        if handle.offers("resources"):
             self._note_links(ServerIdentifier(identifier.toolbox, identifier.server), result, exchange)
         if exchange is not None and not exchange.caller.modern:
-            exchange.projection = provider.projection(definition)
+            exchange.projection = handle.projection(definition)
         return result
 
     def _note_links(self, server: ServerIdentifier, result: Raw, exchange: Exchange | None) -> None:
@@ -88,22 +90,22 @@ class Calls:
                 self._links.add(server, apps.ui_uris(meta))
 
     async def _call(
-        self, identifier: ToolIdentifier, provider: Provider, params: Params, exchange: Exchange | None
+        self, identifier: ToolIdentifier, handle: ServerHandle, params: Params, exchange: Exchange | None
     ) -> Raw:
         """The result as the server gave it. Raises `CallFailed`, or `ToolNotFound` where the tool is gone."""
         try:
-            result = await provider.supervisor.forward("tools/call", params, exchange)
+            result = await handle.supervisor.forward("tools/call", params, exchange)
         except ServerRefused as refusal:
             if refusal.rpc_code in _MAY_BE_GONE:
-                await self._check_gone(identifier, provider)
+                await self._check_gone(identifier, handle)
             raise CallFailed(identifier, self._explained(identifier, refusal), refusal) from None
         except Fault as fault:
             raise CallFailed(identifier, fault) from None
         if not jsonrpc.is_object(result):
             raise CallFailed(identifier, ProtocolViolation("its result is not an object"))
-        is_doubtful = not provider.lists.is_live or self._catalog.tool(identifier) is None
+        is_doubtful = not handle.lists.is_live or self._catalog.tool(identifier) is None
         if is_doubtful and jsonrpc.is_true(jsonrpc.fields(result).get("isError")):
-            await self._check_gone(identifier, provider)
+            await self._check_gone(identifier, handle)
         return result
 
     def _explained(self, identifier: ToolIdentifier, refusal: ServerRefused) -> ServerRefused:
@@ -124,13 +126,13 @@ class Calls:
         return await self._done(work, exchange, tool, params.get("arguments", jsonrpc.NOTHING))
 
     async def _forward(self, server: ServerIdentifier, method: str, params: Params, exchange: Exchange) -> Raw:
-        provider = self._staff.provider(server)
+        handle = self._pool.handle(server)
         if exchange.meta:
             params = {**params, "_meta": exchange.meta}
-        if provider.supervisor.current is None:
-            config = self._staff.configured(server.toolbox, server.server)
-            await self._staff.meanwhile(exchange, (config,), self._staff.connect(server))
-        result = await provider.forward(method, params, exchange)
+        if handle.supervisor.current is None:
+            config = self._pool.configured(server.toolbox, server.server)
+            await self._pool.meanwhile(exchange, (config,), self._pool.connect(server))
+        result = await handle.forward(method, params, exchange)
         if not jsonrpc.is_object(result):
             raise ProtocolViolation("its result is not an object")
         return result
@@ -162,43 +164,43 @@ class Calls:
     async def _on_newest(self, work: Callable[[], Coroutine[Any, Any, Raw]]) -> Raw:
         """Do it, and again where another configuration came before it was sent to the server."""
         while True:
-            before = self._staff.config
+            before = self._pool.config
             try:
                 return await work()
             except (ConnectFailed, CallFailed, ShuttingDown) as error:
-                if before is self._staff.config or not _is_unsent(error):
+                if before is self._pool.config or not _is_unsent(error):
                     raise
 
     # -- whether a tool exists
 
-    async def _check_tool(self, identifier: ToolIdentifier, provider: Provider) -> None:
+    async def _check_tool(self, identifier: ToolIdentifier, handle: ServerHandle) -> None:
         """The catalog does not have it: it does not exist, or its server has not listed yet."""
         listing = self._catalog.listing(identifier.toolbox, identifier.server)
-        if listing is None or not provider.lists.is_settled:
+        if listing is None or not handle.lists.is_settled:
             try:
-                listing = await provider.lists.tools()
+                listing = await handle.lists.tools()
             except Fault as fault:
                 raise ConnectFailed(identifier.toolbox, identifier.server, fault) from None
         if identifier.tool not in listing.tools:
-            listing = await provider.lists.recheck_tools() or listing
+            listing = await handle.lists.recheck_tools() or listing
         if identifier.tool not in listing.tools:
             raise ToolNotFound(identifier, hint=nearest_and_known(identifier.tool, listing.tools, "tools"))
 
-    async def _check_gone(self, identifier: ToolIdentifier, provider: Provider) -> None:
+    async def _check_gone(self, identifier: ToolIdentifier, handle: ServerHandle) -> None:
         """A call failed. If that is because its server no longer has the tool: raises `ToolNotFound`."""
         try:
             async with asyncio.timeout(self._limits.refresh_wait_seconds):
-                listing = await provider.lists.tools_now()
+                listing = await handle.lists.tools_now()
         except (Fault, TimeoutError):
             return
         if identifier.tool not in listing.tools:
             near = nearest_and_known(identifier.tool, listing.tools, "tools")
             raise ToolNotFound(identifier, hint=f"Its server no longer has it. {near}")
 
-    async def _reach(self, identifier: ToolIdentifier, provider: Provider) -> None:
+    async def _reach(self, identifier: ToolIdentifier, handle: ServerHandle) -> None:
         """See that the server runs, before a slot of it is taken."""
         try:
-            await provider.reach()
+            await handle.reach()
         except Fault as fault:
             raise ConnectFailed(identifier.toolbox, identifier.server, fault) from None
 

@@ -1,4 +1,4 @@
-"""The configured servers of one place. Their providers are made on demand and replaced with the configuration.
+"""The configured servers of one router. Their handles are made on demand and replaced with the configuration.
 
 A server that a new configuration has no more, or has otherwise, is taken out of it at once and ends when the calls
 have ended that it works on; one that is as it was goes on.
@@ -20,39 +20,39 @@ from mcp_workbench.errors import ConnectFailed, Fault, ServerNotFound, ShuttingD
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.nearest import nearest_and_known
-from mcp_workbench.provider import Provider
+from mcp_workbench.routing.server_handle import ServerHandle
 from mcp_workbench.shown import shown
-from mcp_workbench.wire.client import Seat
+from mcp_workbench.wire.client import ClientRef
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.waiting import meanwhile
 
 T = TypeVar("T")
 
 
-class Staff:
+class ServerPool:
     """Who provides what servers have, for one client."""
 
     def __init__(
         self,
         config: Config,
-        seat: Seat,
+        client_ref: ClientRef,
         catalog: Catalog,
         limits: Limits,
         processes: Callable[[], Processes],
         *,
         memory: Memory,
         health: Callable[[ServerIdentifier], Health],
-        host: Callable[[ServerIdentifier], Provider | None],
+        host: Callable[[ServerIdentifier], ServerHandle | None],
         refused: Callable[[], str] = lambda: "",
     ) -> None:
-        """`host` finds the provider of the same modern server at another place of the client.
+        """`host` finds the handle of the same modern server in another router of the client.
 
         `refused` tells why the configuration file is not used as it is now; nothing where it is.
         """
         self.config = config
         """The configuration in force."""
         self._refused = refused
-        self._seat = seat
+        self._client_ref = client_ref
         self._catalog = catalog
         self._limits = limits
         self._processes = processes
@@ -60,10 +60,10 @@ class Staff:
         self._health = health
         self._host = host
         self._level: str | None = None
-        self._providers: dict[str, dict[str, Provider]] = {}
-        self._replaced: dict[ServerIdentifier, Provider] = {}
-        """Those in whose place there will be another one, when somebody needs it."""
-        self._ending: dict[asyncio.Task[None], Provider] = {}
+        self._handles: dict[str, dict[str, ServerHandle]] = {}
+        self._replaced: dict[ServerIdentifier, ServerHandle] = {}
+        """Handles of replaced servers; the new one is made when somebody needs it."""
+        self._ending: dict[asyncio.Task[None], ServerHandle] = {}
         self._is_closed = False
 
     def toolbox(self, name: str) -> ToolboxConfig:
@@ -84,34 +84,34 @@ class Staff:
         hint, refused = nearest_and_known(name, known, kind), self._refused()
         return f"{hint} The configuration file changed and is not used: {refused}" if refused else hint
 
-    def provider(self, server: ServerIdentifier) -> Provider:
+    def handle(self, server: ServerIdentifier) -> ServerHandle:
         """Raises `ToolboxNotFound` or `ServerNotFound`."""
         return self.of(self.configured(server.toolbox, server.server))
 
-    def of(self, config: ServerConfig) -> Provider:
-        """The provider of a server that is configured now."""
-        provider = self._providers.get(config.toolbox, {}).get(config.name)
-        return provider if provider is not None else self._make((config,))[0]
+    def of(self, config: ServerConfig) -> ServerHandle:
+        """The handle of a server that is configured now."""
+        handle = self._handles.get(config.toolbox, {}).get(config.name)
+        return handle if handle is not None else self._make((config,))[0]
 
-    def all_of(self, servers: Iterable[ServerConfig]) -> list[Provider]:
-        """The providers of servers; those that are not there yet are made together."""
+    def all_of(self, servers: Iterable[ServerConfig]) -> list[ServerHandle]:
+        """The handles of servers; those that are not there yet are made together."""
         chosen = tuple(servers)
-        self._make([one for one in chosen if one.name not in self._providers.get(one.toolbox, {})])
+        self._make([one for one in chosen if one.name not in self._handles.get(one.toolbox, {})])
         return [self.of(one) for one in chosen]
 
-    def find(self, toolbox: str, server: str) -> Provider | None:
-        """The provider of a server, if somebody needed it, and if it is still configured."""
-        return self._providers.get(toolbox, {}).get(server)
+    def find(self, toolbox: str, server: str) -> ServerHandle | None:
+        """The handle of a server, if somebody needed it, and if it is still configured."""
+        return self._handles.get(toolbox, {}).get(server)
 
-    def __iter__(self) -> Iterator[tuple[ServerIdentifier, Provider]]:
-        for toolbox, providers in self._providers.items():
-            for server, provider in providers.items():
-                yield ServerIdentifier(toolbox, server), provider
+    def __iter__(self) -> Iterator[tuple[ServerIdentifier, ServerHandle]]:
+        for toolbox, handles in self._handles.items():
+            for server, handle in handles.items():
+                yield ServerIdentifier(toolbox, server), handle
 
     async def connect(self, server: ServerIdentifier) -> Connection:
         """See that a server runs. Raises `ConnectFailed`."""
         try:
-            return await self.provider(server).reach()
+            return await self.handle(server).reach()
         except Fault as fault:
             raise ConnectFailed(server.toolbox, server.server, fault) from None
 
@@ -127,44 +127,44 @@ class Staff:
         return f"starting {', '.join(names[: self._limits.names_shown])}" if names else "waiting"
 
     def _is_starting(self, server: ServerConfig) -> bool:
-        provider = self.find(server.toolbox, server.name)
-        return provider is not None and provider.supervisor.state == "starting"
+        handle = self.find(server.toolbox, server.name)
+        return handle is not None and handle.supervisor.state == "starting"
 
     def set_level(self, level: str) -> None:
         """Which log messages the client wants of servers, also of those that start later."""
         self._level = level
-        for _, provider in self:
-            provider.set_level(level)
+        for _, handle in self:
+            handle.set_level(level)
 
     def replace(self, server: ServerIdentifier, *, is_gone: bool) -> bool:
         """Take a server out; whether another one has to be there at once, since the client waits for what it tells."""
-        provider = self._providers.get(server.toolbox, {}).pop(server.server, None)
-        if provider is None:
+        handle = self._handles.get(server.toolbox, {}).pop(server.server, None)
+        if handle is None:
             return False
-        end = provider.retire()
-        self._ending[end] = provider
+        end = handle.retire()
+        self._ending[end] = handle
         end.add_done_callback(self._ending.pop)
         if not is_gone:
-            self._replaced[server] = provider
-        return not is_gone and provider.subscriptions.is_used
+            self._replaced[server] = handle
+        return not is_gone and handle.subscriptions.is_used
 
     async def close(self) -> None:
         """End every server. None is there after this."""
         self._is_closed = True
-        providers = (*(provider for _, provider in self), *self._ending.values())
-        await asyncio.gather(*(provider.close() for provider in providers))
+        handles = (*(handle for _, handle in self), *self._ending.values())
+        await asyncio.gather(*(handle.close() for handle in handles))
 
-    def _make(self, servers: Sequence[ServerConfig]) -> list[Provider]:
+    def _make(self, servers: Sequence[ServerConfig]) -> list[ServerHandle]:
         if self._is_closed and servers:
             raise ShuttingDown("the workbench is closing")
-        made: list[Provider] = []
-        caller = self._seat.caller
+        made: list[ServerHandle] = []
+        caller = self._client_ref.caller
         records = self._memory.of(servers, caller.capabilities, modern=caller.modern)
         for config, record in zip(servers, records, strict=True):
             server = ServerIdentifier(config.toolbox, config.name)
-            provider = Provider(
+            handle = ServerHandle(
                 config,
-                self._seat,
+                self._client_ref,
                 self._processes(),
                 self._catalog,
                 self._limits,
@@ -174,8 +174,8 @@ class Staff:
                 host=self._host(server),
                 predecessor=self._replaced.pop(server, None),
             )
-            self._providers.setdefault(config.toolbox, {})[config.name] = provider
+            self._handles.setdefault(config.toolbox, {})[config.name] = handle
             if self._level is not None:
-                provider.set_level(self._level)
-            made.append(provider)
+                handle.set_level(self._level)
+            made.append(handle)
         return made

@@ -1,0 +1,1 @@
+"""Routing: the servers of one client, what they list, and the calls to them."""
