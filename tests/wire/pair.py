@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Raw
 
 from mcp_workbench.wire.exchange import Line
-from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, ErrorBody, Id, RpcError, Unreadable
+from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, Envelope, ErrorBody, Id, RpcError, Unreadable
 from mcp_workbench.wire.peer import Peer
 
 Answering = Callable[[Raw, Line], Awaitable[Raw]]
@@ -36,15 +36,13 @@ class MemoryWriter:
         self.congested = False
         self._drained.set()
 
-    def write(self, line: bytes, about: Id | None = None) -> None:
-        self.lines.append(line)
-        self.concerns.append(about)
+    def write(self, envelope: Envelope) -> None:
+        if envelope.may_drop and self.congested:
+            return
+        self.lines.append(envelope.line)
+        self.concerns.append(envelope.about)
         if self.deliver is not None:
-            asyncio.get_running_loop().call_soon(self.deliver, line)
-
-    def write_notice(self, line: bytes, about: Id | None = None) -> None:
-        if not self.congested:
-            self.write(line, about)
+            asyncio.get_running_loop().call_soon(self.deliver, envelope.line)
 
     @property
     def sent(self) -> list[dict[str, Any]]:

@@ -10,28 +10,25 @@ from msgspec import Raw
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.wire.batch import VERSION, Answers, read_batch
 from mcp_workbench.wire.exchange import Line
-from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, Id
+from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, Envelope
 from mcp_workbench.wire.memory_budget import Account
 from mcp_workbench.wire.peer import Peer
 from tests.wire.pair import MemoryWriter, Recorder
 
 
 async def test_answers_that_are_too_large_together_are_replaced_by_an_error_each():
-    sent: list[bytes] = []
-
-    def send(line: bytes, _about: Id | None) -> None:
-        sent.append(line)
-
-    answers = Answers(1, send)
-    large = b'{"id":1,"result":"%s"}' % (b"x" * (DEFAULTS.batch_bytes * 2 // 3))
-    small = b'{"id":3,"result":{}}'
-    answers.write(large, 1)
-    answers.write(large.replace(b"1", b"2", 1), 2)
-    answers.write(small, 3)
+    sent: list[Envelope] = []
+    answers = Answers(1, sent.append)
+    large = Raw(b'"%s"' % (b"x" * (DEFAULTS.batch_bytes * 2 // 3)))
+    answers.write(Envelope(large, 1))
+    answers.write(Envelope(large, 2))
+    answers.write(Envelope(EMPTY_OBJECT, 3))
     answers.complete()
-    assert len(sent[0]) < DEFAULTS.batch_bytes
-    first, second, third = json.loads(sent[0])
-    assert (first["id"], third) == (1, json.loads(small))
+    [array] = sent
+    assert (array.about, array.is_answer) == (1, True)
+    assert len(array.line) < DEFAULTS.batch_bytes
+    first, second, third = json.loads(array.line)
+    assert (first["id"], third) == (1, {"jsonrpc": "2.0", "id": 3, "result": {}})
     assert second["id"] == 2
     assert "Send this request by itself" in second["error"]["message"]
 

@@ -17,6 +17,7 @@ from mcp_workbench.errors import Fault, MessageTooLarge
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire.fairness import TURN_SECONDS
 from mcp_workbench.wire.framing import LineBuffer, LineReader, LineWriter, read_lines, write_lines
+from mcp_workbench.wire.jsonrpc import Envelope
 from tests.support.procs import wait_until
 
 CAP = 64
@@ -263,15 +264,15 @@ async def test_notices_are_dropped_while_many_are_unread_and_answers_are_not():
     writer = LineWriter(lambda: None)
     await write_lines(sink, writer, Limits(unread_notice_bytes=10_000))
     for _ in range(1000):
-        writer.write_notice(b"n" * 1000)
-    writer.write(b"answer")
+        writer.write(Envelope(encoded=b"n" * 1000, may_drop=True))
+    writer.write(Envelope(encoded=b"answer"))
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(source, "rb", buffering=0)
     )
     unread = await asyncio.wait_for(reader.readuntil(b"answer\n"), WAIT_SECONDS)
     assert len(unread) < 100_000
-    writer.write_notice(b"again")
+    writer.write(Envelope(encoded=b"again", may_drop=True))
     assert await asyncio.wait_for(reader.readline(), WAIT_SECONDS) == b"again\n"
     writer.close()
 
@@ -298,12 +299,12 @@ async def test_the_first_line_of_a_turn_leaves_at_once_and_the_others_in_order_i
     transport = CountingTransport()
     writer.connection_made(transport)
     for number in range(100):
-        writer.write(b"%d" % number)
+        writer.write(Envelope(encoded=b"%d" % number))
     assert transport.writes == [b"0\n"]
     await asyncio.sleep(0)
     rest = b"".join(b"%d\n" % number for number in range(1, 100))
     assert transport.writes == [b"0\n", rest]
-    writer.write(b"next turn")
+    writer.write(Envelope(encoded=b"next turn"))
     assert transport.writes == [b"0\n", rest, b"next turn\n"]
     await asyncio.sleep(0)
     assert len(transport.writes) == 3
@@ -311,7 +312,7 @@ async def test_the_first_line_of_a_turn_leaves_at_once_and_the_others_in_order_i
 
 async def test_lines_that_are_written_before_there_is_a_transport_are_not_lost():
     writer = LineWriter(lambda: None)
-    writer.write(b"early")
+    writer.write(Envelope(encoded=b"early"))
     transport = CountingTransport()
     writer.connection_made(transport)
     await asyncio.sleep(0)
@@ -340,9 +341,9 @@ async def test_closing_writes_what_is_waiting_and_nothing_afterwards():
     writer = LineWriter(lambda: None)
     transport = CountingTransport()
     writer.connection_made(transport)
-    writer.write(b"last words")
+    writer.write(Envelope(encoded=b"last words"))
     writer.close()
-    writer.write(b"too late")
+    writer.write(Envelope(encoded=b"too late"))
     await asyncio.sleep(0)
     assert transport.writes == [b"last words\n"]
     assert transport.closed
@@ -352,8 +353,8 @@ async def test_lines_reach_a_regular_file_as_they_are_written(tmp_path: Path):
     file = tmp_path / "answers"
     writer = LineWriter(lambda: None)
     await write_lines(os.open(file, os.O_WRONLY | os.O_CREAT), writer, Limits())
-    writer.write(b"one")
-    writer.write(b"two")
+    writer.write(Envelope(encoded=b"one"))
+    writer.write(Envelope(encoded=b"two"))
     await asyncio.sleep(0)
     assert file.read_bytes() == b"one\ntwo\n"
     writer.close()
@@ -362,7 +363,7 @@ async def test_lines_reach_a_regular_file_as_they_are_written(tmp_path: Path):
 async def test_the_null_device_takes_everything():
     writer = LineWriter(lambda: pytest.fail("lost"))
     await write_lines(os.open(os.devnull, os.O_WRONLY), writer, Limits())
-    writer.write(b"x" * 1_000_000)
+    writer.write(Envelope(encoded=b"x" * 1_000_000))
     await asyncio.sleep(0)
     assert not writer.congested
     writer.close()
@@ -374,7 +375,7 @@ async def congested_writer(states: list[bool], lost: list[None] | None = None) -
     source, sink = os.pipe()
     writer = LineWriter(lambda: (lost if lost is not None else []).append(None), on_congestion=states.append)
     await write_lines(sink, writer, Limits(write_buffer_bytes=1000))
-    writer.write(b"x" * 200_000)
+    writer.write(Envelope(encoded=b"x" * 200_000))
     writer.flush()
     return writer, source
 
@@ -419,7 +420,7 @@ async def test_a_peer_that_goes_away_is_told_once_and_releases_who_waits():
     os.close(source)
     await asyncio.wait_for(drained, WAIT_SECONDS)
     assert lost == [None]
-    writer.write(b"more")
+    writer.write(Envelope(encoded=b"more"))
     writer.flush()
     writer.close()
     await asyncio.sleep(0)
@@ -432,7 +433,7 @@ async def test_writing_to_a_pipe_that_is_broken_already_raises_nothing():
     writer = LineWriter(lost.set)
     await write_lines(sink, writer, Limits())
     os.close(source)
-    writer.write(b"hello?")
+    writer.write(Envelope(encoded=b"hello?"))
     await asyncio.wait_for(lost.wait(), WAIT_SECONDS)
 
 
@@ -442,7 +443,7 @@ async def test_a_peer_that_did_not_read_and_is_gone_is_closed_without_a_word():
     source, sink = os.pipe()
     writer = LineWriter(lost.set)
     await write_lines(sink, writer, Limits(write_buffer_bytes=1000))
-    writer.write(b"x" * 200_000)
+    writer.write(Envelope(encoded=b"x" * 200_000))
     writer.flush()
     assert writer.congested
     os.close(source)

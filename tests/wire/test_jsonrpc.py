@@ -16,7 +16,7 @@ from msgspec import Raw
 
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.wire import jsonrpc
-from mcp_workbench.wire.jsonrpc import UNSET, Ids, RpcError, Unreadable, read
+from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, UNSET, Envelope, Ids, RpcError, Unreadable, read
 
 
 def unreadable(line: bytes) -> Unreadable:
@@ -307,21 +307,37 @@ def test_ids_cannot_be_guessed_from_the_ones_before():
 
 def test_lines_are_compact_json_without_a_line_break():
     raw = Raw(b'{"n":1.00}')
-    assert (
-        jsonrpc.request_line(1, "m", {"a": raw}) == b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":{"n":1.00}}}'
-    )
-    assert jsonrpc.notification_line("m", {}) == b'{"jsonrpc":"2.0","method":"m"}'
-    assert jsonrpc.notification_line("m", {"a": "x\ny"}) == b'{"jsonrpc":"2.0","method":"m","params":{"a":"x\\ny"}}'
-    assert jsonrpc.result_line("a", raw) == b'{"jsonrpc":"2.0","id":"a","result":{"n":1.00}}'
+    request, notification = Envelope({"a": raw}, 1, "m"), Envelope({"a": "x\ny"}, None, "m")
+    assert request.line == b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":{"n":1.00}}}'
+    assert Envelope({}, 1, "m").line == b'{"jsonrpc":"2.0","id":1,"method":"m","params":{}}'
+    assert notification.line == b'{"jsonrpc":"2.0","method":"m","params":{"a":"x\\ny"}}'
+    assert Envelope({}, None, "m").line == b'{"jsonrpc":"2.0","method":"m"}'
+    assert Envelope(raw, "a").line == b'{"jsonrpc":"2.0","id":"a","result":{"n":1.00}}'
+
+
+def test_a_message_is_encoded_once_and_not_before_its_bytes_are_needed(monkeypatch: pytest.MonkeyPatch):
+    encoded: list[object] = []
+    monkeypatch.setattr(jsonrpc, "encode", lambda message: encoded.append(message) or b"{}")
+    message = Envelope(EMPTY_OBJECT, 1, about=1)
+    assert (message.is_answer, message.is_request, encoded) == (True, False, [])
+    assert message.line is message.line
+    assert len(encoded) == 1
+
+
+def test_the_kind_of_a_message_is_known_without_its_bytes():
+    kinds = [
+        (one.is_request, one.is_answer) for one in (Envelope({}, 1, "m"), Envelope({}, None, "m"), Envelope({}, 1))
+    ]
+    assert kinds == [(True, False), (False, False), (False, True)]
 
 
 def test_an_error_line_has_data_only_where_there_is_some():
-    assert json.loads(jsonrpc.error_line(None, RpcError(-1, "no"))) == {
+    assert json.loads(Envelope(RpcError(-1, "no")).line) == {
         "jsonrpc": "2.0",
         "id": None,
         "error": {"code": -1, "message": "no"},
     }
-    assert json.loads(jsonrpc.error_line(1, RpcError(-1, "no", {"a": None})))["error"]["data"] == {"a": None}
+    assert json.loads(Envelope(RpcError(-1, "no", {"a": None}), 1).line)["error"]["data"] == {"a": None}
 
 
 @pytest.mark.parametrize("raw", [b'"no"', b"null", b"[]", b"5", b'{"code":"x","message":5}', b'{"code":1e400}'])

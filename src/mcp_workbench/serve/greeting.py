@@ -104,8 +104,8 @@ def _answer(config: Config, callers: Callers, line: bytes, limits: Limits) -> by
         return None
     hello = static_hello(config)
     if caller.modern:
-        return jsonrpc.result_line(message.id, discover_result(hello, limits))
-    return jsonrpc.result_line(message.id, initialize_result(caller, hello))
+        return jsonrpc.Envelope(discover_result(hello, limits), message.id).line
+    return jsonrpc.Envelope(initialize_result(caller, hello), message.id).line
 
 
 def _write(sink: int, answer: bytes, limits: Limits) -> bool:

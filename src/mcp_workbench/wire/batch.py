@@ -12,7 +12,7 @@ from msgspec import UNSET, Raw
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.shown import shown
 from mcp_workbench.wire import jsonrpc
-from mcp_workbench.wire.jsonrpc import Id, Message, RpcError, Unreadable
+from mcp_workbench.wire.jsonrpc import Envelope, Id, Message, RpcError, Unreadable
 from mcp_workbench.wire.memory_budget import Account
 
 VERSION: Final = "2025-03-26"
@@ -78,9 +78,7 @@ class Answers:
     in memory, so one that would make the array too large is replaced by an error.
     """
 
-    def __init__(
-        self, about: Id | None, send: Callable[[bytes, Id | None], None], account: Account | None = None
-    ) -> None:
+    def __init__(self, about: Id | None, send: Callable[[Envelope], None], account: Account | None = None) -> None:
         """`about` is the request that all messages about the batch belong to. `account` counts answers that wait."""
         self._account = account or Account()
         self.about = about
@@ -90,10 +88,11 @@ class Answers:
         self._waiting: dict[asyncio.Task[None], Id] = {}
         self._is_whole = False
 
-    def write(self, line: bytes, about: Id | None = None) -> None:
-        """Add the answer to the request `about`, either from the task that computed it or from outside of any task."""
-        if self._size + len(line) > DEFAULTS.batch_bytes and about is not None:
-            line = jsonrpc.error_line(about, _TOO_LARGE)
+    def write(self, answer: Envelope) -> None:
+        """Add the answer to a request, either from the task that computed it or from outside of any task."""
+        line = answer.line
+        if self._size + len(line) > DEFAULTS.batch_bytes and answer.id is not None:
+            line = Envelope(_TOO_LARGE, answer.id).line
         self._size += len(line)
         self._account.reserve(len(line))
         self._lines.append(line)
@@ -113,10 +112,10 @@ class Answers:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if (id_ := self._waiting.pop(task, None)) is not None:
-            self.write(jsonrpc.error_line(id_, RpcError(jsonrpc.REQUEST_CANCELLED, "Request cancelled")))
+            self.write(Envelope(RpcError(jsonrpc.REQUEST_CANCELLED, "Request cancelled"), id_))
 
     def _send_if_ready(self) -> None:
         if self._is_whole and not self._waiting and self._lines:
             lines, self._lines = self._lines, []
             self._account.release(sum(map(len, lines)))
-            self._send(b"[" + b",".join(lines) + b"]", self.about)
+            self._send(Envelope(about=self.about, encoded=b"[" + b",".join(lines) + b"]"))

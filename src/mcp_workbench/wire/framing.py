@@ -22,6 +22,7 @@ from typing import Final, cast
 from mcp_workbench.errors import Fault, MessageTooLarge
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.wire.fairness import TURN_SECONDS
+from mcp_workbench.wire.jsonrpc import Envelope
 from mcp_workbench.wire.memory_budget import Account
 
 _SMALL_BYTES: Final = 4096
@@ -262,7 +263,7 @@ class LineWriter(asyncio.BaseProtocol):
         self.most_bytes = DEFAULTS.write_buffer_bytes
         self.most_notice_bytes = DEFAULTS.unread_notice_bytes
         self._notice_bytes = 0
-        """Written by `write_notice` since the peer had last read everything."""
+        """Written of messages that may be dropped, since the peer had last read everything."""
         self.congested = False
         """The peer reads slower than we write, by more than `write_buffer_bytes`."""
 
@@ -274,9 +275,12 @@ class LineWriter(asyncio.BaseProtocol):
         """What is written now reaches nobody."""
         return self._closed
 
-    def write(self, line: bytes, about: object = None) -> None:  # noqa: ARG002 -- one stream carries all
-        if self._closed:
+    def write(self, envelope: Envelope) -> None:
+        if self._closed or (envelope.may_drop and self._has_unread_notices()):
             return
+        line = envelope.line
+        if envelope.may_drop:
+            self._notice_bytes += len(line)
         self._lines.append(line)
         self._waiting_bytes += len(line)
         if self._waiting_bytes > self.most_bytes and not self.congested:
@@ -288,13 +292,11 @@ class LineWriter(asyncio.BaseProtocol):
             self.flush()
             self._loop.call_soon(self._turn_over)
 
-    def write_notice(self, line: bytes, about: object = None) -> None:
-        """Write a line, or drop it if the peer has not read many others: what follows waits behind them."""
+    def _has_unread_notices(self) -> bool:
+        """Whether the peer has not read many notifications: answers wait behind them."""
         if not self._waiting_bytes and (self._transport is None or not self._transport.get_write_buffer_size()):
             self._notice_bytes = 0
-        if self._notice_bytes <= self.most_notice_bytes and not self.congested:
-            self._notice_bytes += len(line)
-            self.write(line, about)
+        return self._notice_bytes > self.most_notice_bytes or self.congested
 
     def _turn_over(self) -> None:
         self._batching = False

@@ -70,6 +70,12 @@ class RpcError(Exception):
         self.message = message
         self.data = data
 
+    @property
+    def body(self) -> dict[str, Any]:
+        """The `error` of the response."""
+        data = {} if self.data is UNSET else {"data": self.data}
+        return {"code": self.code, "message": self.message, **data}
+
 
 class Unreadable(Exception):
     """A line is not a message. `claims` tells whether it looks like it wanted to be one."""
@@ -315,29 +321,47 @@ def error_body(raw: Raw) -> ErrorBody:
         return ErrorBody(message="an error that is not in JSON-RPC form")
 
 
-def request_line(id_: Id, method: str, params: Params) -> bytes:
-    return encode({"jsonrpc": "2.0", "id": id_, "method": method, "params": params})
+class Envelope(msgspec.Struct, eq=False):
+    """A message of ours, encoded when its bytes are first needed.
 
+    Whoever carries it learns from its fields what it is and which request it belongs to, never from its bytes.
+    """
 
-def notification_line(method: str, params: Params) -> bytes:
-    if not params:
-        return encode({"jsonrpc": "2.0", "method": method})
-    return encode({"jsonrpc": "2.0", "method": method, "params": params})
+    content: Params | Raw | RpcError = NOTHING
+    """The params of a request or notification; the result or the error of an answer."""
+    id: Id | None = None
+    """The id of a request, or of the request that it answers. A notification has none."""
+    method: str = ""
+    """Empty for an answer."""
+    about: Id | None = None
+    """Which of the other side's requests it answers or belongs to."""
+    may_drop: bool = False
+    """A notification that is soon outdated: it is dropped if the other side has not read many others."""
+    encoded: bytes = b""
+    """The bytes, once they were needed."""
 
+    @property
+    def is_answer(self) -> bool:
+        return not self.method
 
-def result_line(id_: Id, result: Raw) -> bytes:
-    return encode({"jsonrpc": "2.0", "id": id_, "result": result})
+    @property
+    def is_request(self) -> bool:
+        return bool(self.method) and self.id is not None
 
-
-def error_line(id_: Id | None, error: RpcError) -> bytes:
-    body: dict[str, Any] = {"code": error.code, "message": error.message}
-    if error.data is not UNSET:
-        body["data"] = error.data
-    return encode({"jsonrpc": "2.0", "id": id_, "error": body})
-
-
-def answer_line(id_: Id, answer: Raw | RpcError) -> bytes:
-    return error_line(id_, answer) if isinstance(answer, RpcError) else result_line(id_, answer)
+    @property
+    def line(self) -> bytes:
+        """Its bytes, without a line break."""
+        if not self.encoded:
+            content = self.content
+            message: dict[str, Any] = {"jsonrpc": "2.0", "id": self.id}
+            if not self.method:
+                message |= {"error": content.body} if isinstance(content, RpcError) else {"result": content}
+            elif self.id is not None:
+                message |= {"method": self.method, "params": content}
+            else:
+                message = {"jsonrpc": "2.0", "method": self.method} | ({"params": content} if content else {})
+            self.encoded = encode(message)
+        return self.encoded
 
 
 class Ids:

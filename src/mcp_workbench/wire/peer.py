@@ -23,7 +23,7 @@ from mcp_workbench.wire.batch import Answers, Part, first_request
 from mcp_workbench.wire.deadlines import Deadlines, Pending
 from mcp_workbench.wire.exchange import PROGRESS, OnProgress
 from mcp_workbench.wire.fairness import FairShare
-from mcp_workbench.wire.jsonrpc import ErrorBody, Id, Message, Params, RpcError, Unreadable
+from mcp_workbench.wire.jsonrpc import Envelope, ErrorBody, Id, Message, Params, RpcError, Unreadable
 from mcp_workbench.wire.memory_budget import Account
 
 CANCELLED = "notifications/cancelled"
@@ -66,12 +66,8 @@ class Writer(Protocol):
         """Until it is not congested any more."""
         ...
 
-    def write(self, line: bytes, about: Id | None = None) -> None:
-        """Send a message. `about`: which of the other side's requests it answers or belongs to."""
-        ...
-
-    def write_notice(self, line: bytes, about: Id | None = None) -> None:
-        """Send a notification, or drop it if the other side has not read many others: answers wait behind them."""
+    def write(self, envelope: Envelope) -> None:
+        """Send a message, unless it may be dropped and the other side has not read many others of that kind."""
         ...
 
 
@@ -142,7 +138,7 @@ class Peer:
 
         Raises the `Fault` that ended it: `ServerRefused` for a JSON-RPC error, `CallTimeout` after
         `idle_seconds` of silence (progress is none) or `hard_seconds` in all, or whatever ended the
-        connection. A deadline of 0 is none. For `lenient` see `Channel.request`, for `about` `Writer.write`.
+        connection. A deadline of 0 is none. For `lenient` see `Channel.request`, for `about` `Envelope`.
         """
         if self._deaf is not None:
             raise self._deaf.unsent()
@@ -155,7 +151,7 @@ class Peer:
                 await self._until_writable(pending)
             if idle_seconds or on_progress is not None:
                 params = _with_token(params, id_)  # progress restarts the idle deadline, so ask for it
-            self._writer.write(jsonrpc.request_line(id_, method, params), about)
+            self._writer.write(Envelope(params, id_, method, about))
             sent = True
             return await pending.future
         except (asyncio.CancelledError, CallTimeout) as ending:
@@ -179,8 +175,7 @@ class Peer:
         return pending.owner if pending is not None else None
 
     def notify(self, method: str, params: Params, about: Id | None = None, *, may_drop: bool = False) -> None:
-        write = self._writer.write_notice if may_drop else self._writer.write
-        write(jsonrpc.notification_line(method, params), about)
+        self._writer.write(Envelope(params, None, method, about, may_drop))
 
     @property
     def is_held(self) -> bool:
@@ -242,7 +237,7 @@ class Peer:
         answers = Answers(first_request(parts), self._writer.write, self._account)
         for part in parts:
             if isinstance(part, RpcError):
-                answers.write(jsonrpc.error_line(None, part))
+                answers.write(Envelope(part))
             elif part.method is None:
                 self._answered(part)
             elif part.id is jsonrpc.UNSET:
@@ -267,7 +262,7 @@ class Peer:
     def refuse(self, line: bytes, error: RpcError) -> None:
         """Answer something unreadable, under its id if that can be told."""
         id_ = jsonrpc.leading_id(line)
-        self._writer.write(jsonrpc.error_line(id_, error), id_)
+        self._writer.write(Envelope(error, id_, about=id_))
 
     def give_up(self, fault: Fault) -> None:
         """The other side will answer nothing more: what we asked it fails with `fault`, and what we ask it."""
@@ -290,7 +285,7 @@ class Peer:
         for id_, task in tuple(self._inbound.items()):
             if task not in self._batched:
                 del self._inbound[id_]
-                self._writer.write(jsonrpc.error_line(id_, error), id_)
+                self._writer.write(Envelope(error, id_, about=id_))
             task.cancel(error.message)
 
     @property
@@ -389,12 +384,12 @@ class Peer:
             self.strays += 1
         elif id_ is None:
             problem = RpcError(jsonrpc.INVALID_REQUEST, "A request's id must be a string or a whole number")
-            out.write(jsonrpc.error_line(None, problem))
+            out.write(Envelope(problem))
         elif id_ in self._inbound:
             problem = RpcError(jsonrpc.INVALID_REQUEST, "A request with this id is still being answered")
-            out.write(jsonrpc.error_line(id_, problem), id_)
+            out.write(Envelope(problem, id_, about=id_))
         elif (refusal := self._admit(len(self._inbound), method, params)) is not None:
-            out.write(jsonrpc.answer_line(id_, refusal), id_)
+            out.write(Envelope(refusal, id_, about=id_))
         elif self._fault is None:
             line = PeerLine(self, id_ if batch is None else batch.about, owner)
             task = self._inbound[id_] = self._loop.create_task(self._answer(id_, method, params, line, out))
@@ -409,16 +404,16 @@ class Peer:
     async def _answer(self, id_: Id, method: str, params: Raw, line: PeerLine, out: Writer | Answers) -> None:
         try:
             result = await self._handler.request(method, params, line)
-            out.write(jsonrpc.result_line(id_, result), id_)
+            out.write(Envelope(result, id_, about=id_))
         except RpcError as error:
-            out.write(jsonrpc.error_line(id_, error), id_)
+            out.write(Envelope(error, id_, about=id_))
         except asyncio.CancelledError:
             # By the protocol a cancelled request gets no answer; nobody waits for this task.
             return
         except Exception as error:  # noqa: BLE001 -- a defect of ours must not end the connection
             observe.error("a request failed inside the workbench", method=method, error=repr(error))
             internal = RpcError(jsonrpc.INTERNAL_ERROR, "Internal error")
-            out.write(jsonrpc.error_line(id_, internal), id_)
+            out.write(Envelope(internal, id_, about=id_))
         finally:
             if self._inbound.get(id_) is asyncio.current_task():
                 del self._inbound[id_]

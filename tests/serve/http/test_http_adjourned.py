@@ -15,6 +15,7 @@ from mcp_workbench.serve.http.event_log import EventLog
 from mcp_workbench.serve.http.event_stream import stream_head
 from mcp_workbench.serve.http.session_streams import SessionStreams
 from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire.jsonrpc import Envelope
 from tests.serve.http.adjourning import adjourning
 from tests.serve.http.serving import Events, Handshake, answer_in, events, greeting, rpc, served, use
 from tests.support.procs import wait_until
@@ -133,7 +134,15 @@ def streams(limits: Limits) -> SessionStreams:
     return SessionStreams(limits, stream_head(), lambda _: None, lambda _: None)
 
 
-NOTICE, RESULT = jsonrpc.notification_line("n", {}), jsonrpc.result_line(7, jsonrpc.EMPTY_OBJECT)
+def notice() -> Envelope:
+    return Envelope({}, None, "n", about=7)
+
+
+def result() -> Envelope:
+    return Envelope(jsonrpc.EMPTY_OBJECT, 7, about=7)
+
+
+NOTICE, RESULT = notice().line, result().line
 
 
 class Reader:
@@ -154,13 +163,13 @@ class Reader:
 async def test_messages_that_come_while_a_stream_is_resumed_are_not_lost():
     session = streams(Limits())
     session.leave(7, session.open(7, "2025-11-25"))
-    session.write(NOTICE, 7)
+    session.write(notice())
     reader = Reader()
     key, resumed = session.resume("1")
     running = asyncio.ensure_future(resumed.run(reader))
     async with asyncio.timeout(10):
         await reader.began.wait()
-        session.write(RESULT, 7)
+        session.write(result())
         reader.reads.set()
         await running
     assert key == 7
@@ -171,7 +180,7 @@ async def test_a_client_that_missed_more_than_is_kept_is_not_kept_waiting():
     session = streams(Limits(http_events=4))
     session.leave(7, session.open(7, "2025-11-25"))
     for _ in range(6):
-        session.write(NOTICE, 7)
+        session.write(notice())
     reader = Reader()
     reader.reads.set()
     _, resumed = session.resume("1")
@@ -193,7 +202,7 @@ async def test_a_resumed_stream_replaces_the_connection_before_it():
 async def test_an_answer_that_was_read_is_the_end_of_its_stream():
     session = streams(Limits())
     session.leave(7, session.open(7, "2025-11-25"))
-    session.write(RESULT, 7)
+    session.write(result())
     _, resumed = session.resume("2")
     await asyncio.wait_for(resumed.run(Reader()), 5)
     assert not session.is_open(7)
@@ -216,7 +225,7 @@ def test_events_are_kept_within_bounds_and_in_order():
 def test_a_large_event_is_kept_alone():
     log = EventLog(Limits(http_event_bytes=100))
     log.prime(7)
-    log.add(7, jsonrpc.result_line(7, jsonrpc.Raw(b'"' + b"x" * 1000 + b'"')), is_last=True)
+    log.add(7, b"x" * 1000, is_last=True)
     assert log.find("1") is None
     assert log.find("2") is not None
     log.prime(7)

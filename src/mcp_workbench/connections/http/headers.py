@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import Raw
 
 from mcp_workbench.wire import eras, jsonrpc, param_headers
-from mcp_workbench.wire.jsonrpc import Id
+from mcp_workbench.wire.jsonrpc import Params
 
 SESSION: Final = "mcp-session-id"
 VERSION: Final = "mcp-protocol-version"
@@ -20,33 +19,21 @@ ACCEPT: Final = "application/json, text/event-stream"
 _TASKS: Final = "tasks/"
 
 
-class Outgoing(msgspec.Struct):
-    """A message of ours, read again from its line."""
-
-    id: Id | UnsetType | None = UNSET
-    method: str | UnsetType = UNSET
-    params: Raw = jsonrpc.NOTHING
-
-    @property
-    def is_request(self) -> bool:
-        return self.method is not UNSET and self.id is not UNSET
-
-    def members(self) -> dict[str, Raw]:
-        return jsonrpc.members(self.params) if jsonrpc.is_present(self.params) else {}
-
-
-read_outgoing = msgspec.json.Decoder(Outgoing).decode
-
-
-def version_in(params: dict[str, Raw]) -> str | None:
+def version_in(params: Params) -> str | None:
     """The modern version that a request names itself; None for one of the handshake era."""
-    return jsonrpc.text_or_none(jsonrpc.members(params.get("_meta")).get(eras.PROTOCOL_VERSION))
+    return params.get("_meta", {}).get(eras.PROTOCOL_VERSION)
 
 
-def modern(method: str, params: dict[str, Raw], version: str) -> dict[str, str]:
+def text_in(params: Params, name: str) -> str | None:
+    """A string among the params of a request of ours, plain or as a client wrote it; None for any other value."""
+    value = params.get(name)
+    return value if isinstance(value, str) else jsonrpc.text_or_none(value) if isinstance(value, Raw) else None
+
+
+def modern(method: str, params: Params, version: str) -> dict[str, str]:
     """The headers of a modern request, without those of its tool's parameters."""
     headers = {VERSION: version, "mcp-method": param_headers.encode(method)}
     named_by = "taskId" if method.startswith(_TASKS) else param_headers.NAMED_BY.get(method, "")
-    if (name := jsonrpc.text_or_none(params.get(named_by))) is not None:
+    if (name := text_in(params, named_by)) is not None:
         headers["mcp-name"] = param_headers.encode(name)
     return headers

@@ -76,12 +76,12 @@ class Mirrors:
             self._tools[tool.name] = found
         return True
 
-    def headers(self, name: str, arguments: Raw | None) -> dict[str, str]:
+    def headers(self, name: str, arguments: Any) -> dict[str, str]:
         """The headers of a call of the tool of this name, from its arguments."""
         known = self._tools.get(name)
         if not known or arguments is None:
             return {}
-        values = msgspec.json.decode(arguments)
+        values = msgspec.json.decode(arguments) if isinstance(arguments, Raw) else arguments
         found = ((one.header, param_headers.render(_value(values, path))) for path, one in known.items())
         return {f"{param_headers.PREFIX}{name}": param_headers.encode(text) for name, text in found if text is not None}
 

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Final, Protocol
 
 from mcp_workbench import observe
 from mcp_workbench.connections.http import headers
-from mcp_workbench.connections.http.headers import Outgoing, read_outgoing
 from mcp_workbench.connections.http.notices import Notices
 from mcp_workbench.connections.http.refusals import expired, is_expired
 from mcp_workbench.errors import DownstreamUnavailable, Fault
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
-from mcp_workbench.wire import jsonrpc
-from mcp_workbench.wire.jsonrpc import Id
+from mcp_workbench.wire.jsonrpc import Envelope, Id, Params
 from mcp_workbench.wire.peer import CANCELLED, Peer
 
 INITIALIZED: Final = "notifications/initialized"
@@ -43,13 +42,13 @@ class Post:
 
     task: asyncio.Task[None]
 
-    def __init__(self, id_: int, message: Outgoing, line: bytes, owner: object) -> None:
+    def __init__(self, id_: int, request: Envelope, params: Params, owner: object) -> None:
         self.id = id_
         self.owner = self if owner is None else owner
         """Owner of the messages on its response stream: a call, or this request if it belongs to no call."""
-        self.line = line
-        self.method = str(message.method)
-        self.params = message.members()
+        self.line = request.line
+        self.method = request.method
+        self.params = params
         self.version = headers.version_in(self.params)
         """The version that it names itself, in the modern era."""
         self.answered = False
@@ -58,7 +57,7 @@ class Post:
     def tool(self) -> str | None:
         """The tool that it calls, of a modern server."""
         calls = self.version is not None and self.method == "tools/call"
-        return jsonrpc.text_or_none(self.params.get("name")) if calls else None
+        return headers.text_in(self.params, "name") if calls else None
 
 
 class Outbox(ABC):
@@ -85,8 +84,8 @@ class Outbox(ABC):
     async def _tell(self, line: bytes) -> None:
         """Have the server accept a notification or an answer. Raises the `Fault` if it does not."""
 
-    def _is_told(self, cancelled: Outgoing) -> bool:  # noqa: ARG002 -- for those that override it
-        """Whether the server is told that nobody waits for an answer any more."""
+    def _is_told(self, cancelled: Id) -> bool:  # noqa: ARG002 -- for those that override it
+        """Whether the server is told that nobody waits for the answer to a request any more."""
         return True
 
     # -- Writer
@@ -98,22 +97,22 @@ class Outbox(ABC):
     async def drained(self) -> None:
         await self._notices.drained()
 
-    def write(self, line: bytes, about: Id | None = None) -> None:  # noqa: ARG002 -- Writer's signature
+    def write(self, envelope: Envelope) -> None:
+        """Each message has a request of its own, so none waits behind others and none is dropped."""
+        id_, content = envelope.id, envelope.content
         if self.is_closed:
             return
-        message = read_outgoing(line)
-        if message.is_request and isinstance(message.id, int):
-            post = self._posts[message.id] = Post(message.id, message, line, self.peer.owner_of(message.id))
+        if envelope.is_request and isinstance(id_, int) and isinstance(content, Mapping):
+            post = self._posts[id_] = Post(id_, envelope, content, self.peer.owner_of(id_))
             post.task = asyncio.get_running_loop().create_task(self._run(post))
-        elif message.method != CANCELLED:
-            told = self._notices.send(line, in_order=message.method is not jsonrpc.UNSET)
-            if message.method == INITIALIZED:
+        elif envelope.method == CANCELLED and isinstance(content, Mapping):
+            if self._is_told(content["requestId"]):
+                self._notices.send(envelope.line, in_order=False)
+        else:
+            told = self._notices.send(envelope.line, in_order=not envelope.is_answer)
+            if envelope.method == INITIALIZED:
                 self._greeting = told
                 told.add_done_callback(lambda _: self.is_closed or self._owner.greeted())
-        elif self._is_told(message):
-            self._notices.send(line, in_order=False)
-
-    write_notice = write  # each message has a request of its own, so none waits behind others
 
     def over(self, id_: int) -> None:
         """Nobody waits for the answer any more: what is not there yet need not come."""

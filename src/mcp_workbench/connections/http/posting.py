@@ -17,7 +17,6 @@ from msgspec import Raw
 from mcp_workbench.connections.http import headers
 from mcp_workbench.connections.http.bodies import EVENTS, JSON, events_in, kind_of, one_line, read_body, read_refusal
 from mcp_workbench.connections.http.client import Client
-from mcp_workbench.connections.http.headers import Outgoing
 from mcp_workbench.connections.http.mirrors import Mirrors
 from mcp_workbench.connections.http.outbox import Outbox, Owner, Post
 from mcp_workbench.connections.http.refusals import (
@@ -64,10 +63,9 @@ class Posting(Outbox):
         self._session = session
         self._mirrors = Mirrors(label, limits)
 
-    def _is_told(self, cancelled: Outgoing) -> bool:
+    def _is_told(self, cancelled: Id) -> bool:
         """A modern server is not: the end of the response tells it."""
-        id_ = jsonrpc.id_or_none(cancelled.members().get("requestId"))
-        post = self._posts.get(id_) if id_ is not None else None
+        post = self._posts.get(cancelled)
         return post.version is None if post is not None else bool(self._session.version)
 
     async def _exchange(self, post: Post) -> None:
@@ -195,7 +193,7 @@ class Posting(Outbox):
 
     async def _list_tools(self, post: Post) -> None:
         """Have a modern server's lists pass by, for what they say of headers."""
-        meta = {key: value for key, value in jsonrpc.members(post.params.get("_meta")).items() if key in eras.ENVELOPE}
+        meta = {key: value for key, value in post.params["_meta"].items() if key in eras.ENVELOPE}
         cursor: dict[str, Raw] = {}
         for _ in range(self._limits.list_pages):
             seconds = self._limits.list_page_timeout_seconds

@@ -22,7 +22,7 @@ from mcp_workbench.serve.http.request import HttpRequest
 from mcp_workbench.surfaces.hello import View
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.exchange import OnProgress
-from mcp_workbench.wire.jsonrpc import Id, Params, RpcError
+from mcp_workbench.wire.jsonrpc import Envelope, Id, Params, RpcError
 from mcp_workbench.wire.memory_budget import Account
 from mcp_workbench.workbench import Workbench
 
@@ -42,7 +42,7 @@ class StreamLine:
     def notify(self, method: str, params: Params) -> None:
         if (self._stream.unread > self._most or self._account.is_paused) and method not in _KEPT:
             return  # It is about to be outdated, and must not pile up for a client that does not read.
-        self._stream.notify(jsonrpc.notification_line(method, params))
+        self._stream.notify(Envelope(params, None, method).line)
 
     async def ask(self, method: str, params: Params, on_progress: OnProgress | None = None) -> Raw:
         del params, on_progress
@@ -160,7 +160,7 @@ class ModernFront:
             observe.error("a request failed inside the workbench", error=repr(error))
             answer = RpcError(jsonrpc.INTERNAL_ERROR, "Internal error")
         status = envelope.status_of(answer) if isinstance(answer, RpcError) else 200
-        stream.answer(jsonrpc.answer_line(asked.id, answer), status)
+        stream.answer(Envelope(answer, asked.id).line, status)
 
     async def _result(self, asked: ModernRequest, request: HttpRequest, stream: AnswerStream) -> Raw:
         if asked.method == "initialize":  # it belongs to the handshake era; here each request has its own era

@@ -9,7 +9,7 @@ from typing import Final
 from starlette.responses import Response
 
 from mcp_workbench.wire import jsonrpc
-from mcp_workbench.wire.jsonrpc import Id, RpcError
+from mcp_workbench.wire.jsonrpc import Envelope, Id, RpcError
 
 SESSION_ID: Final = "mcp-session-id"
 _NONE: Final[Mapping[str, str]] = {}
@@ -17,7 +17,7 @@ _NONE: Final[Mapping[str, str]] = {}
 
 def error_response(error: RpcError, status: int, id_: Id | None = None, headers: Mapping[str, str] = _NONE) -> Response:
     """A JSON-RPC error as the whole response."""
-    return Response(jsonrpc.error_line(id_, error), status, headers, "application/json")
+    return Response(Envelope(error, id_).line, status, headers, "application/json")
 
 
 def not_acceptable(*kinds: str, headers: Mapping[str, str] = _NONE) -> Response:

@@ -12,9 +12,7 @@ from starlette.types import Message
 from mcp_workbench.limits import Limits
 from mcp_workbench.serve.http.event_log import Event, EventLog, StreamKey
 from mcp_workbench.serve.http.event_stream import EventStream
-from mcp_workbench.wire import jsonrpc
-from mcp_workbench.wire.batch import is_batch
-from mcp_workbench.wire.jsonrpc import Id
+from mcp_workbench.wire.jsonrpc import NOTHING, Envelope, Id
 from mcp_workbench.wire.memory_budget import Account
 
 _FIRST_WITH_PRIMERS: Final = "2025-11-25"
@@ -32,10 +30,10 @@ class SessionStreams:
         limits: Limits,
         head: Message,
         on_answer: Callable[[Id], None],
-        on_dropped: Callable[[bytes], None],
+        on_dropped: Callable[[Id], None],
         account: Account | None = None,
     ) -> None:
-        """`on_dropped` gets messages that no client came for. `account` counts what waits for the client."""
+        """`on_dropped` gets the ids of questions that no client came for. `account` counts what waits."""
         self._limits = limits
         self._account = account or Account()
         self._head = head
@@ -43,7 +41,7 @@ class SessionStreams:
         self._on_dropped = on_dropped
         self._log = EventLog(limits, self._account)
         self._open: dict[StreamKey, EventStream] = {}
-        self._held: deque[bytes] = deque()
+        self._held: deque[Envelope] = deque()
         self._bytes = self._held_bytes = self._notice_bytes = 0
         self._drained = asyncio.Event()
         self._drained.set()
@@ -58,24 +56,24 @@ class SessionStreams:
     async def drained(self) -> None:
         await self._drained.wait()
 
-    def write(self, line: bytes, about: Id | None = None) -> None:
-        if self.is_closed:
+    def write(self, envelope: Envelope) -> None:
+        if self.is_closed or (envelope.may_drop and self._has_unread_notices()):
             return
-        is_last = is_answer(line, about)
-        if about is not None and is_last:
+        if envelope.may_drop:
+            self._notice_bytes += len(envelope.line)
+        about = envelope.about
+        if about is not None and envelope.is_answer:
             self._on_answer(about)
         if about is None and None not in self._open:
-            self._hold(line)
+            self._hold(envelope)
         else:
-            self._put(about, line, is_last=is_last)
+            self._put(envelope)
 
-    def write_notice(self, line: bytes, about: Id | None = None) -> None:
-        """As `LineWriter.write_notice`."""
+    def _has_unread_notices(self) -> bool:
+        """Whether the client has not read many notifications: answers wait behind them."""
         if not self._bytes:
             self._notice_bytes = 0
-        if self._notice_bytes <= self._limits.unread_notice_bytes and not self.congested:
-            self._notice_bytes += len(line)
-            self.write(line, about)
+        return self._notice_bytes > self._limits.unread_notice_bytes or self.congested
 
     def sent(self, size: int) -> None:
         """So many bytes of what was written wait no longer."""
@@ -156,8 +154,9 @@ class SessionStreams:
     def _new(self, first: Iterable[bytes]) -> EventStream:
         return EventStream(self._limits, self._head, first, self.sent)
 
-    def _put(self, key: StreamKey, line: bytes, *, is_last: bool) -> None:
-        event = self._log.add(key, line, is_last=is_last)
+    def _put(self, envelope: Envelope) -> None:
+        key = envelope.about
+        event = self._log.add(key, envelope.line, is_last=key is not None and envelope.is_answer)
         if (stream := self._open.get(key)) is not None:
             self._send(stream, event)
 
@@ -168,31 +167,24 @@ class SessionStreams:
             self._drained.clear()
         stream.put(event.parts, event.size, is_last=event.is_last)
 
-    def _hold(self, line: bytes) -> None:
-        self._held.append(line)
-        self._held_bytes += len(line)
-        self._account.keep(len(line))
+    def _hold(self, envelope: Envelope) -> None:
+        size = len(envelope.line)
+        envelope.content = NOTHING  # its bytes are enough, and are all that is counted
+        self._held.append(envelope)
+        self._held_bytes += size
+        self._account.keep(size)
         while len(self._held) > self._limits.http_held or self._held_bytes > self._limits.http_event_bytes:
             self._drop()
 
     def _drop(self) -> None:
         dropped = self._held.popleft()
-        self._held_bytes -= len(dropped)
-        self._account.keep(-len(dropped))
-        self._on_dropped(dropped)
+        self._held_bytes -= len(dropped.line)
+        self._account.keep(-len(dropped.line))
+        if dropped.is_request and dropped.id is not None:
+            self._on_dropped(dropped.id)
 
     def _release(self) -> None:
         self._account.keep(-self._held_bytes)
-        held, self._held, self._held_bytes = self._held, deque[bytes](), 0
-        for line in held:
-            self._put(None, line, is_last=False)
-
-
-def is_answer(line: bytes, about: Id | None) -> bool:
-    """Whether a message of ours answers the request `about`, or the batch whose first request that is."""
-    if about is None:
-        return False
-    if is_batch(line):
-        return True
-    head = jsonrpc.encode({"jsonrpc": "2.0", "id": about})[:-1]
-    return line.startswith((head + b',"result"', head + b',"error"'))
+        held, self._held, self._held_bytes = self._held, deque[Envelope](), 0
+        for envelope in held:
+            self._put(envelope)

@@ -28,7 +28,7 @@ from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.allocator import trim
 from mcp_workbench.wire.batch import Part, first_request
 from mcp_workbench.wire.exchange import Line
-from mcp_workbench.wire.jsonrpc import Id, Message, RpcError
+from mcp_workbench.wire.jsonrpc import Envelope, Id, Message, RpcError
 from mcp_workbench.wire.peer import CANCELLED
 from mcp_workbench.workbench import Workbench
 
@@ -53,7 +53,7 @@ class HttpSession(PeerFront):
         head = stream_head((responses.SESSION_ID.encode(), self.id.encode()))
         callers = new_callers(view, owner)
         account = workbench.account(callers.audience)
-        self._streams = SessionStreams(limits, head, self._unanswered.discard, self._unsaid, account)
+        self._streams = SessionStreams(limits, head, self._unanswered.discard, self._unasked, account)
         account.label, account.shed, account.close = f"a session of {owner}", self._streams.shed, self._disconnect
         super().__init__(workbench, callers, view, self._streams)
         self._wires: dict[EventStream, Wire] = {}
@@ -219,7 +219,7 @@ class HttpSession(PeerFront):
         cancelled = jsonrpc.id_or_none(raw)
         if cancelled in self._unanswered:
             error = RpcError(jsonrpc.REQUEST_CANCELLED, "Request cancelled")
-            self._streams.write(jsonrpc.error_line(cancelled, error), cancelled)
+            self._streams.write(Envelope(error, cancelled, about=cancelled))
 
     def _refused(self, error: RpcError, id_: Id | None = None) -> Response:
         return responses.error_response(error, HTTPStatus.BAD_REQUEST, id_, self._headers)
@@ -247,11 +247,10 @@ class HttpSession(PeerFront):
             self.abandon()  # also where the client hung up, and no request of its is left to end it
             raise
 
-    def _unsaid(self, line: bytes) -> None:
-        """A message that no client came for is dropped; if it was a question, it fails."""
-        message = jsonrpc.read(line)
-        if isinstance(message.id, int):
-            self._peer.fail(message.id, InputUnavailable("its client opened no stream for questions outside of calls"))
+    def _unasked(self, question: Id) -> None:
+        """Fail a question that no client came for."""
+        if isinstance(question, int):
+            self._peer.fail(question, InputUnavailable("its client opened no stream for questions outside of calls"))
 
     # -- its life
 
