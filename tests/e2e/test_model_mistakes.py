@@ -93,6 +93,23 @@ SHAPES = [
     wrong_use({"tool": READ, "arguments": None}, "Invalid parameters: arguments must be an object", use(READ, {})),
     wrong_use({"tool": READ, "arguments": [WITH]}, "Invalid parameters: arguments must be an object", use(READ)),
     wrong_use({"tool": {**READ, "description": "Reads.", "inputSchema": {}}}, UNKNOWN_KEY.format("description"), use(READ, {})),
+    wrong_use({"tool": READ, "arguments": json.dumps(json.dumps(WITH))}, "Invalid parameters: arguments must be an object", use(READ)),
+    wrong_use({"tool": ["dev", "filesystem", "read_file"], "arguments": WITH}, SHAPE, use(READ)),
+    wrong_use({"tools": [READ], "arguments": WITH}, SHAPE, use(READ)),
+    wrong_use({"identifier": READ, "arguments": WITH}, SHAPE, use(READ)),
+    wrong_use("read_file", SHAPE, use(READ, {})),
+]  # fmt: skip
+WRAPPED = [
+    wrong_use({"arguments": {"tool": READ, "arguments": WITH}}, SHAPE, use(READ)),
+    wrong_use({"input": {"tool": READ, "arguments": WITH}}, SHAPE, use(READ)),
+    wrong_use({"params": {"name": "read_file", "arguments": WITH}}, SHAPE, use(READ)),
+    wrong_use({"tool_call": {"name": "read_file", "arguments": WITH}}, SHAPE, use(READ)),
+    wrong_use({"name": "use_tool", "arguments": {"tool": READ, "arguments": WITH}}, SHAPE, use(READ)),
+    wrong_use({"params": {"name": "use_tool", "arguments": {"tool": READ, "arguments": WITH}}}, SHAPE, use(READ)),
+    wrong_use({"tool": "open_toolbox", "arguments": {"toolbox": "dev"}}, SHAPE, opening(toolbox="dev")),
+    wrong_use({"tool": {"toolbox": "dev", "server": "workbench", "tool": "open_toolbox"}, "arguments": {"toolbox": "dev"}}, "Server 'workbench' not found in toolbox 'dev'", opening(toolbox="dev")),
+    wrong_open({"arguments": {"toolbox": "dev"}}, NO_TOOLBOX, opening(toolbox="dev")),
+    wrong_open({"params": {"name": "open_toolbox", "arguments": {"query": "read"}}}, NO_TOOLBOX, opening(toolbox="*", query="read")),
 ]  # fmt: skip
 PARTS = [
     wrong_use({"tool": {"toolbox": "dev", "server": "filesystem", "name": "read_file"}}, MISSING.format("tool"), use(READ, {})),
@@ -107,6 +124,8 @@ PARTS = [
     wrong_use({"tool": {"tool": "echo"}}, MISSING.format("toolbox"), "2 calls match:", *(use(one, {}) for one in ECHOES)),
     wrong_use({"toolbox": "dev"}, SHAPE, opening(toolbox="dev")),
     wrong_use({"query": "read a file"}, SHAPE, opening(toolbox="*", query="read a file")),
+    wrong_use({"tool": "send_mail"}, SHAPE, BOXES),
+    wrong_use({"tool": "raed_file"}, SHAPE, "Did you mean 'read_file' in server 'filesystem' (toolbox 'dev')?", BOXES),
 ]  # fmt: skip
 PLACES = [
     wrong_use({"tool": {**READ, "server": "git"}}, "Tool 'read_file' not found in server 'git' (toolbox 'dev')", "'read_file' is in server 'filesystem' (toolbox 'dev').", use(READ, {})),
@@ -135,6 +154,7 @@ JOINED = [
         *("filesystem.read_file", "filesystem:read_file", "dev/read_file", "mcp__filesystem__read_file"),
         *("mcp__workbench__dev__filesystem__read_file", "filesystem__read_file", "dev_filesystem_read_file"),
         *("dev::filesystem::read_file", "filesystem-read-file", "Dev/Filesystem/readFile", "read_file"),
+        *("functions.read_file", "dev|filesystem|read_file", "filesystem > read_file", "read_file()"),
     )
 ]
 OLD = [
@@ -166,6 +186,15 @@ NATIVES = [
     native("list_toolboxes", {}, BOXES),
     native("describe_tool", {"name": "read_query"}, opening(toolbox="data", tools=["read_query"])),
     native("get_tool_schema", {"toolbox": "dev", "tool": "read_file"}, opening(toolbox="dev", tools=["read_file"])),
+    native("mcp__workbench__use_tool", {"tool": READ, "arguments": WITH}, use(READ)),
+    native("functions.use_tool", {"tool": READ, "arguments": WITH}, use(READ)),
+    native("workbench.open_toolbox", {"toolbox": "dev"}, opening(toolbox="dev")),
+    native("dev", {}, opening(toolbox="dev")),
+    native("sqlite", {}, opening(toolbox="data")),
+    native("sqlite", {"tool": "read_query", "arguments": WITH}, use(QUERY)),
+    native("data", {"query": "read a table"}, opening(toolbox="data", query="read a table")),
+    native("read_file", [WITH], use(READ)),
+    native("read_file", [1], BOXES),
     native("nonsense", {}, BOXES),
     native("raed_file", {}, "Did you mean 'read_file' in server 'filesystem' (toolbox 'dev')?", BOXES),
 ]  # fmt: skip
@@ -177,6 +206,10 @@ OPENS = [
     wrong_open({"tools": ["read_query"]}, NO_TOOLBOX, opening(toolbox="data", tools=["read_query"])),
     wrong_open({}, NO_TOOLBOX, BOXES),
     wrong_open({"toolbox": ["dev"]}, "Invalid parameters: toolbox must be a string", opening(toolbox="dev")),
+    wrong_open({"toolbox": {"name": "dev"}}, "Invalid parameters: toolbox must be a string", opening(toolbox="dev")),
+    wrong_open({"toolboxes": ["dev", "data"]}, NO_TOOLBOX, "2 calls match:", opening(toolbox="dev"), opening(toolbox="data")),
+    wrong_open({"toolbox": "dev", "tools": [READ]}, "Invalid parameters: tools must be a list of strings", opening(toolbox="dev", tools=["read_file"])),
+    wrong_open("dev", NO_TOOLBOX, opening(toolbox="dev")),
     wrong_open({"toolbox": "DEV"}, "Toolbox 'DEV' not found", opening(toolbox="dev")),
     wrong_open({"toolbox": "sqlite"}, "Toolbox 'sqlite' not found", opening(toolbox="data")),
     wrong_open({"toolbox": "dev/filesystem"}, "Toolbox 'dev/filesystem' not found", opening(toolbox="dev")),
@@ -193,7 +226,7 @@ OPENS = [
     wrong_open({"toolbox": "*"}, "Invalid parameters: query is missing", BOXES),
     wrong_open({"tool": READ, "arguments": WITH}, NO_TOOLBOX, use(READ)),
 ]  # fmt: skip
-MISTAKES = [*SHAPES, *PARTS, *PLACES, *JOINED, *OLD, *NATIVES, *OPENS]
+MISTAKES = [*SHAPES, *WRAPPED, *PARTS, *PLACES, *JOINED, *OLD, *NATIVES, *OPENS]
 
 
 def toolboxes(log: Path | None = None) -> dict[str, dict[str, Any]]:
@@ -304,7 +337,7 @@ async def test_what_the_catalog_on_disk_knows_is_enough_and_nothing_is_started_f
             await before.open(toolbox)
     log.unlink()
     async with serving(config) as wire:
-        for mistake in (*SHAPES, *JOINED, *OLD, *NATIVES):
+        for mistake in (*SHAPES, *WRAPPED, *JOINED, *OLD, *NATIVES):
             text = error_of(await wire.call(mistake.name, mistake.given))
             assert set(mistake.lines) <= set(text.splitlines()), (mistake, text)
         assert read_log(log) == []

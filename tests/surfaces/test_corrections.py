@@ -99,8 +99,12 @@ KEYS = (
     "x",
     "detail",
     "limit",
+    "params",
+    "toolboxes",
 )
-VALUES = JSON | st.sampled_from(["dev", "a", "read", "dev/a/read", "*", "", {"toolbox": "dev", "tool": "read"}])
+VALUES = JSON | st.sampled_from(
+    ["dev", "a", "read", "dev/a/read", "*", "", "use_tool", "open_toolbox", {"toolbox": "dev", "tool": "read"}]
+)
 GIVEN = st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=5) | VALUES | VALUES.map(json.dumps)
 
 
@@ -148,12 +152,19 @@ def test_invisible_characters_of_a_name_are_escaped_and_the_call_still_means_it(
         assert read_use(Raw(text.encode()))[0] == ToolIdentifier("a", "b", tool)
 
 
+def nested(call: dict[str, Any], levels: int) -> dict[str, Any]:
+    """A call inside a call inside a call."""
+    return nested({"params": call}, levels - 1) if levels else call
+
+
 COSTLY: dict[str, Any] = {
     "unknown": {"tool": "nothing_like_it"},
     "near": {"tool": {"toolbox": "dev", "server": "fs", "tool": "l" * 199}},
     "long": {"tool": "list_" * 40},
     "huge": {"toolbox": "d_" * 500_000, "server": "s_" * 500_000, "tool": "t_" * 500_000},
     "huge parts": {"tool": {"toolbox": "d_" * 500_000, "server": "s_" * 500_000, "tool": "t_" * 500_000}},
+    "wrapped": nested({"tool": "read"}, 200),
+    "many names": {"toolbox": "dev", "tools": [{"tool": "l" * 199}] * 10_000},
     "many keys": {f"{number}": number for number in range(10_000)},
 }
 

@@ -21,28 +21,32 @@ from mcp_workbench.nearest import known_names, nearest, nearest_tools
 from mcp_workbench.shown import shown
 from mcp_workbench.surfaces import intent
 from mcp_workbench.surfaces.intent import LONGEST_NAME, Open, Use, fold, is_same
-from mcp_workbench.surfaces.tool_lookup import tools_meant
+from mcp_workbench.surfaces.tool_lookup import HOST_PREFIXES, tools_meant
 from mcp_workbench.surfaces.wording import DETAILS, OPEN_TOOLBOX, USE_TOOL
 from mcp_workbench.wire import jsonrpc
 
-_OPENERS = frozenset(
-    fold(name)
-    for name in (
-        *("open_toolbox", "open_toolboxes", "open_box", "load_toolbox", "get_toolbox", "describe_toolbox"),
-        *("list_toolboxes", "get_toolboxes", "show_toolboxes", "list_servers", "list_tools", "get_tools", "show_tools"),
-        *("search_tools", "search_tool", "find_tools", "find_tool", "tool_search", "discover_tools", "query_tools"),
-        *("describe_tool", "get_tool", "get_tool_schema", "tool_info", "tools/list", "list_available_tools"),
-    )
+
+def _called(*names: str) -> frozenset[str]:
+    """Names of tools, alone and with what stands before them in hosts, as `fold` leaves them."""
+    return frozenset(prefix + fold(name) for name in names for prefix in ("", *HOST_PREFIXES))
+
+
+_OPENERS = _called(
+    *("open_toolbox", "open_toolboxes", "open_box", "load_toolbox", "get_toolbox", "describe_toolbox"),
+    *("list_toolboxes", "get_toolboxes", "show_toolboxes", "list_servers", "list_tools", "get_tools", "show_tools"),
+    *("search_tools", "search_tool", "find_tools", "find_tool", "tool_search", "discover_tools", "query_tools"),
+    *("describe_tool", "get_tool", "get_tool_schema", "tool_info", "tools/list", "list_available_tools"),
 )
-_USERS = frozenset(
-    fold(name)
-    for name in (
-        *("use_tool", "use_tools", "call_tool", "run_tool", "execute_tool", "invoke_tool", "exec_tool", "tool_call"),
-        *("tools/call", "call_mcp_tool", "use_mcp_tool", "mcp_call", "tool_use"),
-    )
+_USERS = _called(
+    *("use_tool", "use_tools", "call_tool", "run_tool", "execute_tool", "invoke_tool", "exec_tool", "tool_call"),
+    *("tools/call", "call_mcp_tool", "use_mcp_tool", "mcp_call", "tool_use"),
 )
+_WRAPPED_CALLS = 2
+"""Calls inside each other that are looked into."""
 _CORRECTED_TOOLS = 10
 """Names in `tools` that are looked up: each is compared with every known tool."""
+_METATOOLS = {called: name for name in (USE_TOOL, OPEN_TOOLBOX) for called in _called(name)}
+_SEND = "Send: "
 _EVERYWHERE = frozenset(("all", "any", "every", "everything", "alltoolboxes"))
 
 
@@ -66,12 +70,11 @@ class Corrections:
             return self._of_use(arguments) or [self._available()]
         if fold(name) in _OPENERS:
             return self._of_open(arguments) or [self._available()]
-        return [*self._nearest(name), self._available()]
+        return self._of_place(name, arguments) or [*self._nearest(name), self._available()]
 
     def of_native(self, name: str, arguments: Raw) -> list[str]:
         """The calls of the tools that have this name."""
-        given = intent.compact_object(arguments)
-        return self._calls(Use(tool=name, arguments=given or jsonrpc.EMPTY_OBJECT))
+        return self._calls(Use(tool=name, arguments=intent.tool_arguments(arguments)))
 
     def tools_of(self, name: str) -> list[ToolIdentifier]:
         """The known tools that a name stands for."""
@@ -82,18 +85,47 @@ class Corrections:
         named = intent.read_use(arguments).tool if name == USE_TOOL else name
         return bool(tools_once_named(named, self._known))
 
-    def _of_use(self, arguments: Raw) -> list[str]:
+    def _of_use(self, arguments: Raw, levels: int = _WRAPPED_CALLS) -> list[str]:
+        if lines := self._of_wrapped(USE_TOOL, arguments, levels):
+            return lines
         said = intent.read_use(arguments)
         if not said.tool:
             return self._without_tool(said)
-        return self._calls(said) or (self._nearest(said.tool) if not (said.toolbox and said.server) else [])
+        is_placed = said.toolbox and said.server
+        return self._calls(said) or ([] if is_placed else [*self._nearest(said.tool), self._available()])
 
-    def _of_open(self, arguments: Raw) -> list[str]:
+    def _of_open(self, arguments: Raw, levels: int = _WRAPPED_CALLS) -> list[str]:
+        if lines := self._of_wrapped(OPEN_TOOLBOX, arguments, levels):
+            return lines
         if intent.holds_call(arguments) and (lines := self._calls(intent.read_use(arguments))):
             return lines
         said = intent.read_open(arguments)
-        is_unsaid = said is not None and said.toolbox == EVERY_TOOLBOX and not said.query
+        is_unsaid = said is not None and said.toolboxes == (EVERY_TOOLBOX,) and not said.query
         return _sends(OPEN_TOOLBOX, self._opens(said)) or ([self._available()] if is_unsaid else [])
+
+    def _of_wrapped(self, metatool: str, arguments: Raw, levels: int) -> list[str]:
+        """What helps with a call that stands inside another one, or that calls a meta-tool as if it were a tool."""
+        inner = intent.wrapped_call(arguments)
+        if inner is None:
+            said = intent.read_use(arguments)
+            is_tool = bool(tools_meant(said, self._known))
+            if not is_tool and fold(said.tool) in _METATOOLS:
+                metatool, inner = _METATOOLS[fold(said.tool)], said.arguments
+        if inner is None or not levels:
+            return []
+        read = self._of_use if metatool == USE_TOOL else self._of_open
+        lines = read(inner, levels - 1)
+        return lines if any(line.startswith(_SEND) for line in lines) else []
+
+    def _of_place(self, name: str, arguments: Raw) -> list[str]:
+        """What helps if a toolbox or server was called like a tool."""
+        if not any(is_same(one, name) for place in self._servers() for one in place):
+            return []
+        said = intent.read_use(arguments)
+        if said.tool and (lines := self._calls(said._replace(server=said.server or name))):
+            return lines
+        opened = intent.read_open(arguments) or Open()
+        return _sends(OPEN_TOOLBOX, self._opens(opened._replace(toolboxes=(name,))))
 
     # -- calls of tools
 
@@ -136,7 +168,7 @@ class Corrections:
         named = [place for place in self._servers() if _are_same(place, (said.toolbox, said.server))]
         listings = [listing for place in named if (listing := self._catalog.listing(*place)) is not None]
         query = (jsonrpc.text_or_none(said.spread.get("query")) or "")[: DEFAULTS.query_length]
-        opens = _sends(OPEN_TOOLBOX, self._opens(Open(said.toolbox, said.server, query)))
+        opens = _sends(OPEN_TOOLBOX, self._opens(Open((said.toolbox,) if said.toolbox else (), said.server, query)))
         return [*(known_names(listing.tools, "tools") for listing in listings[:1]), *(opens or [self._available()])]
 
     def _nearest(self, name: str) -> list[str]:
@@ -163,30 +195,32 @@ class Corrections:
         ]
 
     def _is_everywhere(self, said: Open) -> bool:
-        return not (said.toolbox or said.server) or said.toolbox == EVERY_TOOLBOX or fold(said.toolbox) in _EVERYWHERE
+        names = said.toolboxes or (said.server,)
+        return all(not name or name == EVERY_TOOLBOX or fold(name) in _EVERYWHERE for name in names)
 
     def _openings(self, said: Open) -> dict[str, list[str]]:
         """The toolboxes that can be meant, with the names that the tools have there."""
         if said.tools:
             return self._with_tools(said)
-        if named := self._toolboxes_named(said.toolbox or said.server):
+        names = said.toolboxes or ((said.server,) if said.server else ())
+        if named := [toolbox for name in names for toolbox in self._toolboxes_named(name)]:
             return {toolbox: [] for toolbox in named}
-        if said.toolbox and not said.query and (tools := self.tools_of(said.toolbox)):
+        if not said.query and (tools := [tool for name in said.toolboxes for tool in self.tools_of(name)]):
             return {tool.toolbox: [tool.tool] for tool in tools}
-        only_one = not said.toolbox and not said.server and len(self._toolboxes) == 1
-        return {toolbox: [] for toolbox in self._toolboxes} if only_one else {}
+        return {toolbox: [] for toolbox in self._toolboxes} if not names and len(self._toolboxes) == 1 else {}
 
     def _with_tools(self, said: Open) -> dict[str, list[str]]:
         """The toolboxes that have all these tools, under the names that they have there."""
         found: dict[str, dict[str, str]] = {}
+        toolbox = next(iter(said.toolboxes), "")
         for name in said.tools:
-            for tool in tools_meant(Use(said.toolbox, said.server, name), self._known):
+            for tool in tools_meant(Use(toolbox, said.server, name), self._known):
                 found.setdefault(tool.toolbox, {})[name] = tool.tool
         complete = {box: [*names.values()] for box, names in found.items() if len(names) == len(set(said.tools))}
         unlisted = {
-            toolbox: [*said.tools]
-            for toolbox in self._toolboxes_named(said.toolbox)
-            if any(self._catalog.listing(toolbox, server) is None for server in self._toolboxes[toolbox].servers)
+            box: [*said.tools]
+            for box in self._toolboxes_named(toolbox)
+            if any(self._catalog.listing(box, server) is None for server in self._toolboxes[box].servers)
         }
         return complete or unlisted
 
@@ -215,7 +249,7 @@ def _written_call(tool: ToolIdentifier, arguments: Raw) -> str:
 def _sends(metatool: str, calls: Sequence[str]) -> list[str]:
     most = DEFAULTS.joined_matches_shown
     several = f"{len(calls)} calls match:" if len(calls) <= most else f"More than {most} calls match; the first {most}:"
-    return [*([several] if calls[1:] else []), *(f"Send: {metatool} {call}" for call in calls[:most])]
+    return [*([several] if calls[1:] else []), *(f"{_SEND}{metatool} {call}" for call in calls[:most])]
 
 
 def _elsewhere(said: Use, meant: Sequence[ToolIdentifier]) -> list[str]:

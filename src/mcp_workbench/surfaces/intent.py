@@ -25,12 +25,15 @@ _LEVELS = 3
 _PARTS = {
     "toolbox": ("toolbox", "toolboxname", "toolboxid", "box"),
     "server": ("server", "sourceserver", "servername", "serverid", "mcpserver", "mcpservername"),
-    "tool": ("tool", "toolname", "name", "toolid", "function", "functionname"),
+    "tool": ("tool", "toolname", "name", "toolid", "function", "functionname", "identifier", "toolidentifier", "tools"),
 }
 _ARGUMENTS = (
     *("arguments", "args", "argument", "input", "inputs", "parameters", "params", "kwargs"),
     *("toolarguments", "toolargs", "toolinput", "toolparameters", "toolparams"),
 )
+_WRAPPERS = frozenset((*_ARGUMENTS, "toolcall", "call", "request"))
+"""Keys around a whole call."""
+_STRINGS_IN_STRINGS = 2
 _OPENING = {
     "toolbox": (*_PARTS["toolbox"], "toolboxes", "name"),
     "server": (*_PARTS["server"], "servers"),
@@ -61,7 +64,8 @@ class Use(NamedTuple):
 class Open(NamedTuple):
     """An opening of a toolbox, or a search."""
 
-    toolbox: str = ""
+    toolboxes: tuple[str, ...] = ()
+    """One, unless the caller named several."""
     server: str = ""
     query: str = ""
     tools: tuple[str, ...] = ()
@@ -93,7 +97,7 @@ def read_use(arguments: Raw) -> Use:
     spread: dict[str, Raw] = {}
     is_twice = False
     for level, key, raw in _by_level(arguments):
-        part, value = _NAMES_A_PART.get(fold(key)), jsonrpc.text_or_none(raw)
+        part, value = _NAMES_A_PART.get(fold(key)), _name(raw)
         if part is not None and value and parts.get(part, value) == value:
             parts[part] = value
         elif part is not None and (value == "" or jsonrpc.is_null(raw)):
@@ -103,18 +107,36 @@ def read_use(arguments: Raw) -> Use:
         elif level == 0 or key not in _ENTRY_FIELDS:
             is_twice = is_twice or key in spread
             spread[key] = raw
-    return Use(**parts, arguments=None if is_twice else _arguments(called_with), spread=spread)
+    return Use(**parts, arguments=None if is_twice else tool_arguments(*called_with), spread=spread)
 
 
 def _by_level(arguments: Raw) -> list[tuple[int, str, Raw]]:
     """The keys of a call and of the object in its `tool`, the inner ones first."""
     found: list[tuple[int, str, Raw]] = []
-    given = _object(arguments)
+    given = _object(arguments) or ({"tool": arguments} if jsonrpc.is_text(arguments) else {})
     for level in range(_LEVELS):
         inner = next((key for key in given if fold(key) in _PARTS["tool"] and _object(given[key])), None)
         found[:0] = [(level, key, raw) for key, raw in _sorted(given) if key != inner]
         given = _object(given[inner]) if inner is not None else {}
     return found
+
+
+def wrapped_call(arguments: Raw) -> Raw | None:
+    """The whole call that stands in the only key of another one, such as `{"params": {"name": …}}`."""
+    given = _object(arguments)
+    inner = [compact_object(raw) for key, raw in given.items() if fold(key) in _WRAPPERS]
+    return inner[0] if inner and len(given) == 1 else None
+
+
+def _name(raw: Raw) -> str | None:
+    """A string; or the strings of a short list, joined as a path, which is looked up as a whole."""
+    if (text := jsonrpc.text_or_none(raw)) is not None:
+        return text
+    try:
+        parts = msgspec.json.decode(raw, type=list[str]) if jsonrpc.is_list(raw) else []
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return "/".join(parts) if 1 <= len(parts) <= len(_PARTS) else None
 
 
 def _names_arguments(key: str, raw: Raw) -> bool:
@@ -126,7 +148,7 @@ def _names_arguments(key: str, raw: Raw) -> bool:
 
 def read_open(arguments: Raw) -> Open | None:
     """What `open_toolbox`, or a tool of a similar name, was called with. None: what it looks for can't be read."""
-    given: dict[str, Raw] = {}
+    given: dict[str, Raw] = {"toolbox": arguments} if jsonrpc.is_text(arguments) else {}
     for key, raw in _sorted(_object(arguments)):
         if not jsonrpc.is_null(raw):
             meant = [name for name in _opening_keys(key) if name not in given]
@@ -134,10 +156,9 @@ def read_open(arguments: Raw) -> Open | None:
     texts = {name: _texts(raw) for name, raw in given.items()}
     if texts.get("query", ()) is None or texts.get("tools", ()) is None:
         return None
-    named = ("toolbox", "server", "query", "detail")
-    toolbox, server, query, detail = (next(iter(texts.get(name) or ()), "") for name in named)
-    limit = _limit(given.get("limit"))
-    return Open(toolbox, server, query[: DEFAULTS.query_length], texts.get("tools") or (), detail, limit)
+    server, query, detail = (next(iter(texts.get(name) or ()), "") for name in ("server", "query", "detail"))
+    toolboxes, tools, limit = texts.get("toolbox") or (), texts.get("tools") or (), _limit(given.get("limit"))
+    return Open(toolboxes, server, query[: DEFAULTS.query_length], tools, detail, limit)
 
 
 def _opening_keys(key: str) -> list[str]:
@@ -158,7 +179,8 @@ def compact_object(raw: Raw | None) -> Raw | None:
         return None
     try:
         if jsonrpc.is_text(raw):
-            raw = Raw(jsonrpc.text(raw).strip().encode())
+            for _ in range(_STRINGS_IN_STRINGS):
+                raw = Raw(jsonrpc.text(raw).strip().encode()) if jsonrpc.is_text(raw) else raw
         elif jsonrpc.is_list(raw) and len(listed := msgspec.json.decode(raw, type=list[Raw])) == 1:
             raw = listed[0]
         compact = Raw(msgspec.json.format(bytes(raw), indent=-1))
@@ -177,11 +199,11 @@ def _sorted(level: dict[str, Raw]) -> list[tuple[str, Raw]]:
     return sorted(level.items(), key=lambda one: one[0] not in _PARTS and one[0] not in ("arguments", "query", "tools"))
 
 
-def _arguments(given: list[Raw]) -> Raw | None:
-    """The arguments; what is empty in any way stands for none."""
-    if not given or bytes(given[0]) in (b"null", b'""', b"[]"):
+def tool_arguments(given: Raw = jsonrpc.NOTHING) -> Raw | None:
+    """The arguments of a tool; what is empty in any way stands for none. None: they are no object."""
+    if bytes(given) in (b"", b"null", b'""', b"[]"):
         return jsonrpc.EMPTY_OBJECT
-    return compact_object(given[0])
+    return compact_object(given)
 
 
 def _limit(raw: Raw | None) -> int:
@@ -194,10 +216,20 @@ def _limit(raw: Raw | None) -> int:
 
 
 def _texts(raw: Raw) -> tuple[str, ...] | None:
-    """The strings of a list, or the one that is there instead of it. None for everything else."""
-    if (one := jsonrpc.text_or_none(raw)) is not None:
-        return (one,) if one.strip() else ()
+    """The names in a list, or the one that is there instead of it. None where something else is in it."""
+    if jsonrpc.text_or_none(raw) == "":
+        return ()
     try:
-        return tuple(msgspec.json.decode(raw, type=list[str]))
+        items = msgspec.json.decode(raw, type=list[Raw]) if jsonrpc.is_list(raw) else [raw]
     except (msgspec.DecodeError, RecursionError):
         return None
+    names = [_text(item) for item in items[: DEFAULTS.asked_tools]]
+    return tuple(names) if all(names) and len(names) == len(items) else None
+
+
+def _text(item: Raw) -> str:
+    """A string, or the name in an object; empty for everything else."""
+    if (text := jsonrpc.text_or_none(item)) is not None:
+        return text.strip() and text
+    said = read_use(item) if jsonrpc.is_object(item) else Use()
+    return said.tool or said.toolbox or said.server

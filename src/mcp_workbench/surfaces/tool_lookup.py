@@ -13,8 +13,8 @@ from mcp_workbench.identity import ToolIdentifier
 from mcp_workbench.surfaces.intent import Use, fold, is_same
 
 _SEPARATORS = ("/", ".", ":", "::", "__", "_", "-", " ")
-_HOST_PREFIXES = ("mcp", "mcpworkbench", "workbench")
-"""What hosts put before the names of tools, `mcp__workbench__`, as `fold` leaves it."""
+HOST_PREFIXES = ("mcp", "mcpworkbench", "workbench", "functions")
+"""What hosts and models put before the names of tools, `mcp__workbench__`, as `fold` leaves it."""
 _ENDING = 3
 _COMPARED = 200
 """Tools of one name whose spelling is compared: more can't be shown anyway."""
@@ -47,7 +47,7 @@ def _is_form(name: str, folded: str, tool: ToolIdentifier) -> bool:
 @lru_cache(maxsize=4096)
 def _prefixes(toolbox: str, server: str) -> frozenset[str]:
     places = ("", fold(server), fold(toolbox), fold(toolbox) + fold(server))
-    return frozenset(host + place for host in ("", *_HOST_PREFIXES) for place in places)
+    return frozenset(host + place for host in ("", *HOST_PREFIXES) for place in places)
 
 
 def _agreement(said: Use, tool: ToolIdentifier) -> tuple[int, int]:
