@@ -1,7 +1,8 @@
 """The first hour: three real hosts with eleven real servers move behind the workbench, use it, and move out again.
 
 `make firsthour`. The file has no name that `make test` collects: the hosts are 850 MB. Nothing but loopback is reached.
-No step needs an editor, and none needs a variable but the one secret.
+The steps are those of the README: import, doctor, install --all, list and call in each host, uninstall --all. No step
+needs an editor, and none needs a variable but the one secret.
 """
 
 from __future__ import annotations
@@ -143,10 +144,15 @@ def gemini(terminal: Terminal) -> Gemini:
 
 
 def move_in(newcomer: Newcomer) -> None:
-    for host in newcomer.hosts:
-        installed = newcomer.workbench("install", host.key, "--remove-imported")
-        assert (installed["stay"], installed["missing"]) == ([], [])
-        assert list(host.servers()) == ["workbench"]
+    installed = newcomer.workbench("install", "--all", "--remove-imported")["hosts"]
+    assert [one["host"] for one in installed] == [host.key for host in newcomer.hosts]
+    assert [(one["stay"], one["missing"]) for one in installed] == [([], [])] * 3
+    assert [list(host.servers()) for host in newcomer.hosts] == [["workbench"]] * 3
+
+
+def move_out(newcomer: Newcomer) -> list[bool]:
+    """Whether the file of each host is byte for byte as it was."""
+    return [one["exact"] for one in newcomer.workbench("uninstall", "--all")["hosts"]]
 
 
 async def call_as_client(newcomer: Newcomer) -> None:
@@ -182,12 +188,11 @@ async def test_three_hosts_move_behind_the_workbench_use_it_and_move_out_again(n
     move_in(newcomer)
     assert [host.listed() for host in newcomer.hosts] == [["workbench"]] * 3
     await call_as_client(newcomer)
-    assert [newcomer.workbench("uninstall", host.key)["exact"] for host in newcomer.hosts] == [True] * 3
+    assert move_out(newcomer) == [True] * 3
     assert newcomer.files() == files
 
     # A session writes into the file of its host, so that is compared by what it says.
     move_in(newcomer)
     call_in_hosts(newcomer)
-    for host in newcomer.hosts:
-        newcomer.workbench("uninstall", host.key)
+    move_out(newcomer)
     assert newcomer.servers() == servers

@@ -137,8 +137,21 @@ def test_the_limits_of_codex_are_converted(user: User, line: str, expected: dict
 def test_a_folder_that_an_editor_fills_in_is_not_one_to_set(user: User):
     has(user, "vscode", {"args": ["${workspaceFolder}", "${env:TOKEN}"]})
     out = user.run("import_").out
-    assert "\nEditors fill these in, once 'install HOST --remove-imported' has moved the servers.\n  WORKSPACE" in out
-    assert out.index("  TOKEN  for ") < out.index("Editors fill")
+    assert "\nHosts fill these in, once 'install HOST --remove-imported' has moved the servers.\n  WORKSPACE" in out
+    assert out.index("  TOKEN  for ") < out.index("Hosts fill")
     told = user.run("install", host="codex").out
     assert "  not set here, so set where Codex starts: TOKEN\n" in told
     assert "  Codex does not fill these in, so servers that need them fail there: WORKSPACE_FOLDER\n" in told
+
+
+def test_a_folder_that_claude_code_fills_in_is_not_one_to_set(user: User):
+    has(user, "claude-code", {"args": ["${CLAUDE_PROJECT_DIR}"]})
+    out = user.run("import_").out
+    assert "\nHosts fill these in, once 'install HOST --remove-imported' has moved the servers.\n  CLAUDE_PROJECT" in out
+    assert "Set these variables" not in out
+    install = partial(user.run, "install", remove_imported="true")
+    told = install(host="claude-code").out
+    assert "moved behind it: s\n" in told
+    assert "CLAUDE_PROJECT_DIR" not in told
+    told = install(host="codex").out
+    assert "  Codex does not fill these in, so servers that need them fail there: CLAUDE_PROJECT_DIR\n" in told

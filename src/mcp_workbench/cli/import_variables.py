@@ -1,4 +1,4 @@
-"""How `import` shows the variables that servers need: those that a person sets, and folders that editors fill in."""
+"""How `import` shows the variables that servers need: those that a person sets, and folders that hosts fill in."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 
 from mcp_workbench.cli.display import Block, Words
-from mcp_workbench.hosts.known import FOLDER_VARIABLES
+from mcp_workbench.hosts.known import OPEN_FOLDERS
 from mcp_workbench.hosts.plan import Planned
 from mcp_workbench.shown import slashed
 
@@ -14,12 +14,12 @@ _SET = (
     "Set these variables to try the servers here: their values were not copied.",
     "In a host, 'install HOST --remove-imported' keeps the values that its file has.",
 )
-_FILLED_IN = ("Editors fill these in, once 'install HOST --remove-imported' has moved the servers.",)
+_FILLED_IN = ("Hosts fill these in, once 'install HOST --remove-imported' has moved the servers.",)
 
 
 def variable_lines(variables: Mapping[str, Sequence[Planned]]) -> Iterator[Block]:
     """The variables, each with the servers that need it."""
-    folders = {name: servers for name, servers in variables.items() if name in FOLDER_VARIABLES.values()}
+    folders = {name: servers for name, servers in variables.items() if name in OPEN_FOLDERS}
     others = {name: servers for name, servers in variables.items() if name not in folders}
     for heading, needed in ((_SET, others), (_FILLED_IN, folders)):
         if needed:

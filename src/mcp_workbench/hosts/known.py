@@ -27,6 +27,10 @@ FOLDER_VARIABLES: Mapping[str, str] = {
     "cwd": "WORKSPACE_CWD",
 }
 """What editors replace by the folder that is open."""
+CLAUDE_FOLDER = "CLAUDE_PROJECT_DIR"
+"""The variable for the folder that is open in Claude Code, which it gives to every server."""
+OPEN_FOLDERS = frozenset((*FOLDER_VARIABLES.values(), CLAUDE_FOLDER))
+"""Variables that only the hosts of their servers can fill in: no value fits every window."""
 _NO_FOLDERS: Mapping[str, str] = dict.fromkeys(FOLDER_VARIABLES, "")
 
 
@@ -66,6 +70,8 @@ class Host(NamedTuple):
     """The key at the top of its file for the `timeout` of all servers."""
     folders: Mapping[str, str] = {}
     """The names for folders in `${…}`, and what each is called in our configuration; empty where it replaces none."""
+    sets: frozenset[str] = frozenset()
+    """Variables that it gives to every server by itself."""
     unread: str = ""
     """What it restricts in a place that can't be read here, for people to check."""
     program: str = ""
@@ -91,6 +97,7 @@ HOSTS: tuple[Host, ...] = (
         "braces",
         {"type": "stdio", "alwaysLoad": True},
         timeout_unit=MILLISECOND,
+        sets=frozenset((CLAUDE_FOLDER,)),
         program="claude",
         folder="~/.claude",
         restart="Start a new session of claude; /mcp shows the workbench.",

@@ -142,8 +142,8 @@ class Ours(NamedTuple):
         return [name for name, one in _members(entry, VARIABLES).items() if not _is_asked(host, name, one)]
 
     def missing(self, entry: Mapping[str, object]) -> list[str]:
-        """Variables that servers need, which neither the entry nor the environment here has."""
-        known = {*self.given(entry), *self.around.environ}
+        """Variables that servers need, which neither the entry, the host nor the environment here has."""
+        known = {*self.given(entry), *self.place.host.sets, *self.around.environ}
         used = [one for one in self._entries() if one.get("disabled") is not True]
         return [name for name in dict.fromkeys(variables_in(used)) if name not in known]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from mcp_workbench.config.expand import MalformedReferenceError, expand
-from mcp_workbench.hosts.known import FOLDER_VARIABLES, References
+from mcp_workbench.hosts.known import CLAUDE_FOLDER, FOLDER_VARIABLES, References
 
 _BRACES = re.compile(r"\$\{([^}]*)\}")
 _BARE = re.compile(r"\$([A-Za-z_]\w*)")
@@ -16,7 +16,7 @@ _SHELL = re.compile(f"{_BRACES.pattern}|{_BARE.pattern}")
 _OURS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?::-.*)?", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PREFIXED = re.compile(r"(?:env|ENV):([A-Za-z_][A-Za-z0-9_]*)(?::(.*))?", re.DOTALL)
-_CLAUDE_FOLDER = re.compile(r"CLAUDE_PROJECT_DIR(?::-.*)?", re.DOTALL)
+_CLAUDE_FOLDER = re.compile(rf"{CLAUDE_FOLDER}(?::-.*)?", re.DOTALL)
 _OPEN = ("workspaceFolder", "workspaceRoot", "cwd")
 _PASSED_ON = re.compile(r"\$(?:[A-Za-z_]\w*|\{(?:(?:env|ENV):)?[A-Za-z_]\w*\})")
 
