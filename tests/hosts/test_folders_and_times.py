@@ -147,7 +147,7 @@ def test_a_folder_that_an_editor_fills_in_is_not_one_to_set(user: User):
 def test_a_folder_that_claude_code_fills_in_is_not_one_to_set(user: User):
     has(user, "claude-code", {"args": ["${CLAUDE_PROJECT_DIR}"]})
     out = user.run("import_").out
-    assert "\nHosts fill these in, once 'install HOST --remove-imported' has moved the servers.\n  CLAUDE_PROJECT" in out
+    assert "\nHosts fill these in, once 'install HOST --remove-imported' has moved the servers.\n  CLAUDE_" in out
     assert "Set these variables" not in out
     install = partial(user.run, "install", remove_imported="true")
     told = install(host="claude-code").out
