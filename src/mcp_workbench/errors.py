@@ -40,8 +40,8 @@
         └── ShuttingDown           the workbench is closing
 
 `str(error)` is what is wrong, `error.hint` what to do next (one line, or empty), `error.code` is
-stable and stands in docs/errors.md. One place turns these into wire results
-(`surfaces/results.py`), one into terminal text (`cli/terminal.py`).
+stable and stands in docs/errors.md. One place turns these into results and JSON-RPC errors
+(`surfaces/failures.py`), one into terminal text (`cli/terminal.py`).
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ from mcp_workbench.shown import shown
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+    from typing import Self
 
     from mcp_workbench.identity import ToolIdentifier
 
@@ -72,6 +73,18 @@ class WorkbenchError(Exception):
         super().__init__(message)
         if hint:
             self.hint = hint
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """An error is immutable once it was raised: several callers may hold the same one."""
+        if self.__traceback__ is not None and not name.startswith("__"):
+            raise AttributeError(f"{type(self).__name__}.{name} can't be set after it was raised; use copy_with")
+        super().__setattr__(name, value)
+
+    def copy_with(self, **changes: object) -> Self:
+        """The same error with other attributes, for a caller of its own."""
+        own = type(self).__new__(type(self), *self.args)
+        own.__dict__.update(self.__dict__, **changes)
+        return own
 
     @property
     def where(self) -> dict[str, str]:
@@ -219,12 +232,9 @@ class Fault(WorkbenchError):
         """What is wrong, where nothing else is said; and for what only a person can put right, how."""
         return str(self)
 
-    def unsent(self) -> Fault:
+    def unsent(self) -> Self:
         """The same, of a request that never left us: others have the same fault, and theirs did."""
-        own = type(self).__new__(type(self), *self.args)
-        own.__dict__.update(self.__dict__)
-        own.was_sent = False
-        return own
+        return self.copy_with(was_sent=False)
 
 
 class SpawnFailed(Fault):

@@ -256,12 +256,10 @@ class Workbench:
 
         audience = caller.audience
         if len(self.routers(audience)) >= self.limits.places:
-            refusal = Overloaded(
+            raise Overloaded(
                 f"the client declared {self.limits.places} different sets of capabilities already",
                 hint="Declare the same capabilities in every request.",
-            )
-            refusal.retry_after = None  # waiting does not help
-            raise refusal
+            ).copy_with(retry_after=None)  # waiting does not help
 
         client_ref = ClientRef(caller, lambda: self._clients.get(audience), self.account(audience))
 

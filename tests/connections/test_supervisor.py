@@ -493,8 +493,7 @@ class Unsent(MemoryServer):
         if not self.times:
             return {"content": []}
         self.times -= 1
-        fault = ServerExited("it died")
-        fault.was_sent = False
+        fault = ServerExited("it died").unsent()
         self.channels[-1].give_up(fault)
         return fault
 

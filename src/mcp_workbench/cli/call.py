@@ -13,7 +13,7 @@ from msgspec import Raw
 from mcp_workbench.cli import display, results
 from mcp_workbench.cli.answering import answered, print_raw
 from mcp_workbench.cli.arguments import Typed, read_arguments
-from mcp_workbench.cli.named import find_server, read_config
+from mcp_workbench.cli.named import read_config
 from mcp_workbench.cli.options import Given
 from mcp_workbench.cli.output import Output
 from mcp_workbench.cli.parameters import Parameters
@@ -21,6 +21,7 @@ from mcp_workbench.cli.person import AUDIENCE, CALLER, Person
 from mcp_workbench.cli.remembered import Known, checked_tool, known_tools
 from mcp_workbench.cli.states import known_since
 from mcp_workbench.cli.terminal import FAILURE, note
+from mcp_workbench.config.lookup import find_server
 from mcp_workbench.config.model import Config
 from mcp_workbench.errors import ConnectFailed, Fault, InvalidParameters, RequestError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
@@ -85,8 +86,8 @@ def _from_memory(typed: Typed, known: Known, identifier: ToolIdentifier) -> Raw:
         return read_arguments(typed, Parameters.of(known.listing.tools[identifier.tool]))
     except InvalidParameters as error:
         how = f"mcp-workbench refresh {quote(shown(identifier.toolbox))}"
-        error.hint = f"{error.hint} (As listed {known_since(known)}; if it changed: {how})"
-        raise
+        hint = f"{error.hint} (As listed {known_since(known)}; if it changed: {how})"
+        raise error.copy_with(hint=hint) from None
 
 
 async def _relayed(config: Config, identifier: ToolIdentifier, typed: Typed, arguments: Raw | None) -> Raw:

@@ -14,10 +14,10 @@ from mcp_workbench.cli.chosen import log_level
 from mcp_workbench.cli.config_file import config_source, say_used
 from mcp_workbench.cli.diagnosis import Course, as_json, summary
 from mcp_workbench.cli.display import Live, write
-from mcp_workbench.cli.named import find_toolbox
 from mcp_workbench.cli.states import server_count
 from mcp_workbench.cli.terminal import FAILURE
 from mcp_workbench.cli.try_environment import with_trials
+from mcp_workbench.config.lookup import find_toolbox
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import DEFAULTS

@@ -11,9 +11,10 @@ from mcp_workbench.catalog.snapshot import ServerTools
 from mcp_workbench.cli import display
 from mcp_workbench.cli.answering import answered, print_json
 from mcp_workbench.cli.display import Block, Column, Table, Words
-from mcp_workbench.cli.named import find_server, find_toolbox, read_config
+from mcp_workbench.cli.named import read_config
 from mcp_workbench.cli.remembered import Known, known_tools
 from mcp_workbench.cli.states import DISABLED, State, state_of
+from mcp_workbench.config.lookup import find_server, find_toolbox
 from mcp_workbench.config.model import Config, ServerConfig, ToolboxConfig
 from mcp_workbench.identity import ServerIdentifier
 

@@ -1,4 +1,4 @@
-"""What a person named on the command line, found in the configuration."""
+"""The configuration that a command line names."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from mcp_workbench import observe
 from mcp_workbench.cli.chosen import log_level
 from mcp_workbench.cli.config_file import config_source, say_used
 from mcp_workbench.config.load import config_of
-from mcp_workbench.config.model import Config, ServerConfig, ToolboxConfig
-from mcp_workbench.errors import ServerNotFound, ToolboxNotFound
-from mcp_workbench.nearest import nearest_or_known
+from mcp_workbench.config.model import Config
 
 
 def read_config(options: Mapping[str, str], *, always_say_file: bool = False) -> Config:
@@ -24,20 +22,3 @@ def read_config(options: Mapping[str, str], *, always_say_file: bool = False) ->
     if always_say_file or "json" not in options:
         say_used(config.file, options)
     return config
-
-
-def find_toolbox(config: Config, name: str) -> ToolboxConfig:
-    """Raises `ToolboxNotFound`."""
-    if (toolbox := config.toolboxes.get(name)) is None:
-        raise ToolboxNotFound(name, hint=nearest_or_known(name, config.toolboxes, "toolboxes"))
-    return toolbox
-
-
-def find_server(config: Config, toolbox_name: str, name: str) -> ServerConfig:
-    """Raises `ToolboxNotFound` or `ServerNotFound`."""
-    toolbox = find_toolbox(config, toolbox_name)
-    if (server := toolbox.servers.get(name)) is not None:
-        return server
-    if name in toolbox.disabled:
-        raise ServerNotFound(toolbox_name, name, hint="It is disabled in the configuration.")
-    raise ServerNotFound(toolbox_name, name, hint=nearest_or_known(name, toolbox.servers, "servers"))

@@ -17,9 +17,10 @@ from mcp_workbench.catalog.snapshot import Catalog
 from mcp_workbench.cli import display
 from mcp_workbench.cli.answering import answered, print_json
 from mcp_workbench.cli.display import Block, Column, Table, Words
-from mcp_workbench.cli.named import find_toolbox, read_config
+from mcp_workbench.cli.named import read_config
 from mcp_workbench.cli.options import Given
 from mcp_workbench.cli.remembered import Found, known_tools
+from mcp_workbench.config.lookup import find_toolbox
 from mcp_workbench.config.model import Config, ServerConfig
 from mcp_workbench.errors import InvalidParameters
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier

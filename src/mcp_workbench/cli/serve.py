@@ -12,11 +12,10 @@ from mcp_workbench.cli.chosen import log_level
 from mcp_workbench.cli.terminal import report
 from mcp_workbench.config.load import config_of, load_config
 from mcp_workbench.config.locate import FILE_NAME, VARIABLE, find_config, has_project_file
+from mcp_workbench.config.lookup import find_server, find_toolbox
 from mcp_workbench.config.model import Config
 from mcp_workbench.config.origin import Origin, origin_of
-from mcp_workbench.errors import ConfigError
-from mcp_workbench.nearest import nearest_or_known
-from mcp_workbench.shown import shown
+from mcp_workbench.errors import ConfigError, RequestError
 
 HELP = """Serve the toolboxes of a configuration to an MCP host on stdin and stdout.
 
@@ -122,10 +121,8 @@ def _chosen(config: Config, options: Mapping[str, str]) -> tuple[str, str]:
         raise ConfigError("--server needs --toolbox", hint="Say in which toolbox the server is: --toolbox NAME")
     if not toolbox:
         return "", ""
-    if (chosen := config.toolboxes.get(toolbox)) is None:
-        problem = f"Toolbox '{shown(toolbox)}' not found"
-        raise ConfigError(problem, file=config.file, hint=nearest_or_known(toolbox, config.toolboxes, "toolboxes"))
-    if server and server not in chosen.servers:
-        problem = f"Server '{shown(server)}' not found in toolbox '{shown(toolbox)}'"
-        raise ConfigError(problem, file=config.file, hint=nearest_or_known(server, chosen.servers, "servers"))
+    try:
+        find_server(config, toolbox, server) if server else find_toolbox(config, toolbox)
+    except RequestError as error:
+        raise ConfigError(str(error), file=config.file, hint=error.hint) from None
     return toolbox, server

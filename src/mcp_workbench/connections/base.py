@@ -16,10 +16,11 @@ from mcp_workbench.wire.exchange import OnProgress
 from mcp_workbench.wire.jsonrpc import Params
 
 
-def explained(refusal: ServerRefused) -> ServerRefused:
+def explained(refusal: ServerRefused, hint: str = "") -> ServerRefused:
     """A server's JSON-RPC error as a reason fit to be shown: its message without secrets, and its code."""
     message = observe.foreign(str(refusal), DEFAULTS.stderr_tail_bytes) or "an error without a message"
-    return ServerRefused(f"{message} (code {refusal.rpc_code})", rpc_code=refusal.rpc_code, data=refusal.data)
+    code = refusal.rpc_code
+    return ServerRefused(f"{message} (code {code})", rpc_code=code, data=refusal.data, hint=hint)
 
 
 class Inbound(Protocol):

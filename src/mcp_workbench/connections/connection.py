@@ -124,8 +124,7 @@ class Connection:
         try:
             return await self.pages.visited(pages, exchange, partial(self._send, method, params, exchange), began=began)
         except Fault as fault:
-            fault.was_sent = True  # the first attempt was sent
-            raise
+            raise fault.copy_with(was_sent=True) from None  # the first attempt was sent
 
     async def _answered(self, result: Raw, method: str, params: Params, exchange: Exchange, began: float) -> Raw:
         """What becomes of a modern server's question, put in answer to a request that it has."""
@@ -133,8 +132,7 @@ class Connection:
             send = partial(self._send, method, exchange=exchange)
             return await answered(result, params, exchange, send, self._limits, began=began)
         except Fault as fault:
-            fault.was_sent = True  # the first time it was, though perhaps not with the answers
-            raise
+            raise fault.copy_with(was_sent=True) from None  # the request, though perhaps not with the answers
 
     def set_level(self, level: str) -> None:
         """Which log messages the server shall send, from now on."""

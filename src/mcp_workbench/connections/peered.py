@@ -41,8 +41,7 @@ class PeeredChannel(ABC):
 
     def _close_for_memory(self) -> None:
         fault = Overloaded("its messages took too much memory", hint="Ask for less at once, or set a larger maxMemory.")
-        fault.counts = False  # the server may be in good health
-        self.end(fault)
+        self.end(fault.copy_with(counts=False))  # the server may be in good health
 
     @abstractmethod
     async def _close(self) -> None:

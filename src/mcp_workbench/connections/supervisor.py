@@ -20,6 +20,7 @@ import asyncio
 import contextlib
 from collections.abc import Coroutine, Generator
 from typing import Any, Literal, TypeVar
+from weakref import WeakSet
 
 from msgspec import Raw
 
@@ -95,6 +96,7 @@ class Supervisor:
         self._spare: Connection | None = None
         self._was_ready = False
         self._needs_login = False
+        self._counted: WeakSet[Fault] = WeakSet()
         self._calls = 0
         self.done = 0
         """Completed client requests: each may have changed what the server offers."""
@@ -306,9 +308,9 @@ class Supervisor:
     def _failed(self, ready: asyncio.Future[Connection], fault: Fault) -> None:
         self._ready = None
         self._needs_login = isinstance(fault, NeedsLogin)
-        self._health.changed(None if isinstance(fault, ShuttingDown) else fault)
         if isinstance(fault, ServerExited):
-            fault.hint = "Start its command in a terminal to see why it ends."
+            fault = fault.copy_with(hint="Start its command in a terminal to see why it ends.")
+        self._health.changed(None if isinstance(fault, ShuttingDown) else fault)
         if not isinstance(fault, ShuttingDown):
             observe.warning("a server could not be started", server=self._label, code=fault.code, reason=str(fault))
             if not isinstance(fault, NOT_TRIED):
@@ -317,10 +319,10 @@ class Supervisor:
 
     def _suffered(self, fault: Fault, *, was_ready: bool) -> None:
         """Count a failure. What is no sign of bad health is none, nor what a call met and a start before it."""
-        if fault.counts:
+        if fault.counts and fault not in self._counted:
             self._health.failed(fault, was_ready=was_ready)
         if isinstance(fault, DownstreamUnavailable):
-            fault.counts = False
+            self._counted.add(fault)
 
     def _lost(self, connection: Connection) -> None:
         """From now on the next caller starts a new connection."""
@@ -371,9 +373,7 @@ class Supervisor:
 
 def _closed() -> ShuttingDown:
     """For whoever comes too late: nothing was sent."""
-    fault = ShuttingDown("it is being closed")
-    fault.was_sent = False
-    return fault
+    return ShuttingDown("it is being closed").unsent()
 
 
 def _is_over(ready: asyncio.Future[Connection]) -> bool:

@@ -110,12 +110,12 @@ class Calls:
 
     def _explained(self, identifier: ToolIdentifier, refusal: ServerRefused) -> ServerRefused:
         """The server's error, and the tool's signature where it refused the arguments."""
-        fault, definition = explained(refusal), self._catalog.tool(identifier)
-        if refusal.rpc_code == jsonrpc.INVALID_PARAMS and definition is not None:
-            from mcp_workbench.catalog.rendering.signature import parameters  # noqa: PLC0415 -- only errors need it
+        definition = self._catalog.tool(identifier)
+        if refusal.rpc_code != jsonrpc.INVALID_PARAMS or definition is None:
+            return explained(refusal)
+        from mcp_workbench.catalog.rendering.signature import parameters  # noqa: PLC0415 -- only errors need it
 
-            fault.hint = f"Its parameters: {parameters(definition, self._limits)}"
-        return fault
+        return explained(refusal, hint=f"Its parameters: {parameters(definition, self._limits)}")
 
     async def forward(self, server: ServerIdentifier, method: str, params: Params, exchange: Exchange) -> Raw:
         """Any request of a client to one server. Raises `ConnectFailed`, or the `Fault` that it ended in."""

@@ -12,11 +12,12 @@ from typing import Any, TypeVar
 
 from mcp_workbench.catalog.memory.records import Memory
 from mcp_workbench.catalog.snapshot import Catalog
+from mcp_workbench.config.lookup import find_server, find_toolbox
 from mcp_workbench.config.model import Config, ServerConfig, ToolboxConfig
 from mcp_workbench.connections.connection import Connection
 from mcp_workbench.connections.health import Health
 from mcp_workbench.connections.processes import Processes
-from mcp_workbench.errors import ConnectFailed, Fault, ServerNotFound, ShuttingDown, ToolboxNotFound
+from mcp_workbench.errors import ConnectFailed, Fault, ShuttingDown
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.nearest import nearest_and_known
@@ -68,16 +69,11 @@ class ServerPool:
 
     def toolbox(self, name: str) -> ToolboxConfig:
         """Raises `ToolboxNotFound`."""
-        if (toolbox := self.config.toolboxes.get(name)) is None:
-            raise ToolboxNotFound(name, hint=self._help(name, self.config.toolboxes, "toolboxes"))
-        return toolbox
+        return find_toolbox(self.config, name, self._help)
 
-    def configured(self, toolbox_name: str, name: str) -> ServerConfig:
+    def configured(self, toolbox: str, server: str) -> ServerConfig:
         """How a server is configured. Raises `ToolboxNotFound` or `ServerNotFound`."""
-        toolbox = self.toolbox(toolbox_name)
-        if (server := toolbox.servers.get(name)) is None:
-            raise ServerNotFound(toolbox_name, name, hint=self._help(name, toolbox.servers, "servers"))
-        return server
+        return find_server(self.config, toolbox, server, self._help)
 
     def _help(self, name: str, known: Iterable[str], kind: str) -> str:
         """What there is instead; and that a file which may have it can't be used, if so."""

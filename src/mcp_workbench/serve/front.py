@@ -12,7 +12,7 @@ from mcp_workbench.errors import Overloaded, WorkbenchError
 from mcp_workbench.serve.callers import Callers
 from mcp_workbench.serve.session import Session
 from mcp_workbench.serve.surface import surface_for
-from mcp_workbench.surfaces.forwarding import as_rpc_error
+from mcp_workbench.surfaces.failures import as_rpc_error
 from mcp_workbench.surfaces.hello import View
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.batch import Part, is_batch, read_batch

@@ -22,7 +22,7 @@ from mcp_workbench.serve.parking import Parking
 from mcp_workbench.serve.subscribers import Subscribers
 from mcp_workbench.shown import shown
 from mcp_workbench.surfaces.base import Method, Surface
-from mcp_workbench.surfaces.forwarding import as_rpc_error
+from mcp_workbench.surfaces.failures import as_rpc_error
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Answer, Exchange, Line, OnProgress, Question

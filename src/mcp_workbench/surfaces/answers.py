@@ -21,8 +21,8 @@ from mcp_workbench.catalog.rendering.instructions import INSTRUCTIONS_SHARE, fit
 from mcp_workbench.identity import EVERY_TOOLBOX, ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.shown import count
-from mcp_workbench.surfaces import results
 from mcp_workbench.surfaces.arguments import OpenRequest
+from mcp_workbench.surfaces.failures import text_result
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.fairness import Turns
 
@@ -234,7 +234,7 @@ def _room(said: Answer, level: _Level, limits: Limits) -> int:
 
 
 def _text(said: Answer, level: _Level, entries: Sequence[Raw]) -> Raw:
-    return results.text(_encoded(said, level if entries else FULL, entries).decode())
+    return text_result(_encoded(said, level if entries else FULL, entries).decode())
 
 
 def _encoded(said: Answer, level: _Level, entries: Sequence[Raw]) -> bytes:

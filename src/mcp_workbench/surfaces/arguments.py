@@ -181,8 +181,7 @@ def _check_parts(parts: dict[str, Raw]) -> None:
         try:
             check_part(name, ABSENT if raw is None else value)
         except InvalidToolIdentifier as error:
-            error.hint = ORIGIN
-            raise
+            raise error.copy_with(hint=ORIGIN) from None
 
 
 def _refuse_extra(given: dict[str, Raw], known: tuple[str, ...]) -> None:

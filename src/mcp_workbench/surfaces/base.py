@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from msgspec import Raw
 
 from mcp_workbench.errors import Fault
 from mcp_workbench.identity import ServerIdentifier
+from mcp_workbench.surfaces.failures import rpc_errors
 from mcp_workbench.surfaces.hello import Hello
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange
-from mcp_workbench.wire.jsonrpc import RpcError
+from mcp_workbench.wire.jsonrpc import Params, RpcError
+
+if TYPE_CHECKING:
+    from mcp_workbench.routing.router import Router
 
 Method: TypeAlias = Callable[[Exchange, dict[str, Raw]], Coroutine[Any, Any, Raw]]
 """Answers a request: the call, and the members of its `params` but for `_meta`. Raises `RpcError`."""
@@ -24,6 +28,14 @@ def one_page(params: dict[str, Raw]) -> None:
     cursor = params.get("cursor")
     if cursor is not None and not jsonrpc.is_null(cursor):
         raise RpcError(jsonrpc.INVALID_PARAMS, "Invalid cursor: the list has one page")
+
+
+async def forward(router: Router, server: ServerIdentifier, method: str, params: Params, exchange: Exchange) -> Raw:
+    """The server's result, as it gave it. Raises `RpcError`: the server's own error, or why there is none."""
+    with rpc_errors(server, method, modern=exchange.caller.modern):
+        result = await router.calls.forward(server, method, params, exchange)
+    router.links.remember(server, result)
+    return result
 
 
 class Surface(Protocol):

@@ -18,8 +18,8 @@ from mcp_workbench.identity import NameTable, ToolIdentifier, has_joined_form, j
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.nearest import nearest_tools
 from mcp_workbench.shown import shown, slashed
-from mcp_workbench.surfaces import results
 from mcp_workbench.surfaces.arguments import read_tool_arguments
+from mcp_workbench.surfaces.failures import as_result
 from mcp_workbench.surfaces.hello import Hello, extended
 from mcp_workbench.surfaces.metatools import OLD_METATOOLS, called, relay
 from mcp_workbench.surfaces.pages import page
@@ -118,13 +118,11 @@ class DynamicSurface(ProxySurface):
     async def _call_native(self, exchange: Exchange, name: str, arguments: Raw) -> Raw:
         identifier = self.resolve(name)
         if identifier is None:
-            return results.failure(await self._unknown(exchange, name, arguments), prefix="Error: ")
+            return as_result(await self._unknown(exchange, name, arguments), prefix="Error: ")
         try:
             return await relay(self._workbench, identifier, read_tool_arguments(arguments), exchange)
-        except (CallFailed, ConnectFailed) as error:
-            return _failed(identifier, error)
         except WorkbenchError as error:
-            return results.failure(error, prefix="Error: ", named=identifier.params())
+            return _failed(identifier, error)
 
     async def _unknown(self, exchange: Exchange, name: str, arguments: Raw) -> RequestError:
         corrections = await self._metatools.corrections(exchange)
@@ -150,8 +148,9 @@ class DynamicSurface(ProxySurface):
         return " ".join(hints)
 
 
-def _failed(identifier: ToolIdentifier, error: CallFailed | ConnectFailed) -> Raw:
-    return results.failure(error, prefix=f"[{slashed(*identifier.parts())}] Error: ", named=identifier.params())
+def _failed(identifier: ToolIdentifier, error: WorkbenchError) -> Raw:
+    where = f"[{slashed(*identifier.parts())}] " if isinstance(error, CallFailed | ConnectFailed) else ""
+    return as_result(error, prefix=f"{where}Error: ", named=identifier.params())
 
 
 def _closed(config: Config, opened: Iterable[str]) -> list[str]:

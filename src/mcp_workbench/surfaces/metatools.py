@@ -21,7 +21,6 @@ from mcp_workbench.identity import EVERY_TOOLBOX, ToolIdentifier
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.nearest import known_names, nearest_tools
 from mcp_workbench.shown import shown
-from mcp_workbench.surfaces import results
 from mcp_workbench.surfaces.arguments import (
     NoToolbox,
     OpenRequest,
@@ -29,7 +28,7 @@ from mcp_workbench.surfaces.arguments import (
     read_open,
     read_use,
 )
-from mcp_workbench.surfaces.forwarding import refused
+from mcp_workbench.surfaces.failures import as_result, as_rpc_error
 from mcp_workbench.surfaces.wording import OPEN_TOOLBOX, USE_TOOL, definitions
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
@@ -75,16 +74,16 @@ class MetaTools:
         except WorkbenchError as error:
             if isinstance(error, RequestError):
                 with contextlib.suppress(Fault):  # no connections for this client: it is still told what is wrong
-                    await self._help(error, exchange, name, arguments)
-            return results.failure(error, named=named_parts(arguments))
+                    error = await self._helped(error, exchange, name, arguments)
+            return as_result(error, named=named_parts(arguments))
 
     def refuse_call(self, params: dict[str, Raw], fault: Fault) -> Raw:
         """The result of a meta-tool call that reached no server; see `Surface.refuse_call`."""
         name, arguments = called(params)
         if name == USE_TOOL:
             with contextlib.suppress(RequestError):
-                return results.failure(CallFailed(read_use(arguments)[0], fault))
-        return results.failure(fault, named=named_parts(arguments))
+                return as_result(CallFailed(read_use(arguments)[0], fault))
+        return as_result(fault, named=named_parts(arguments))
 
     async def use(self, exchange: Exchange, arguments: Raw) -> Raw:
         identifier, tool_arguments = read_use(arguments)
@@ -94,8 +93,8 @@ class MetaTools:
         try:
             request = read_open(arguments)
         except NoToolbox as error:
-            error.hint = error.hint or known_names(self._workbench.config.toolboxes, "toolboxes")
-            raise
+            hint = error.hint or known_names(self._workbench.config.toolboxes, "toolboxes")
+            raise error.copy_with(hint=hint) from None
         router = self._workbench.at(exchange.caller)
         # Only an answer needs it, and the first one need not wait for it.
         from mcp_workbench.surfaces import answers  # noqa: PLC0415
@@ -140,15 +139,15 @@ class MetaTools:
         await router.recall()
         return Corrections(self._workbench.config, router.catalog)
 
-    async def _help(self, error: RequestError, exchange: Exchange, name: str, arguments: Raw) -> None:
-        """Add to an error the calls that can be sent instead."""
+    async def _helped(self, error: RequestError, exchange: Exchange, name: str, arguments: Raw) -> RequestError:
+        """The error, with the calls that can be sent instead."""
         corrections = await self.corrections(exchange)
         is_old = name in OLD_METATOOLS or corrections.is_old_name(name, arguments)
         lines = corrections.of_call(OLD_METATOOLS.get(name, name), arguments)
-        if isinstance(error, InvalidToolIdentifier) and any(line.startswith("Send: ") for line in lines):
-            error.hint = ""  # the call itself says more than where its parts come from
-        hints = [MIGRATION if is_old else "", error.hint, *lines]
-        error.hint = "\n".join(dict.fromkeys(hint for hint in hints if hint))
+        # A whole call says more than where its parts come from.
+        is_answered = isinstance(error, InvalidToolIdentifier) and any(line.startswith("Send: ") for line in lines)
+        hints = [MIGRATION if is_old else "", "" if is_answered else error.hint, *lines]
+        return error.copy_with(hint="\n".join(dict.fromkeys(hint for hint in hints if hint)))
 
 
 def _unknown(name: str) -> UnknownToolName:
@@ -188,7 +187,7 @@ async def relay(workbench: Workbench, identifier: ToolIdentifier, arguments: Raw
         return await workbench.at(exchange.caller).calls.relay(identifier, arguments, exchange)
     except CallFailed as error:
         if error.refusal is not None and _is_for_client(error.refusal.rpc_code, exchange.caller):
-            raise refused(error.refusal, modern=exchange.caller.modern) from None
+            raise as_rpc_error(error, modern=exchange.caller.modern) from None
         raise
     except Fault as fault:  # no connections for this client: too many clients, or the workbench is shutting down
         raise CallFailed(identifier, fault) from None

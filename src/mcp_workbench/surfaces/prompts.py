@@ -15,7 +15,7 @@ from mcp_workbench.catalog.rendering import render
 from mcp_workbench.identity import PromptIdentifier, ServerIdentifier, joined_name, native_names
 from mcp_workbench.nearest import nearest_or_known
 from mcp_workbench.shown import shown
-from mcp_workbench.surfaces.forwarding import forward
+from mcp_workbench.surfaces.base import forward
 from mcp_workbench.surfaces.pages import page
 from mcp_workbench.surfaces.scope import Scope
 from mcp_workbench.wire import jsonrpc

@@ -16,12 +16,13 @@ from msgspec import Raw
 from mcp_workbench.catalog import apps
 from mcp_workbench.catalog.definition import Definition
 from mcp_workbench.catalog.rendering import render
-from mcp_workbench.errors import Fault, ServerRefused, WorkbenchError
+from mcp_workbench.errors import WorkbenchError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.shown import shown
 from mcp_workbench.surfaces import uris
-from mcp_workbench.surfaces.forwarding import as_rpc_error, failed, forward, refused
+from mcp_workbench.surfaces.base import forward
+from mcp_workbench.surfaces.failures import as_rpc_error, rpc_errors
 from mcp_workbench.surfaces.pages import page
 from mcp_workbench.surfaces.resource_index import KnownResources, ResourceIndex
 from mcp_workbench.surfaces.scope import Scope
@@ -71,15 +72,9 @@ class Resources:
             return  # In the handshake era it is a set, whoever says it twice.
         if len(self._watched) >= self._workbench.limits.subscriptions:
             raise RpcError(jsonrpc.INVALID_PARAMS, f"At most {len(self._watched)} resources at once")
-        try:
+        with rpc_errors(found.server, "resources/subscribe", modern=caller.modern):
             await router.connect(found.server)
             await router.handle(found.server).subscribe(found.uri)
-        except ServerRefused as refusal:
-            raise refused(refusal, modern=caller.modern) from None
-        except Fault as fault:
-            raise failed(fault, found.server, "resources/subscribe") from None
-        except WorkbenchError as error:
-            raise as_rpc_error(error) from None
         self._watched.setdefault(found, Counter())[uri] += 1
 
     def unsubscribe(self, caller: Caller, uri: str) -> None:
@@ -159,7 +154,7 @@ class Resources:
     async def _named(self, router: Router, uri: str) -> set[ServerIdentifier]:
         """The running servers that list it, or that named it in a result.
 
-        One that names another one's resource does not take its router: a list counts for more.
+        One that names another one's resource does not replace it: a list counts for more.
         """
         await router.learn("resources", self._running(router))
         listing, named = self.known.owners(router, uri), self._linked(router, uri)

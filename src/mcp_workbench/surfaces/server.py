@@ -15,14 +15,13 @@ from mcp_workbench import observe
 from mcp_workbench.config.model import ServerConfig
 from mcp_workbench.connections.connection import Connection
 from mcp_workbench.connections.negotiate import Agreement
-from mcp_workbench.errors import CallFailed, Fault, ServerRefused, ToolNotFound, WorkbenchError
+from mcp_workbench.errors import CallFailed, Fault, ToolNotFound, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.routing.server_handle import ServerHandle
 from mcp_workbench.shown import shown
-from mcp_workbench.surfaces import results
 from mcp_workbench.surfaces.arguments import read_tool_arguments
-from mcp_workbench.surfaces.base import Method, one_page
-from mcp_workbench.surfaces.forwarding import as_rpc_error, failed, forward, refused
+from mcp_workbench.surfaces.base import Method, forward, one_page
+from mcp_workbench.surfaces.failures import as_result, as_rpc_error, is_refused, rpc_errors
 from mcp_workbench.surfaces.hello import Hello
 from mcp_workbench.surfaces.metatools import called
 from mcp_workbench.surfaces.shelf import read_level, read_text
@@ -106,7 +105,7 @@ class ServerSurface:
         return params
 
     def changed(self, toolbox: str, kind: str) -> bool:
-        """The server says it by itself, and that is passed on; unless there is another one in its router."""
+        """The server says it by itself, and that is passed on; unless another one replaced it."""
         entry = self._entry()
         is_other = toolbox == self._server.toolbox and entry != self._entries.get(kind, self._first)
         self._entries[kind] = entry
@@ -166,20 +165,15 @@ class ServerSurface:
             return await self._forward_call(router, tool, params, exchange)
         except ToolNotFound as error:
             raise RpcError(jsonrpc.INVALID_PARAMS, f"{error}. {error.hint}") from None
-        except ServerRefused as refusal:
-            raise refused(refusal, modern=exchange.caller.modern) from None
-        except CallFailed as error:
-            if error.refusal is not None:
-                raise refused(error.refusal, modern=exchange.caller.modern) from None
-            return results.failure(error, named=tool.params())
-        except Fault as fault:
-            return results.failure(CallFailed(tool, fault), named=tool.params())
         except WorkbenchError as error:
-            return results.failure(error, named=tool.params())
+            if is_refused(error):
+                raise as_rpc_error(error, modern=exchange.caller.modern) from None
+            failed = CallFailed(tool, error) if isinstance(error, Fault) else error
+            return as_result(failed, named=tool.params())
 
     def refuse_call(self, params: dict[str, Raw], fault: Fault) -> Raw:
         tool = ToolIdentifier(self._server.toolbox, self._server.server, called(params)[0] or "?")
-        return results.failure(CallFailed(tool, fault))
+        return as_result(CallFailed(tool, fault))
 
     def _is_projected(self, caller: Caller) -> bool:
         """Whether results are projected, because a handshake client uses a modern server."""
@@ -214,10 +208,8 @@ class ServerSurface:
 
     async def _list_filtered(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         one_page(params)
-        try:
+        with rpc_errors(self._server, "tools/list", modern=exchange.caller.modern):
             listing = await self._workbench.at(exchange.caller).handle(self._server).lists.tools()
-        except Fault as fault:
-            raise failed(fault, self._server, "tools/list") from None
         return Raw(jsonrpc.encode({"tools": [tool.raw for tool in listing.tools.values()]}))
 
     async def _subscribe(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
@@ -228,12 +220,8 @@ class ServerSurface:
         limits = self._workbench.limits
         if len(uri) > limits.uri_length or len(self._subscribed) >= limits.subscriptions:
             raise RpcError(jsonrpc.INVALID_PARAMS, f"At most {limits.subscriptions} resources, and no longer URIs")
-        try:
+        with rpc_errors(self._server, "resources/subscribe", modern=exchange.caller.modern):
             await self._workbench.at(exchange.caller).handle(self._server).subscribe(uri)
-        except ServerRefused as refusal:
-            raise refused(refusal, modern=exchange.caller.modern) from None
-        except Fault as fault:
-            raise failed(fault, self._server, "resources/subscribe") from None
         self._subscribed.add(uri)
         return jsonrpc.EMPTY_OBJECT
 

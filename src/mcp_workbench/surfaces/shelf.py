@@ -12,8 +12,7 @@ from msgspec import Raw
 
 from mcp_workbench.errors import WorkbenchError
 from mcp_workbench.identity import ServerIdentifier
-from mcp_workbench.surfaces.base import Method
-from mcp_workbench.surfaces.forwarding import forward
+from mcp_workbench.surfaces.base import Method, forward
 from mcp_workbench.surfaces.prompts import Prompts
 from mcp_workbench.surfaces.resources import Resources
 from mcp_workbench.surfaces.scope import Scope

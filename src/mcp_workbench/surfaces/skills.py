@@ -17,8 +17,7 @@ from mcp_workbench.catalog.rendering import render
 from mcp_workbench.identity import ServerIdentifier, SkillIdentifier, joined_name, native_names
 from mcp_workbench.nearest import nearest_or_known
 from mcp_workbench.shown import shown
-from mcp_workbench.surfaces.base import Method
-from mcp_workbench.surfaces.forwarding import forward
+from mcp_workbench.surfaces.base import Method, forward
 from mcp_workbench.surfaces.pages import page
 from mcp_workbench.surfaces.resource_index import ResourceIndex
 from mcp_workbench.surfaces.resources import Resources

@@ -14,8 +14,7 @@ from msgspec import Raw
 from mcp_workbench import observe
 from mcp_workbench.errors import WorkbenchError
 from mcp_workbench.identity import ServerIdentifier
-from mcp_workbench.surfaces.base import Method, one_page
-from mcp_workbench.surfaces.forwarding import forward
+from mcp_workbench.surfaces.base import Method, forward, one_page
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange

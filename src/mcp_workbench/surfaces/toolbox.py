@@ -17,10 +17,9 @@ from mcp_workbench.errors import CallFailed, Fault, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier, native_names
 from mcp_workbench.nearest import nearest_or_known
 from mcp_workbench.shown import shown
-from mcp_workbench.surfaces import results
 from mcp_workbench.surfaces.arguments import read_tool_arguments
 from mcp_workbench.surfaces.base import Method
-from mcp_workbench.surfaces.forwarding import refused
+from mcp_workbench.surfaces.failures import as_result, as_rpc_error, is_refused
 from mcp_workbench.surfaces.hello import Hello, declared_tasks, extended, toolbox_hello
 from mcp_workbench.surfaces.metatools import called
 from mcp_workbench.surfaces.pages import page
@@ -117,17 +116,15 @@ class ToolboxSurface:
         try:
             router = self._workbench.at(exchange.caller)
             result = await router.calls.relay(tool, read_tool_arguments(arguments), exchange)
-        except CallFailed as error:
-            if error.refusal is not None:
-                raise refused(error.refusal, modern=exchange.caller.modern) from None
-            return results.failure(error, named=tool.params())
         except WorkbenchError as error:
-            return results.failure(error, named=tool.params())
+            if is_refused(error):
+                raise as_rpc_error(error, modern=exchange.caller.modern) from None
+            return as_result(error, named=tool.params())
         return self._tasks.shown_result(ServerIdentifier(tool.toolbox, tool.server), result)
 
     def refuse_call(self, params: dict[str, Raw], fault: Fault) -> Raw:
         tool = self._names.get(called(params)[0])
-        return results.failure(fault if tool is None else CallFailed(tool, fault), named={"toolbox": self._toolbox})
+        return as_result(fault if tool is None else CallFailed(tool, fault), named={"toolbox": self._toolbox})
 
     def _unknown(self, name: str) -> str:
         shared = [known for known, tool in self._names.items() if tool.tool == name]

@@ -156,7 +156,7 @@ class Peer:
             return await pending.future
         except (asyncio.CancelledError, CallTimeout) as ending:
             if not sent and isinstance(ending, CallTimeout):
-                ending.hint = "The server does not read what it is sent; it may be stuck."
+                raise ending.copy_with(hint="The server does not read what it is sent; it may be stuck.") from None
             if sent and cancellable and self._fault is None and id_ in self._pending:
                 reason = "the caller cancelled it" if isinstance(ending, asyncio.CancelledError) else str(ending)
                 self.notify(CANCELLED, {"requestId": id_, "reason": reason}, about)

@@ -161,8 +161,7 @@ class Posting(Outbox):
             except DownstreamUnavailable as fault:
                 failures += 1
                 if fault.kind not in BREAKS or failures > self._limits.resumes:
-                    fault.was_sent = True
-                    raise
+                    raise fault.copy_with(was_sent=True) from None
             # A server may have a long answer asked for often, but not for nothing and without a pause.
             fruitless = tail.last_id == known
             least = min(least * 2, self._limits.resume_most_seconds) if fruitless else self._limits.resume_least_seconds

@@ -20,8 +20,8 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from mcp_workbench import observe
-from mcp_workbench.errors import Overloaded, RequestError, ServerNotFound, SessionNotFound, ToolboxNotFound
-from mcp_workbench.nearest import nearest_or_known
+from mcp_workbench.config.lookup import find_server, find_toolbox
+from mcp_workbench.errors import Overloaded, RequestError, SessionNotFound
 from mcp_workbench.serve.http.guard import Guard, Refused
 from mcp_workbench.serve.http.head import Head
 from mcp_workbench.serve.http.modern import ModernFront
@@ -29,7 +29,7 @@ from mcp_workbench.serve.http.protocol import WIRE, Wire
 from mcp_workbench.serve.http.request import HttpRequest, HungUp, read_body
 from mcp_workbench.serve.http.responses import SESSION_ID, error_response
 from mcp_workbench.serve.http.sessions import HttpSession, Sessions
-from mcp_workbench.surfaces.forwarding import as_rpc_error
+from mcp_workbench.surfaces.failures import as_rpc_error
 from mcp_workbench.surfaces.hello import View
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.batch import no_batch
@@ -115,14 +115,10 @@ class App:
         """What an endpoint shows. Raises `RequestError`."""
         if not parts or parts[0] != ROOT or len(parts) > 3:  # noqa: PLR2004 -- root, toolbox, server
             raise RequestError("Not found", hint="Endpoints: /mcp, /mcp/{toolbox}, /mcp/{toolbox}/{server}")
-        toolboxes = self._workbench.config.toolboxes
-        if len(parts) == 1:
-            return View()
-        toolbox = toolboxes.get(parts[1])
-        if toolbox is None:
-            raise ToolboxNotFound(parts[1], hint=nearest_or_known(parts[1], toolboxes, "toolboxes"))
-        if len(parts) > 2 and parts[2] not in toolbox.servers:  # noqa: PLR2004
-            raise ServerNotFound(*parts[1:], hint=nearest_or_known(parts[2], toolbox.servers, "servers"))
+        if len(parts) == 2:  # noqa: PLR2004
+            find_toolbox(self._workbench.config, parts[1])
+        elif len(parts) > 2:  # noqa: PLR2004
+            find_server(self._workbench.config, parts[1], parts[2])
         return View(*parts[1:])
 
     async def _route(self, request: HttpRequest, view: View, sent: Sent) -> Response | None:

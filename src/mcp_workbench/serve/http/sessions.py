@@ -22,7 +22,7 @@ from mcp_workbench.serve.http.event_stream import EventStream, stream_head
 from mcp_workbench.serve.http.protocol import Wire
 from mcp_workbench.serve.http.request import HttpRequest, HungUp
 from mcp_workbench.serve.http.session_streams import SessionStreams
-from mcp_workbench.surfaces.forwarding import as_rpc_error
+from mcp_workbench.surfaces.failures import as_rpc_error
 from mcp_workbench.surfaces.hello import View
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.allocator import trim

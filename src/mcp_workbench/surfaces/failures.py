@@ -1,0 +1,94 @@
+"""The one translator of errors: to JSON-RPC errors, and to results that a model reads.
+
+Foreign text in an error, which may hold secrets, was redacted where it was taken up: here a name of the
+configuration would be redacted too. Only a server's own error is redacted here, since it is passed on word for word.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Generator, Mapping
+from typing import Any
+
+from msgspec import UNSET, Raw, UnsetType
+
+from mcp_workbench import observe
+from mcp_workbench.errors import CallFailed, Fault, RequestError, ServerRefused, WorkbenchError
+from mcp_workbench.identity import ServerIdentifier
+from mcp_workbench.limits import DEFAULTS
+from mcp_workbench.shown import shown
+from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire.jsonrpc import RpcError
+
+ERROR_META = "mcp-workbench/error"
+
+
+def text_result(value: str, **extra: Any) -> Raw:
+    """A result of one text block."""
+    return Raw(jsonrpc.encode({"content": [{"type": "text", "text": value}], **extra}))
+
+
+def as_result(error: WorkbenchError, *, prefix: str = "", named: Mapping[str, str] | None = None) -> Raw:
+    """What went wrong and what to do, for a model to read; the code and the place, for programs.
+
+    `named` are the identifier parts in the call. A server's own JSON-RPC error keeps its code and data.
+    """
+    told = _described(error, named or {})
+    if (refusal := _refusal(error)) is not None and refusal is not error:
+        told["rpc_code"] = refusal.rpc_code
+        if (data := _refusal_data(refusal)) is not UNSET:
+            told["data"] = data
+    return text_result(prefix + _text(error), isError=True, _meta={ERROR_META: told})
+
+
+def as_rpc_error(error: WorkbenchError, *, modern: bool = False) -> RpcError:
+    """What is wrong with a request, or with the way to a server; a server's own error word for word but for secrets."""
+    if (refusal := _refusal(error)) is not None:
+        code = refusal.rpc_code
+        if modern and code == jsonrpc.RESOURCE_NOT_FOUND:
+            code = jsonrpc.INVALID_PARAMS
+        return RpcError(code, observe.redacted(str(refusal), DEFAULTS.stderr_tail_bytes), _refusal_data(refusal))
+    code = jsonrpc.INVALID_PARAMS if isinstance(error, RequestError) else jsonrpc.SERVER_FAILED
+    return RpcError(code, _text(error), _described(error))
+
+
+@contextlib.contextmanager
+def rpc_errors(server: ServerIdentifier, method: str, *, modern: bool) -> Generator[None]:
+    """A request to one server: every error of it becomes an `RpcError`."""
+    try:
+        yield
+    except WorkbenchError as error:
+        if not isinstance(error, Fault) or isinstance(error, ServerRefused):
+            raise as_rpc_error(error, modern=modern) from None
+        where = {"toolbox": server.toolbox, "server": server.server}
+        whose = f"{shown(method)} of server '{shown(server.server)}' (toolbox '{shown(server.toolbox)}')"
+        raise RpcError(jsonrpc.SERVER_FAILED, f"{whose} failed: {_text(error)}", _described(error, where)) from None
+
+
+def is_refused(error: WorkbenchError) -> bool:
+    """Whether the server itself answered with a JSON-RPC error."""
+    return _refusal(error) is not None
+
+
+def _refusal(error: WorkbenchError) -> ServerRefused | None:
+    return error.refusal if isinstance(error, CallFailed) else error if isinstance(error, ServerRefused) else None
+
+
+def _text(error: WorkbenchError) -> str:
+    return f"{error}\n{error.hint}" if error.hint else str(error)
+
+
+def _described(error: WorkbenchError, named: Mapping[str, str] | None = None) -> dict[str, Any]:
+    told: dict[str, Any] = {"code": error.wire_code, **(named or {}), **error.where}
+    if error.retry_after is not None:
+        told["retry_after"] = math.ceil(error.retry_after)
+    return told
+
+
+def _refusal_data(refusal: ServerRefused) -> Raw | UnsetType:
+    """The `data` of a server's error, if it may be passed on: it holds no secret, however its text is escaped."""
+    if not refusal.data or len(refusal.data) > DEFAULTS.refusal_data_bytes:
+        return UNSET
+    text = refusal.data.decode("utf-8", "replace")
+    return Raw(refusal.data) if observe.redacted(text) == text else UNSET
