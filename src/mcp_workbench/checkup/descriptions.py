@@ -5,6 +5,7 @@ It judges by words, so every finding is a note: nothing is wrong with the config
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -81,10 +82,11 @@ def _identifier(toolbox: ToolboxConfig, server: str) -> ServerIdentifier:
 
 def _proposed(toolbox: ToolboxConfig, tools: Tools) -> str:
     """A better description, if what its servers do can be recognized."""
-    servers = [
-        (server.name, recognize(Traits.of_server(server, tools.get(_identifier(toolbox, server.name), ()))))
+    traits = [
+        Traits.of_server(server, tools.get(_identifier(toolbox, server.name), ())).on_this_machine(os.environ)
         for server in toolbox.servers.values()
     ]
+    servers = [(one.name, recognize(one)) for one in traits]
     return summary(servers) if any(service is not None for _, service in servers) else ""
 
 

@@ -1,4 +1,4 @@
-"""The versions of packages that `npx` and `uvx` have installed on this machine, read from their caches.
+"""The packages that `npx` and `uvx` have installed on this machine: their versions and manifests, from their caches.
 
 Guarantees: a version that it names is installed. It starts nothing, and an entry that can't be read is passed over.
 """
@@ -24,6 +24,7 @@ _VERSION: Final = r"[0-9][0-9A-Za-z.+!-]{0,60}"
 class _Installed(NamedTuple):
     changed: float
     version: str
+    manifest: Path
 
 
 def installed_version(package: Package, environ: Mapping[str, str], reported: str = "") -> str:
@@ -31,14 +32,23 @@ def installed_version(package: Package, environ: Mapping[str, str], reported: st
 
     If there are several: the one that the server itself reported, else the newest installation.
     """
-    find = {"npx": _in_npx, "uv": _in_uv}.get(package.cache)
-    home = environ.get("HOME", "")
-    if find is None or not package.name or not home:
-        return ""
-    found = [one for one in find(package, environ, Path(home)) if re.fullmatch(_VERSION, one.version)]
+    found = [one for one in _installed(package, environ) if re.fullmatch(_VERSION, one.version)]
     if any(one.version == reported for one in found):
         return reported
     return max(found).version if found else ""
+
+
+def installed_manifest(package: Package, environ: Mapping[str, str]) -> Path | None:
+    """The `package.json` or `METADATA` of the newest installation."""
+    found = list(_installed(package, environ))
+    return max(found).manifest if found else None
+
+
+def _installed(package: Package, environ: Mapping[str, str]) -> Iterator[_Installed]:
+    find = {"npx": _in_npx, "uv": _in_uv}.get(package.cache)
+    home = environ.get("HOME", "")
+    if find is not None and package.name and home:
+        yield from find(package, environ, Path(home))
 
 
 def _in_npx(package: Package, environ: Mapping[str, str], home: Path) -> Iterator[_Installed]:
@@ -48,7 +58,7 @@ def _in_npx(package: Package, environ: Mapping[str, str], home: Path) -> Iterato
         asked = _object(_object(_json(manifest)).get("_npx")).get("packages")
         if isinstance(asked, list) and package.spec in asked:
             own = manifest.parent / "node_modules" / package.name / "package.json"
-            yield _Installed(_changed(own), str(_object(_json(own)).get("version", "")))
+            yield _Installed(_changed(own), str(_object(_json(own)).get("version", "")), own)
 
 
 def _in_uv(package: Package, environ: Mapping[str, str], home: Path) -> Iterator[_Installed]:
@@ -70,7 +80,7 @@ def _distributions(folder: Path, pattern: str, wanted: str) -> Iterator[_Install
     for path in _found(folder, pattern):
         name, _, version = path.name.removesuffix(".dist-info").partition("-")
         if _normalized(name) == wanted:
-            yield _Installed(_changed(path), version)
+            yield _Installed(_changed(path), version, path / "METADATA")
 
 
 def _normalized(name: str) -> str:

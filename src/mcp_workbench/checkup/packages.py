@@ -123,3 +123,5 @@ _LAUNCHERS: Final[Mapping[tuple[str, ...], _Launcher]] = {
     ("docker", "container", "run"): _DOCKER,
     ("podman", "run"): _DOCKER,
 }
+LAUNCHERS: Final = frozenset(program for program, *_ in _LAUNCHERS)
+"""Programs that run packages which are not their own."""

@@ -1,7 +1,8 @@
 """Recognizes what a server is for, from what is known without starting it.
 
-Guarantees: the answer is a row of the table in `services.py`, or none; of an entry, only the names of servers are
-repeated. It is a guess by words, and a person can change the result (`move`, `describe`).
+Guarantees: the answer is a row of the table in `services.py`, the summary of the server's package, or none; of an
+entry, only the names of servers are repeated. It is a guess by words, and a person can change the result (`move`,
+`describe`).
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import urlsplit
 
+from mcp_workbench.checkup.manifests import Manifest, manifest_of
 from mcp_workbench.checkup.packages import fetched_packages
-from mcp_workbench.checkup.services import SERVICES, Service
+from mcp_workbench.checkup.services import OTHER, SERVICES, Service
 from mcp_workbench.config.keys import URL_KEYS
 from mcp_workbench.config.model import Launch, ServerConfig
 
@@ -35,6 +37,7 @@ class Traits(NamedTuple):
     url: str = ""
     tools: tuple[str, ...] = ()
     """The names of its tools, if it was ever listed."""
+    manifest: Manifest = Manifest()
 
     @classmethod
     def of_entry(cls, name: str, entry: Mapping[str, Any], tools: Iterable[str] = ()) -> Traits:
@@ -51,13 +54,20 @@ class Traits(NamedTuple):
             return cls(server.name, target.command, tuple(target.args), tools=tuple(tools))
         return cls(server.name, url=target.url, tools=tuple(tools))
 
+    def on_this_machine(self, environ: Mapping[str, str]) -> Traits:
+        """The same, with the manifest of its package if that is installed here."""
+        return self._replace(manifest=manifest_of(self.command, self.args, environ))
+
 
 def recognize(traits: Traits) -> Service | None:
-    """What a server is for. Facts outrank names that a person chose, and both outrank the names of its tools."""
+    """What a server is for. Facts outrank names that a person chose, and both outrank the names of its tools.
+
+    If no row of the table fits, it is what its package says about itself.
+    """
     for text in _evidence(traits):
         if (service := _best(_words(text))) is not None:
             return service
-    return _by_tools(traits.tools)
+    return _by_tools(traits.tools) or _by_summary(traits)
 
 
 def summary(servers: Iterable[tuple[str, Service | None]]) -> str:
@@ -87,6 +97,7 @@ def _evidence(traits: Traits) -> Iterator[str]:
     for word in (traits.url, *traits.args):
         if re.match(r"https?://", word):
             yield from _address(word)
+    yield traits.manifest.package
     yield traits.name
     yield PurePosixPath(traits.command).name
     for before, word in zip(("", *traits.args), traits.args, strict=False):
@@ -133,3 +144,8 @@ def _by_tools(tools: Sequence[str]) -> Service | None:
     service, number = max(votes.items(), key=lambda one: one[1])
     is_enough = number >= min(_TOOLS_NEEDED, len(tools)) and number * _SHARE_NEEDED >= len(tools)
     return service if is_enough else None
+
+
+def _by_summary(traits: Traits) -> Service | None:
+    summary = traits.manifest.summary
+    return Service(OTHER, f"use {traits.name} ({summary})", ()) if summary else None

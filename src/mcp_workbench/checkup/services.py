@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+OTHER: Final = "other"
+"""The toolbox of servers that are in no row of the table."""
+
 
 class Service(NamedTuple):
     """A kind of server."""

@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mcp_workbench.checkup.recognition import Traits, recognize
 from mcp_workbench.checkup.services import Service
@@ -94,10 +94,7 @@ def _chooser(options: Mapping[str, str], before: Target) -> Choose:
 
     def choose(found: Sequence[Found]) -> list[Choice]:
         tools = _remembered(found, before)
-        services = [
-            recognize(Traits.of_entry(server.name, server.entry, names))
-            for server, names in zip(found, tools, strict=True)
-        ]
+        services = [_recognized(server.name, server.entry, names) for server, names in zip(found, tools, strict=True)]
         if one:
             toolboxes = [one] * len(found)
         elif "by_host" in options:
@@ -112,9 +109,13 @@ def _chooser(options: Mapping[str, str], before: Target) -> Choose:
 def _existing(before: Target) -> dict[str, list[Service | None]]:
     """What the servers of the configuration are for, by toolbox."""
     return {
-        toolbox: [recognize(Traits.of_entry(name, entry)) for name, entry in servers.items()]
+        toolbox: [_recognized(name, entry) for name, entry in servers.items()]
         for toolbox, servers in before.servers().items()
     }
+
+
+def _recognized(name: str, entry: Mapping[str, Any], tools: Sequence[str] = ()) -> Service | None:
+    return recognize(Traits.of_entry(name, entry, tools).on_this_machine(os.environ))
 
 
 def _remembered(found: Sequence[Found], before: Target) -> list[list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -117,4 +118,4 @@ def _proposed(target: Target, toolbox: str, server: str) -> str:
     listed = known.get(ServerIdentifier(toolbox, server))
     tools = listed.listing.tools if listed is not None else ()
     entry = target.servers()[toolbox][server]
-    return summary([(server, recognize(Traits.of_entry(server, entry, tools)))])
+    return summary([(server, recognize(Traits.of_entry(server, entry, tools).on_this_machine(os.environ)))])

@@ -9,7 +9,7 @@ from itertools import chain, count
 from typing import Any, NamedTuple, cast
 
 from mcp_workbench.checkup.recognition import summary
-from mcp_workbench.checkup.services import Service
+from mcp_workbench.checkup.services import OTHER, Service
 from mcp_workbench.config.expand import expand
 from mcp_workbench.hosts.entries import Entry
 from mcp_workbench.hosts.found import Server, Source
@@ -17,7 +17,6 @@ from mcp_workbench.hosts.references import inherited_in, variables_in
 from mcp_workbench.hosts.restrictions import Rule
 from mcp_workbench.hosts.restrictions.filters import filters_of, lacking, strictest
 from mcp_workbench.hosts.secrets import Variables, without_secrets
-from mcp_workbench.hosts.toolboxes import OTHER
 from mcp_workbench.limits import DEFAULTS
 
 _REFERENCE = re.compile(r"\$\{[^}]*\}")

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from mcp_workbench.checkup.services import Service
+from mcp_workbench.checkup.services import OTHER, Service
 
 FEW: Final = 3
 """As many servers as share one toolbox, whatever they are for: an agent gains nothing from choosing between them."""
 MAIN: Final = "main"
 """The toolbox of few servers that are for different things."""
-OTHER: Final = "other"
-"""The toolbox of servers that were not recognized."""
 
 Services = Sequence[Service | None]
 """What each of some servers is for; None for one that was not recognized."""
@@ -34,5 +32,5 @@ def by_purpose(new: Services, existing: Mapping[str, Services]) -> list[str]:
 
 def _common(services: Services) -> str:
     """The toolbox that is proposed for all of them alone, or `MAIN`."""
-    purposes = {service.toolbox if service is not None else MAIN for service in services}
-    return purposes.pop() if len(purposes) == 1 else MAIN
+    purposes = {service.toolbox if service is not None else OTHER for service in services}
+    return purposes.pop() if len(purposes) == 1 and OTHER not in purposes else MAIN
