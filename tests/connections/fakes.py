@@ -13,6 +13,7 @@ from msgspec import Raw
 from mcp_workbench.connections.base import Inbound
 from mcp_workbench.errors import Fault, ServerExited
 from mcp_workbench.wire.exchange import OnProgress
+from mcp_workbench.wire.jsonrpc import with_meta
 
 
 class FakeChannel:
@@ -31,6 +32,8 @@ class FakeChannel:
 
     async def request(self, method: str, params: Any, on_progress: OnProgress | None = None, **options: Any) -> Raw:
         self.on_progress.append(on_progress)
+        if stamp := options.get("stamp"):
+            params = with_meta(params, stamp)
         self.requests.append((method, params))
         self.options.append(options)
         future = self.waiting[method] = asyncio.get_running_loop().create_future()

@@ -60,11 +60,11 @@ class Recorded:
         del connection
         self.again.append(again)
 
-    def notified(self, connection: Connection, method: str, params: Raw, owner: object = None) -> None:
+    def notified(self, connection: Connection, method: str, params: dict[str, Raw], owner: object = None) -> None:
         del connection, params, owner
         self.notified_of.append(method)
 
-    async def asked(self, connection: Connection, method: str, params: Raw, owner: object = None) -> Raw:
+    async def asked(self, connection: Connection, method: str, params: dict[str, Raw], owner: object = None) -> Raw:
         del connection, params, owner
         self.asked_for.append(method)
         raise RpcError(METHOD_NOT_FOUND, "Method not found")

@@ -31,12 +31,12 @@ class Heard:
         self.owners: list[object] = []
         self._answer = answer
 
-    def notification(self, method: str, params: Raw, owner: object) -> None:
+    def notification(self, method: str, params: dict[str, Raw], owner: object) -> None:
         self.owners.append(owner)
         self.methods.append(method)
-        self.params.append(msgspec.json.decode(params) if bytes(params) else None)
+        self.params.append({name: msgspec.json.decode(value) for name, value in params.items()})
 
-    async def request(self, method: str, params: Raw, owner: object) -> Raw:
+    async def request(self, method: str, params: dict[str, Raw], owner: object) -> Raw:
         self.notification(method, params, owner)
         if self._answer is None:
             raise RpcError(METHOD_NOT_FOUND, "Method not found")
@@ -77,8 +77,8 @@ async def agreed(
 
 async def call(channel: Channel, agreement: Agreement, tool: str = "echo", /, **arguments: Any) -> Any:
     """The result of a call, parsed."""
-    params = agreement.stamp({"name": tool, "arguments": arguments})
-    return msgspec.json.decode(await channel.request("tools/call", params, hard_seconds=30))
+    params, stamp = {"name": tool, "arguments": arguments}, agreement.stamp()
+    return msgspec.json.decode(await channel.request("tools/call", params, stamp=stamp, hard_seconds=30))
 
 
 @contextlib.asynccontextmanager

@@ -68,7 +68,7 @@ async def test_a_server_without_sessions_is_not_told_that_one_ends():
 async def test_an_answer_is_the_same_however_it_comes(mode: str):
     async with rogue() as server, agreed(server.url(mode)) as (channel, agreement):
         params = {"name": "echo", "arguments": {"n": 1}}
-        raw = await channel.request("tools/call", agreement.stamp(params), hard_seconds=5)
+        raw = await channel.request("tools/call", params, stamp=agreement.stamp(), hard_seconds=5)
         assert b"\n" not in bytes(raw)
         assert json.loads(said(msgspec.json.decode(raw))) == {"n": 1}
 
@@ -83,10 +83,10 @@ async def test_what_a_server_says_before_its_answer_is_heard_before_it():
 async def test_a_message_on_the_response_stream_of_a_request_says_whose_request_that_is():
     heard, owner = Heard(), object()
     async with rogue() as server, agreed(server.url("events"), heard) as (channel, agreement):
-        params = agreement.stamp({"name": "echo", "arguments": {}})
-        await channel.request("tools/call", params, owner=owner, hard_seconds=30)
+        params, stamp = {"name": "echo", "arguments": {}}, agreement.stamp()
+        await channel.request("tools/call", params, stamp=stamp, owner=owner, hard_seconds=30)
         assert heard.owners == [owner]
-        await channel.request("tools/call", params, hard_seconds=30)
+        await channel.request("tools/call", params, stamp=stamp, hard_seconds=30)
         assert heard.owners[1] not in (None, owner)
 
 
@@ -120,7 +120,7 @@ async def test_a_modern_server_that_refuses_a_version_which_it_names_is_asked_on
 
 async def test_a_parameter_that_is_a_header_is_mirrored_once_the_list_is_known_and_a_wrong_tool_is_left_out():
     async with rogue() as server, agreed(server.url("mirrors")) as (channel, agreement):
-        listed = msgspec.json.decode(await channel.request("tools/list", agreement.stamp({})))
+        listed = msgspec.json.decode(await channel.request("tools/list", {}, stamp=agreement.stamp()))
         assert [tool["name"] for tool in listed["tools"]] == ["echo"]
         assert said(await call(channel, agreement, region="Zürich")) == "=?base64?WsO8cmljaA==?="
         assert len(server.got("tools/call")) == 1
@@ -138,7 +138,7 @@ async def test_a_call_that_was_sent_before_the_list_was_known_is_made_again_with
     async with rogue() as server, agreed(server.url("late_mirrors")) as (channel, agreement):
         early = asyncio.ensure_future(call(channel, agreement, region="eu"))
         await wait_until(lambda: server.got("tools/call"), what="the call")
-        await channel.request("tools/list", agreement.stamp({}))
+        await channel.request("tools/list", {}, stamp=agreement.stamp())
         assert said(await call(channel, agreement, region="us")) == "us"
         assert said(await early) == "eu"
         assert len(server.got("tools/list")) == 1

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
+from mcp_workbench.connections.connection import Connection
 from mcp_workbench.connections.negotiate import HANDSHAKE_FIRST, HANDSHAKE_ONLY, MODERN_FIRST, Agreement, negotiate
+from mcp_workbench.connections.slots import Slots
 from mcp_workbench.errors import DownstreamUnavailable, Fault, NegotiationFailed, ServerExited, ServerRefused
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire.caller import LIBRARY, Caller
@@ -288,16 +290,19 @@ async def test_neither_question_may_be_cancelled_on_the_wire():
 
 async def test_requests_to_a_modern_server_carry_the_envelope_and_others_nothing():
     params = {"name": "t", "_meta": {"trace": 1, f"{PREFIX}protocolVersion": "forged"}}
-    handshake = Agreement(version="2025-11-25", modern=False)
-    assert handshake.stamp(params) is params
+    channel, slots = FakeChannel({"tools/call": {}}), Slots(1, 1, 1)
+    handshake = Connection(channel, Agreement(version="2025-11-25", modern=False), slots, Limits())
+    await handshake.request("tools/call", params)
+    assert channel.requests == [("tools/call", params)]
     modern, _ = await agreed({"server/discover": DISCOVERED}, client=caller(b'{"elicitation":{"form":{}}}'))
-    meta = modern.stamp(params)["_meta"]
+    await Connection(channel, modern, slots, Limits()).request("tools/call", params)
+    meta = channel.requests[-1][1]["_meta"]
     assert meta["trace"] == 1
     assert meta[f"{PREFIX}protocolVersion"] == MODERN
     assert bytes(meta[f"{PREFIX}clientCapabilities"]) == b'{"elicitation":{"form":{}}}'
     assert meta[f"{PREFIX}clientInfo"]["name"] == "mcp-workbench"
-    assert modern.stamp({})["_meta"].keys() == meta.keys() - {"trace"}
-    assert modern.stamp({}, "debug")["_meta"].keys() - meta.keys() == {f"{PREFIX}logLevel"}
+    assert modern.stamp().keys() == meta.keys() - {"trace"}
+    assert modern.stamp("debug").keys() - meta.keys() == {f"{PREFIX}logLevel"}
 
 
 @pytest.mark.parametrize(

@@ -42,11 +42,11 @@ class Hears:
     def __init__(self) -> None:
         self.methods: list[str] = []
 
-    def notification(self, method: str, params: Raw, owner: object) -> None:
+    def notification(self, method: str, params: dict[str, Raw], owner: object) -> None:
         del params, owner
         self.methods.append(method)
 
-    async def request(self, method: str, params: Raw, owner: object) -> Raw:
+    async def request(self, method: str, params: dict[str, Raw], owner: object) -> Raw:
         del params, owner
         return Raw(json.dumps({"method": method}).encode())
 

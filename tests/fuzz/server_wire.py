@@ -15,7 +15,7 @@ from msgspec import Raw
 from mcp_workbench.config.model import Launch
 from mcp_workbench.connections.stdio import StdioChannel
 from mcp_workbench.errors import CallTimeout, Fault, MessageTooLarge, ProtocolViolation, ServerExited
-from mcp_workbench.wire.jsonrpc import RpcError
+from mcp_workbench.wire.jsonrpc import RpcError, encode
 from tests.fuzz.clock import run
 from tests.fuzz.corpus import pack
 from tests.fuzz.puppets import ID, SMALL, Puppet, chunks, same, settle, strung
@@ -44,16 +44,16 @@ class Listener:
     def __init__(self) -> None:
         self.notifications = 0
 
-    def notification(self, method: str, params: Raw, owner: object) -> None:
+    def notification(self, method: str, params: dict[str, Raw], owner: object) -> None:
         del method, params, owner
         self.notifications += 1
 
-    async def request(self, method: str, params: Raw, owner: object) -> Raw:
+    async def request(self, method: str, params: dict[str, Raw], owner: object) -> Raw:
         del owner
         if method.startswith("no"):
             raise RpcError(-32601, "no")
         await asyncio.sleep(1)
-        return params if bytes(params) else Raw(b"{}")
+        return Raw(encode(params))
 
 
 def check(case: dict[str, Any]) -> dict[str, Any]:

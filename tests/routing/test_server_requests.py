@@ -95,8 +95,8 @@ class Talk:
         self.dialogue.notified(self.connection, method, fields, owner)
 
     def ask(self, method: str = FORM, *, owner: object = None, **params: Any) -> asyncio.Task[Raw]:
-        raw = Raw(json.dumps(params).encode())
-        return asyncio.ensure_future(self.dialogue.asked(self.connection, method, raw, owner))
+        fields = {key: Raw(json.dumps(value).encode()) for key, value in params.items()}
+        return asyncio.ensure_future(self.dialogue.asked(self.connection, method, fields, owner))
 
     async def refused(self, method: str = FORM, **params: Any) -> RpcError:
         with pytest.raises(RpcError) as caught:

@@ -158,8 +158,9 @@ class Client:
         self._count += 1
         self.last_line = FakeLine(self._count)
         given = {key: Raw(json.dumps(value).encode()) for key, value in (params or {}).items()}
-        caller = self.callers.of(method, given)
-        return bytes(await self.session.handle(caller, self.last_line, method, given))
+        meta = jsonrpc.members(given.get("_meta"))
+        caller = self.callers.of(method, given, meta)
+        return bytes(await self.session.handle(caller, self.last_line, method, given, meta))
 
     async def send(self, method: str, params: dict[str, Any] | None = None) -> Any:
         return json.loads(await self.raw(method, params))

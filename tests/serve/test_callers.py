@@ -193,11 +193,9 @@ def calling(
     callers = callers or Callers("client", view)
     raw = Raw(capabilities if isinstance(capabilities, bytes) else json.dumps(capabilities).encode())
     if not modern:
-        return callers.of("initialize", {"protocolVersion": Raw(b'"2025-11-25"'), "capabilities": raw})
-    version = b'"%s"' % MODERN.encode()
-    meta = b'{"%sprotocolVersion":%s,"%sclientCapabilities":%s}'
-    prefix = PREFIX.encode()
-    return callers.of("tools/list", {"_meta": Raw(meta % (prefix, version, prefix, bytes(raw)))})
+        return callers.of("initialize", {"protocolVersion": Raw(b'"2025-11-25"'), "capabilities": raw}, {})
+    version = Raw(b'"%s"' % MODERN.encode())
+    return callers.of("tools/list", {}, {f"{PREFIX}protocolVersion": version, f"{PREFIX}clientCapabilities": raw})
 
 
 def padded(size: int) -> bytes:

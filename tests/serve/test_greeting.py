@@ -56,7 +56,7 @@ async def test_the_answer_is_the_one_that_the_session_gives(method: str):
     session = Session(workbench, ProxySurface(workbench), FakeLine(1), "client")
     modern = method != "initialize"
     caller = Caller(version="2026-07-28" if modern else "2025-06-18", modern=modern)
-    later = await session.handle(caller, FakeLine(1), method, {})
+    later = await session.handle(caller, FakeLine(1), method, {}, {})
     assert json.loads(written) == {"jsonrpc": "2.0", "id": 1, "result": json.loads(bytes(later))}
     assert written.endswith(b"}\n")
 
@@ -70,7 +70,7 @@ def test_a_surface_whose_extensions_depend_on_its_servers_leaves_the_greeting_to
 def test_the_era_and_what_followed_are_handed_on():
     greeting, _ = greeted(line("initialize", INITIALIZE) + b'{"more":1}\n{"ha')
     assert greeting.unread == b'{"more":1}\n{"ha'
-    caller = greeting.callers.of("tools/list", {})
+    caller = greeting.callers.of("tools/list", {}, {})
     assert (caller.version, caller.modern, bool(caller.answers)) == ("2025-06-18", False, True)
 
 
@@ -94,7 +94,7 @@ def test_what_is_no_good_greeting_is_left_for_later_untouched(received: bytes):
     greeting, written = greeted(received)
     assert written == b""
     assert greeting.unread == received
-    assert greeting.callers.of("ping", {}).modern is False, "no era was decided"
+    assert greeting.callers.of("ping", {}, {}).modern is False, "no era was decided"
 
 
 def test_an_answer_that_a_pipe_might_not_take_is_left_for_later():

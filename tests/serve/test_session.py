@@ -21,7 +21,7 @@ from mcp_workbench.serve.session import for_handshake, for_modern
 from mcp_workbench.surfaces.hello import Hello
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange
-from mcp_workbench.wire.jsonrpc import RpcError, fields
+from mcp_workbench.wire.jsonrpc import RpcError, fields, members
 from tests.serve.fakes import MODERN, PREFIX, Client, FakeLine, FakeSurface, envelope
 from tests.support.procs import wait_until
 from tests.wire.pair import settle
@@ -206,8 +206,8 @@ async def test_the_digits_of_a_result_reach_the_client():
         "arguments": Raw(b'{"result":' + DIGITS + b"}"),
         "_meta": Raw(json.dumps(envelope()).encode()),
     }
-    caller = client.callers.of("tools/call", given)
-    result = await client.session.handle(caller, client.line, "tools/call", given)
+    caller = client.callers.of("tools/call", given, members(given["_meta"]))
+    result = await client.session.handle(caller, client.line, "tools/call", given, {})
     assert DIGITS[1:] in bytes(result)
 
 
@@ -227,7 +227,7 @@ async def test_a_result_that_is_nested_too_deep_is_a_failure_of_the_server(*, mo
     client = Client(Failing())
     caller = Caller(version="", modern=modern)
     with pytest.raises(RpcError) as caught:
-        await client.session.handle(caller, client.line, "tools/list", {})
+        await client.session.handle(caller, client.line, "tools/list", {}, {})
     assert caught.value.code == -31001
     assert "nested too deep" in caught.value.message
 
@@ -367,7 +367,7 @@ async def test_a_state_is_for_whom_it_was_given_to():
     params = {key: Raw(json.dumps(value).encode()) for key, value in retry(asked).items()}
     stranger = msgspec.structs.replace(exchange.caller, principal="somebody else")
     with pytest.raises(RpcError):
-        await client.session.handle(stranger, client.line, "tools/call", params)
+        await client.session.handle(stranger, client.line, "tools/call", params, {})
     assert text_of(await client.modern("tools/call", retry(asked), **ASKABLE))
 
 
@@ -506,9 +506,10 @@ async def test_two_subscriptions_with_one_id_on_lines_of_their_own_are_both_told
     """On HTTP every request is a line of its own, and ids need not differ between them."""
     client = Client(limits=OFTEN)
     given = {"notifications": Raw(b'{"toolsListChanged":true}'), "_meta": Raw(json.dumps(envelope()).encode())}
-    caller = client.callers.of("subscriptions/listen", given)
+    caller = client.callers.of("subscriptions/listen", given, members(given["_meta"]))
     lines = [FakeLine(7), FakeLine(7)]
-    tasks = [asyncio.ensure_future(client.session.handle(caller, one, "subscriptions/listen", given)) for one in lines]
+    handle = client.session.handle
+    tasks = [asyncio.ensure_future(handle(caller, one, "subscriptions/listen", given, {})) for one in lines]
     await settle()
     client.surface.on_change("tools")
     assert [len(one.told) for one in lines] == [2, 2]

@@ -81,11 +81,11 @@ class MemoryServer:
 
     def say(self, method: str, **params: Any) -> None:
         """Notify, on the last connection."""
-        self.channels[-1].inbound.notification(method, Raw(json.dumps(params).encode()))
+        self.channels[-1].inbound.notification(method, _raw(params))
 
     async def ask(self, method: str, **params: Any) -> Any:
         """Ask, on the last connection."""
-        return json.loads(bytes(await self.channels[-1].inbound.request(method, Raw(json.dumps(params).encode()))))
+        return json.loads(bytes(await self.channels[-1].inbound.request(method, _raw(params))))
 
 
 class MemoryChannel:
@@ -103,7 +103,9 @@ class MemoryChannel:
         self.ended: asyncio.Future[Fault] = asyncio.get_running_loop().create_future()
 
     async def request(self, method: str, params: Any, on_progress: OnProgress | None = None, **options: Any) -> Raw:
-        del on_progress, options
+        del on_progress
+        if stamp := options.get("stamp"):
+            params = jsonrpc.with_meta(params, stamp)
         given = json.loads(jsonrpc.encode(params))
         self._server.requests.append((method, given))
         self._server.events.append(method)
@@ -181,6 +183,10 @@ async def serving(toolboxes: Mapping[str, Mapping[str, MemoryServer]], **limits:
     with mock.patch("mcp_workbench.routing.server_handle.open_channel", opened):
         async with Workbench(config_of(known), limits=Limits(**limits)) as workbench:
             yield workbench
+
+
+def _raw(params: dict[str, Any]) -> dict[str, Raw]:
+    return {name: Raw(json.dumps(value).encode()) for name, value in params.items()}
 
 
 def rejected(method: str) -> Callable[[Any], Any]:

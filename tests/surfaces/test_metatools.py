@@ -503,7 +503,7 @@ async def test_a_client_that_declares_too_much_hears_which_call_failed():
         tool = {"toolbox": "dev", "server": "a", "tool": "t"}
         for name, arguments in (("use_tool", {"tool": tool}), ("dev__a__t", {}), ("open_toolbox", {"toolbox": "dev"})):
             params = {"name": Raw(json.dumps(name).encode()), "arguments": Raw(json.dumps(arguments).encode())}
-            result = json.loads(bytes(await session.handle(MODERN, DeafLine(), "tools/call", params)))
+            result = json.loads(bytes(await session.handle(MODERN, DeafLine(), "tools/call", params, {})))
             assert "different sets of capabilities already" in error_of(result)
             assert result["_meta"]["mcp-workbench/error"]["code"] == "overloaded"
             assert result["resultType"] == "complete"

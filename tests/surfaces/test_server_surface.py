@@ -62,7 +62,7 @@ EXTRAS: dict[str, Any] = {"ttlMs": 60_000, "cacheScope": "public", "vendor/x": [
 
 async def greeting(workbench: Workbench, caller: Caller) -> dict[str, Any]:
     session = Session(workbench, ServerSurface(workbench, A), FakeLine(None), AUDIENCE)
-    return json.loads(bytes(await session.handle(caller, FakeLine(1), GREETINGS[caller.modern], {})))
+    return json.loads(bytes(await session.handle(caller, FakeLine(1), GREETINGS[caller.modern], {}, {})))
 
 
 @pytest.mark.parametrize("caller", [HANDSHAKE, MODERN])

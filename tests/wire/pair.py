@@ -10,10 +10,10 @@ from typing import Any
 from msgspec import Raw
 
 from mcp_workbench.wire.exchange import Line
-from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, Envelope, ErrorBody, Id, RpcError, Unreadable
+from mcp_workbench.wire.jsonrpc import Envelope, ErrorBody, Id, RpcError, Unreadable, encode
 from mcp_workbench.wire.peer import Peer
 
-Answering = Callable[[Raw, Line], Awaitable[Raw]]
+Answering = Callable[[dict[str, Raw], Line], Awaitable[Raw]]
 
 
 class MemoryWriter:
@@ -63,15 +63,15 @@ class Recorder:
         self.complaints: list[ErrorBody] = []
         self.started: list[str] = []
 
-    async def request(self, method: str, params: Raw, line: Line) -> Raw:
+    async def request(self, method: str, params: dict[str, Raw], line: Line) -> Raw:
         self.started.append(method)
         if method not in self.methods:
             raise RpcError(-32601, f"Method not found: {method}")
         return await self.methods[method](params, line)
 
-    def notification(self, method: str, params: Raw, owner: object) -> None:
+    def notification(self, method: str, params: dict[str, Raw], owner: object) -> None:
         del owner
-        self.notifications.append((method, json.loads(bytes(params) or b"null")))
+        self.notifications.append((method, {name: json.loads(bytes(value)) for name, value in params.items()}))
 
     def unreadable(self, line: bytes, problem: Unreadable) -> None:
         del problem
@@ -102,9 +102,9 @@ def pair() -> tuple[End, End]:
     return left, right
 
 
-async def echo(params: Raw, line: Line) -> Raw:
+async def echo(params: dict[str, Raw], line: Line) -> Raw:
     del line
-    return params if bytes(params) else EMPTY_OBJECT
+    return Raw(encode(params))
 
 
 async def settle(turns: int = 10) -> None:

@@ -36,7 +36,7 @@ async def test_answers_that_are_too_large_together_are_replaced_by_an_error_each
 async def test_the_requests_of_a_batch_are_counted_while_they_are_answered():
     account, handler, may_end = Account(), Recorder(), asyncio.Event()
 
-    async def slow(params: Raw, line: Line) -> Raw:
+    async def slow(params: dict[str, Raw], line: Line) -> Raw:
         del params, line
         await may_end.wait()
         return EMPTY_OBJECT

@@ -31,7 +31,7 @@ def unreadable(line: bytes) -> Unreadable:
 def test_a_request_keeps_its_params_as_the_bytes_they_were():
     message = read(b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"n": 1.00, "m":1e400}}')
     assert (message.id, message.method) == (7, "tools/call")
-    assert bytes(message.params) == b'{"n": 1.00, "m":1e400}'
+    assert {name: bytes(value) for name, value in message.params.items()} == {"n": b"1.00", "m": b"1e400"}
 
 
 def test_a_notification_has_no_id_and_a_null_id_is_not_the_same():
@@ -52,8 +52,17 @@ def test_any_whole_number_or_string_is_an_id(id_: int | str):
 
 
 def test_an_unknown_member_is_ignored_and_of_a_duplicate_the_last_one_counts():
-    message = read(b'{"jsonrpc":"2.0","extra":[1],"id":1,"id":2,"method":"a","method":"b","params":1,"params":{}}')
-    assert (message.id, message.method, bytes(message.params)) == (2, "b", b"{}")
+    message = read(b'{"jsonrpc":"2.0","extra":[1],"id":1,"id":2,"method":"a","method":"b","params":1,"params":{"c":3}}')
+    assert (message.id, message.method) == (2, "b")
+    assert {name: bytes(value) for name, value in message.params.items()} == {"c": b"3"}
+
+
+@pytest.mark.parametrize("params", [b"[]", b"1", b'"x"', b"true", b'"\\ud800"'])
+def test_params_that_are_no_object_are_told_from_params_that_are_missing(params: bytes):
+    message = read(b'{"jsonrpc":"2.0","id":1,"method":"x","params":%b}' % params)
+    assert isinstance(message.params, jsonrpc.NotAnObject)
+    for none in (b"", b',"params":null', b',"params":{}'):
+        assert not isinstance(read(b'{"jsonrpc":"2.0","id":1,"method":"x"%b}' % none).params, jsonrpc.NotAnObject)
 
 
 # -- what is no message

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -29,11 +29,11 @@ class Inbound(Protocol):
     `owner` is the `owner` of the request on whose response stream a message came; None if the wire does not tell.
     """
 
-    def notification(self, method: str, params: Raw, owner: object = None) -> None:
+    def notification(self, method: str, params: dict[str, Raw], owner: object = None) -> None:
         """Take note. Called in the order of arrival."""
         ...
 
-    async def request(self, method: str, params: Raw, owner: object = None) -> Raw:
+    async def request(self, method: str, params: dict[str, Raw], owner: object = None) -> Raw:
         """Answer the server. Raises `RpcError` to refuse."""
         ...
 
@@ -52,6 +52,7 @@ class Channel(Protocol):
         params: Params,
         on_progress: OnProgress | None = None,
         *,
+        stamp: Mapping[str, Any] | None = None,
         owner: object = None,
         idle_seconds: float = 0,
         hard_seconds: float = 0,
@@ -60,7 +61,8 @@ class Channel(Protocol):
     ) -> Coroutine[Any, Any, Raw]:
         """Send a request and return its raw result.
 
-        `lenient`: of an answer that is nested too deep to be read, the deepest is left out.
+        `stamp` is added to its `_meta`. `lenient`: of an answer that is nested too deep to be read, the deepest is left
+        out.
         """
         ...
 

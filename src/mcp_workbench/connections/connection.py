@@ -73,11 +73,14 @@ class Connection:
                 on_progress = exchange.progressed
             if caller.log_level is not None:
                 level = caller.log_level
-        stamped = self.agreement.stamp(params, level, caller.capabilities if caller is not None else None)
+        stamp = None
+        if self.agreement.modern:
+            stamp = self.agreement.stamp(level, caller.capabilities if caller is not None else None)
         return self.channel.request(
             method,
-            stamped,
+            params,
             on_progress,
+            stamp=stamp,
             owner=exchange,
             idle_seconds=idle_seconds,
             hard_seconds=hard_seconds,

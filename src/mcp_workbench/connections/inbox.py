@@ -46,7 +46,7 @@ class Inbox:
         """A flood of questions costs no more than reading it."""
         return self._too_many if load >= self._limits.questions or self._account.is_full else None
 
-    async def request(self, method: str, params: Raw, line: PeerLine) -> Raw:
+    async def request(self, method: str, params: dict[str, Raw], line: PeerLine) -> Raw:
         """`ping` is ours to answer; the rest is for whoever listens."""
         if method == "ping":
             return jsonrpc.EMPTY_OBJECT
@@ -54,7 +54,7 @@ class Inbox:
             raise RpcError(jsonrpc.METHOD_NOT_FOUND, f"Method not found: {shown(method)}")
         return await self.inbound.request(method, params, line.owner)
 
-    def notification(self, method: str, params: Raw, owner: object) -> None:
+    def notification(self, method: str, params: dict[str, Raw], owner: object) -> None:
         if self.inbound is not None:
             self.inbound.notification(method, params, owner)
 

@@ -21,7 +21,7 @@ from mcp_workbench.limits import Limits
 from mcp_workbench.wire import eras
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.eras import HANDSHAKE_VERSIONS, MODERN_VERSIONS
-from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, METHOD_NOT_FOUND, UNSUPPORTED_VERSION, Params
+from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, METHOD_NOT_FOUND, UNSUPPORTED_VERSION
 from mcp_workbench.wire.tasks import heard
 
 Order: TypeAlias = tuple[bool, ...]
@@ -51,16 +51,14 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
         # The name of an extension has a prefix. Without one it could pass for a capability.
         return frozenset(self.offers).union(name for group in named for name in group if "/" in name)
 
-    def stamp(self, params: Params, log_level: str | None = None, capabilities: Raw | None = None) -> Params:
-        """`params` as this server wants them; `capabilities` are those of who calls now."""
-        if not self.modern:
-            return params
-        meta = {**params.get("_meta", {}), **self.envelope}
+    def stamp(self, log_level: str | None = None, capabilities: Raw | None = None) -> Mapping[str, Any]:
+        """What a modern server gets in the `_meta` of a request; `capabilities` are those of who calls now."""
+        stamp = dict(self.envelope)
         if capabilities is not None:
-            meta[eras.CLIENT_CAPABILITIES] = capabilities
+            stamp[eras.CLIENT_CAPABILITIES] = capabilities
         if log_level is not None:
-            meta[eras.LOG_LEVEL] = log_level
-        return {**params, "_meta": meta}
+            stamp[eras.LOG_LEVEL] = log_level
+        return stamp
 
     def declares(self, capability: str, feature: str) -> bool:
         """Whether the server declared e.g. `tools.listChanged`."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from msgspec import Raw
-
 from mcp_workbench import observe
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
@@ -33,12 +31,12 @@ class NoticeLimits:
         self._others = RateLimit(limits.notices_per_second, limits.notices_burst)
         self._dropped = 0
 
-    def admits(self, method: str, params: Raw) -> bool:
-        """Whether a notification is passed on."""
+    def admits(self, method: str, size: int) -> bool:
+        """Whether a notification in a message of `size` bytes is passed on."""
         if method in _UNLIMITED:
             return True
         limit = self._progress if method == PROGRESS else self._others
-        if limit.admits(1 + memoryview(params).nbytes / _UNIT_BYTES):
+        if limit.admits(1 + size / _UNIT_BYTES):
             return True
         self._dropped += 1
         if self._dropped == 1:

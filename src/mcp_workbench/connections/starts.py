@@ -43,11 +43,11 @@ class Events(Protocol):
         """There is a new connection; `again` if there was one before."""
         ...
 
-    def notified(self, connection: Connection, method: str, params: Raw, owner: object = None) -> None:
+    def notified(self, connection: Connection, method: str, params: dict[str, Raw], owner: object = None) -> None:
         """The server sent a notification. Called in order."""
         ...
 
-    async def asked(self, connection: Connection, method: str, params: Raw, owner: object = None) -> Raw:
+    async def asked(self, connection: Connection, method: str, params: dict[str, Raw], owner: object = None) -> Raw:
         """The server asks something. Raises `RpcError` to refuse."""
         ...
 
@@ -191,12 +191,12 @@ class _Listener:
     def begin(self, connection: Connection) -> None:
         self._connection.set_result(connection)
 
-    def notification(self, method: str, params: Raw, owner: object = None) -> None:
+    def notification(self, method: str, params: dict[str, Raw], owner: object = None) -> None:
         if self._connection.done():
             for events in self._events:
                 events.notified(self._connection.result(), method, params, owner)
 
-    async def request(self, method: str, params: Raw, owner: object = None) -> Raw:
+    async def request(self, method: str, params: dict[str, Raw], owner: object = None) -> Raw:
         if not self._connection.done():
             if not self._patience:
                 raise RpcError(jsonrpc.INVALID_REQUEST, "Nothing is agreed on yet")

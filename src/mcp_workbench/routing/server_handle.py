@@ -248,15 +248,14 @@ class ServerHandle:
             self.subscriptions.connected(connection)
         self.lists.connected(again=again)
 
-    def notified(self, connection: Connection, method: str, params: Raw, owner: object = None) -> None:
+    def notified(self, connection: Connection, method: str, params: dict[str, Raw], owner: object = None) -> None:
         if self.supervisor.state == "closed":
             return
         self.lists.announced(LIST_CHANGED.get(method))
-        fields = jsonrpc.members(params)
-        if self._host is None and self.subscriptions.hears(method, fields):
-            self._requests.notified(connection, method, fields, owner)
+        if self._host is None and self.subscriptions.hears(method, params):
+            self._requests.notified(connection, method, params, owner)
 
-    async def asked(self, connection: Connection, method: str, params: Raw, owner: object = None) -> Raw:
+    async def asked(self, connection: Connection, method: str, params: dict[str, Raw], owner: object = None) -> Raw:
         return await self._requests.asked(connection, method, params, owner)
 
     def _hear(self, agreement: Agreement) -> None:

@@ -69,21 +69,20 @@ class ServerRequests:
 
     # -- questions
 
-    async def asked(self, connection: Connection, method: str, params: Raw, owner: object = None) -> Raw:
+    async def asked(self, connection: Connection, method: str, params: dict[str, Raw], owner: object = None) -> Raw:
         """The client's answer to the server's question. Raises `RpcError`. For `owner` see `Inbound`."""
         client = self._client()
         undeclared = method not in self._caller.answers and (method in QUESTIONS or self._caller.modern)
         if client is None or undeclared:
             raise RpcError(jsonrpc.METHOD_NOT_FOUND, f"Method not found: {shown(method)}")
-        fields = jsonrpc.members(params)
-        if self._caller.modern and not self._caller.allows(method, fields):
+        if self._caller.modern and not self._caller.allows(method, params):
             raise RpcError(jsonrpc.INVALID_PARAMS, "The client did not declare this mode of elicitation")
         if self._open >= self._limits.questions:
             raise RpcError(jsonrpc.INTERNAL_ERROR, f"{self._limits.questions} questions are open already")
         self._open += 1
         try:
             async with asyncio.timeout(self._limits.question_seconds):
-                return await self._put(connection, client, method, fields, owner)
+                return await self._put(connection, client, method, params, owner)
         except TimeoutError:
             raise RpcError(jsonrpc.INTERNAL_ERROR, "The client did not answer in time") from None
         except Withdrawn:

@@ -51,9 +51,8 @@ class Callers:
         for client in filter(None, self._clients.values()):
             introduce(client)
 
-    def of(self, method: str, params: dict[str, Raw]) -> Caller:
-        """Who makes this request. Raises `RpcError` where the era or the order is wrong."""
-        meta = jsonrpc.members(params.get("_meta"))
+    def of(self, method: str, params: dict[str, Raw], meta: dict[str, Raw]) -> Caller:
+        """Who makes this request, whose `_meta` is `meta`. Raises `RpcError` where the era or the order is wrong."""
         enveloped = eras.PROTOCOL_VERSION in meta
         if self._modern is None and (enveloped or method == "initialize"):
             self._modern = method != "initialize"

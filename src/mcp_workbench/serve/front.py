@@ -35,23 +35,27 @@ class Front:
         self._session = Session(workbench, self._surface, line, callers.audience, workbench.limits)
         callers.introduce_to(partial(workbench.introduce, callers.audience))
 
-    def request(self, method: str, params: Raw, line: Line) -> Awaitable[Raw]:
-        return self.answer(method, _members(params), line)
+    def request(self, method: str, params: dict[str, Raw], line: Line) -> Awaitable[Raw]:
+        if isinstance(params, jsonrpc.NotAnObject):
+            raise _no_object()
+        return self.answer(method, params, jsonrpc.members(params.get("_meta")), line)
 
-    def answer(self, method: str, given: dict[str, Raw], line: Line) -> Awaitable[Raw]:
-        """The result of a request with these params. Raises `RpcError`."""
-        caller = self._callers.of(method, given)
-        work = self._session.handle(caller, line, method, given)
+    def answer(self, method: str, params: dict[str, Raw], meta: dict[str, Raw], line: Line) -> Awaitable[Raw]:
+        """The result of a request. `meta` is its decoded `_meta`. Raises `RpcError`."""
+        caller = self._callers.of(method, params, meta)
+        work = self._session.handle(caller, line, method, params, meta)
         return self._greeted(work) if method == "initialize" else work
 
-    def notification(self, method: str, params: Raw, owner: object = None) -> None:
+    def notification(self, method: str, params: dict[str, Raw], owner: object = None) -> None:
         del owner  # a client's messages never come on a response stream
         try:
-            self._session.notice(method, _members(params))
+            if isinstance(params, jsonrpc.NotAnObject):
+                raise _no_object()
+            self._session.notice(method, params)
         except (RpcError, WorkbenchError) as error:  # nobody waits for an answer
             observe.warning("a client's notification was not passed on", method=method, reason=str(error))
 
-    def admit(self, load: int, method: str, params: Raw) -> RpcError | Raw | None:
+    def admit(self, load: int, method: str, params: dict[str, Raw]) -> RpcError | Raw | None:
         """None, or the answer to a request that this client may not make now."""
         account = self.account
         if load < self._workbench.limits.client_requests and account.held - account.kept <= account.limit:
@@ -59,8 +63,10 @@ class Front:
         overload = self.overload(load)
         if overload is None:
             return None
+        if isinstance(params, jsonrpc.NotAnObject):
+            return _no_object()
         try:
-            return self.refusal(overload, method, _members(params))
+            return self.refusal(overload, method, params, jsonrpc.members(params.get("_meta")))
         except RpcError as error:
             return error
 
@@ -73,11 +79,11 @@ class Front:
             return out_of_memory("The workbench holds too much for this client already")
         return None
 
-    def refusal(self, overload: Overloaded, method: str, given: dict[str, Raw]) -> Raw:
+    def refusal(self, overload: Overloaded, method: str, params: dict[str, Raw], meta: dict[str, Raw]) -> Raw:
         """The answer to a request that is too much: a result for a call, else raises `RpcError`."""
         if method != "tools/call":
             raise as_rpc_error(overload)
-        return self._session.refuse(self._callers.of(method, given), method, given, overload)
+        return self._session.refuse(self._callers.of(method, params, meta), method, params, overload)
 
     def end_subscriptions(self) -> None:
         """Answer every subscription: there will be no more to tell."""
@@ -145,9 +151,5 @@ class PeerFront(Front):
         observe.warning("the client could not read a message", code=error.code, reason=error.message)
 
 
-def _members(params: Raw) -> dict[str, Raw]:
-    if not jsonrpc.is_present(params) or jsonrpc.is_null(params):
-        return {}
-    if not jsonrpc.is_object(params):
-        raise RpcError(jsonrpc.INVALID_PARAMS, "params must be an object")
-    return jsonrpc.fields(params)
+def _no_object() -> RpcError:
+    return RpcError(jsonrpc.INVALID_PARAMS, "params must be an object")

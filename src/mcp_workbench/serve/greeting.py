@@ -97,7 +97,7 @@ def _answer(config: Config, callers: Callers, line: bytes, limits: Limits) -> by
         message = jsonrpc.read(line)
         if message.method not in ("initialize", "server/discover") or message.id is UNSET or message.id is None:
             return None
-        caller = callers.of(message.method, jsonrpc.members(message.params))
+        caller = callers.of(message.method, message.params, jsonrpc.members(message.params.get("_meta")))
     except (jsonrpc.Unreadable, jsonrpc.RpcError):
         return None
     if caller.modern == (message.method == "initialize"):

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from mcp_workbench.limits import Limits
-from mcp_workbench.wire import eras, jsonrpc
+from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange, Line
 from mcp_workbench.wire.jsonrpc import RpcError
@@ -66,7 +66,9 @@ class Parking:
         text = jsonrpc.text_or_none(state)
         return text is None or text.startswith(MARK)
 
-    def resume(self, caller: Caller, line: Line, method: str, params: dict[str, Raw]) -> Exchange:
+    def resume(
+        self, caller: Caller, line: Line, method: str, params: dict[str, Raw], progress_token: Raw | None = None
+    ) -> Exchange:
         """The call that a client comes back to, with its answers. Raises `RpcError`."""
         handle = jsonrpc.text_or_none(params["requestState"]) or ""
         parked = self._parked.get(handle)
@@ -80,8 +82,7 @@ class Parking:
             raise RpcError(jsonrpc.INVALID_PARAMS, "params.inputResponses must be an object")
         del self._parked[handle]
         parked.timer.cancel()
-        token = jsonrpc.members(params.get("_meta")).get(eras.PROGRESS_TOKEN)
-        parked.exchange.attach(line, jsonrpc.fields(answers), token)
+        parked.exchange.attach(line, jsonrpc.fields(answers), progress_token)
         return parked.exchange
 
     def clear(self) -> None:

@@ -77,8 +77,10 @@ class Session:
         surface.watch(self.publish)
         workbench.join(audience, self)
 
-    def handle(self, caller: Caller, line: Line, method: str, params: dict[str, Raw]) -> Awaitable[Raw]:
-        """The result of a request. Raises `RpcError`."""
+    def handle(
+        self, caller: Caller, line: Line, method: str, params: dict[str, Raw], meta: dict[str, Raw]
+    ) -> Awaitable[Raw]:
+        """The result of a request. `meta` is its decoded `_meta`, which this takes over. Raises `RpcError`."""
         self._caller = caller
         own = (self._modern_methods if caller.modern else self._handshake_methods).get(method)
         if own is not None:
@@ -90,7 +92,7 @@ class Session:
             raise RpcError(jsonrpc.METHOD_NOT_FOUND, f"Method not found: {shown(method)}")
         if not caller.modern:
             self._greeted.set()  # some clients never say that they are initialized
-        return self._answer(caller, line, method, handler, params)
+        return self._answer(caller, line, method, handler, params, meta=meta)
 
     def refuse(self, caller: Caller, method: str, params: dict[str, Raw], fault: Fault) -> Raw:
         """The answer to a request that reached no server: a result for a call, else raises `RpcError`."""
@@ -189,12 +191,21 @@ class Session:
 
     # -- methods of the surface
 
-    async def _answer(self, caller: Caller, line: Line, method: str, handler: Method, params: dict[str, Raw]) -> Raw:
+    async def _answer(
+        self,
+        caller: Caller,
+        line: Line,
+        method: str,
+        handler: Method,
+        params: dict[str, Raw],
+        *,
+        meta: dict[str, Raw],
+    ) -> Raw:
         try:
             if caller.modern and "requestState" in params and self._parking.is_ours(params["requestState"]):
-                exchange = self._parking.resume(caller, line, method, params)
+                exchange = self._parking.resume(caller, line, method, params, meta.get(eras.PROGRESS_TOKEN))
                 return self._outcome(exchange, method, params, await exchange.outcome())
-            exchange = _exchange(caller, line, method, params, drops_tasks=self._surface.own_lists)
+            exchange = _exchange(caller, line, method, params, meta, drops_tasks=self._surface.own_lists)
             return self._outcome(exchange, method, params, await exchange.run(handler(exchange, params)))
         except Fault as fault:  # faults that the surface does not handle itself
             return self.refuse(caller, method, params, fault)
@@ -251,20 +262,19 @@ def for_modern(result: Raw, members: dict[str, Raw], hints: dict[str, Any] | Non
 
 
 def _exchange(
-    caller: Caller, line: Line, method: str, params: dict[str, Raw], *, drops_tasks: bool = False
+    caller: Caller, line: Line, method: str, params: dict[str, Raw], meta: dict[str, Raw], *, drops_tasks: bool
 ) -> Exchange:
-    """A call, with what of its `_meta` is for the server and the token that is for us; `params` lose it."""
-    raw = params.pop("_meta", None)
-    token, travels = None, None
-    if raw is not None and not jsonrpc.is_null(raw):
-        if not jsonrpc.is_object(raw):
-            raise RpcError(jsonrpc.INVALID_PARAMS, "params._meta must be an object")
-        meta = jsonrpc.fields(raw)
+    """A call. `params` lose their `_meta`, and `meta` loses what does not travel to the server."""
+    raw, token = params.pop("_meta", None), None
+    if raw is not None and not meta and not jsonrpc.is_object(raw) and not jsonrpc.is_null(raw):
+        raise RpcError(jsonrpc.INVALID_PARAMS, "params._meta must be an object")
+    if meta:
         token = meta.pop(eras.PROGRESS_TOKEN, None)
-        travels = {key: value for key, value in meta.items() if key not in eras.ENVELOPE}
+        for key in eras.ENVELOPE & meta.keys():
+            del meta[key]
         if drops_tasks:
-            travels.pop(eras.RELATED_TASK, None)
+            meta.pop(eras.RELATED_TASK, None)
     members = None
     if method == "tools/call" and len(params) > len(_OURS):
         members = {key: value for key, value in params.items() if key not in _OURS}
-    return Exchange(caller, line, progress_token=token, meta=travels, members=members, may_ask=method in MAY_ASK)
+    return Exchange(caller, line, progress_token=token, meta=meta, members=members, may_ask=method in MAY_ASK)

@@ -48,9 +48,20 @@ class Message(msgspec.Struct):
     jsonrpc: Literal["2.0"]
     id: Id | UnsetType | None = UNSET
     method: str | None = None
-    params: Raw = NOTHING
+    params: dict[str, Raw] = {}
+    """Its members, each still raw; see `NotAnObject`."""
     result: Raw = NOTHING
     error: Raw = NOTHING
+
+
+class NotAnObject(dict[str, Raw]):
+    """The params of a message that has something else in their place: none, for readers that are lenient."""
+
+
+class _OddMessage(Message):
+    """A message whose params are no object."""
+
+    params: Raw = NOTHING  # type: ignore[assignment]
 
 
 class ErrorBody(msgspec.Struct):
@@ -103,6 +114,7 @@ class _Request(msgspec.Struct):
 
 
 _decoder = msgspec.json.Decoder(Message)
+_odd_decoder = msgspec.json.Decoder(_OddMessage)
 _request_decoder = msgspec.json.Decoder(_Request)
 _error_decoder = msgspec.json.Decoder(ErrorBody)
 _text_decoder = msgspec.json.Decoder(str)
@@ -165,9 +177,14 @@ def _read_repaired(line: bytes, error: Exception) -> Message:
     """A byte order mark is passed over, half a surrogate pair becomes U+FFFD; whatever else is wrong is told."""
     if line.startswith(_MARK):
         return read(line[len(_MARK) :])
+    if isinstance(error, msgspec.ValidationError):
+        try:
+            return _read_oddly(line)
+        except (msgspec.DecodeError, RecursionError) as second:
+            error = second
     if len(line) <= DEFAULTS.repair_bytes and (repaired := re.sub(_LONE_SURROGATE, rb"\1\\ufffd", line)) != line:
         try:
-            return _decoder.decode(repaired)
+            return _read_oddly(repaired)
         except (msgspec.DecodeError, RecursionError) as second:
             error = second
     syntax = not isinstance(error, msgspec.ValidationError)
@@ -175,6 +192,17 @@ def _read_repaired(line: bytes, error: Exception) -> Message:
     is_deep = isinstance(error, RecursionError)
     claims = b'"jsonrpc"' in head and _looks_like_message(line)
     raise Unreadable(str(error), syntax=syntax, claims=claims, is_deep=is_deep) from None
+
+
+def _read_oddly(line: bytes) -> Message:
+    """A message whose params may be something else than an object; null is as good as none."""
+    odd = _odd_decoder.decode(line)
+    params: dict[str, Raw] = {}
+    if is_object(odd.params):
+        params = fields(odd.params)
+    elif is_present(odd.params) and not is_null(odd.params):
+        params = NotAnObject()
+    return Message(odd.jsonrpc, odd.id, odd.method, params, odd.result, odd.error)
 
 
 def _looks_like_message(line: bytes) -> bool:
@@ -303,6 +331,14 @@ def fields(raw: Raw) -> dict[str, Raw]:
         return _object_decoder.decode(raw)
     except RecursionError:
         raise msgspec.DecodeError("nested too deep") from None
+
+
+def with_meta(params: Params, added: Params) -> Params:
+    """The params with more in their `_meta`, which may be raw, decoded or missing."""
+    meta: Any = params.get("_meta")
+    if isinstance(meta, Raw):
+        meta = members(meta)
+    return {**params, "_meta": {**(meta or {}), **added}}
 
 
 def id_or_none(raw: Raw | None) -> Id | None:

@@ -9,7 +9,7 @@ queue per message. It does not know what any method means, nor which side of the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from time import monotonic
 from typing import Any, Protocol
 
@@ -34,11 +34,11 @@ _KEPT = frozenset({*eras.LIST_CHANGED, eras.ACKNOWLEDGED})
 class Handler(Protocol):
     """What a peer does with what the other side starts."""
 
-    def request(self, method: str, params: Raw, line: PeerLine) -> Awaitable[Raw]:
+    def request(self, method: str, params: dict[str, Raw], line: PeerLine) -> Awaitable[Raw]:
         """Answer a request. Raises `RpcError` to answer with an error."""
         ...
 
-    def notification(self, method: str, params: Raw, owner: object) -> None:
+    def notification(self, method: str, params: dict[str, Raw], owner: object) -> None:
         """Handle a notification. Called in the order of arrival. For `owner` see `Peer.receive`."""
         ...
 
@@ -80,8 +80,8 @@ class Peer:
         handler: Handler,
         *,
         answers_always: bool = True,
-        admit: Callable[[int, str, Raw], RpcError | Raw | None] = lambda _load, _method, _params: None,
-        passes: Callable[[str, Raw], bool] = lambda _method, _params: True,
+        admit: Callable[[int, str, dict[str, Raw]], RpcError | Raw | None] = lambda _load, _method, _params: None,
+        passes: Callable[[str, int], bool] = lambda _method, _size: True,
         over: Callable[[int], None] = lambda _: None,
         adjourn: Callable[[Id], None] = lambda _: None,
         share: FairShare | None = None,
@@ -90,7 +90,7 @@ class Peer:
         """Without `answers_always` it lets requests drop of a peer that does not read its answers.
 
         `admit` is called for each request with the number of requests under way; what it returns, if not None, is sent
-        as the answer. `passes` decides whether a notification is handled at all.
+        as the answer. `passes` decides by its method and its size whether a notification is handled at all.
         `over` is told when nobody waits for the answer to a request of ours any more, `adjourn` when the other side
         should come back later for the rest of what a request of its own brings.
         `share` is charged for the work of every message that answers no request of ours; `account` counts the other
@@ -127,6 +127,7 @@ class Peer:
         params: Params,
         on_progress: OnProgress | None = None,
         *,
+        stamp: Mapping[str, Any] | None = None,
         owner: object = None,
         idle_seconds: float = 0,
         hard_seconds: float = 0,
@@ -138,7 +139,7 @@ class Peer:
 
         Raises the `Fault` that ended it: `ServerRefused` for a JSON-RPC error, `CallTimeout` after
         `idle_seconds` of silence (progress is none) or `hard_seconds` in all, or whatever ended the
-        connection. A deadline of 0 is none. For `lenient` see `Channel.request`, for `about` `Envelope`.
+        connection. A deadline of 0 is none. For `stamp` and `lenient` see `Channel.request`, for `about` `Envelope`.
         """
         if self._deaf is not None:
             raise self._deaf.unsent()
@@ -149,8 +150,10 @@ class Peer:
         try:
             if self._writer.congested or self._writer.is_closed:
                 await self._until_writable(pending)
-            if idle_seconds or on_progress is not None:
-                params = _with_token(params, id_)  # progress restarts the idle deadline, so ask for it
+            if stamp or idle_seconds or on_progress is not None:
+                # Progress restarts the idle deadline, so it is asked for, under a token of our own.
+                token = {"progressToken": id_} if idle_seconds or on_progress is not None else {}
+                params = jsonrpc.with_meta(params, {**(stamp or {}), **token})
             self._writer.write(Envelope(params, id_, method, about))
             sent = True
             return await pending.future
@@ -227,7 +230,7 @@ class Peer:
         if message.method is None:
             return self._answered(message)
         if message.id is jsonrpc.UNSET:
-            self._notified(message.method, message.params, owner)
+            self._notified(message.method, message.params, owner, size)
         else:
             self._requested(message.id, message.method, message.params, owner, size=size)
         return False
@@ -238,12 +241,14 @@ class Peer:
         for part in parts:
             if isinstance(part, RpcError):
                 answers.write(Envelope(part))
-            elif part.method is None:
+                continue
+            if part.method is None:
                 self._answered(part)
-            elif part.id is jsonrpc.UNSET:
-                self._notified(part.method, part.params, None)
+                continue
+            size = sum(memoryview(value).nbytes for value in part.params.values())
+            if part.id is jsonrpc.UNSET:
+                self._notified(part.method, part.params, None, size)
             else:
-                size = memoryview(part.params).nbytes
                 self._requested(part.id, part.method, part.params, None, answers, size=size)
         answers.complete()
 
@@ -347,37 +352,36 @@ class Peer:
 
     # -- what the other side starts
 
-    def _notified(self, method: str, params: Raw, owner: object) -> None:
+    def _notified(self, method: str, params: dict[str, Raw], owner: object, size: int) -> None:
         if method == PROGRESS:
-            self._progressed(params)
+            self._progressed(params, size)
         elif method == CANCELLED:
             self._cancelled(params)
-        elif self._passes(method, params):
+        elif self._passes(method, size):
             try:
                 self._handler.notification(method, params, owner)
             except Exception as error:  # noqa: BLE001 -- what follows in the same read must not be lost
                 observe.error("a notification failed inside the workbench", method=method, error=repr(error))
 
-    def _progressed(self, params: Raw) -> None:
+    def _progressed(self, params: dict[str, Raw], size: int) -> None:
         """Progress of a request of ours: its deadline starts again, and its client is told."""
-        fields = _fields(params)
-        token = jsonrpc.id_or_none(fields.get("progressToken"))
+        token = jsonrpc.id_or_none(params.get("progressToken"))
         pending = self._pending.get(token) if isinstance(token, int) else None
         if pending is None or pending.future.done():
             return
         pending.quiet_since = self._loop.time()
-        if pending.on_progress is not None and self._passes(PROGRESS, params):
-            pending.on_progress(fields)
+        if pending.on_progress is not None and self._passes(PROGRESS, size):
+            pending.on_progress(params)
 
-    def _cancelled(self, params: Raw) -> None:
+    def _cancelled(self, params: dict[str, Raw]) -> None:
         """They no longer want an answer. What is not known, or done, is ignored."""
-        id_ = jsonrpc.id_or_none(_fields(params).get("requestId"))
+        id_ = jsonrpc.id_or_none(params.get("requestId"))
         if id_ is not None and (task := self._inbound.pop(id_, None)) is not None:
             # Its id is free from now on; it may never take a step, and so not clean up itself.
             task.cancel("the client cancelled it")
 
     def _requested(
-        self, id_: Any, method: str, params: Raw, owner: object, batch: Answers | None = None, *, size: int = 0
+        self, id_: Any, method: str, params: dict[str, Raw], owner: object, batch: Answers | None = None, *, size: int
     ) -> None:
         out = self._writer if batch is None else batch
         if self._writer.congested and not self._answers_always:
@@ -401,7 +405,9 @@ class Peer:
                 self._batched.add(task)
                 task.add_done_callback(self._batched.discard)
 
-    async def _answer(self, id_: Id, method: str, params: Raw, line: PeerLine, out: Writer | Answers) -> None:
+    async def _answer(
+        self, id_: Id, method: str, params: dict[str, Raw], line: PeerLine, out: Writer | Answers
+    ) -> None:
         try:
             result = await self._handler.request(method, params, line)
             out.write(Envelope(result, id_, about=id_))
@@ -440,18 +446,3 @@ class PeerLine:
     def adjourn(self) -> None:
         if self.request_id is not None:
             self._peer.adjourn(self.request_id)
-
-
-def _with_token(params: Params, id_: int) -> Params:
-    """Ask for progress under a token of our own, the request's id, whatever the client's is."""
-    meta: Any = params.get("_meta")
-    if isinstance(meta, Raw):
-        meta = jsonrpc.members(meta)
-    return {**params, "_meta": {**(meta or {}), "progressToken": id_}}
-
-
-def _fields(params: Raw) -> dict[str, Raw]:
-    try:
-        return jsonrpc.fields(params)
-    except (ValueError, RecursionError):
-        return {}

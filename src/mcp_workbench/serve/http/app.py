@@ -149,8 +149,7 @@ def _is_enveloped(request: HttpRequest) -> bool:
     message = request.message
     if message is None or message.method in (None, "initialize") or _VERSION_KEY not in request.body:
         return False
-    params = jsonrpc.members(message.params) if jsonrpc.is_present(message.params) else {}
-    return eras.PROTOCOL_VERSION in jsonrpc.members(params.get("_meta"))
+    return eras.PROTOCOL_VERSION in request.meta
 
 
 async def _greet(session: HttpSession, request: HttpRequest, send: Send) -> Response | None:

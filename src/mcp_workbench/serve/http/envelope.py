@@ -35,6 +35,8 @@ class ModernRequest(NamedTuple):
     id: Id
     method: str
     params: dict[str, Raw]
+    meta: dict[str, Raw]
+    """The `_meta` of the params, decoded."""
     size: int
     """The bytes of the body."""
 
@@ -56,10 +58,10 @@ def checked(request: HttpRequest, *, has_tasks: bool) -> ModernRequest | Respons
     if message.method is None or message.id is None:
         return _refused(_invalid())
     try:
-        params = _params(request, message.method, message.params, has_tasks)
-        return ModernRequest(message.id, message.method, params, len(request.body))
+        _check(request, message.method, message.params, has_tasks=has_tasks)
     except RpcError as error:
         return _refused(error, message.id)
+    return ModernRequest(message.id, message.method, message.params, request.meta, len(request.body))
 
 
 def _check_form(request: HttpRequest) -> Response | None:
@@ -83,15 +85,14 @@ def _acknowledged(request: HttpRequest) -> Response:
     return responses.empty(HTTPStatus.ACCEPTED)
 
 
-def _params(request: HttpRequest, method: str, raw: Raw, has_tasks: bool) -> dict[str, Raw]:  # noqa: FBT001
-    """The members of `params`. Raises `RpcError` where the headers and the envelope are wrong."""
-    if jsonrpc.is_present(raw) and not jsonrpc.is_object(raw):
+def _check(request: HttpRequest, method: str, params: dict[str, Raw], *, has_tasks: bool) -> None:
+    """Raises `RpcError` where the headers and the envelope are wrong."""
+    if isinstance(params, jsonrpc.NotAnObject):
         raise RpcError(jsonrpc.INVALID_PARAMS, "params must be an object")
     for name in (VERSION, METHOD, NAME):
         if name in request.repeated:
             raise _mismatch(name, "appears more than once")
-    params = jsonrpc.members(raw)
-    meta = jsonrpc.members(params.get("_meta"))
+    meta = request.meta
     for key in (eras.PROTOCOL_VERSION, eras.CLIENT_CAPABILITIES):
         if key not in meta:
             raise RpcError(jsonrpc.INVALID_PARAMS, f"params._meta must have {key}")
@@ -105,7 +106,6 @@ def _params(request: HttpRequest, method: str, raw: Raw, has_tasks: bool) -> dic
     )
     if version not in eras.MODERN_VERSIONS:
         raise _unsupported(version)
-    return params
 
 
 def _check_name(request: HttpRequest, params: dict[str, Raw], member: str | None) -> None:

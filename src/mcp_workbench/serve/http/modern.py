@@ -169,11 +169,11 @@ class ModernFront:
             self._mirrored.check(asked.params, request)
         front = self._front
         if (overload := front.overload(len(self._serving) - 1)) is not None:
-            return front.refusal(overload, asked.method, asked.params)
+            return front.refusal(overload, asked.method, asked.params, asked.meta)
         line = StreamLine(asked.id, stream, self._workbench.limits.http_notice_bytes, front.account)
         front.account.reserve(asked.size)
         try:
-            result = await front.answer(asked.method, asked.params, line)
+            result = await front.answer(asked.method, asked.params, asked.meta, line)
         finally:
             front.account.release(asked.size)
         if asked.method == "tools/list":

@@ -6,6 +6,7 @@ import asyncio
 from functools import lru_cache
 from typing import Final
 
+from msgspec import Raw
 from starlette.types import Receive
 
 from mcp_workbench.limits import Limits
@@ -31,13 +32,14 @@ class HungUp(Exception):
 class HttpRequest:
     """A request that passed the guard."""
 
-    __slots__ = ("body", "headers", "is_batch", "message", "method", "problem", "repeated", "wire")
+    __slots__ = ("_meta", "body", "headers", "is_batch", "message", "method", "problem", "repeated", "wire")
 
     def __init__(self, head: Head, body: bytes, wire: Wire) -> None:
         self.method, self.headers, self.repeated = head.method, head.headers, head.repeated
         self.wire = wire
         """The connection that it came on."""
         self.body = body
+        self._meta: dict[str, Raw] | None = None
         self.message: Message | None = None
         self.problem: RpcError | None = None
         """The error if the body is not a message. A batch has neither message nor problem."""
@@ -51,10 +53,17 @@ class HttpRequest:
         except Unreadable as problem:
             self.problem = jsonrpc.refusal(problem)
 
+    @property
+    def meta(self) -> dict[str, Raw]:
+        """The `_meta` of its message, decoded once."""
+        if self._meta is None:
+            self._meta = jsonrpc.members(self.message.params.get("_meta")) if self.message is not None else {}
+        return self._meta
+
     def forget_body(self) -> None:
         """Let go of the body: whoever answers it has what it needs, and the client may take long to read the answer."""
         self.body = b""
-        self.message = None
+        self.message = self._meta = None
 
     @property
     def id(self) -> Id | None:

@@ -215,7 +215,7 @@ class HttpSession(PeerFront):
         """The stream of a cancelled request ends with an error: this era ends a stream only with an answer."""
         if message.method != CANCELLED:
             return
-        raw = jsonrpc.members(message.params).get("requestId")
+        raw = message.params.get("requestId")
         cancelled = jsonrpc.id_or_none(raw)
         if cancelled in self._unanswered:
             error = RpcError(jsonrpc.REQUEST_CANCELLED, "Request cancelled")
@@ -232,7 +232,7 @@ class HttpSession(PeerFront):
     def adjourn(self, request: Id) -> None:
         self._streams.adjourn(request)
 
-    def request(self, method: str, params: Raw, line: Line) -> Awaitable[Raw]:
+    def request(self, method: str, params: dict[str, Raw], line: Line) -> Awaitable[Raw]:
         try:
             return super().request(method, params, line)
         except RpcError:
@@ -326,7 +326,7 @@ class HttpSession(PeerFront):
 def _version(message: Message, request: HttpRequest) -> str | None:
     """The version of a request: its header, or what `initialize` asks for."""
     if message.method == "initialize":
-        return jsonrpc.text_or_none(jsonrpc.members(message.params).get("protocolVersion"))
+        return jsonrpc.text_or_none(message.params.get("protocolVersion"))
     return request.headers.get("mcp-protocol-version")
 
 
