@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-HELP = """Log in to a remote server that wants it (OAuth), in your browser; the login is kept for `serve`.
+HELP = """Log in to a remote server with OAuth, in your browser. 'mcp-workbench serve' then uses the login.
 
-It listens on a port of this machine for the browser to come back. Where the browser is on another machine, use
---no-browser, and paste the address that it ends at. The exit status is 1 if the login did not come about."""
+The command waits on a local port for the browser to return. If your browser is on another machine, use
+--no-browser and paste the address that it ends at. The exit status is 1 if the login failed."""
 
 
 def run(options: Mapping[str, str]) -> int:

@@ -20,8 +20,8 @@ from mcp_workbench.identity import ServerIdentifier
 
 HELP = """List toolboxes with their servers; the servers of one toolbox with their tools; or the tools of one server.
 
-Nothing is started: what is shown is what servers listed when they ran last, and when that was. A server that never
-listed does so when its toolbox is opened for the first time, or by `mcp-workbench refresh`."""
+Nothing is started: you see what each server listed last, and when. A server that never listed its tools does so
+when its toolbox is first opened, or when you run 'mcp-workbench refresh'."""
 
 _SERVERS = (Column(is_whole=True), Column())
 _TOOLS = (Column(tone="strong", is_whole=True), Column())

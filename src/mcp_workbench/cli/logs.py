@@ -16,14 +16,14 @@ from mcp_workbench.errors import RequestError
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.observe import LEVELS
 
-HELP = """Show the last lines that the workbenches that run have logged, as they wrote them to stderr.
+HELP = """Show the last lines that running workbenches wrote to stderr.
 
-Hosts keep what a server writes to stderr in files of their own, if at all. The lines here are the same, of all
-workbenches of this user in one place, without secrets. At which level is logged is said where a workbench is
-started (--log-level, $WORKBENCH_LOG).
+Hosts keep the stderr of a server in files of their own, or not at all. These are the same lines, of all your
+workbenches in one place and without secrets. To change the level, start the workbench with --log-level or
+$WORKBENCH_LOG.
 
-With --calls it shows the calls of tools instead, each with its time and what came of it; where the
-configuration says "record": "full", with its arguments and its result, too."""
+With --calls it shows tool calls instead, each with its duration and outcome. If the configuration has
+"record": "full", it also shows their arguments and results."""
 
 
 def run(options: Mapping[str, str]) -> int:

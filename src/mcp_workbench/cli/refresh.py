@@ -22,11 +22,11 @@ from mcp_workbench.tracebacks import told
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.workbench import Workbench
 
-HELP = """Start the servers of a toolbox (or of all), remember what they list, and end them again.
+HELP = """Start the servers of a toolbox, or of all, remember the tools that they list, and stop them again.
 
-Afterwards their toolboxes open at once, and a server starts when one of its tools is called. Servers may
-list other tools to clients that can be asked, so each is asked once for every kind of client that was seen
-here. The exit status is 1 if a server failed."""
+After that, their toolboxes open at once, and a server starts only when one of its tools is called. A server
+may list different tools to different kinds of clients, so it is asked once for each kind that was seen here.
+The exit status is 1 if a server failed."""
 
 
 class Outcome(NamedTuple):

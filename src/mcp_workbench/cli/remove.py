@@ -11,9 +11,9 @@ from mcp_workbench.config.load import DEFAULT_TOOLBOX
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.shown import shown, slashed
 
-HELP = """Take a server out of a toolbox, or a whole toolbox out of the configuration.
+HELP = """Remove a server from a toolbox, or a whole toolbox from the configuration.
 
-Its own comments go with it; everything else in the file stays as it is."""
+Its comments are removed with it; everything else in the file stays as it is."""
 
 
 def run(options: Mapping[str, str]) -> int:

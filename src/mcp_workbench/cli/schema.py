@@ -10,8 +10,8 @@ from mcp_workbench.config.schema import json_schema
 
 HELP = """Print the JSON Schema of the configuration file.
 
-Editors that know it complete and check the file while it is written: put its place into the file as
-"$schema"."""
+With it, an editor completes and checks the configuration while you write: save it to a file, and put the path
+of that file into the configuration as "$schema"."""
 
 
 def run(options: Mapping[str, str]) -> int:

@@ -27,10 +27,10 @@ from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.shown import slashed
 
-HELP = """Find tools by what they do, in every toolbox or in one: the best first, as an agent gets them that opens a
-toolbox with a query.
+HELP = """Find tools by what they do, in every toolbox or in one. The best match comes first, as for an agent that
+passes a query to open_toolbox.
 
-Nothing is started. Servers that never listed their tools can't be searched, and are told."""
+Nothing is started. Servers that never listed their tools can't be searched; the output names them."""
 
 _COLUMNS = (
     Column("toolbox", is_whole=True),

@@ -19,8 +19,8 @@ from mcp_workbench.errors import ConfigError, RequestError
 
 HELP = """Serve the toolboxes of a configuration to an MCP host on stdin and stdout.
 
-This is what a host starts; it is also what 'mcp-workbench' without a command does when its input is
-not a terminal. Nothing else is started before the host needs it.
+Hosts start this command. 'mcp-workbench' without a command does the same if its input is not a terminal. A
+server starts only when the host needs it.
 
 With --http it serves any number of hosts over HTTP, each with a token."""
 

@@ -19,8 +19,8 @@ from mcp_workbench.errors import InvalidParameters
 from mcp_workbench.nearest import nearest_or_known
 from mcp_workbench.shown import shown
 
-HELP = """Print what teaches your shell to complete the commands, options, toolboxes, servers, tools and arguments of
-mcp-workbench.
+HELP = """Print the completion script for your shell. It completes commands, options, toolboxes, servers, tools and
+their arguments.
 
 \b
 bash   echo 'eval "$(mcp-workbench completion bash)"' >> ~/.bashrc

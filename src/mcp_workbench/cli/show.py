@@ -20,10 +20,10 @@ from mcp_workbench.errors import ConnectFailed, Fault
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.wire import jsonrpc
 
-HELP = """Show one tool: how it is called, what it does, what its server says of its effects, and its whole schema.
+HELP = """Show one tool: its signature, its description, what its server says about its effects, and its schemas.
 
-It is shown as its server listed it last. A server that never listed is started, and ended again. With --json it is
-the definition as the server sent it. The schema is valid JSON: you can copy it."""
+This is what the server listed last. A server that never listed its tools is started for it, and stopped again.
+The schemas are valid JSON that you can copy. With --json you get the whole definition as the server sent it."""
 
 _HINTS: Final = {
     "readOnlyHint": ("read-only", "not read-only"),

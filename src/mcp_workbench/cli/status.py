@@ -17,13 +17,12 @@ from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.record.locate import VARIABLE, record_path
 from mcp_workbench.record.reading import Reader
 
-HELP = """Show what the running workbenches are doing: their hosts and servers, calls under way, how often and how
+HELP = """Show what the running workbenches are doing: their hosts and servers, calls in progress, how often and how
 fast tools are called, the last errors, and the tokens that agents did not have to read.
 
 With --watch it fills the terminal: arrows and PgUp/PgDn scroll, / filters, Esc shows all again, q quits.
 
-It is read from a small file that every 'serve' of this user writes; what is up to a second old may not be
-there yet. Nothing is started or asked."""
+Every workbench of yours records this in a small file; the last second may be missing. Nothing is started."""
 
 
 def run(options: Mapping[str, str]) -> int:

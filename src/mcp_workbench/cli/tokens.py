@@ -25,10 +25,10 @@ from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import LIBRARY
 from mcp_workbench.workbench import Workbench
 
-HELP = """Count what an agent reads of the tools: if every server was connected to it directly, and with the workbench.
+HELP = """Count the tokens that an agent reads: with every server connected to it directly, and with the workbench.
 
-Servers of which nothing is remembered are started and asked. Tokens are counted as OpenAI's o200k does
-where the extra workbench-mcp[tokens] is installed, and estimated from bytes otherwise."""
+Servers that never listed their tools are started for it. Tokens are counted as OpenAI's o200k does if the
+Python package bpe-openai is installed with the workbench, and estimated from bytes if not."""
 
 Count: TypeAlias = Callable[[bytes], int]
 
