@@ -95,6 +95,7 @@ def test_a_page_has_a_name_with_and_without_its_folder(name: str, file: str):
         (["../../etc/passwd"], "There is no page '../../etc/passwd'", "mcp-workbench docs lists the pages"),
         (["errors#server_refusd"], "Page 'errors' has no section 'server_refusd'", "'errors#server_refused'"),
         (["errors", "xyzzy"], "Page 'errors' has no section 'xyzzy'", "mcp-workbench docs errors"),
+        (["call", "retries"], "Page 'commands/call' has no section 'retries'", "mcp-workbench docs --search retries"),
         (["how", "to", "log", "in"], "Invalid parameters: name one page", "docs --search how to log in"),
         (["--search"], "Invalid parameters: there is nothing to search for", "docs --search call timeout"),
     ],

@@ -150,6 +150,12 @@ def test_no_more_than_a_few_run_at_once(tmp_path: Path, monkeypatch: pytest.Monk
         ({"command": "/"}, "spawn_failed", "", "folder"),
         ({"url": "http://127.0.0.1:1/mcp"}, "downstream_unavailable", "", "."),
         (rogue(env={"X": "${NOT_SET}"}), "variable_missing", "NOT_SET", "install HOST --env NOT_SET"),
+        (
+            rogue(env={"X": "${WORKSPACE_FOLDER}"}),
+            "variable_missing",
+            "WORKSPACE_FOLDER",
+            "the folder that is open there",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

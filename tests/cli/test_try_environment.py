@@ -157,7 +157,8 @@ def test_without_a_terminal_and_the_option_nothing_is_tried(config: Path, peers:
     result = run("doctor", "--config", str(config), *arguments)
     assert result.exit_code == 1
     assert {len(withheld(names)) for name in (*FOUND, "hopeless") for names in peers.starts(name)} == {0}
-    assert ("--try-environment" in result.stdout) == (not arguments)
+    command = f"mcp-workbench doctor --try-environment --config {config}"
+    assert (command in result.stdout) == (not arguments)
 
 
 def test_there_is_no_hint_where_no_variable_can_be_missing(tmp_path: Path):

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from mcp_workbench.config.inherited import HOST_FOLDERS
+from mcp_workbench.hosts.known import FOLDER_VARIABLES, HOSTS
 from tests.support.users import User
 
 PLACES = {
@@ -142,6 +144,10 @@ def test_a_folder_that_an_editor_fills_in_is_not_one_to_set(user: User):
     told = user.run("install", host="codex").out
     assert "  not set here, so set where Codex starts: TOKEN\n" in told
     assert "  Codex does not fill these in, so servers that need them fail there: WORKSPACE_FOLDER\n" in told
+
+
+def test_every_folder_that_a_host_fills_in_is_known_as_one():
+    assert {*FOLDER_VARIABLES.values(), *(name for host in HOSTS for name in host.sets)} == HOST_FOLDERS
 
 
 def test_a_folder_that_claude_code_fills_in_is_not_one_to_set(user: User):

@@ -15,7 +15,7 @@ from mcp_workbench.checkup.packages import fetched_packages
 from mcp_workbench.checkup.secrets import written_secrets
 from mcp_workbench.checkup.versions import Package
 from mcp_workbench.config.credentials import secret_parts
-from mcp_workbench.config.inherited import environment_of
+from mcp_workbench.config.inherited import HOST_FOLDERS, environment_of
 from mcp_workbench.config.load import config_of
 from mcp_workbench.config.model import Config, ConfigWarning, Endpoint, ServerConfig
 from mcp_workbench.config.servers import OPEN_WIRE
@@ -117,14 +117,21 @@ def _warning(warning: ConfigWarning) -> Finding:
 # -- one server
 
 
+def _how_to_set(variable: str) -> str:
+    here = f"To try it here: export {variable}=value."
+    if variable in HOST_FOLDERS:
+        return f"{here} In the host that the server came from, it is the folder that is open there."
+    entry = f"in its entry for the workbench: mcp-workbench install HOST --env {variable}"
+    return f"{here} A host has it in its own environment, or {entry}"
+
+
 def _of_server(server: ServerConfig, written: WrittenServer) -> Iterator[Finding]:
     for missing in server.missing:
         yield Finding(
             code="variable_missing",
             severity="error",
             message=f"the environment variable {missing.variable} is not set",
-            advice=f"To try it here: export {missing.variable}=value. A host has it in its own environment, or in its "
-            f"entry for the workbench: mcp-workbench install HOST --env {missing.variable}",
+            advice=_how_to_set(missing.variable),
             path=missing.path,
             line=missing.line,
             column=missing.column,

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 
 from mcp_workbench.cli.display import Block, Words
-from mcp_workbench.hosts.known import OPEN_FOLDERS
+from mcp_workbench.config.inherited import HOST_FOLDERS
 from mcp_workbench.hosts.plan import Planned
 from mcp_workbench.shown import slashed
 
@@ -19,7 +19,7 @@ _FILLED_IN = ("Hosts fill these in, once 'install HOST --remove-imported' has mo
 
 def variable_lines(variables: Mapping[str, Sequence[Planned]]) -> Iterator[Block]:
     """The variables, each with the servers that need it."""
-    folders = {name: servers for name, servers in variables.items() if name in OPEN_FOLDERS}
+    folders = {name: servers for name, servers in variables.items() if name in HOST_FOLDERS}
     others = {name: servers for name, servers in variables.items() if name not in folders}
     for heading, needed in ((_SET, others), (_FILLED_IN, folders)):
         if needed:

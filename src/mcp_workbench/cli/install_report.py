@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from mcp_workbench.cli.display import Block, Words
 from mcp_workbench.cli.restrictions import carried_lines, lost_lines, rules_json, staying_reasons
+from mcp_workbench.config.inherited import HOST_FOLDERS
 from mcp_workbench.hosts.installing import Installation
-from mcp_workbench.hosts.known import OPEN_FOLDERS
 from mcp_workbench.hosts.ours import Movable, Ours
 from mcp_workbench.hosts.places import Surroundings
 from mcp_workbench.hosts.record import backup_of
@@ -103,7 +103,7 @@ def _variable_lines(done: Installed) -> Iterator[Block]:
 
 def _missing_lines(title: str, missing: Sequence[str]) -> Iterator[Block]:
     """The variables that nobody sets: folders are filled in by editors, others by a person."""
-    folders = [name for name in missing if name in OPEN_FOLDERS]
+    folders = [name for name in missing if name in HOST_FOLDERS]
     others = [name for name in missing if name not in folders]
     if others:
         yield Words(f"  not set here, so set where {title} starts: {', '.join(others)}", "doubtful")

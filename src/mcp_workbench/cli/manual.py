@@ -88,7 +88,11 @@ class Page:
             text = "\n".join(row.text for row in rows)
             return rows[0]._replace(own=text, text=text)
         near = nearest(wanted, self.anchors())
-        hint = f"Did you mean '{self.name}#{near}'?" if near else f"The whole page: {COMMAND} {self.name}"
+        hint = (
+            f"Did you mean '{self.name}#{near}'?"
+            if near
+            else (f"The whole page: {COMMAND} {self.name}; search all pages: {COMMAND} --search {shown(anchor)}")
+        )
         raise PageNotFound(f"Page '{self.name}' has no section '{shown(anchor)}'", hint=hint)
 
     def anchors(self) -> dict[str, str]:

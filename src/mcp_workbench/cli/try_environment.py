@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import sys
 from collections.abc import Mapping
 
@@ -21,7 +22,7 @@ from mcp_workbench.cli.diagnosis import finding_lines
 from mcp_workbench.cli.display import Live, Words, is_terminal, write
 from mcp_workbench.config.model import ServerConfig
 from mcp_workbench.errors import SpawnFailed
-from mcp_workbench.shown import count, slashed
+from mcp_workbench.shown import count, shown, slashed
 
 _KEY = "try_environment"
 
@@ -39,7 +40,9 @@ def with_trials(report: Report, entries: Entries, options: Mapping[str, str], *,
         else:
             left.append(_name(examined))
     if left and "json" not in options and not _is_attended(options):
-        write(f"To see whether a variable is missing ({', '.join(left)}): mcp-workbench doctor --try-environment")
+        named = ["--config", options["config"]] if "config" in options else []
+        command = shlex.join(["mcp-workbench", "doctor", "--try-environment", *named])
+        write(f"To see whether a variable is missing ({', '.join(left)}): {shown(command, len(command))}")
     return msgspec.structs.replace(report, servers=tuple(servers))
 
 

@@ -32,6 +32,14 @@ INHERITED: Final[Mapping[str, tuple[str, ...]]] = {
 OWN_PREFIXES: Final = ("WORKBENCH_", "MCP_WORKBENCH_")
 """Variables of the workbench itself, the token of `serve --http` among them: no server inherits one."""
 
+HOST_FOLDERS: Final = frozenset((
+    "WORKSPACE_FOLDER",
+    "WORKSPACE_FOLDER_BASENAME",
+    "WORKSPACE_CWD",
+    "CLAUDE_PROJECT_DIR",
+))  # fmt: skip
+"""Variables that a host fills in with the folder that is open in it: no value that a person could set fits."""
+
 _PATTERNS: Final = tuple(pattern for patterns in INHERITED.values() for pattern in patterns)
 _NAMES: Final = frozenset(pattern for pattern in _PATTERNS if "*" not in pattern)
 _PREFIXES: Final = tuple(pattern[:-1] for pattern in _PATTERNS if pattern.endswith("*"))

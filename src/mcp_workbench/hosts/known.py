@@ -29,8 +29,6 @@ FOLDER_VARIABLES: Mapping[str, str] = {
 """What editors replace by the folder that is open."""
 CLAUDE_FOLDER = "CLAUDE_PROJECT_DIR"
 """The variable for the folder that is open in Claude Code, which it gives to every server."""
-OPEN_FOLDERS = frozenset((*FOLDER_VARIABLES.values(), CLAUDE_FOLDER))
-"""Variables that only the hosts of their servers can fill in: no value fits every window."""
 _NO_FOLDERS: Mapping[str, str] = dict.fromkeys(FOLDER_VARIABLES, "")
 
 
