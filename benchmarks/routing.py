@@ -102,7 +102,7 @@ def build(toolboxes: int, servers: int, tools: int) -> Catalog:
     catalog = Catalog(names)
     for toolbox, members in names.items():
         for server in members:
-            catalog.put(toolbox, server, listing(tools))
+            catalog.kept(toolbox, server).put(listing(tools))
     return catalog
 
 

@@ -215,7 +215,7 @@ async def test_c9_what_the_old_server_lists_late_is_not_taken_for_the_new_ones()
         router = at.workbench.at(LIBRARY)
         call = asyncio.ensure_future(router.connect(ServerIdentifier("dev", "s")))
         await call
-        listing = asyncio.ensure_future(router.handle(ServerIdentifier("dev", "s")).lists.tools())
+        listing = asyncio.ensure_future(router.handle(ServerIdentifier("dev", "s")).lists.list_tools())
         await wait_until(lambda: old.asked("tools/list"), what="the listing")
         at.apply(one("new"))
         opened = await at.workbench.open("dev")

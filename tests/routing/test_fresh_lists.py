@@ -84,7 +84,7 @@ def names(opened: Opened) -> list[str]:
 
 
 async def expired(bench: Workbench) -> None:
-    tools = handle_of(bench, "dev", "a").lists._tools
+    tools = handle_of(bench, "dev", "a").lists.tools
     await wait_until(lambda: tools.is_stale, what="the end of its time to live")
 
 
@@ -125,7 +125,7 @@ async def test_other_lists_have_a_time_to_live_too(store: Path, kind: Kind):
         router = bench.at(LIBRARY)
         assert (await router.items(kind, ["dev"]))[ServerIdentifier("dev", "a")] == ()
         shop.add(kind, "x:new")
-        listing = handle_of(bench, "dev", "a").lists._items[kind]
+        listing = handle_of(bench, "dev", "a").lists.caches[kind]
         await wait_until(lambda: listing.is_stale, what="the end of its time to live")
         assert [one.name for one in (await router.items(kind, ["dev"]))[ServerIdentifier("dev", "a")]] == ["x:new"]
 
@@ -331,7 +331,7 @@ async def test_a_list_that_is_on_its_way_after_a_change_was_told_is_waited_for(s
         await bench.open("dev")
         await bench.use(tool("a", "enable"))
         shop.methods["tools/list"] = list_slowly
-        handle_of(bench, "dev", "a").lists._tools.outdate()
+        handle_of(bench, "dev", "a").lists.tools.outdate()
         await asked.wait()
         mine = asyncio.create_task(bench.use(tool("a", "new")))
         await settle(50)
@@ -444,7 +444,7 @@ async def test_what_appeared_without_a_word_is_found_on_every_surface(store: Pat
 
 def listings(bench: Workbench, *servers: str) -> list[ListCache[Any]]:
     lists = [handle_of(bench, "dev", server, HANDSHAKE).lists for server in servers]
-    return [listing for one in lists for listing in (one._tools, *one._items.values())]
+    return [listing for one in lists for listing in (one.tools, *one.caches.values())]
 
 
 async def refused(surface: Surface, missing: Missing) -> str:

@@ -131,7 +131,7 @@ async def test_what_a_server_declares_in_one_era_does_not_tell_whether_it_has_ta
         async with remembering(store, shops) as bench:
             hello = await ToolboxSurface(bench, "dev").hello(HANDSHAKE)
             assert ("tasks" in hello.capabilities) == (tasks or not is_known)
-            await bench.at(HANDSHAKE).handle(ServerIdentifier("dev", "a")).lists.tools_now()
+            await bench.at(HANDSHAKE).handle(ServerIdentifier("dev", "a")).lists.tools.fresh()
 
 
 async def test_a_secret_in_instructions_does_not_reach_the_disk(store: Path):
@@ -170,7 +170,7 @@ async def test_a_call_starts_the_server_of_its_tool_and_no_other(store: Path):
     async with remembering(store, shops) as bench:
         await bench.use(tool("a", "t"))
         assert counts(shops) == {"a": 2, "b": 1, "c": 1}
-        await wait_until(lambda: handle_of(bench, "dev", "a").lists.is_live, what="its list")
+        await wait_until(lambda: handle_of(bench, "dev", "a").lists.tools.is_live, what="its list")
         opened = await bench.open("dev")
         assert (opened.live, opened.stored) == (("a",), ("b",))
     assert counts(shops) == {"a": 2, "b": 1, "c": 1}
@@ -323,7 +323,7 @@ async def test_a_server_that_was_started_for_a_check_stays_if_it_is_used_meanwhi
         await wait_until(lambda: len(shop.asked("tools/list")) == 2, what="the check")
         await bench.use(tool("a", "t"))
         gate.set()
-        await wait_until(lambda: handle_of(bench, "dev", "a").lists.is_live, what="its list")
+        await wait_until(lambda: handle_of(bench, "dev", "a").lists.tools.is_live, what="its list")
         await settle(50)
         assert shop.is_running
         await bench.use(tool("a", "t"))
@@ -697,7 +697,7 @@ async def test_a_gone_tool_is_told_also_where_the_new_list_was_read_before_the_c
     async with remembering(store, {"dev": {"a": shop}}) as bench:
         await bench.open("dev")
         call = asyncio.ensure_future(bench.use(tool("a", "t")))
-        await wait_until(lambda: handle_of(bench, "dev", "a").lists.is_live, what="the new list")
+        await wait_until(lambda: handle_of(bench, "dev", "a").lists.tools.is_live, what="the new list")
         gate.set()
         with pytest.raises(ToolNotFound, match="Tool 't' not found"):
             await call

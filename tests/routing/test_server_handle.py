@@ -30,7 +30,7 @@ async def test_a_refresh_never_starts_a_server_that_has_gone(tmp_path: Path):
     async with workbench(tmp_path, {"dev": {"fs": rogue("flap", log=log)}}, relist_interval_seconds=0.3) as bench:
         assert names(await bench.open("dev")) == ["echo", "nonce"]
         handle = handle_of(bench, "dev", "fs")
-        tools = handle.lists._tools
+        tools = handle.lists.tools
         await wait_until(lambda: tools._relisting is not None and tools._relisting.done(), what="the refresh")
         assert handle.supervisor.state == "failing"
         assert len(starts(log)) == 1
@@ -77,7 +77,7 @@ async def test_an_open_in_the_moment_in_which_a_refresh_failed_is_no_surprise(
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unexpected.append(context))
     async with workbench(tmp_path, {"dev": {"fs": rogue()}}, relist_interval_seconds=0.01) as bench:
         await bench.open("dev")
-        tools = handle_of(bench, "dev", "fs").lists._tools
+        tools = handle_of(bench, "dev", "fs").lists.tools
 
         async def fail(*_: object, **__: object) -> Any:
             raise ListTimeout("it did not list")
@@ -107,7 +107,7 @@ async def test_a_change_while_the_list_is_read_is_read_after_it(tmp_path: Path):
     async with workbench(tmp_path, boxes, relist_interval_seconds=0.05) as bench:
         await bench.open("dev")
         await asyncio.gather(*(bench.use(tool("fs", "change")) for _ in range(3)))
-        await wait_until(lambda: not handle_of(bench, "dev", "fs").lists._tools.is_outdated, what="a current list")
+        await wait_until(lambda: not handle_of(bench, "dev", "fs").lists.tools.is_outdated, what="a current list")
         opened = await bench.open("dev")
     assert read_log(log)
     assert [withheld.name for _, withheld in opened.withheld] == ["new"]  # three of that name: the last listing saw all
@@ -129,7 +129,7 @@ async def test_after_a_refresh_that_failed_the_next_one_who_asks_has_it_read_aga
             patched.setattr(server_lists, "list_items", fail)
             await bench.use(tool("fs", "change"))
             await asyncio.wait_for(failed.wait(), 5)
-            refresh = handle_of(bench, "dev", "fs").lists._tools._relisting
+            refresh = handle_of(bench, "dev", "fs").lists.tools._relisting
             assert refresh is not None
             await asyncio.wait_for(asyncio.wait((refresh,)), 5)
         assert names(await bench.open("dev")) == ["echo", "change", "new"]

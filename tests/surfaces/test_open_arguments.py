@@ -303,7 +303,7 @@ def test_any_arguments_are_read_or_refused(arguments: dict[str, Any]):
     assert not (request.query and request.tools)
     assert request.query or request.toolbox != "*"
     assert set(arguments) <= {"toolbox", "query", "tools", "detail"}
-    assert request.detail == (arguments.get("detail") or "auto")
+    assert request.detail == arguments.get("detail")
     assert bool(request.query) == (arguments.get("query") is not None)
     assert bool(request.tools) == (arguments.get("tools") is not None)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -20,6 +20,8 @@ from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.shown import count
 from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT
+
+T = TypeVar("T")
 
 
 class Withheld(msgspec.Struct, frozen=True):
@@ -90,90 +92,84 @@ def _duplicates(tools: Iterable[Definition]) -> dict[str, None]:
     return {} if len(set(names)) == len(names) else {name: None for name, times in Counter(names).items() if times > 1}
 
 
+class Kept(Generic[T]):
+    """The one copy of a list: whoever lists, searches or routes reads it here. One server's, for one client."""
+
+    __slots__ = ("is_lost", "value")
+
+    def __init__(self) -> None:
+        self.value: T | None = None
+        """None: the server has not listed yet."""
+        self.is_lost = False
+        """Whether the server could not be reached when that was tried last. Its list stays known, for routing."""
+
+    def put(self, value: T) -> bool:
+        """Replace the list; whether that changed anything."""
+        is_new = self.value != value
+        if is_new:  # one that is the same stays the same object, so whoever derives something from it need not again
+            self.value = value
+        was_lost, self.is_lost = self.is_lost, False
+        return is_new or was_lost
+
+    def lose(self) -> bool:
+        """The server can't be reached; whether that was not known, and something is missing now."""
+        is_new = not self.is_lost and self.value is not None
+        self.is_lost = True
+        return is_new
+
+
 class Catalog:
-    """The newest listing of every server that has listed."""
+    """The tools of every configured server, as far as they are known."""
 
     def __init__(self, toolboxes: Mapping[str, Iterable[str]]) -> None:
-        self._listings: dict[str, dict[str, ServerTools | None]] = {
-            toolbox: dict.fromkeys(servers) for toolbox, servers in toolboxes.items()
-        }
-        self._lost: set[tuple[str, str]] = set()
+        self._lists: dict[str, dict[str, Kept[ServerTools]]] = {}
+        self.follow(toolboxes, ())
 
     def follow(self, toolboxes: Mapping[str, Iterable[str]], without: Iterable[ServerIdentifier]) -> None:
         """Have these servers from now on; what they listed stays known, but for those of `without`."""
-        before = self._listings
-        self._listings = {
-            toolbox: {server: before.get(toolbox, {}).get(server) for server in servers}
+        before = self._lists
+        for one in without:
+            before.get(one.toolbox, {}).pop(one.server, None)
+        self._lists = {
+            toolbox: {server: before.get(toolbox, {}).get(server) or Kept() for server in servers}
             for toolbox, servers in toolboxes.items()
         }
-        for one in without:
-            self._lost.discard((one.toolbox, one.server))
-            if self._has(one.toolbox, one.server):
-                self._listings[one.toolbox][one.server] = None
 
-    def apart(self, toolbox: str, server: str) -> Catalog:
-        """A catalog of one server alone, which knows what is known of it here."""
-        alone = Catalog({toolbox: (server,)})
-        alone._listings[toolbox][server] = self.listing(toolbox, server)
-        return alone
-
-    def _has(self, toolbox: str, server: str) -> bool:
-        return server in self._listings.get(toolbox, ())
-
-    def put(self, toolbox: str, server: str, listing: ServerTools) -> bool:
-        """Replace a server's listing; whether that changed anything. One that is not there any more has none."""
-        if not self._has(toolbox, server):
-            return False
-        is_new = self._listings[toolbox][server] != listing
-        if is_new:  # one that is the same stays the same object, so whoever derives something from it need not again
-            self._listings[toolbox][server] = listing
-        was_lost = (toolbox, server) in self._lost
-        self._lost.discard((toolbox, server))
-        return is_new or was_lost
-
-    def lose(self, toolbox: str, server: str) -> bool:
-        """The server can't be reached. Its tools stay known, for routing, but are not there until it lists again."""
-        if not self._has(toolbox, server):
-            return False
-        lost = (toolbox, server) not in self._lost and self._listings[toolbox][server] is not None
-        self._lost.add((toolbox, server))
-        return lost
-
-    def is_lost(self, toolbox: str, server: str) -> bool:
-        """Whether the server could not be reached when that was tried last."""
-        return (toolbox, server) in self._lost
+    def kept(self, toolbox: str, server: str) -> Kept[ServerTools]:
+        """The list of a configured server."""
+        return self._lists[toolbox][server]
 
     def present(self) -> Iterator[tuple[ToolIdentifier, Definition]]:
         """Every tool whose server is not lost, in order."""
-        for identifier in self.known():
-            definition = self.tool(identifier)
-            if definition is not None and (identifier.toolbox, identifier.server) not in self._lost:
-                yield identifier, definition
+        for server, listing in self.listings().items():
+            for name, definition in listing.tools.items():
+                yield ToolIdentifier(server.toolbox, server.server, name), definition
 
     def listings(self) -> dict[ServerIdentifier, ServerTools]:
         """The listing of every server that has one and is not lost."""
         return {
-            ServerIdentifier(toolbox, server): listing
-            for toolbox, servers in self._listings.items()
-            for server, listing in servers.items()
-            if listing is not None and (toolbox, server) not in self._lost
+            ServerIdentifier(toolbox, server): kept.value
+            for toolbox, servers in self._lists.items()
+            for server, kept in servers.items()
+            if kept.value is not None and not kept.is_lost
         }
 
     def listing(self, toolbox: str, server: str) -> ServerTools | None:
         """None where the server has not listed yet, or is not there any more."""
-        return self._listings.get(toolbox, {}).get(server)
+        kept = self._lists.get(toolbox, {}).get(server)
+        return kept.value if kept is not None else None
 
     def tool(self, identifier: ToolIdentifier) -> Definition | None:
         """The walk by field that routes a call; None where the tool is not known or not offered."""
         try:
-            listing = self._listings[identifier.toolbox][identifier.server]
+            listing = self._lists[identifier.toolbox][identifier.server].value
         except KeyError:  # the configuration changed meanwhile
             return None
         return listing.tools.get(identifier.tool) if listing is not None else None
 
     def known(self) -> Iterator[ToolIdentifier]:
         """Every tool of every listing, in order."""
-        for toolbox, servers in self._listings.items():
-            for server, listing in servers.items():
-                for name in listing.tools if listing is not None else ():
+        for toolbox, servers in self._lists.items():
+            for server, kept in servers.items():
+                for name in kept.value.tools if kept.value is not None else ():
                     yield ToolIdentifier(toolbox, server, name)

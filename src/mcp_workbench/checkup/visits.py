@@ -73,7 +73,7 @@ async def _asked(handle: ServerHandle, limits: Limits) -> tuple[Answer, ServerTo
     except TimeoutError:
         raise StartupTimeout(f"it did not answer within {seconds:g} s") from None
     ready = time.monotonic()
-    listing = await handle.lists.tools_now()
+    listing = await handle.lists.tools.fresh()
     answer = Answer(
         protocol=connection.agreement.version,
         is_modern=connection.agreement.modern,
@@ -118,7 +118,7 @@ def _needs_login(fault: NeedsLogin) -> Finding:
 async def _of_items(handle: ServerHandle, kind: Kind) -> AsyncIterator[Finding]:
     """Findings for prompts, resources or templates that are not offered."""
     try:
-        withheld = await handle.lists.withheld(kind)
+        withheld = (await handle.lists.caches[kind].fresh()).withheld
     except Fault as fault:
         message = f"its {_ITEMS[kind]}s can't be listed: {observe.redacted(str(fault))}"
         yield Finding(code="list_failed", message=message, advice=fault.hint or _REPORT)

@@ -109,7 +109,7 @@ async def _listed(workbench: Workbench, identifier: ToolIdentifier) -> Parameter
     """The parameters of a tool, from its server. Raises `ConnectFailed` or `ToolNotFound`."""
     handle = workbench.at(CALLER).handle(ServerIdentifier(identifier.toolbox, identifier.server))
     try:
-        listing = await handle.lists.tools()
+        listing = await handle.lists.list_tools()
     except Fault as fault:
         raise ConnectFailed(identifier.toolbox, identifier.server, fault) from None
     checked_tool(listing, identifier)

@@ -103,7 +103,7 @@ class Calls:
             raise CallFailed(identifier, fault) from None
         if not jsonrpc.is_object(result):
             raise CallFailed(identifier, ProtocolViolation("its result is not an object"))
-        is_doubtful = not handle.lists.is_live or self._catalog.tool(identifier) is None
+        is_doubtful = not handle.lists.tools.is_live or self._catalog.tool(identifier) is None
         if is_doubtful and jsonrpc.is_true(jsonrpc.fields(result).get("isError")):
             await self._check_gone(identifier, handle)
         return result
@@ -178,7 +178,7 @@ class Calls:
         listing = self._catalog.listing(identifier.toolbox, identifier.server)
         if listing is None or not handle.lists.is_settled:
             try:
-                listing = await handle.lists.tools()
+                listing = await handle.lists.list_tools()
             except Fault as fault:
                 raise ConnectFailed(identifier.toolbox, identifier.server, fault) from None
         if identifier.tool not in listing.tools:
@@ -190,7 +190,7 @@ class Calls:
         """A call failed. If that is because its server no longer has the tool: raises `ToolNotFound`."""
         try:
             async with asyncio.timeout(self._limits.refresh_wait_seconds):
-                listing = await handle.lists.tools_now()
+                listing = await handle.lists.tools.fresh()
         except (Fault, TimeoutError):
             return
         if identifier.tool not in listing.tools:

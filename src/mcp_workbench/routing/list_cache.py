@@ -1,7 +1,10 @@
 """One list of one server (its tools, prompts, resources or templates), kept current.
 
-Asking the server is single flight; what was listed on the connection that is there now stands until the
-server says that it changed, or until the server's time to live has passed. Without a connection, the stored list
+    unknown → remembered ⇄ current → refreshing → current
+                  any → lost → current
+
+Asking the server is single flight; what was listed on the connection that is there now is current until the
+server says that it changed, or until the server's time to live has passed. Without a connection, the remembered list
 is used, and checked if it is old: that may start a server, which is stopped again if nobody else needs it.
 """
 
@@ -10,9 +13,10 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, Literal, NamedTuple, TypeVar
 
 from mcp_workbench import observe
+from mcp_workbench.catalog.snapshot import Kept
 from mcp_workbench.connections.connection import Connection
 from mcp_workbench.connections.supervisor import Supervisor
 from mcp_workbench.errors import Fault, StillStarting
@@ -25,11 +29,9 @@ _RECHECK_PAUSE: Final = 10
 """The pause after a recheck, as a multiple of its duration: unknown names take at most a tenth of a server's time."""
 
 
-class Remembered(NamedTuple, Generic[T]):
-    """A list from before, and whether it may stand without a check."""
-
-    value: T
-    is_current: bool
+State = Literal["unknown", "remembered", "refreshing", "current", "lost"]
+"""unknown: never listed, as far as we know. remembered: listed before, not on the connection that is there now.
+refreshing: listed on it, and asked for again because that is stale. lost: the server can't be reached."""
 
 
 class Fetched(NamedTuple, Generic[T]):
@@ -51,23 +53,28 @@ class ListCache(Generic[T]):
         read: Callable[[Connection], Awaitable[Fetched[T]]],
         limits: Limits,
         *,
-        recall: Callable[[], Remembered[T] | None],
+        kept: Kept[T],
+        listed: Callable[[T | None, bool], None],
+        recall: Callable[[], bool | None],
         turn: asyncio.Semaphore,
     ) -> None:
         """`read` lists on a connection; `connect` gives one, or raises the `Fault` that prevents it.
 
-        `recall` gives what is remembered, where that may stand for a server that does not run; who starts one
-        only for a check waits for a `turn`.
+        `kept` holds the list. `listed` is called after each listing, with the list before it and whether that changed
+        anything. `recall` loads what is remembered, where that may stand for a server that does not run, and says
+        whether it is current; None: it may not. Who starts a server only for a check waits for a `turn`.
         """
+        self.kept = kept
         self._label = label
         self._supervisor = supervisor
         self._connect = connect
         self._read = read
         self._limits = limits
+        self._listed = listed
         self._recall = recall
         self._turn = turn
         self._checking: asyncio.Task[None] | None = None
-        self._value: T | None = None
+        self._is_used = False
         self._listing: asyncio.Task[T] | None = None
         self._relisting: asyncio.Task[None] | None = None
         self._rechecking: asyncio.Task[None] | None = None
@@ -95,16 +102,14 @@ class ListCache(Generic[T]):
     def at_hand(self) -> T | None:
         """The list where it is known without waiting: what stands, or what is remembered of a server at rest."""
         self._supervisor.touch()
-        known = self.standing
-        if known is not None and not self.is_stale:
-            return known
-        return self._kept() if self._supervisor.current is None else None
+        if self.state == "current":
+            return self.kept.value
+        return self._remembered() if self._supervisor.current is None else None
 
     async def fresh(self) -> T:
         """The list as the server gives it now, started if need be. Raises the `Fault` that prevented it."""
-        known = self.standing
-        loop = asyncio.get_running_loop()
-        if known is not None and loop.time() - self._listed_at < self._limits.relist_interval_seconds:
+        is_recent = asyncio.get_running_loop().time() - self._listed_at < self._limits.relist_interval_seconds
+        if self.is_live and is_recent and (known := self.kept.value) is not None:
             return known
         return await asyncio.shield(self._list_once())
 
@@ -140,10 +145,20 @@ class ListCache(Generic[T]):
         return listing.result()
 
     @property
-    def standing(self) -> T | None:
-        """What was listed on the connection that is there now."""
+    def state(self) -> State:
+        if self.kept.value is None:
+            return "unknown"
+        if self.kept.is_lost:
+            return "lost"
+        if not self.is_live:
+            return "remembered"
+        return "refreshing" if self.is_stale else "current"
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it was listed on the connection that is there now."""
         current = self._supervisor.current
-        return self._value if current is not None and self._listed_on is current else None
+        return current is not None and self._listed_on is current
 
     @property
     def is_stale(self) -> bool:
@@ -153,12 +168,7 @@ class ListCache(Generic[T]):
     @property
     def is_remembered(self) -> bool:
         """Whether it is known from before only, and not from a connection of ours."""
-        return self._value is not None and self._listed_on is None
-
-    @property
-    def last(self) -> T | None:
-        """What was listed last, on whatever connection."""
-        return self._value
+        return self._is_used and self._listed_on is None
 
     @property
     def was_tried(self) -> bool:
@@ -169,7 +179,7 @@ class ListCache(Generic[T]):
     @property
     def is_in_use(self) -> bool:
         """Whether somebody has asked for it, and may not have the answer yet."""
-        return self._value is not None or self._is_listing
+        return self._is_used or self._is_listing
 
     @property
     def _is_listing(self) -> bool:
@@ -191,18 +201,17 @@ class ListCache(Generic[T]):
 
     def _fallback(self) -> T | None:
         """What may be shown instead of a list that does not come."""
-        if (known := self.standing) is not None:
-            return known
-        return self._value if self.is_remembered and self._supervisor.current is not None else None
+        is_shown = self.is_live or (self.is_remembered and self._supervisor.current is not None)
+        return self.kept.value if is_shown else None
 
-    def _kept(self) -> T | None:
+    def _remembered(self) -> T | None:
         """What is remembered, where it may stand; an old one is checked in the background."""
-        if (kept := self._recall()) is None:
+        if (is_current := self._recall()) is None:
             return None
-        if not kept.is_current and (self._checking is None or self._checking.done()):
+        if not is_current and (self._checking is None or self._checking.done()):
             self._checking = asyncio.get_running_loop().create_task(self._check())
-        self._value = self._value if self._listed_on is not None else kept.value
-        return kept.value
+        self._is_used = True
+        return self.kept.value
 
     async def _check(self) -> None:
         """Have the server list; one that was started for this alone is stopped again."""
@@ -237,17 +246,19 @@ class ListCache(Generic[T]):
             self.is_outdated = True
             raise
         self._took_seconds = asyncio.get_running_loop().time() - self._listed_at
-        self._value = fetched.value
+        self._is_used = True
         self._listed_on = connection
         self._expires_at = math.inf
         if fetched.ttl_seconds is not None:
             self._expires_at = self._listed_at + max(fetched.ttl_seconds, self._limits.relist_interval_seconds)
-        return fetched.value
+        before = self.kept.value
+        self._listed(before, self.kept.put(fetched.value))
+        return self.kept.value or fetched.value
 
     @property
     def _is_just_listed(self) -> bool:
         """Whether the list is very recent, and the server has completed no request since."""
-        if self.standing is None or self._is_listing or self._supervisor.done != self._done_before:
+        if not self.is_live or self._is_listing or self._supervisor.done != self._done_before:
             return False
         return asyncio.get_running_loop().time() - self._listed_at < self._pause_seconds
 

@@ -162,7 +162,7 @@ class ServerPool:
                 config,
                 self._client_ref,
                 self._processes(),
-                self._catalog,
+                self._catalog.kept(config.toolbox, config.name),
                 self._limits,
                 record=record,
                 turn=self._memory.turn,

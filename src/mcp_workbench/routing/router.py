@@ -176,7 +176,7 @@ class Router:
         self, toolbox: ToolboxConfig, listings: Mapping[str, ServerTools], failed: tuple[ConnectFailed, ...] = ()
     ) -> Opened:
         found = {name: self._pool.find(toolbox.name, name) for name in listings}
-        live = tuple(name for name, handle in found.items() if handle is not None and handle.lists.is_live)
+        live = tuple(name for name, handle in found.items() if handle is not None and handle.lists.tools.is_live)
         return Opened(
             toolbox=toolbox.name,
             description=toolbox.description,
@@ -223,7 +223,7 @@ class Router:
             *(
                 self._items(kind, server, short if handle.supervisor.current is not None else long)
                 for server, handle in new.items()
-                if not handle.lists.has_tried(kind)
+                if not handle.lists.caches[kind].was_tried
             )
         )
 
@@ -342,7 +342,8 @@ class Router:
             name: tools for name, one in handles.items() if (tools := one.lists.tools_at_hand()) is not None
         }
         asked = [name for name in handles if name not in listed]
-        outcomes = await asyncio.gather(*(handles[name].lists.tools(seconds) for name in asked), return_exceptions=True)
+        listings = (handles[name].lists.list_tools(seconds) for name in asked)
+        outcomes = await asyncio.gather(*listings, return_exceptions=True)
         for name, outcome in zip(asked, outcomes, strict=True):
             if isinstance(outcome, BaseException) and not isinstance(outcome, Fault):
                 raise outcome

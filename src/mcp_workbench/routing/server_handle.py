@@ -15,7 +15,7 @@ from mcp_workbench.catalog.definition import Definition
 from mcp_workbench.catalog.items import OFFERED, offer_text
 from mcp_workbench.catalog.memory.records import Record
 from mcp_workbench.catalog.rendering.instructions import read_instructions
-from mcp_workbench.catalog.snapshot import Catalog, ServerTools
+from mcp_workbench.catalog.snapshot import Kept, ServerTools
 from mcp_workbench.config.model import Endpoint, ServerConfig
 from mcp_workbench.connections.base import Channel
 from mcp_workbench.connections.connection import Connection
@@ -47,7 +47,7 @@ class ServerHandle:
         config: ServerConfig,
         client_ref: ClientRef,
         processes: Processes,
-        catalog: Catalog,
+        kept: Kept[ServerTools],
         limits: Limits,
         *,
         record: Record,
@@ -56,7 +56,7 @@ class ServerHandle:
         host: ServerHandle | None = None,
         predecessor: ServerHandle | None = None,
     ) -> None:
-        """`record` is what is remembered of it; `turn` is for those who start a server only to check that.
+        """`kept` holds its tools, `record` is what is remembered of it; `turn` is for a start only to check it.
 
         `host` is the handle of the same modern server in another router of the client, whose connection it uses.
         `predecessor` had its name, and may hold what it needs until it has ended; what was watched there is here.
@@ -81,7 +81,7 @@ class ServerHandle:
         self.lists = ServerLists(
             config,
             client_ref.caller,
-            catalog,
+            kept,
             limits,
             self.supervisor,
             record=record,

@@ -192,7 +192,7 @@ class ServerSurface:
         if not jsonrpc.is_object(jsonrpc.members(result).get("structuredContent", jsonrpc.NOTHING)):
             return False
         try:
-            listing = await router.handle(self._server).lists.tools()
+            listing = await router.handle(self._server).lists.list_tools()
         except WorkbenchError as error:  # the call succeeded, so pass its result on anyway
             observe.info("the output schema of a tool is not known", server=tool.server, code=error.code)
             return False
@@ -209,7 +209,7 @@ class ServerSurface:
     async def _list_filtered(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         one_page(params)
         with rpc_errors(self._server, "tools/list", modern=exchange.caller.modern):
-            listing = await self._workbench.at(exchange.caller).handle(self._server).lists.tools()
+            listing = await self._workbench.at(exchange.caller).handle(self._server).lists.list_tools()
         return Raw(jsonrpc.encode({"tools": [tool.raw for tool in listing.tools.values()]}))
 
     async def _subscribe(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:

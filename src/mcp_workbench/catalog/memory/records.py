@@ -170,11 +170,13 @@ class Record:
         refresh: Refresh,
         limits: Limits,
     ) -> None:
-        """`tools` is what of its tools was found in the store; it counts until others are put."""
+        """`tools` is what of its tools was found in the store; it is handed out once."""
         self._store = store
         self._server = server
         self._key = key
         self._tools = tools
+        is_own = tools is not None and not tools.is_lent and tools.modern == key.modern
+        self._spoke = key.modern if is_own else None
         self._era: Entry | None = None
         self._veil = veil
         self._limits = limits
@@ -184,7 +186,9 @@ class Record:
         """The stored list, with what the server declared then; the one for clients of the other era as a fallback."""
         if self._store is None:
             return None
-        entry = self._tools if kind == "tools" else None
+        entry = None
+        if kind == "tools":
+            entry, self._tools = self._tools, None
         if entry is None:
             entry = self._store.get(self._key.stamp, self._key.own, kind)
         if entry is None:
@@ -224,7 +228,7 @@ class Record:
 
     def put(self, kind: Kind, draft: Entry | None) -> None:
         """Remember it instead of what was remembered before."""
-        self._tools = None
+        self._tools = self._spoke = None
         if self._store is None:
             return
         if draft is not None:
@@ -250,9 +254,8 @@ class Record:
 
         "It does not speak their era" expires like a list: its next version may speak it.
         """
-        tools = self._tools
-        if tools is not None and not tools.is_lent and tools.modern == self._key.modern:
-            return tools.modern
+        if self._spoke is not None:
+            return self._spoke
         entry = self._spoken()
         return entry.modern if entry is not None and self._is_recent(entry) else None
 
