@@ -37,7 +37,7 @@ def test_every_host_that_is_there_gets_the_workbench_and_loses_it_without_a_trac
     assert not any(secret in done.out + done.err for secret in SECRETS)
     done = user.run("uninstall", all="true")
     assert done.status == 0, done.err
-    assert done.out.count(" is as it was\n") == 5
+    assert done.out.count("restored ~") == 5
     assert done.out.endswith("skipped: Claude Desktop, VS Code, Windsurf: not installed there\n")
     assert user.files() == before
 
@@ -135,3 +135,20 @@ def test_the_files_of_a_project_can_be_meant(user: User):
     assert "workbench" in json.loads((user.project / ".cursor/mcp.json").read_text())["mcpServers"]
     assert user.run("uninstall", all="true", project="true").status == 0
     assert user.files() == before
+
+
+def test_a_host_that_keeps_its_servers_is_told_how_to_move_them(user: User):
+    for sample in THREE:
+        user.has(sample)
+    user.run("import_")
+    done = user.run("install", all="true")
+    title, key = "Cursor", "cursor"
+    assert f"  {title} also starts these itself: " in done.out
+    assert f"  to move them behind the workbench: mcp-workbench install {key} --remove-imported\n" in done.out
+    again = user.run("install", host=key)
+    assert f"  {title} also starts these itself: " in again.out
+    document = user.run("install", host=key, json="true").document
+    assert document["moved"] == []
+    assert document["twice"]
+    moved = user.run("install", host=key, remove_imported="true", json="true").document
+    assert (moved["moved"], moved["twice"]) == (document["twice"], [])

@@ -173,4 +173,4 @@ def test_a_copy_whose_note_is_gone_stays_when_the_workbench_goes(user: User):
     path_of(user).with_name("mcp.json.workbench.json").unlink()
     done = user.run("uninstall", host="cursor")
     assert copy.read_bytes() == held
-    assert "  there is no note of what was moved; as it was: ~/.cursor/mcp.json.before-workbench\n" in done.out
+    assert "  there is no note of what was moved; the backup: ~/.cursor/mcp.json.before-workbench\n" in done.out

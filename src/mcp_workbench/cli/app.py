@@ -113,8 +113,8 @@ class ToolkitCommand(Placed):
     cls=Commands,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="New here? See it: mcp-workbench demo. Move in: mcp-workbench import, then doctor, then install --all. "
-    "Read: mcp-workbench docs.",
+    epilog="New here? See it: mcp-workbench demo. Move in: mcp-workbench import, then doctor, then install --all "
+    "--remove-imported. Read: mcp-workbench docs.",
 )
 @click.version_option(__version__, prog_name=_PROGRAM, message="%(prog)s %(version)s")
 @click.option(DEBUG.name, is_flag=True, help=DEBUG.help)

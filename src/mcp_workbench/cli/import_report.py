@@ -85,7 +85,7 @@ def outcome(done: Import, *, written: bool, is_dry: bool) -> Iterator[Block]:
         yield Words(f"wrote {counted(done)} to {done.after.path}", "good")
         if done.new:
             yield "to change toolboxes: mcp-workbench move SERVER --to TOOLBOX, mcp-workbench describe TOOLBOX TEXT"
-        yield "next: mcp-workbench doctor, and mcp-workbench install --all"
+        yield "next: mcp-workbench doctor, and mcp-workbench install --all --remove-imported"
     else:
         yield "nothing was written"
 

@@ -69,10 +69,11 @@ class Setup(NamedTuple):
         ours = Ours(place, self.around, self.program, self.target.servers(), self.values, inherited, without_rules)
         was_found = is_on_machine(place.host, self.around)
         with files.alone(place.path):
-            imported = _imported(ours, self.name) if "remove_imported" in self.options else []
+            both = _imported(ours, self.name)
+            imported, twice = (both, []) if "remove_imported" in self.options else ([], both)
             planned = prepare(place, self.name, ours.entry, [one.server.path for one in imported if not one.stays])
             planned.write(files.SHARED if place.file.level == "project" else files.PRIVATE)
-        done = Installed(ours, planned, imported, was_found)
+        done = Installed(ours, planned, imported, [one for one in twice if one.there is not None], was_found)
         return Done(list(as_text(done)), as_json(done, self.file))
 
     def skip(self, place: Place) -> str:

@@ -23,7 +23,9 @@ class Installed(NamedTuple):
     ours: Ours
     planned: Installation
     imported: Sequence[Movable]
-    """The servers in the host's file that the workbench has too."""
+    """The servers in the host's file that the workbench has too, if they are to be moved."""
+    twice: Sequence[Movable]
+    """The same, if they are not."""
     was_found: bool
     """Whether the host was on this machine before."""
 
@@ -53,6 +55,7 @@ def as_json(done: Installed, config: str) -> dict[str, Any]:
         "changed": planned.change.is_one,
         "moved": list(planned.moved),
         "stay": [one.server.name for one in done.stay],
+        "twice": [one.server.name for one in done.twice],
         "reasons": {one.server.name: staying_reasons(one, ours.around) for one in done.stay},
         "rules": {one.server.name: rules_json(one.server.rules) for one in done.moved if one.server.rules},
         "variables": ours.given(planned.entry),
@@ -68,6 +71,7 @@ def as_text(done: Installed) -> Iterator[Block]:
     if not done.planned.change.is_one:
         yield f"{place.host.title} has the workbench already: {file}"
         yield from _staying_lines(done.stay, ours.around)
+        yield from _twice_lines(done)
         return
     yield Words(f"{place.host.title} starts the workbench now: {file}", "good")
     if place.file.level == "user" and done.planned.record.made_folders and not done.was_found:
@@ -75,7 +79,7 @@ def as_text(done: Installed) -> Iterator[Block]:
     yield from _moving_lines(done)
     yield from _variable_lines(done)
     if done.backup:
-        yield f"  as it was: {ours.around.shown(done.backup)}"
+        yield f"  backup: {ours.around.shown(done.backup)}"
     yield f"next: {place.host.restart}"
 
 
@@ -86,8 +90,18 @@ def _moving_lines(done: Installed) -> Iterator[Block]:
         yield from carried_lines(one.server.rules, around, "    ")
         yield from lost_lines(one.server.rules, around, "    ")
     yield from _staying_lines(done.stay, around)
+    yield from _twice_lines(done)
     if done.moved and host.unread:
         yield Words(f"  check: {host.unread}; exclude them with toolFilters", "doubtful")
+
+
+def _twice_lines(done: Installed) -> Iterator[Block]:
+    """Servers that the agent now sees twice: in the host, and behind the workbench."""
+    if done.twice:
+        host, names = done.ours.place.host, ", ".join(shown(one.server.name) for one in done.twice)
+        project = " --project" if done.ours.place.file.level == "project" else ""
+        yield Words(f"  {host.title} also starts these itself: {names}", "doubtful")
+        yield f"  to move them behind the workbench: mcp-workbench install {host.key}{project} --remove-imported"
 
 
 def _variable_lines(done: Installed) -> Iterator[Block]:

@@ -47,11 +47,11 @@ def _as_text(place: Place, change: Change, around: Surroundings) -> Iterator[Blo
     if change.after is None:
         yield Words(f"removed {file}, which was made for the workbench", "good")
     elif change.exact:
-        yield Words(f"{file} is as it was", "good")
+        yield Words(f"restored {file}", "good")
     else:
         yield Words(f"took the workbench out of {file}; what changed there since stays", "good")
     for path in change.back:
-        yield f"  back again: {shown(path[-1])}"
+        yield f"  restored: {shown(path[-1])}"
     for name in change.left:
         yield f"  left as it is, since it was added meanwhile: {shown(name)}"
     if change.lost:
@@ -59,7 +59,7 @@ def _as_text(place: Place, change: Change, around: Surroundings) -> Iterator[Blo
         yield Words(f"  values that stood in its env alone are in {last}: {names}", "doubtful")
     backup = backup_of(place.path)
     if backup.exists():
-        yield Words(f"  there is no note of what was moved; as it was: {around.shown(backup)}", "doubtful")
+        yield Words(f"  there is no note of what was moved; the backup: {around.shown(backup)}", "doubtful")
 
 
 def _as_json(place: Place, change: Change) -> dict[str, Any]:

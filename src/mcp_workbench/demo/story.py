@@ -115,9 +115,9 @@ def show_way_on(display: Display) -> None:
     """What to do next; after `make demo` the program is not on the PATH of the shell."""
     display.plain()
     display.plain("To go on:")
-    display.say("1. mcp-workbench import: takes the MCP servers of your hosts into toolboxes.")
+    display.say("1. mcp-workbench import: groups the MCP servers of your hosts into toolboxes.")
     display.say("2. mcp-workbench doctor: starts each once, and says what is wrong.")
-    display.say("3. mcp-workbench install HOST: has a host start the workbench; uninstall undoes it.")
+    display.say("3. mcp-workbench install --all --remove-imported: moves them behind it; uninstall --all undoes that.")
     display.say("No servers yet? mcp-workbench add has examples: mcp-workbench add --help")
     if shutil.which(_PROGRAM) is None:
         display.say(f"Your shell does not find {_PROGRAM}: write its path, {Path(sys.argv[0])}")

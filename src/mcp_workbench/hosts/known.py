@@ -121,7 +121,7 @@ HOSTS: tuple[Host, ...] = (
         folders=FOLDER_VARIABLES,
         unread="tools that you turned off in Cursor's settings can't be read",
         program="cursor",
-        restart="Cursor starts it by itself; Settings, MCP shows it.",
+        restart="Cursor starts it automatically; Settings, MCP shows it.",
     ),
     Host(
         "vscode",
@@ -188,7 +188,7 @@ HOSTS: tuple[Host, ...] = (
         "none",
         timeout_unit=1,
         timeout_default="context_server_timeout",
-        restart="Zed starts it by itself; the settings of the Agent Panel show it.",
+        restart="Zed starts it automatically; the settings of the Agent Panel show it.",
     ),
 )
 
