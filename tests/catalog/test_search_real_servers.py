@@ -88,6 +88,14 @@ def test_the_estimate_is_within_a_tenth_of_the_count(show: Any):
     assert 1 <= estimate(text) / cost(text.decode()) <= 1.1
 
 
+@pytest.mark.parametrize("show", [render.entry, signature.entry, signature.lean, signature.outline, signature.brief])
+def test_the_estimate_of_each_server_is_within_a_tenth_of_the_count(show: Any):
+    for server in SERVERS:
+        shown = b",".join(bytes(show(*one)) for one in TOOLS if one[0].server == server)
+        if (real := cost(shown.decode())) >= 300:
+            assert 0.9 <= estimate(shown) / real <= 1.1, server
+
+
 @pytest.mark.parametrize("budget", [500, 1000, 2000, 4000, 8000, 16_000, 30_000])
 def test_no_answer_costs_more_than_its_budget(budget: int):
     for server in (None, *SERVERS):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import time
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from msgspec import Raw
 from mcp_workbench.catalog.definition import Definition, compact
 from mcp_workbench.catalog.opened import Found, Matches, Opened
 from mcp_workbench.catalog.rendering import instructions, render, signature
-from mcp_workbench.catalog.rendering.budget import estimate
+from mcp_workbench.catalog.rendering.budget import estimate, usable
 from mcp_workbench.catalog.snapshot import Withheld
 from mcp_workbench.errors import ConnectFailed, SpawnFailed
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
@@ -67,6 +68,11 @@ def opened(
     answer = answers.matches(matched, request, limits, toolbox=box) if request.query else None
     text = text_of(asyncio.run(answer or answers.opened(box, tools, request, limits)))
     return text, json.loads(text)
+
+
+def holding(tokens: int) -> int:
+    """The smallest budget in which so many tokens can be used."""
+    return next(budget for budget in itertools.count(tokens) if usable(budget) >= tokens)
 
 
 def entries(text: str) -> str:
@@ -220,7 +226,7 @@ def test_what_just_fits_is_shown_in_that_form(level: Any):
     tools = tuple(found(f"tool_{number}", f"Does {number}. " + "More. " * 40, x="y" * 900) for number in range(30))
     said = {"toolbox": "dev", "description": "Files", "servers_connected": 1}
     frame = estimate(answers._encoded(said, level, ()))
-    budget = frame + sum(estimate(bytes(level.show(*one))) + 1 for one in tools)
+    budget = holding(frame + sum(estimate(bytes(level.show(*one))) + 1 for one in tools))
     text, _ = opened(tools, budget=budget)
     assert shown_as(text, tools, level.show)
     assert not shown_as(opened(tools, budget=budget - 1)[0], tools, level.show)
@@ -252,7 +258,7 @@ def test_instructions_take_the_room_that_the_tools_leave_and_no_tool_is_shortene
     tools = many(60)
     whole_cost = estimate(entries(opened(tools, budget=20_000)[0]).encode())
     advice = {f"s{number}": f"Advice of server {number}. " * 80 for number in range(3)}
-    plenty, tight = whole_cost * 3, whole_cost + whole_cost // 8
+    plenty, tight = whole_cost * 3, holding(whole_cost + whole_cost // 8)
     text, said = opened(tools, budget=plenty, whole=toolbox(tools, instructions=advice))
     assert shown_as(text, tools, render.entry)
     assert said["instructions"] == advice
@@ -260,7 +266,7 @@ def test_instructions_take_the_room_that_the_tools_leave_and_no_tool_is_shortene
     assert shown_as(text, tools, render.entry), "they are still whole"
     assert list(said["instructions"]) == list(advice)
     assert all(one.endswith(" …") and len(one) < len(advice["s0"]) for one in said["instructions"].values())
-    assert estimate(text.encode()) <= tight
+    assert estimate(text.encode()) <= usable(tight)
 
 
 def test_most_of_an_answer_is_for_the_tools_whatever_servers_say():

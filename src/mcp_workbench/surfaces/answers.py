@@ -16,7 +16,7 @@ from msgspec import Raw
 from mcp_workbench.catalog.definition import Definition
 from mcp_workbench.catalog.opened import Found, Matches, Opened
 from mcp_workbench.catalog.rendering import render, signature
-from mcp_workbench.catalog.rendering.budget import estimate
+from mcp_workbench.catalog.rendering.budget import estimate, usable
 from mcp_workbench.catalog.rendering.instructions import INSTRUCTIONS_SHARE, fitted
 from mcp_workbench.identity import EVERY_TOOLBOX, ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import Limits
@@ -115,26 +115,27 @@ class _Rendering:
     def __init__(self, limits: Limits, turns: Turns) -> None:
         self._limits = limits
         self._turns = turns
+        self._budget = usable(limits.open_budget_tokens)
 
     async def opened(self, told: Told, found: Sequence[Found], detail: str, instructions: Mapping[str, str]) -> Raw:
-        limits, budget = self._limits, self._limits.open_budget_tokens
+        limits, budget = self._limits, self._budget
         if detail != "auto":
             level = FULL if detail == "full" else SIGNATURE
             said = told(ALL) | fitted(instructions, budget // INSTRUCTIONS_SHARE, limits)
             return _text(said, level, [entry async for _, entry in self._shown(level, found)])
         beside = _briefly(told, budget, limits)
-        least = min(budget // INSTRUCTIONS_LEAST_SHARE, _room(beside, BRIEF, limits))
+        least = min(budget // INSTRUCTIONS_LEAST_SHARE, _room(beside, BRIEF, budget))
         said = beside | fitted(instructions, least, limits)
         # The cheapest form first: where not even that fits beside what is always said, no other does.
-        if len(await self._fitting(BRIEF, found, _room(said, FULL, limits))) == len(found):
+        if len(await self._fitting(BRIEF, found, _room(said, FULL, budget))) == len(found):
             for level in (FULL, SIGNATURE, OUTLINE, BRIEF):
-                entries = await self._fitting(level, found, _room(said, level, limits))
+                entries = await self._fitting(level, found, _room(said, level, budget))
                 if len(entries) == len(found):
                     left = budget - estimate(_encoded(beside, level, entries)) if instructions else 0
                     room = min(max(left, least), budget // INSTRUCTIONS_SHARE)
                     return _text(beside | fitted(instructions, room, limits), level, entries)
         few = {**said, "tools_left_out": len(found)}
-        room = _room(few, _some_of(len(found), len(found)), limits)
+        room = _room(few, _some_of(len(found), len(found)), budget)
         entries = await self._fitting(BRIEF, found, room, limits.misfits)
         few["tools_left_out"] = len(found) - len(entries)
         return _text(few, _some_of(len(entries), len(found)), entries)
@@ -145,7 +146,7 @@ class _Rendering:
             level = FULL if detail == "full" else SIGNATURE
             return _text(told(ALL), level, await self._marked(level, searched, searched.found))
         share = max(1.0, request.limit / limits.matches)
-        budget = min(limits.open_budget_tokens, int(share * limits.search_budget_tokens))
+        budget = min(self._budget, usable(int(share * limits.search_budget_tokens)))
         said = {**_briefly(told, budget, limits), "tools_left_out": len(searched.found)}
         entries = await self._lean(searched, budget - estimate(_encoded(said, LEAN, ())))
         if not (left := len(searched.found) - len(entries)):
@@ -228,9 +229,9 @@ def _cost(entry: Raw) -> int:
     return estimate(bytes(entry)) + 1
 
 
-def _room(said: Answer, level: _Level, limits: Limits) -> int:
+def _room(said: Answer, level: _Level, budget: int) -> int:
     """Tokens that are left for tools."""
-    return limits.open_budget_tokens - estimate(_encoded(said, level, ()))
+    return budget - estimate(_encoded(said, level, ()))
 
 
 def _text(said: Answer, level: _Level, entries: Sequence[Raw]) -> Raw:
