@@ -124,11 +124,10 @@ def toolbox(**servers: tuple[str, ...]) -> dict[str, Any]:
 
 def _workbench(place: Place, name: str, config: Mapping[str, Any], toolbox_name: str, server: str) -> Program:
     python = workbench_python()
-    version = _ask(python, "import mcp_workbench, mcp_workbench.__main__; print(mcp_workbench.__version__)")
     identifier = {"toolbox": toolbox_name, "server": server, "tool": "echo"}
     return Program(
         "workbench",
-        version,
+        workbench_version(python),
         (python, "-m", "mcp_workbench", "serve", "--config", place.write(name, config)),
         Request.tool("open_toolbox", {"toolbox": toolbox_name}),
         Request.tool("use_tool", {"tool": identifier, "arguments": ARGUMENTS}),
@@ -139,6 +138,11 @@ def workbench_python() -> str:
     """The Python that runs this, unless only the repository's own environment has the workbench."""
     own = ROOT / ".venv" / "bin" / "python"
     return str(own) if find_spec("mcp_workbench") is None and own.exists() else sys.executable
+
+
+def workbench_version(python: str) -> str:
+    """Its own word for it: the distribution had different names."""
+    return _ask(python, "import mcp_workbench, mcp_workbench.__main__; print(mcp_workbench.__version__)")
 
 
 def fastmcp(place: Place) -> Program:

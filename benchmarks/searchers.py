@@ -182,7 +182,7 @@ def base() -> Searcher:
 
 
 def _workbench(label: str, python: str) -> Searcher:
-    return Workbench(label, programs.version_of(python, "workbench-mcp"), python)
+    return Workbench(label, programs.workbench_version(python), python)
 
 
 def fastmcp() -> Searcher:
