@@ -26,7 +26,7 @@ class FakeChannel:
         self.on_progress: list[OnProgress | None] = []
         self.notified: list[str] = []
         self.waiting: dict[str, asyncio.Future[Raw]] = {}
-        self.heard = 0
+        self.heard_at = 0.0
         self.is_held = False
         self.ended: asyncio.Future[Fault] = asyncio.get_running_loop().create_future()
 
@@ -43,7 +43,7 @@ class FakeChannel:
 
     def answer(self, method: str, answer: Any) -> None:
         """Raw JSON, a value, a fault, or a function of the params."""
-        self.heard += 1
+        self.heard_at = asyncio.get_running_loop().time()
         future = self.waiting[method]
         if isinstance(answer, Fault):
             if isinstance(answer, ServerExited) and not self.ended.done():

@@ -60,7 +60,7 @@ async def test_any_word_of_it_will_do(answer: object):
 async def test_a_word_about_something_else_will_do_too():
     channel = FakeChannel()
     await suspected(channel)
-    channel.heard += 1  # the answer to another call, on which it was at work
+    channel.heard_at += 1  # the answer to another call, on which it was at work
     await stays_silent(channel)
     assert not channel.ended.done()
 

@@ -466,7 +466,8 @@ async def test_a_call_that_timed_out_makes_its_server_suspect_only_where_it_said
     server = MemoryServer()
 
     async def time_out(_params: object) -> object:
-        server.channels[-1].heard += speaks
+        if speaks:
+            server.channels[-1].heard_at = asyncio.get_running_loop().time()
         raise CallTimeout("no answer")
 
     server.methods |= {"tools/call": time_out, "ping": never}

@@ -98,7 +98,7 @@ class MemoryChannel:
         self.told: list[tuple[str, Any]] = []
         self.holds: list[object] = []
         self.congested = False
-        self.heard = 0
+        self.heard_at = 0.0
         self.is_held = False
         self.ended: asyncio.Future[Fault] = asyncio.get_running_loop().create_future()
 
@@ -119,7 +119,7 @@ class MemoryChannel:
         except asyncio.CancelledError:
             self._server.events.append(f"cancelled {method}")
             raise
-        self.heard += 1
+        self.heard_at = asyncio.get_running_loop().time()
         if isinstance(answer, Fault):
             raise answer
         return Raw(answer if isinstance(answer, bytes) else json.dumps(answer).encode())

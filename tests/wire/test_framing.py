@@ -7,6 +7,7 @@ import contextlib
 import os
 import time
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from mcp_workbench.errors import Fault, MessageTooLarge
 from mcp_workbench.limits import Limits
-from mcp_workbench.wire.fairness import TURN_SECONDS
+from mcp_workbench.wire.fairness import TURN_SECONDS, FairShare
 from mcp_workbench.wire.framing import LineBuffer, LineReader, LineWriter, read_lines, write_lines
 from mcp_workbench.wire.jsonrpc import Envelope
 from tests.support.procs import wait_until
@@ -197,6 +198,15 @@ async def test_a_paused_reader_reads_nothing_until_it_is_resumed():
     assert heard.lines == [b"one"]
 
 
+class Resting(FairShare):
+    """The share of a peer that has to rest for so long."""
+
+    is_charged = True
+
+    def __init__(self, seconds: Callable[[], float]) -> None:
+        self.rest_seconds = seconds  # type: ignore[method-assign]
+
+
 @pytest.mark.parametrize("rest_seconds", [0.0, 0.001])
 async def test_lines_that_take_long_are_handled_over_many_turns_and_none_is_lost(rest_seconds: float):
     turns: list[int] = []
@@ -209,10 +219,8 @@ async def test_lines_that_take_long_are_handled_over_many_turns_and_none_is_lost
             pass
         turns.append(turn)
 
-    def rest() -> float:
-        return rest_seconds if len(turns) < 19 else 0.0
-
-    reader = LineReader(take, lambda _: over.set(), 1024, last_line=True, rest_seconds=rest)
+    share = Resting(lambda: rest_seconds if len(turns) < 19 else 0.0)
+    reader = LineReader(take, lambda _: over.set(), 1024, last_line=True, share=share)
     source, sink = os.pipe()
     os.write(sink, b"line\n" * 19 + b"last")
     os.close(sink)
@@ -228,7 +236,7 @@ async def test_a_reader_reads_no_more_while_lines_wait():
     source, sink = os.pipe()
     os.set_blocking(sink, False)
     handled: list[bytes] = []
-    reader = LineReader(handled.append, lambda _: None, 1024, rest_seconds=lambda: 60.0)
+    reader = LineReader(handled.append, lambda _: None, 1024, share=Resting(lambda: 60.0))
     await read_lines(source, reader, Limits())
     os.write(sink, b"one\n")
     await wait_until(lambda: handled)
@@ -247,7 +255,7 @@ async def test_a_file_is_read_no_faster_than_its_lines_are_handled(tmp_path: Pat
     path.write_bytes(b"line\n" * 100_000)
     source = os.open(path, os.O_RDONLY)
     handled: list[bytes] = []
-    reader = LineReader(handled.append, lambda _: None, 1024, rest_seconds=lambda: 60.0)
+    reader = LineReader(handled.append, lambda _: None, 1024, share=Resting(lambda: 60.0))
     await read_lines(source, reader, Limits(read_chunk_bytes=1000))
     await wait_until(lambda: handled)
     for _ in range(20):

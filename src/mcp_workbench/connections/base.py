@@ -83,8 +83,8 @@ class Channel(Protocol):
         ...
 
     @property
-    def heard(self) -> int:
-        """How many messages the server has sent, of whatever kind."""
+    def heard_at(self) -> float:
+        """When the server last sent a message, of whatever kind, by the clock of the event loop; 0 if never."""
         ...
 
     def give_up(self, fault: Fault) -> None:

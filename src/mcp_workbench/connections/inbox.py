@@ -35,8 +35,9 @@ class Inbox:
         self._too_many = RpcError(jsonrpc.INTERNAL_ERROR, f"{limits.questions} requests are being answered already")
         self._noise_lines = 0
         self._noise_bytes = 0
-        self._is_noise = False
         self._noise_in_all = 0
+        self._messages = 0
+        """Of the peer, when it last wrote something else."""
         self.noise = ""
         """How the first line begins that was no message; empty where there was none."""
         self.inbound: Inbound | None = None
@@ -60,15 +61,18 @@ class Inbox:
 
     def unreadable(self, line: bytes, problem: Unreadable) -> None:
         """An answer in a broken message fails its call; other broken messages end the connection."""
-        if self.peer.fail_request(line, lambda: violation(problem)):
+        failed = self.peer.fail_request(line, lambda: violation(problem))
+        if failed or self.peer.messages != self._messages:
+            self._noise_lines = self._noise_bytes = 0  # a message ends a run of noise
+            self._messages = self.peer.messages
+        if failed:
             return
         if problem.claims:
             self._end(violation(problem))
             return
-        self._is_noise = True
+        self._noise_in_all += 1
         self._noise_lines += 1
         self._noise_bytes += len(line)
-        self._noise_in_all += 1
         if self._noise_in_all == 1:
             self.noise = observe.foreign(line.decode("utf-8", "replace"), self._limits.noise_sample_bytes)
             observe.warning("a server wrote something that is no message", server=self._label, sample=self.noise)
@@ -89,12 +93,6 @@ class Inbox:
             return
         reason = observe.foreign(error.message)
         self._end(ProtocolViolation(f"it could not read a message of ours ({reason}, code {error.code})"))
-
-    def line_read(self) -> None:
-        """A good message ends a run of noise."""
-        if self._noise_lines and not self._is_noise:
-            self._noise_lines = self._noise_bytes = 0
-        self._is_noise = False
 
 
 def violation(problem: Unreadable) -> ProtocolViolation:

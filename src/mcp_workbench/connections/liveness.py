@@ -45,9 +45,9 @@ class Liveness:
     async def _check(self, connection: Connection, seconds: float) -> None:
         """Any word of it will do, even a refusal."""
         channel = connection.channel
-        before = channel.heard
+        before = channel.heard_at
         method = "server/discover" if connection.agreement.modern else "ping"
         with contextlib.suppress(Fault):
             await connection.request(method, {}, caller=self._caller, hard_seconds=seconds)
-        if channel.heard == before and not channel.is_held and not channel.ended.done():
+        if channel.heard_at == before and not channel.is_held and not channel.ended.done():
             channel.give_up(Unresponsive(f"it said nothing for {seconds:.0f} s, not even to a {method}"))

@@ -59,8 +59,8 @@ class PeeredChannel(ABC):
         return self._inbox.noise
 
     @property
-    def heard(self) -> int:
-        return self._peer.heard
+    def heard_at(self) -> float:
+        return self._peer.heard_at
 
     @property
     def congested(self) -> bool:

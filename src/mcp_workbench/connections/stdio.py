@@ -37,13 +37,6 @@ class StdioChannel(PeeredChannel):
         self._obituary: asyncio.Task[None] | None = None
         self._stderr = Stderr(label, limits)
         share = FairShare()
-        self._reader = LineReader(
-            self._receive,
-            self._output_ended,
-            limits.message_bytes,
-            rest_seconds=share.rest_seconds,
-            account=account,
-        )
         self._writer = LineWriter(self._input_lost, account=account)
         inbox = Inbox(label, limits, self.end, account)
         peer = Peer(
@@ -55,6 +48,7 @@ class StdioChannel(PeeredChannel):
             share=share,
             account=account,
         )
+        self._reader = LineReader(peer.receive, self._output_ended, limits.message_bytes, share=share, account=account)
         super().__init__(peer, inbox, account)
         self._output_over = self._loop.create_future()
 
@@ -100,12 +94,6 @@ class StdioChannel(PeeredChannel):
     def _close_for_memory(self) -> None:
         super()._close_for_memory()
         self._reader.close()
-
-    def _receive(self, line: bytes) -> None:
-        if self.ended.done():
-            return  # what follows in the same read
-        self._peer.receive(line)
-        self._inbox.line_read()
 
     # -- how it ends
 

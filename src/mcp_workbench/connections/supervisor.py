@@ -207,7 +207,6 @@ class Supervisor:
         if self.current is not None and self._health.state == "resting":
             self._health.pause()  # a remote server may fail every request while its connection is there
         connection = self._worked_on = self.current or await self.connection()
-        heard_before = connection.channel.heard
         began = asyncio.get_running_loop().time()
         try:
             result = await connection.forward(method, params, exchange)
@@ -217,7 +216,7 @@ class Supervisor:
         except (CallTimeout, asyncio.CancelledError) as ending:
             silent_seconds = asyncio.get_running_loop().time() - began
             is_long = isinstance(ending, CallTimeout) or silent_seconds >= self._limits.alive_seconds
-            if is_long and connection.channel.heard == heard_before and not self._is_closed:
+            if is_long and connection.channel.heard_at < began and not self._is_closed:
                 self._liveness.suspect(connection, silent_seconds)
             raise
         if self._health.failures:

@@ -54,6 +54,8 @@ class Callers:
     def of(self, method: str, params: dict[str, Raw], meta: dict[str, Raw]) -> Caller:
         """Who makes this request, whose `_meta` is `meta`. Raises `RpcError` where the era or the order is wrong."""
         enveloped = eras.PROTOCOL_VERSION in meta
+        if self._handshake is not None and not enveloped and method != "initialize":
+            return self._handshake
         if self._modern is None and (enveloped or method == "initialize"):
             self._modern = method != "initialize"
         if self._modern:

@@ -35,13 +35,14 @@ class Front:
         self._session = Session(workbench, self._surface, line, callers.audience, workbench.limits)
         callers.introduce_to(partial(workbench.introduce, callers.audience))
 
-    def request(self, method: str, params: dict[str, Raw], line: Line) -> Awaitable[Raw]:
+    def request(
+        self, method: str, params: dict[str, Raw], line: Line, meta: dict[str, Raw] | None = None
+    ) -> Awaitable[Raw]:
+        """The result of a request. `meta` is its `_meta`, if that was decoded already. Raises `RpcError`."""
         if isinstance(params, jsonrpc.NotAnObject):
             raise _no_object()
-        return self.answer(method, params, jsonrpc.members(params.get("_meta")), line)
-
-    def answer(self, method: str, params: dict[str, Raw], meta: dict[str, Raw], line: Line) -> Awaitable[Raw]:
-        """The result of a request. `meta` is its decoded `_meta`. Raises `RpcError`."""
+        if meta is None:
+            meta = jsonrpc.members(params["_meta"]) if "_meta" in params else {}
         caller = self._callers.of(method, params, meta)
         work = self._session.handle(caller, line, method, params, meta)
         return self._greeted(work) if method == "initialize" else work

@@ -218,14 +218,16 @@ class Session:
             question = {"inputRequests": outcome.requests, "requestState": handle}
             return Raw(jsonrpc.encode({"resultType": eras.INPUT_REQUIRED, **question}))
         try:
-            return self._for_era(exchange, method, outcome.result)
+            members = exchange.read(outcome.result)
         except msgspec.DecodeError as error:
             raise RpcError(jsonrpc.SERVER_FAILED, f"The server's result can't be read ({error})") from None
+        if exchange.caller.modern:
+            return self._for_modern(method, outcome.result, members)
+        if "structuredContent" not in members and "resultType" not in members:
+            return outcome.result
+        return for_handshake(outcome.result, members, exchange.projection)
 
-    def _for_era(self, exchange: Exchange, method: str, result: Raw) -> Raw:
-        members = exchange.read(result)
-        if not exchange.caller.modern:
-            return for_handshake(result, members, exchange.projection)
+    def _for_modern(self, method: str, result: Raw, members: dict[str, Raw]) -> Raw:
         if method not in CACHED:
             return for_modern(result, members)
         fixed = method == "tools/list" and not self._surface.tools_change

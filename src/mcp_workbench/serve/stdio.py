@@ -109,11 +109,11 @@ class StdioFront(PeerFront):
     ) -> None:
         limits = workbench.limits
         self._drain = drain
-        self._reader = LineReader(self._receive, self._input_ended, limits.message_bytes, last_line=True)
         account = workbench.account(greeting.callers.audience)
         self._writer = LineWriter(self._output_lost, on_congestion=self._congested, account=account)
         self._unread = greeting.unread
         super().__init__(workbench, greeting.callers, view, self._writer)
+        self._reader = LineReader(self._peer.receive, self._input_ended, limits.message_bytes, last_line=True)
         self._signals = 0
         self._over: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
@@ -145,9 +145,6 @@ class StdioFront(PeerFront):
         self._end(128 + number)
 
     # -- how it ends
-
-    def _receive(self, line: bytes) -> None:
-        self._peer.receive(line)
 
     def _congested(self, congested: bool) -> None:  # noqa: FBT001 -- a callback's state
         self._reader.pause() if congested else self._reader.resume()

@@ -11,6 +11,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Collection, Generator
 
+import msgspec
 from msgspec import Raw
 
 from mcp_workbench.errors import CallTimeout
@@ -19,27 +20,17 @@ from mcp_workbench.wire.exchange import OnProgress
 _NEVER = float("inf")
 
 
-class Pending:
+class Pending(msgspec.Struct, eq=False):
     """A request of ours that waits for its answer."""
 
-    __slots__ = ("future", "hard_at", "hard_seconds", "idle_seconds", "lenient", "on_progress", "owner", "quiet_since")
-
-    def __init__(
-        self, future: asyncio.Future[Raw], on_progress: OnProgress | None, owner: object, *, lenient: bool = False
-    ) -> None:
-        self.future = future
-        self.lenient = lenient
-        self.on_progress = on_progress
-        self.owner = owner
-        self.quiet_since = 0.0
-        self.idle_seconds = _NEVER
-        self.hard_seconds = _NEVER
-        self.hard_at = _NEVER
-
-    @property
-    def due(self) -> float:
-        """When its deadline passes, unless progress comes."""
-        return min(self.quiet_since + self.idle_seconds, self.hard_at)
+    future: asyncio.Future[Raw]
+    on_progress: OnProgress | None
+    owner: object
+    lenient: bool = False
+    quiet_since: float = 0.0
+    idle_seconds: float = _NEVER
+    hard_seconds: float = _NEVER
+    hard_at: float = _NEVER
 
 
 class Deadlines:
@@ -62,8 +53,9 @@ class Deadlines:
         pending.idle_seconds = idle_seconds or hard_seconds
         pending.hard_seconds = hard_seconds or _NEVER
         pending.hard_at = now + pending.hard_seconds
-        if pending.due < self._timer_due:
-            self._arm(pending.due)
+        due = min(now + pending.idle_seconds, pending.hard_at)
+        if due < self._timer_due:
+            self._arm(due)
 
     @property
     def is_held(self) -> bool:
@@ -109,7 +101,9 @@ class Deadlines:
         now = self._loop.time()
         next_due = _NEVER
         for pending in self._pending:
-            due = pending.hard_at if self._holds and self._is_held(pending) else pending.due
+            due = pending.hard_at
+            if not (self._holds and self._is_held(pending)):
+                due = min(due, pending.quiet_since + pending.idle_seconds)
             if due > now:
                 next_due = min(next_due, due)
             elif not pending.future.done():

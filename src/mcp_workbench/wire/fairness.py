@@ -28,15 +28,16 @@ class FairShare:
 
     def __init__(self) -> None:
         self._paid_at = 0.0
+        self.is_charged = False
+        """Whether the peer ever caused work."""
 
     def charge(self, work_seconds: float) -> None:
         """Count work that the peer caused."""
+        self.is_charged = True
         self._paid_at = max(self._paid_at, _now()) + work_seconds * _REST_RATIO
 
     def rest_seconds(self) -> float:
         """How long reading from the peer must pause now; 0 where it has not used up its share."""
-        if not self._paid_at:
-            return 0.0
         left = self._paid_at - _now()
         return left if left > _LEAST_REST_SECONDS else 0.0
 

@@ -21,7 +21,7 @@ from typing import Final, cast
 
 from mcp_workbench.errors import Fault, MessageTooLarge
 from mcp_workbench.limits import DEFAULTS, Limits
-from mcp_workbench.wire.fairness import TURN_SECONDS
+from mcp_workbench.wire.fairness import TURN_SECONDS, FairShare
 from mcp_workbench.wire.jsonrpc import Envelope
 from mcp_workbench.wire.memory_budget import Account
 
@@ -36,7 +36,8 @@ class LineBuffer:
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._parts: list[bytes | bytearray] = []
-        self._size = 0
+        self.size = 0
+        """The bytes of the line that is not complete yet."""
         self.overflowed = False
 
     def feed(self, data: bytes) -> list[bytes]:
@@ -44,16 +45,13 @@ class LineBuffer:
         if self.overflowed:
             return []
         *lines, rest = data.split(b"\n")
+        if not rest and not self.size and len(data) <= self._max_bytes:
+            return lines  # whole lines, as they mostly come
         if lines:
             lines[0] = self._take(lines[0])
         if rest:
             self._keep(rest)
         return self._checked(lines)
-
-    @property
-    def size(self) -> int:
-        """The bytes of the line that is not complete yet."""
-        return self._size
 
     def rest(self) -> bytes:
         """What came after the last line break."""
@@ -61,7 +59,7 @@ class LineBuffer:
 
     def _keep(self, piece: bytes) -> None:
         """Keep a part of a line. Small pieces are merged: each object costs more than the few bytes in it."""
-        self._size += len(piece)
+        self.size += len(piece)
         last = self._parts[-1] if self._parts else None
         if len(piece) >= _SMALL_BYTES:
             self._parts.append(piece)
@@ -71,12 +69,12 @@ class LineBuffer:
             self._parts.append(bytearray(piece))
 
     def _take(self, end: bytes) -> bytes:
-        if not self._size:
+        if not self.size:
             return end
         self._parts.append(end)
         line = b"".join(self._parts)
         self._parts.clear()
-        self._size = 0
+        self.size = 0
         return line
 
     def _checked(self, lines: list[bytes]) -> list[bytes]:
@@ -84,7 +82,7 @@ class LineBuffer:
             if len(line) > self._max_bytes:
                 self._overflow()
                 return lines[:index]
-        if self._size > self._max_bytes:
+        if self.size > self._max_bytes:
             self._overflow()
         return lines
 
@@ -95,14 +93,14 @@ class LineBuffer:
     def discard(self) -> None:
         """Forget the line that is not complete yet."""
         self._parts.clear()
-        self._size = 0
+        self.size = 0
 
 
 class LineReader(asyncio.Protocol):
     """Hands each line to `on_line`, in order, then calls `on_end` once.
 
     Lines are handled for one millisecond per turn of the event loop. Reading pauses until those that came are handled,
-    and for as long as `rest_seconds` says.
+    and for as long as the peer's `share` says.
 
     With `last_line`, input that ends without a line break ends in a line all the same: people type
     that. From a server it is the message in which it died.
@@ -115,7 +113,7 @@ class LineReader(asyncio.Protocol):
         max_bytes: int,
         *,
         last_line: bool = False,
-        rest_seconds: Callable[[], float] | None = None,
+        share: FairShare | None = None,
         account: Account | None = None,
     ) -> None:
         self._account = account or Account()
@@ -124,7 +122,7 @@ class LineReader(asyncio.Protocol):
         self._on_end = on_end
         self._max_bytes = max_bytes
         self._last_line = last_line
-        self._rest_seconds = rest_seconds
+        self._share = share
         self._buffer = LineBuffer(max_bytes)
         self._loop = asyncio.get_running_loop()
         self._lines: deque[bytes] = deque()
@@ -197,8 +195,16 @@ class LineReader(asyncio.Protocol):
     def _work(self) -> None:
         """Handle lines for one turn, then rest if there are more or the peer has used up its share."""
         self._is_waiting = False
-        self._handle_lines()
-        rest_seconds = self._rest_seconds() if self._rest_seconds is not None else 0.0
+        lines, ends_at = self._lines, 0.0
+        while lines and not self._ended:
+            line = lines.popleft()
+            if line and not line.isspace():
+                self._on_line(line)
+            if lines and not ends_at:
+                ends_at = monotonic() + TURN_SECONDS
+            elif lines and monotonic() > ends_at:
+                break
+        rest_seconds = self._share.rest_seconds() if self._share is not None and self._share.is_charged else 0.0
         if self._ended:
             return
         if self._lines or rest_seconds:
@@ -214,19 +220,6 @@ class LineReader(asyncio.Protocol):
         if holds_back != self._holds_back:
             self._holds_back = holds_back
             self._pause_or_resume()
-
-    def _handle_lines(self) -> None:
-        lines, ends_at = self._lines, 0.0
-        while lines and not self._ended:
-            line = lines.popleft()
-            if line and not line.isspace():
-                self._on_line(line)
-            if not lines:
-                return
-            if not ends_at:
-                ends_at = monotonic() + TURN_SECONDS
-            elif monotonic() > ends_at:
-                return
 
     def _end(self, fault: Fault | None) -> None:
         if self._ended:
@@ -259,7 +252,8 @@ class LineWriter(asyncio.BaseProtocol):
         self._waiting_bytes = 0
         self._is_full = False
         self._batching = False
-        self._closed = False
+        self.is_closed = False
+        """What is written now reaches nobody."""
         self.most_bytes = DEFAULTS.write_buffer_bytes
         self.most_notice_bytes = DEFAULTS.unread_notice_bytes
         self._notice_bytes = 0
@@ -270,13 +264,8 @@ class LineWriter(asyncio.BaseProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.WriteTransport", transport)
 
-    @property
-    def is_closed(self) -> bool:
-        """What is written now reaches nobody."""
-        return self._closed
-
     def write(self, envelope: Envelope) -> None:
-        if self._closed or (envelope.may_drop and self._has_unread_notices()):
+        if self.is_closed or (envelope.may_drop and self._has_unread_notices()):
             return
         line = envelope.line
         if envelope.may_drop:
@@ -304,7 +293,7 @@ class LineWriter(asyncio.BaseProtocol):
 
     def flush(self) -> None:
         """Hand everything to the transport now."""
-        if self._closed or not self._lines or self._transport is None:
+        if self.is_closed or not self._lines or self._transport is None:
             return
         self._lines.append(b"")
         data = b"\n".join(self._lines)
@@ -321,7 +310,7 @@ class LineWriter(asyncio.BaseProtocol):
     @property
     def is_hung_up(self) -> bool:
         """Whether nobody can read what is written. A TCP peer that left looks like one that only stopped writing."""
-        if self._closed or self._transport is None:
+        if self.is_closed or self._transport is None:
             return True
         end = self._transport.get_extra_info("socket") or self._transport.get_extra_info("pipe")
         if end is None:
@@ -332,7 +321,7 @@ class LineWriter(asyncio.BaseProtocol):
 
     async def drained(self) -> None:
         """Return when the peer has read enough to be written to."""
-        if self._closed or not self.congested:
+        if self.is_closed or not self.congested:
             return
         waiter = self._loop.create_future()
         self._waiting.append(waiter)
@@ -353,7 +342,7 @@ class LineWriter(asyncio.BaseProtocol):
             self._on_congestion(False)  # noqa: FBT003
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 -- asyncio's signature
-        was_closed, self._closed = self._closed, True
+        was_closed, self.is_closed = self.is_closed, True
         self._transport = None
         self.congested = False
         self._count(0)
@@ -364,7 +353,7 @@ class LineWriter(asyncio.BaseProtocol):
     async def finish(self, seconds: float) -> None:
         """Give the peer this long to read what is buffered, then close."""
         self.flush()
-        if self._transport is not None and not self._closed and self._transport.get_write_buffer_size():
+        if self._transport is not None and not self.is_closed and self._transport.get_write_buffer_size():
             self._transport.set_write_buffer_limits(high=0)  # drained() now means: empty
             await asyncio.wait((asyncio.ensure_future(self.drained()),), timeout=seconds)
         self.close()
@@ -372,14 +361,14 @@ class LineWriter(asyncio.BaseProtocol):
     def close(self) -> None:
         """Write what the peer takes at once, then close."""
         self.flush()
-        self._closed = True
+        self.is_closed = True
         self._release()
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
         """Close at once, whatever is still buffered."""
-        self._closed = True
+        self.is_closed = True
         self._release()
         if self._transport is not None:
             self._transport.abort()

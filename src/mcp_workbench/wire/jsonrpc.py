@@ -143,7 +143,10 @@ _ID = rb'"id"\s*:\s*(\d{1,16})(?!\d)'
 
 
 def read(line: bytes) -> Message:
-    """The message on a line, repaired where its text is not quite Unicode."""
+    """The message on a line, repaired where its text is not quite Unicode.
+
+    A response has exactly one of result and error, and an id: null only where an error could not name one.
+    """
     if not line.isascii():
         line = _as_utf8(line)
     try:
@@ -152,8 +155,10 @@ def read(line: bytes) -> Message:
         message = _read_repaired(line, error)
     if isinstance(message.id, str) and len(message.id) > DEFAULTS.id_length:
         raise Unreadable("its id is too long", syntax=False, claims=True)
-    if message.method is None and not _is_response(message):
-        raise Unreadable("neither a request nor a response", syntax=False, claims=True)
+    if message.method is None:
+        has_result, has_error = message.result is not NOTHING, message.error is not NOTHING
+        if message.id is UNSET or has_result == has_error or (message.id is None and has_result):
+            raise Unreadable("neither a request nor a response", syntax=False, claims=True)
     return message
 
 
@@ -163,14 +168,6 @@ def _as_utf8(line: bytes) -> bytes:
     except UnicodeDecodeError:
         return line.decode("utf-8", "replace").encode()
     return line
-
-
-def _is_response(message: Message) -> bool:
-    """Exactly one of result and error, and an id (null only where an error could not name one)."""
-    if message.id is UNSET:
-        return False
-    has_result, has_error = is_present(message.result), is_present(message.error)
-    return has_result != has_error and (message.id is not None or has_error)
 
 
 def _read_repaired(line: bytes, error: Exception) -> Message:
@@ -306,7 +303,9 @@ def text(raw: Raw) -> str:
 
 def text_or_none(raw: Raw | None) -> str | None:
     """The string, None where it is something else."""
-    return text(raw) if raw is not None and is_text(raw) else None
+    if raw is None or not (view := memoryview(raw)).nbytes or view[0] != _QUOTE:
+        return None
+    return _text_decoder.decode(raw)
 
 
 def number_or_none(raw: Raw | None) -> float | None:
@@ -319,8 +318,10 @@ def number_or_none(raw: Raw | None) -> float | None:
 
 def members(raw: Raw | None) -> dict[str, Raw]:
     """The members of a JSON object, each still raw; anything else, or what is nested too deep, has none."""
+    if raw is None or not (view := memoryview(raw)).nbytes or view[0] != _BRACE:
+        return {}
     try:
-        return _object_decoder.decode(raw) if raw is not None and is_object(raw) else {}
+        return _object_decoder.decode(raw)
     except RecursionError:
         return {}
 

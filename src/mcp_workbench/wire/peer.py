@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from time import monotonic
 from typing import Any, Protocol
 
+import msgspec
 from msgspec import Raw
 
 from mcp_workbench import observe
@@ -82,7 +83,7 @@ class Peer:
         answers_always: bool = True,
         admit: Callable[[int, str, dict[str, Raw]], RpcError | Raw | None] = lambda _load, _method, _params: None,
         passes: Callable[[str, int], bool] = lambda _method, _size: True,
-        over: Callable[[int], None] = lambda _: None,
+        over: Callable[[int], None] | None = None,
         adjourn: Callable[[Id], None] = lambda _: None,
         share: FairShare | None = None,
         account: Account | None = None,
@@ -114,8 +115,10 @@ class Peer:
         self._share = share
         self._deadlines = Deadlines(self._pending.values())
         self.held = self._deadlines.held
-        self.heard = 0
-        """Messages that came, of whatever kind."""
+        self.heard_at = 0.0
+        """When something came last, of whatever kind."""
+        self.messages = 0
+        """Messages that came."""
         self.strays = 0
         """Answers to nothing that we asked, or a second time."""
 
@@ -143,8 +146,9 @@ class Peer:
         """
         if self._deaf is not None:
             raise self._deaf.unsent()
-        id_ = self._new_id()
-        pending = self._pending[id_] = Pending(self._loop.create_future(), on_progress, owner, lenient=lenient)
+        while (id_ := self._ids()) in self._pending:
+            pass
+        pending = self._pending[id_] = Pending(self._loop.create_future(), on_progress, owner, lenient)
         self._deadlines.set(pending, idle_seconds, hard_seconds)
         sent = False
         try:
@@ -166,7 +170,8 @@ class Peer:
             raise
         finally:
             self._pending.pop(id_, None)
-            self._over(id_)
+            if self._over is not None:
+                self._over(id_)
 
     def is_waiting(self, id_: int) -> bool:
         """Whether a request of ours has no answer yet."""
@@ -198,6 +203,8 @@ class Peer:
         `owner` is the `owner` of the request on whose response stream the line came; None if the wire has a single
         stream.
         """
+        if self._fault is not None:
+            return  # what follows in the same read
         share = self._share
         began = monotonic() if share is not None else 0.0
         try:
@@ -217,7 +224,7 @@ class Peer:
                 return self.take(jsonrpc.read(jsonrpc.cut_nesting(line)), len(line), owner)
             except Unreadable as second:
                 problem = second
-        self.heard += 1
+        self.heard_at = self._loop.time()
         self._handler.unreadable(line, problem)
         return False
 
@@ -226,7 +233,8 @@ class Peer:
 
         Never raises, never waits. See `receive`.
         """
-        self.heard += 1
+        self.heard_at = self._loop.time()
+        self.messages += 1
         if message.method is None:
             return self._answered(message)
         if message.id is jsonrpc.UNSET:
@@ -256,13 +264,13 @@ class Peer:
         """Fail the request that an unreadable answer belongs to, or several; False if none can be told."""
         ids = jsonrpc.recover_ids(line, self._pending.__contains__)
         for id_ in ids:
-            self._settle(id_, fault())
+            self._fail(id_, fault())
         return bool(ids)
 
     def fail(self, id_: int, fault: Fault) -> None:
         """A request of ours gets no answer, for this reason. One that is over already is left alone."""
         if id_ in self._pending:
-            self._settle(id_, fault)
+            self._fail(id_, fault)
 
     def refuse(self, line: bytes, error: RpcError) -> None:
         """Answer something unreadable, under its id if that can be told."""
@@ -273,7 +281,7 @@ class Peer:
         """The other side will answer nothing more: what we asked it fails with `fault`, and what we ask it."""
         self._deaf = self._deaf or fault
         for id_ in tuple(self._pending):
-            self._settle(id_, fault)
+            self._fail(id_, fault)
 
     def close(self, fault: Fault) -> None:
         """The connection is over: our requests fail with `fault`, their requests are cancelled."""
@@ -310,11 +318,13 @@ class Peer:
             self.strays += 1
             observe.debug("an answer to nothing that was asked", id=id_, so_far=self.strays)
             return False
-        if jsonrpc.is_present(message.error):
+        if message.error is not jsonrpc.NOTHING:
             body = jsonrpc.error_body(message.error)
-            self._settle(id_, ServerRefused(body.message, rpc_code=body.code, data=bytes(body.data)))
+            self._fail(id_, ServerRefused(body.message, rpc_code=body.code, data=bytes(body.data)))
+        elif (future := self._pending.pop(id_).future).done():
+            self.strays += 1
         else:
-            self._settle(id_, message.result)
+            future.set_result(message.result)
         return True
 
     def _complained(self, error: ErrorBody) -> None:
@@ -323,14 +333,11 @@ class Peer:
         if error.code in (jsonrpc.PARSE_ERROR, jsonrpc.INVALID_REQUEST):
             self._handler.complaint(error)
 
-    def _settle(self, id_: int, outcome: Raw | Fault) -> None:
-        pending = self._pending.pop(id_)
-        if pending.future.done():
+    def _fail(self, id_: int, fault: Fault) -> None:
+        if (future := self._pending.pop(id_).future).done():
             self.strays += 1
-        elif isinstance(outcome, Fault):
-            pending.future.set_exception(outcome)
         else:
-            pending.future.set_result(outcome)
+            future.set_exception(fault)
 
     async def _until_writable(self, pending: Pending) -> None:
         """Wait until the other side has read enough, or the request is over before it was sent."""
@@ -344,11 +351,6 @@ class Peer:
                 await pending.future  # why the connection ends comes soon after its end
             except Fault as fault:
                 raise fault if isinstance(fault, CallTimeout) else fault.unsent() from None
-
-    def _new_id(self) -> int:
-        while (id_ := self._ids()) in self._pending:
-            pass
-        return id_
 
     # -- what the other side starts
 
@@ -425,24 +427,21 @@ class Peer:
                 del self._inbound[id_]
 
 
-class PeerLine:
+class PeerLine(msgspec.Struct, eq=False):
     """A request that the other side made, while it is open."""
 
-    __slots__ = ("_peer", "owner", "request_id")
-
-    def __init__(self, peer: Peer, request_id: Id | None, owner: object = None) -> None:
-        self._peer = peer
-        self.request_id = request_id
-        self.owner = owner
-        """See `Peer.receive`."""
+    peer: Peer
+    request_id: Id | None
+    owner: object = None
+    """See `Peer.receive`."""
 
     def notify(self, method: str, params: Params) -> None:
         # What is about to be outdated must not pile up for a client that does not read.
-        self._peer.notify(method, params, self.request_id, may_drop=method not in _KEPT)
+        self.peer.notify(method, params, self.request_id, may_drop=method not in _KEPT)
 
     async def ask(self, method: str, params: Params, on_progress: OnProgress | None = None) -> Raw:
-        return await self._peer.request(method, params, on_progress, about=self.request_id)
+        return await self.peer.request(method, params, on_progress, about=self.request_id)
 
     def adjourn(self) -> None:
         if self.request_id is not None:
-            self._peer.adjourn(self.request_id)
+            self.peer.adjourn(self.request_id)

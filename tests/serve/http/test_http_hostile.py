@@ -266,7 +266,7 @@ async def test_a_defect_of_ours_is_one_line_in_the_log_and_an_answer_that_tells_
     def answer(*_: object) -> Any:
         raise ZeroDivisionError("a defect")
 
-    monkeypatch.setattr(Front, "answer", answer)
+    monkeypatch.setattr(Front, "request", answer)
     monkeypatch.setattr(observe.log, "_rank", observe.LEVELS.index("error"))
     async with served(config) as running, running.client() as http:
         answered = await post_modern(http, modern("tools/list"))

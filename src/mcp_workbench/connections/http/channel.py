@@ -83,10 +83,6 @@ class RemoteChannel(PeeredChannel):
             async with asyncio.timeout(seconds):
                 await self._client.close()
 
-    def _receive(self, message: bytes) -> None:
-        if not self.ended.done():
-            self._peer.receive(message)
-
     def end(self, fault: Fault) -> None:
         super().end(fault)
         self._outbox.stop()
@@ -113,7 +109,7 @@ class HttpChannel(RemoteChannel):
                 self._label,
                 self._limits,
                 self._account,
-                receive=self._receive,
+                receive=self._peer.receive,
                 end=self.end,
             )
             self._stream = self._loop.create_task(listening.run())

@@ -187,7 +187,7 @@ class Posting(Outbox):
             return expired()
         if message is None:
             return by_status(response, method, self._limits)
-        self.peer.heard += 1
+        self.peer.heard_at = asyncio.get_running_loop().time()
         return refused(message)
 
     async def _list_tools(self, post: Post) -> None:

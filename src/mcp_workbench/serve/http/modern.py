@@ -173,7 +173,7 @@ class ModernFront:
         line = StreamLine(asked.id, stream, self._workbench.limits.http_notice_bytes, front.account)
         front.account.reserve(asked.size)
         try:
-            result = await front.answer(asked.method, asked.params, asked.meta, line)
+            result = await front.request(asked.method, asked.params, line, asked.meta)
         finally:
             front.account.release(asked.size)
         if asked.method == "tools/list":

@@ -232,9 +232,11 @@ class HttpSession(PeerFront):
     def adjourn(self, request: Id) -> None:
         self._streams.adjourn(request)
 
-    def request(self, method: str, params: dict[str, Raw], line: Line) -> Awaitable[Raw]:
+    def request(
+        self, method: str, params: dict[str, Raw], line: Line, meta: dict[str, Raw] | None = None
+    ) -> Awaitable[Raw]:
         try:
-            return super().request(method, params, line)
+            return super().request(method, params, line, meta)
         except RpcError:
             if not self.is_greeted:
                 self.abandon()  # a client whose initialize fails begins again
