@@ -8,7 +8,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
-GUIDES = (ROOT / "README.md", ROOT / "CLAUDE.md", *sorted((ROOT / "docs").rglob("*.md")))
+GUIDES = (
+    ROOT / "README.md",
+    ROOT / "CLAUDE.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "examples").rglob("*.md")),
+)
 """What teaches how to use the workbench."""
 EVERY = (*GUIDES, *(ROOT / name for name in ("CHANGELOG.md", "SECURITY.md", "CONTRIBUTING.md")))
 

@@ -49,8 +49,13 @@ def help_texts() -> dict[str, str]:
     return {line: CliRunner().invoke(app, line.split()).output for line in lines}
 
 
+def name_of(path: Path) -> str:
+    """Its path in the repository: `docs/search.md` and `docs/commands/search.md` are two pages."""
+    return path.relative_to(ROOT).as_posix()
+
+
 def texts() -> dict[str, str]:
-    return {path.name: path.read_text(encoding="utf-8") for path in EVERY} | help_texts()
+    return {name_of(path): path.read_text(encoding="utf-8") for path in EVERY} | help_texts()
 
 
 def json_in(text: str) -> Iterator[Any]:
@@ -142,7 +147,7 @@ def stray_names(name: str, text: str) -> list[str]:
 
 @pytest.mark.requirement("007-FR-009")
 def test_joined_names_stand_only_where_dynamic_mode_or_the_history_is_explained():
-    documents = {path.name: path.read_text(encoding="utf-8") for path in GUIDES} | help_texts()
+    documents = {name_of(path): path.read_text(encoding="utf-8") for path in GUIDES} | help_texts()
     assert {name: found for name, text in documents.items() if (found := stray_names(name, text))} == {}
 
 

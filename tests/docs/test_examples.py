@@ -33,7 +33,11 @@ ANSWERS = {"ok", "tokenizer"}
 
 def configurations() -> list[tuple[str, Block]]:
     """Every block that is a configuration of the workbench, or a host's that can be used as one."""
-    found = [(path.name, block) for path in GUIDES for block in blocks(path.read_text(encoding="utf-8"))]
+    found = [
+        (path.relative_to(ROOT).as_posix(), block)
+        for path in GUIDES
+        for block in blocks(path.read_text(encoding="utf-8"))
+    ]
     return [(name, block) for name, block in found if is_configuration(block)]
 
 
@@ -46,7 +50,8 @@ def is_configuration(block: Block) -> bool:
 
 @pytest.mark.parametrize(("name", "block"), configurations(), ids=lambda value: value if isinstance(value, str) else "")
 def test_every_configuration_in_the_documents_loads(name: str, block: Block, tmp_path: Path):
-    file = tmp_path / name
+    del name
+    file = tmp_path / "workbench-config.json"
     file.write_text(block.text, encoding="utf-8")
     assert load_config(file, environ=ENVIRONMENT).toolboxes
 
