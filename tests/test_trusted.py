@@ -19,7 +19,7 @@ from mcp_workbench.config import source as sources
 from mcp_workbench.config.load import config_of
 from mcp_workbench.config.source import read_source
 from mcp_workbench.limits import DEFAULTS, Limits
-from mcp_workbench.trusted import Trust, digest, place_of, standing, trusted_source
+from mcp_workbench.trusted import TRUST_STORE_BYTES, Trust, digest, place_of, standing, trusted_source
 from tests.support.wire import environment
 
 CONTENT = '{"mcpServers": {"fs": {"command": "./server", "args": ["ä", "\\u0041"]}}} // end\r\n'
@@ -206,7 +206,7 @@ def test_a_relative_state_folder_is_ignored():
         (lambda path: path.write_bytes(b"\xff\xfe"), "damaged"),
         (lambda path: path.write_text('{"version": 1, "files": [{"path": 1}]}'), "damaged"),
         (lambda path: path.write_text('{"version": 2, "files": []}'), "newer version"),
-        (lambda path: path.write_text(" " * (DEFAULTS.trust_store_bytes + 1)), "too large"),
+        (lambda path: path.write_text(" " * (TRUST_STORE_BYTES + 1)), "too large"),
         (lambda path: (path.rename(path.with_name("other")), path.symlink_to(path.with_name("other"))), "link"),
         (lambda path: (path.unlink(), path.mkdir()), "no regular file"),
     ],
@@ -262,14 +262,17 @@ def test_several_processes_lose_nothing(project: Path, tmp_path: Path):
     assert project.exists()
 
 
-def test_one_that_waits_in_vain_for_another_says_so(project: Path, environ: dict[str, str]):
+def test_one_that_waits_in_vain_for_another_says_so(
+    project: Path, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(trusted, "TRUST_LOCK_SECONDS", 0.01)
     trust(environ, project)
     path = Trust(environ).path
     descriptor = trusted.private.lock(f"{path}.lock")
     assert descriptor is not None
     try:
         with pytest.raises(TrustFailed, match=rf"process {os.getpid()} \(.+\) holds it"):
-            Trust(environ, Limits(trust_lock_seconds=0.01)).add("/x", "0" * 64)
+            Trust(environ).add("/x", "0" * 64)
     finally:
         os.close(descriptor)
 

@@ -23,6 +23,12 @@ import msgspec
 
 from mcp_workbench.limits import Limits
 from mcp_workbench.private import Busy, Damaged, Unusable, read
+from mcp_workbench.wire.caller import CAPABILITIES_BYTES
+
+STORE_CACHE_BYTES = 256 * 1024
+"""Memory for pages of the file that were read: the system keeps them too."""
+STORE_HEAD_BYTES = 4096
+"""How much of a damaged file is read to tell whether it was ours: its first page, which names the tables."""
 
 LISTS: Final = 0x4D435057
 """`MCPW`: marks a file as a store of lists, beside the names of its tables."""
@@ -57,7 +63,7 @@ class Database:
             self._connection = _connect(path, limits)
         try:
             with self._explained():
-                self._prepare(schema, version, limits)
+                self._prepare(schema, version)
         except (Busy, Damaged, Unusable):
             self.close()
             raise
@@ -92,10 +98,10 @@ class Database:
                     with contextlib.suppress(sqlite3.Error):
                         self.run("ROLLBACK")
 
-    def _prepare(self, schema: Sequence[str], version: int, limits: Limits) -> None:
+    def _prepare(self, schema: Sequence[str], version: int) -> None:
         for setting in ("journal_mode = DELETE", "synchronous = OFF", "temp_store = MEMORY", "cell_size_check = ON"):
             self.row(f"PRAGMA {setting}")
-        self.row(f"PRAGMA cache_size = {-limits.store_cache_bytes // 1024}")
+        self.row(f"PRAGMA cache_size = {-STORE_CACHE_BYTES // 1024}")
         if self._is_blank():
             self._make([*schema, f"PRAGMA application_id = {self._application}", f"PRAGMA user_version = {version}"])
         if self._number("application_id") != self._application:
@@ -143,12 +149,12 @@ class Database:
         return all(os.access(path, os.W_OK) for path in (self._path, os.path.dirname(self._path)))
 
 
-def is_ours(path: str, mark: bytes, limits: Limits, *, application: int = LISTS) -> bool:
+def is_ours(path: str, mark: bytes, *, application: int = LISTS) -> bool:
     """Whether a damaged file was of ours, or is empty: it has our number, or `mark`, on its first page.
 
     Raises `OSError`.
     """
-    head = read(path, limits.store_head_bytes)
+    head = read(path, STORE_HEAD_BYTES)
     return not head or mark in head or application.to_bytes(4) in head
 
 
@@ -160,5 +166,5 @@ def _connect(path: str, limits: Limits) -> sqlite3.Connection:
     )
     connection.text_factory = bytes
     # A damaged length must not have SQLite reserve a gigabyte.
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, limits.store_entry_bytes + limits.capabilities_bytes)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, limits.store_entry_bytes + CAPABILITIES_BYTES)
     return connection

@@ -49,8 +49,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, ClassVar
 
-from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.shown import shown
+from mcp_workbench.shown import NAMES_SHOWN, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,6 +57,9 @@ if TYPE_CHECKING:
     from typing import Self
 
     from mcp_workbench.identity import ToolIdentifier
+
+OVERLOADED_RETRY_SECONDS = 5.0
+"""When a call that was refused for that may be worth another try: a call takes seconds."""
 
 
 class WorkbenchError(Exception):
@@ -192,7 +194,7 @@ class ToolsNotFound(RequestError):
     code = "tools_not_found"
 
     def __init__(self, toolbox: str, tools: Sequence[str], *, hint: str = "") -> None:
-        named = ", ".join(f"'{shown(tool)}'" for tool in tools[: DEFAULTS.names_shown])
+        named = ", ".join(f"'{shown(tool)}'" for tool in tools[:NAMES_SHOWN])
         what = "Tool" if len(tools) == 1 else "Tools"
         super().__init__(f"{what} {named} not found in toolbox '{shown(toolbox)}'", hint=hint)
         self.toolbox = toolbox
@@ -359,7 +361,7 @@ class InputUnavailable(Fault):
 
 class Overloaded(Fault):
     code = "overloaded"
-    retry_after: float | None = DEFAULTS.overloaded_retry_seconds
+    retry_after: float | None = OVERLOADED_RETRY_SECONDS
     hint = "Try again in a few seconds, with fewer calls at once, or set a larger maxConcurrent for the server."
 
 

@@ -13,6 +13,9 @@ import time
 
 from mcp_workbench.shown import shown
 
+LOGIN_POLL_SECONDS = 0.05
+"""How often it looks whether that is done."""
+
 _OURS = ("mcp-workbench", "workbench-mcp", "mcp_workbench")
 _FLOCK, _PID, _FILE = "FLOCK", 4, 5
 """The kind of our locks, and the fields of a line of `/proc/locks` behind its number."""

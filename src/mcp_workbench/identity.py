@@ -15,10 +15,14 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 
 from mcp_workbench.errors import InvalidToolIdentifier
-from mcp_workbench.limits import DEFAULTS
 
 if TYPE_CHECKING:
     from mcp_workbench.tool_info import ToolInfo
+
+NAME_LENGTH = 128
+"""Characters in a toolbox or server name."""
+JOINED_NAME_LENGTH = 128
+"""The longest tool name that the protocol allows."""
 
 SEPARATOR = "__"
 ABSENT = object()
@@ -137,10 +141,10 @@ def joined_name(identifier: ToolIdentifier | PromptIdentifier | SkillIdentifier)
     plain = SEPARATOR.join(identifier.parts())
     legal = re.sub(_ILLEGAL, "_", plain)
     clean = _is_clean(identifier.toolbox) and _is_clean(identifier.server)
-    fits = legal == plain and len(plain) <= DEFAULTS.joined_name_length
+    fits = legal == plain and len(plain) <= JOINED_NAME_LENGTH
     if clean and fits and not re.search(_LOOKS_HASHED, plain):
         return plain
-    return f"{legal[: DEFAULTS.joined_name_length - _HASH_LENGTH - 1]}_{_hash(identifier)}"
+    return f"{legal[: JOINED_NAME_LENGTH - _HASH_LENGTH - 1]}_{_hash(identifier)}"
 
 
 def _is_clean(part: str) -> bool:

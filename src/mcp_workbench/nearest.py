@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.shown import shown
+from mcp_workbench.shown import NAME_SHOWN_LENGTH, NAMES_SHOWN, shown
+
+NEAREST_CANDIDATES = 300
+"""Names that are compared in search of the nearest: more would block the event loop."""
+NEAREST_SHOWN = 3
+"""Names that may have been meant, where several are offered."""
 
 _NEAR = 0.6
 _VERY_NEAR = 0.8
@@ -29,17 +33,15 @@ def nearest_tools(name: str, known: Iterable[str]) -> list[str]:
     """The known tools that were probably meant, the best first; never one that does something else."""
     from mcp_workbench.spelling import says_the_same  # noqa: PLC0415 -- only errors need it
 
-    found = nearest_names(name, known, most=DEFAULTS.nearest_candidates)
-    return [other for other in found if says_the_same(name, other)][: DEFAULTS.nearest_shown]
+    found = nearest_names(name, known, most=NEAREST_CANDIDATES)
+    return [other for other in found if says_the_same(name, other)][:NEAREST_SHOWN]
 
 
-def nearest_names(
-    name: str, known: Iterable[str], cutoff: float = _NEAR, *, most: int = DEFAULTS.nearest_shown
-) -> list[str]:
+def nearest_names(name: str, known: Iterable[str], cutoff: float = _NEAR, *, most: int = NEAREST_SHOWN) -> list[str]:
     """The known names that were probably meant, the best first; case does not matter."""
     from mcp_workbench.spelling import letter_positions, similarity  # noqa: PLC0415 -- only errors need it
 
-    length = DEFAULTS.name_shown_length
+    length = NAME_SHOWN_LENGTH
     folded = name[:length].casefold()
     by_case = {other[:length].casefold(): other for other in reversed(list(known))}
     if folded in by_case:
@@ -54,7 +56,7 @@ def _comparable(name: str, known: Iterable[str], cutoff: float) -> list[str]:
     """The names whose length fits; of more than can be compared, those that share most fragments with `name`."""
     least, most = len(name) * cutoff / (2 - cutoff), len(name) * (2 - cutoff) / cutoff
     fitting = [other for other in reversed(list(known)) if least <= len(other) <= most]
-    room = min(DEFAULTS.nearest_candidates, _COMPARED_LETTERS // (max(map(len, fitting), default=0) + 1))
+    room = min(NEAREST_CANDIDATES, _COMPARED_LETTERS // (max(map(len, fitting), default=0) + 1))
     if len(fitting) <= room:
         return fitting
     last = max(len(name) - _FRAGMENT, 0)
@@ -91,6 +93,6 @@ def known_names(known: Iterable[str], kind: str) -> str:
     names = list(known)
     if not names:
         return f"There are no {kind}."
-    listed = ", ".join(f"'{shown(other)}'" for other in names[: DEFAULTS.names_shown])
-    more = len(names) - DEFAULTS.names_shown
+    listed = ", ".join(f"'{shown(other)}'" for other in names[:NAMES_SHOWN])
+    more = len(names) - NAMES_SHOWN
     return f"Available {kind}: {listed}" + (f" and {more} more" if more > 0 else "")

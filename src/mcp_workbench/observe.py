@@ -16,9 +16,17 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
-from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.redact import Redactor
-from mcp_workbench.shown import shown
+from mcp_workbench.shown import NAME_SHOWN_LENGTH, shown
+
+LOG_LINE_BYTES = 4096
+"""One log line: what a pipe takes at once."""
+LOG_VALUE_LENGTH = 500
+"""Characters of one value in a log line."""
+LOG_REPEAT_SECONDS = 1.0
+"""How long the same unexpected failure is not told again: a system without files to open has thousands a second."""
+LOG_EARLY_LINES = 100
+"""Lines of the log from before anybody listens: a warning for each variable that is not set."""
 
 LEVELS: Final = ("debug", "info", "warning", "error", "off")
 
@@ -68,8 +76,8 @@ class Log:
         moment = time.strftime("%H:%M:%S")
         lost = f"({self._lost} lines before this one were lost) " if self._lost else ""
         line = f"{moment} {level} {lost}{message}{pairs}".encode("utf-8", "backslashreplace")
-        if len(line) >= DEFAULTS.log_line_bytes:  # cut between two characters
-            line = line[: DEFAULTS.log_line_bytes - 1].decode("utf-8", "ignore").encode()
+        if len(line) >= LOG_LINE_BYTES:  # cut between two characters
+            line = line[: LOG_LINE_BYTES - 1].decode("utf-8", "ignore").encode()
         self._lost = 0 if self._write(line + b"\n") else self._lost + 1
         toolbox, server = (str(values.get(name) or "") for name in ("toolbox", "server"))
         self._also(Event(time.time(), level, toolbox, server, line.decode("utf-8", "replace")))
@@ -85,11 +93,11 @@ class Log:
         self._also = self._keep
 
     def _keep(self, event: Event) -> None:
-        if len(self._early) < DEFAULTS.log_early_lines:
+        if len(self._early) < LOG_EARLY_LINES:
             self._early.append(event)
 
     def _value(self, value: str) -> str:
-        text, cut = self._clean(value, DEFAULTS.log_value_length)
+        text, cut = self._clean(value, LOG_VALUE_LENGTH)
         if text and not any(character in text for character in ' "\\'):
             return shown(text, len(text)) + cut
         escaped = text.replace("\\", "\\\\").replace('"', '\\"')
@@ -176,6 +184,6 @@ def redacted(text: str, length: int | None = None) -> str:
     return log.redact(text[:reach], end=length)
 
 
-def foreign(text: str, length: int = DEFAULTS.name_shown_length) -> str:
+def foreign(text: str, length: int = NAME_SHOWN_LENGTH) -> str:
     """Text from a server or the system, fit for an error: one line, no secrets, nothing invisible."""
     return log.fit(text, length)

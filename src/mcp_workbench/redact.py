@@ -13,8 +13,16 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.shown import shown
+
+SECRET_LENGTH = 6
+"""Shorter values are not redacted: `1` or `true` would black out every log line."""
+ESCAPE_LAYERS = 3
+"""Escapes within escapes that are resolved in search of a secret: JSON in JSON has two."""
+SECRET_PIECE_LENGTH = 256
+"""A longer secret is looked for in pieces of this length, so that no text is read far beyond what is shown."""
+FEW_PATTERNS = 500
+"""Up to this many forms of secrets each is looked for by itself; beyond, a table of their first bytes is faster."""
 
 HIDDEN: Final = b"***"
 
@@ -62,7 +70,7 @@ class Redactor:
         for pattern in (pattern for secret in secrets if _is_worth_hiding(secret) for pattern in _patterns(secret)):
             if pattern not in self._patterns:
                 self._patterns[pattern] = None
-                self._by_head.setdefault(pattern[: DEFAULTS.secret_length], []).append(pattern)
+                self._by_head.setdefault(pattern[:SECRET_LENGTH], []).append(pattern)
                 self._longest = max(self._longest, _ESCAPED_BYTE * len(pattern))
 
     def forget(self, secrets: Iterable[str]) -> None:
@@ -71,7 +79,7 @@ class Redactor:
         for pattern in {pattern for secret in secrets if _is_worth_hiding(secret) for pattern in _patterns(secret)}:
             if pattern in self._patterns:
                 del self._patterns[pattern]
-                self._by_head[pattern[: DEFAULTS.secret_length]].remove(pattern)
+                self._by_head[pattern[:SECRET_LENGTH]].remove(pattern)
 
     def __call__(self, text: str, start: int = 0, end: int | None = None) -> str:
         """`text[start:end]` without secrets; of one that reaches beyond it nothing is left either."""
@@ -106,7 +114,7 @@ class Redactor:
 
     def _in_view(self, data: bytes, view: bytes, steps: tuple[_Escapes, ...]) -> Iterator[tuple[int, int]]:
         """Where secrets of a view stand in the text that it is a view of."""
-        few = len(self._patterns) < min(2 * len(view), DEFAULTS.few_patterns)
+        few = len(self._patterns) < min(2 * len(view), FEW_PATTERNS)
         found = list(self._few(view) if few else self._many(view))
         if found:
             origins = _origins(data, steps)
@@ -128,7 +136,7 @@ class Redactor:
                 begins = at
 
     def _many(self, view: bytes) -> Iterator[tuple[int, int]]:
-        size, by_head = DEFAULTS.secret_length, self._by_head
+        size, by_head = SECRET_LENGTH, self._by_head
         for at in range(len(view) - size + 1):
             for pattern in by_head.get(view[at : at + size], ()):
                 if view.startswith(pattern, at):
@@ -164,7 +172,7 @@ _TEXT: Final = _Escapes(_BACKSLASH, _unescaped)
 def _views(data: bytes) -> Iterator[tuple[bytes, tuple[_Escapes, ...]]]:
     """A text as it is, and with escapes resolved: of URLs, of JSON or Python, of JSON within JSON, of both kinds."""
     view, steps = data, ()
-    for _ in range(DEFAULTS.escape_layers):
+    for _ in range(ESCAPE_LAYERS):
         yield view, steps
         if b"%" in view:
             yield re.sub(_URL.pattern, _URL.meaning, view), (*steps, _URL)
@@ -201,7 +209,7 @@ def _whole_characters(data: bytes, begins: int, ends: int) -> tuple[int, int]:
 
 
 def _is_worth_hiding(value: str) -> bool:
-    if len(value) < DEFAULTS.secret_length:
+    if len(value) < SECRET_LENGTH:
         return False
     ambient = (os.environ.get(name) for name in ("HOME", "USER", "LOGNAME", "PATH", "SHELL", "LANG", "TMPDIR"))
     return value not in ambient and not (value.startswith("/") and os.path.exists(value))  # noqa: PTH110 -- pathlib costs a start-up import
@@ -222,10 +230,10 @@ def _patterns(secret: str) -> Iterator[bytes]:
 
 def _pieces(text: str) -> Iterator[str]:
     """A long secret is looked for piece by piece, so that text need not be read far beyond what is shown of it."""
-    size = DEFAULTS.secret_piece_length
+    size = SECRET_PIECE_LENGTH
     for start in range(0, len(text), size):
         piece = text[min(start, max(len(text) - size, 0)) :][:size]  # the last one is as long as the others
-        if len(piece) >= DEFAULTS.secret_length:
+        if len(piece) >= SECRET_LENGTH:
             yield piece
 
 

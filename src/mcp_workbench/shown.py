@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import unicodedata
 
-from mcp_workbench.limits import DEFAULTS
+NAMES_SHOWN = 20
+"""Names that an error lists."""
+NAME_SHOWN_LENGTH = 200
+"""Characters of a hostile name that an error or a log line repeats."""
 
 _HIDDEN = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
 
 
-def shown(text: str, length: int = DEFAULTS.name_shown_length) -> str:
+def shown(text: str, length: int = NAME_SHOWN_LENGTH) -> str:
     """`text` with everything invisible escaped, cut after `length` characters."""
     cut = text if len(text) <= length else text[:length] + "…"
     if cut.isascii() and cut.isprintable():
@@ -37,7 +40,7 @@ def count(number: int, one: str, many: str = "") -> str:
 
 
 def _slash_free(name: str) -> str:
-    cut = name if len(name) <= DEFAULTS.name_shown_length else name[: DEFAULTS.name_shown_length] + "…"
+    cut = name if len(name) <= NAME_SHOWN_LENGTH else name[:NAME_SHOWN_LENGTH] + "…"
     escaped = cut.replace("\\", r"\\").replace("/", r"\/")
     return shown(escaped, len(escaped))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from mcp_workbench.limits import DEFAULTS
+from mcp_workbench.shown import NAME_SHOWN_LENGTH
 
 _WORD = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+"
 _LIKE = 0.75
@@ -63,7 +63,7 @@ def says_the_same(name: str, other: str) -> bool:
 @lru_cache(maxsize=1024)
 def _words(name: str) -> tuple[str, ...]:
     """The words of a name, in small letters: `readFile` and `read_file` have the same."""
-    return tuple(_stem(word.casefold()) for word in re.findall(_WORD, name[: DEFAULTS.name_shown_length]))
+    return tuple(_stem(word.casefold()) for word in re.findall(_WORD, name[:NAME_SHOWN_LENGTH]))
 
 
 def _stem(word: str) -> str:

@@ -25,8 +25,14 @@ from mcp_workbench.command_errors import TrustFailed
 from mcp_workbench.config.locate import FILE_NAME, own_file
 from mcp_workbench.config.source import Source, read_source
 from mcp_workbench.errors import ConfigError
+from mcp_workbench.file_lock import LOGIN_POLL_SECONDS
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.private import Unusable
+
+TRUST_STORE_BYTES = 1024 * 1024
+"""The file of what is trusted: a few hundred bytes for each project."""
+TRUST_LOCK_SECONDS = 5.0
+"""How long one `mcp-workbench trust` waits for another: each writes a small file."""
 
 Standing: TypeAlias = Literal["trusted", "changed", "gone"]
 
@@ -113,7 +119,7 @@ class Trust:
     def _change(self, change: Callable[[list[TrustedFile]], list[TrustedFile]]) -> None:
         with self._explained("written"):
             private.make_folder(self.path)
-            with private.alone(self.path, self._limits.trust_lock_seconds, self._limits.login_poll_seconds):
+            with private.alone(self.path, TRUST_LOCK_SECONDS, LOGIN_POLL_SECONDS):
                 newest = change(self._read())[-self._limits.trusted_files :]
                 private.replace(self.path, msgspec.json.format(msgspec.json.encode(_File(VERSION, newest)), indent=2))
 
@@ -123,8 +129,8 @@ class Trust:
             return []
         if private.is_writable_by_others(status):
             raise Unusable("others can write it")
-        content = private.read(self.path, self._limits.trust_store_bytes + 1)
-        if len(content) > self._limits.trust_store_bytes:
+        content = private.read(self.path, TRUST_STORE_BYTES + 1)
+        if len(content) > TRUST_STORE_BYTES:
             raise Unusable("it is too large")
         try:
             if msgspec.json.decode(content, type=_Version).version > VERSION:

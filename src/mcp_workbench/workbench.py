@@ -21,6 +21,7 @@ from mcp_workbench.config.model import Config
 from mcp_workbench.errors import CallFailed, Overloaded, ProtocolViolation, ShuttingDown
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
+from mcp_workbench.record.recorder import RECORD_CLIENTS
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import LIBRARY, Caller, ClientInfo, Key
 from mcp_workbench.wire.fairness import Turns
@@ -154,7 +155,7 @@ class Workbench:
     def introduce(self, audience: str, client: ClientInfo) -> None:
         """People are told which programs are clients."""
         known = self._introduced.setdefault(audience, set())
-        if client in known or len(known) >= self.limits.record_clients:
+        if client in known or len(known) >= RECORD_CLIENTS:
             return
         known.add(client)
         if self._recorder is not None:

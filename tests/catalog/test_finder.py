@@ -148,8 +148,9 @@ async def test_no_more_are_found_than_are_shown():
     assert len(await found(finder, "copy a picture")) == DEFAULTS.matches
 
 
-async def test_few_tools_are_taken_in_at_once_and_many_beside_the_event_loop():
-    finder, catalog = place(index_inline_tools=4)
+async def test_few_tools_are_taken_in_at_once_and_many_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "INDEX_INLINE_TOOLS", 4)
+    finder, catalog = place()
     await found(finder, "file")
     assert all(is_here for _, _, is_here in index_of(finder).calls)
     catalog.kept("dev", "late").put(listing([f"t{number}" for number in range(5)]))
@@ -158,8 +159,9 @@ async def test_few_tools_are_taken_in_at_once_and_many_beside_the_event_loop():
     assert [call for call in index_of(finder).calls if call[0] == "put"] == [("put", "late", False)]
 
 
-async def test_searches_at_once_take_each_server_in_once():
-    finder, _ = place(index_inline_tools=0)
+async def test_searches_at_once_take_each_server_in_once(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "INDEX_INLINE_TOOLS", 0)
+    finder, _ = place()
     Spied.gate.clear()
     searches = [asyncio.ensure_future(found(finder, "delete a file")) for _ in range(20)]
     await settle(20)
@@ -169,8 +171,9 @@ async def test_searches_at_once_take_each_server_in_once():
     assert sorted(index_of(finder).puts()) == ["files", "mail"]
 
 
-async def test_a_search_that_is_given_up_does_not_let_another_into_what_is_being_made():
-    finder, _ = place(index_inline_tools=0)
+async def test_a_search_that_is_given_up_does_not_let_another_into_what_is_being_made(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "INDEX_INLINE_TOOLS", 0)
+    finder, _ = place()
     Spied.gate.clear()
     given_up = asyncio.ensure_future(found(finder, "delete a file"))
     await wait_until(lambda: finder._index is not None and index_of(finder).inside == 1, what="a thread that indexes")
@@ -186,7 +189,8 @@ async def test_a_search_that_is_given_up_does_not_let_another_into_what_is_being
 
 
 async def test_an_index_that_could_not_be_made_is_made_by_the_next_search(monkeypatch: pytest.MonkeyPatch):
-    finder, _ = place(index_inline_tools=0)
+    monkeypatch.setattr(module, "INDEX_INLINE_TOOLS", 0)
+    finder, _ = place()
     with monkeypatch.context() as patched:
         patched.setattr(Spied, "put", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):

@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from mcp_workbench.catalog.rendering.budget import estimate
-from mcp_workbench.catalog.rendering.instructions import fitted, read_instructions, shortened
-from mcp_workbench.limits import DEFAULTS, Limits
+from mcp_workbench.catalog.rendering.instructions import INSTRUCTIONS_LENGTH, fitted, read_instructions, shortened
 
 
-def read(instructions: Any, **limits: int) -> str:
+def read(instructions: Any) -> str:
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "instructions": instructions}
-    return read_instructions(Raw(json.dumps(hello).encode()), Limits(**limits))
+    return read_instructions(Raw(json.dumps(hello).encode()))
 
 
 @pytest.mark.parametrize("hello", [b"{}", b"[]", b"null", b'{"instructions":null}', b'{"instructions":{"a":1}}'])
@@ -56,7 +55,7 @@ def test_what_is_kept_is_the_beginning(text: str, length: int):
 
 def test_a_server_can_not_send_a_book():
     kept = read("All of it matters. " * 100_000)
-    assert len(kept) <= DEFAULTS.instructions_length + 2
+    assert len(kept) <= INSTRUCTIONS_LENGTH + 2
     assert kept.endswith("matters. …")
 
 

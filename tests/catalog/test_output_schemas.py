@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from mcp_workbench.catalog.output_schemas import is_compilable, is_pattern
+from mcp_workbench.catalog.output_schemas import OUTPUT_SCHEMA_NODES, is_compilable, is_pattern
 from mcp_workbench.limits import DEFAULTS
 from tests.support.definitions import paths, replaced
 from tests.support.reference import CLIENTS, client_driver, node_program
@@ -121,7 +121,7 @@ def test_a_long_chain_of_references_leads_somewhere():
 
 
 def test_a_schema_of_too_many_parts_is_checked_by_its_types_alone():
-    many = {f"p{number}": {"type": "string"} for number in range(DEFAULTS.output_schema_nodes)}
+    many = {f"p{number}": {"type": "string"} for number in range(OUTPUT_SCHEMA_NODES)}
     assert is_compilable(Raw(json.dumps({"properties": many}).encode()))
     assert not is_compilable(Raw(json.dumps({"properties": {**many, "a": {"$ref": "#"}}}).encode()))
 

@@ -9,6 +9,7 @@ import pytest
 from msgspec import Raw
 
 from mcp_workbench.catalog.items import ServerItems, take_items
+from mcp_workbench.catalog.repair import REPAIRED_ITEMS
 from mcp_workbench.catalog.snapshot import ServerTools, take_listing
 from mcp_workbench.limits import DEFAULTS
 
@@ -203,7 +204,7 @@ def test_items_without_a_plain_repair_are_withheld_with_a_reason(member: str, gi
 
 
 def test_a_long_list_that_is_refused_is_not_repaired():
-    many = DEFAULTS.repaired_items + 1
+    many = REPAIRED_ITEMS + 1
     assert repaired({"inputSchema": PLAIN, "icons": [{"src": 5}] * many}) == {"inputSchema": PLAIN}
     prompt = {"name": "p", "arguments": [{"name": "a", "title": 5}] * many}
     assert reasons(take_items([raw(prompt)], "name", DEFAULTS)) == [

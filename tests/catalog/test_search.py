@@ -12,14 +12,16 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from mcp_workbench.catalog.definition import Definition
-from mcp_workbench.catalog.search import document
-from mcp_workbench.catalog.search.index import Hits, Index
+from mcp_workbench.catalog.search import document, vocabulary
+from mcp_workbench.catalog.search import index as index_module
+from mcp_workbench.catalog.search.index import Hits, Index, Ranking
 from mcp_workbench.catalog.search.vocabulary import is_one_slip
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
-from mcp_workbench.limits import Limits
+from mcp_workbench.limits import DEFAULTS, Limits
 
-ANYTHING = Limits(search_fit_least=0.0, search_tail_share=0.0)
+ANYTHING = Ranking(fit_least=0.0, tail_share=0.0)
 """Everything that matches at all is shown."""
+USUAL = Ranking()
 
 TOOLS: dict[str, dict[str, tuple[str, str]]] = {
     "files": {
@@ -162,15 +164,15 @@ def definition(name: str, description: str = "", parameters: str = "", **more: A
     return Definition(name, Raw(json.dumps(whole).encode()))
 
 
-def real(limits: Limits | None = None) -> Index:
-    index = Index(limits or Limits())
+def real(ranking: Ranking = USUAL) -> Index:
+    index = Index(ranking=ranking)
     for server, tools in TOOLS.items():
         index.put(ServerIdentifier("work", server), [definition(name, *texts) for name, texts in tools.items()])
     return index
 
 
-def index_of(*tools: Definition, limits: Limits = ANYTHING) -> Index:
-    index = Index(limits)
+def index_of(*tools: Definition, ranking: Ranking = ANYTHING, limits: Limits = DEFAULTS) -> Index:
+    index = Index(limits, ranking)
     index.put(ServerIdentifier("box", "server"), tools)
     return index
 
@@ -197,7 +199,7 @@ def test_nothing_is_found_for_what_no_tool_does(query: str):
 
 
 def test_where_nothing_fits_well_the_nearest_three_are_weak_and_one_sentence_that_fits_is_enough():
-    index = real(Limits(search_fit_least=0.7, search_tail_share=0.0))
+    index = real(Ranking(fit_least=0.7, tail_share=0.0))
     vague = "Medieval monks brewed beer in a river state, and wrote about the width of bread, columns and channels"
     hits, is_weak = index.search(vague, 10)
     assert is_weak
@@ -209,7 +211,7 @@ def test_where_nothing_fits_well_the_nearest_three_are_weak_and_one_sentence_tha
 
 @pytest.mark.parametrize(("query", "server"), [("zebras and giraffes, slack", "slack"), ("zebras, workshop", "plain")])
 def test_a_query_that_names_a_server_or_a_toolbox_shows_a_tool_of_it(query: str, server: str):
-    index = real(Limits(search_tail_share=0.9))
+    index = real(Ranking(tail_share=0.9))
     index.put(
         ServerIdentifier("zoo", "animals"), [definition("zebra_giraffe", "Zebras and giraffes, giraffes, zebras")]
     )
@@ -248,11 +250,11 @@ def test_a_search_for_one_thing_does_not_show_ten():
 @pytest.mark.parametrize(("share", "shown"), [(0.0, 2), (0.9, 1)])
 def test_what_is_far_behind_the_first_is_not_shown(share: float, shown: int):
     tools = [definition("transcribe_audio"), definition("play", "Plays a song, a noise or any other kind of audio")]
-    assert len(found(index_of(*tools, limits=Limits(search_tail_share=share)), "transcribe audio")) == shown
+    assert len(found(index_of(*tools, ranking=Ranking(tail_share=share)), "transcribe audio")) == shown
 
 
 def test_a_word_that_no_tool_has_does_not_make_the_others_worthless():
-    index = index_of(definition("read_file"), definition("delete_file"), limits=Limits())
+    index = index_of(definition("read_file"), definition("delete_file"), ranking=USUAL)
     assert found(index, "file report") != []
 
 
@@ -261,21 +263,21 @@ def test_a_word_that_no_tool_has_does_not_make_the_others_worthless():
 
 def test_rare_words_are_looked_at_first_where_not_all_can_be():
     tools = [definition(f"get_{letter}") for letter in "abcdefghij"]
-    index = index_of(*tools, definition("zebra"), limits=Limits(search_matches=5))
+    index = index_of(*tools, definition("zebra"), ranking=USUAL, limits=Limits(search_matches=5))
     assert found(index, "get a zebra")[0] == "zebra"
 
 
 def test_words_that_count_little_rank_what_was_found():
     others = [definition(f"get_{letter}") for letter in "abcdefghij"]
     zebras = [definition("zebra"), definition("zebra_get"), definition("z", "A house, a tree and then a zebra")]
-    index = index_of(*others, *zebras, limits=Limits(search_shortlist=2, search_late_share=0.9))
+    index = index_of(*others, *zebras, ranking=Ranking(shortlist=2, late_share=0.9))
     assert found(index, "get the zebra")[:2] == ["zebra_get", "zebra"]
 
 
 def test_words_that_count_little_bring_in_tools_where_there_are_few():
     tools = [definition("get_a"), definition("get_b"), definition("zebra")]
-    limits = Limits(search_late_share=0.9, search_tail_share=0.0)
-    assert sorted(found(index_of(*tools, limits=limits), "get a zebra")) == ["get_a", "get_b", "zebra"]
+    ranking = Ranking(late_share=0.9, tail_share=0.0)
+    assert sorted(found(index_of(*tools, ranking=ranking), "get a zebra")) == ["get_a", "get_b", "zebra"]
 
 
 def test_no_more_are_compared_closely_than_may_be_even_where_all_are_equal():
@@ -289,10 +291,12 @@ def test_equal_tools_stand_in_the_order_of_their_names():
     assert found(index, "reads a file") == ["tool_a", "tool_b", "tool_c"]
 
 
-def test_words_are_not_guessed_among_too_many():
+def test_words_are_not_guessed_among_too_many(monkeypatch: pytest.MonkeyPatch):
     tools = [definition("weather"), definition("webcam"), definition("wedding")]
-    assert found(index_of(*tools, limits=Limits(search_guess_candidates=3)), "wether") == ["weather"]
-    assert found(index_of(*tools, limits=Limits(search_guess_candidates=2)), "wether") == []
+    monkeypatch.setattr(vocabulary, "SEARCH_GUESS_CANDIDATES", 3)
+    assert found(index_of(*tools, ranking=USUAL), "wether") == ["weather"]
+    monkeypatch.setattr(vocabulary, "SEARCH_GUESS_CANDIDATES", 2)
+    assert found(index_of(*tools, ranking=USUAL), "wether") == []
 
 
 def test_the_name_of_a_server_leads_to_its_tools():
@@ -334,7 +338,7 @@ def test_a_word_is_found_wherever_a_definition_has_it(tool: Definition):
 
 
 def test_a_word_is_found_in_the_name_of_the_server_and_in_what_the_toolbox_is_about():
-    index = Index(ANYTHING)
+    index = Index(ranking=ANYTHING)
     index.put(ServerIdentifier("box", "frobnicator"), [definition("a")])
     index.put(ServerIdentifier("box", "plain"), [definition("b")], about="All about plumbing")
     assert found(index, "frobnicator") == ["a"]
@@ -342,7 +346,7 @@ def test_a_word_is_found_in_the_name_of_the_server_and_in_what_the_toolbox_is_ab
 
 
 def test_a_name_counts_more_than_a_description_and_that_more_than_what_the_toolbox_is_about():
-    index = Index(ANYTHING)
+    index = Index(ranking=ANYTHING)
     index.put(ServerIdentifier("box", "one"), [definition("a", "some words")], about="invoice")
     index.put(ServerIdentifier("box", "two"), [definition("b", "an invoice")])
     index.put(ServerIdentifier("box", "three"), [definition("invoice", "some words")])
@@ -369,7 +373,7 @@ def test_words_of_every_toolboxs_description_are_still_worth_asking_for():
 
 
 def test_equal_definitions_take_one_place_and_name_the_others():
-    index = Index(Limits(search_fit_least=0.0, search_tail_share=0.0, search_shortlist=6, search_candidates=6))
+    index = Index(ranking=Ranking(fit_least=0.0, tail_share=0.0, shortlist=6, candidates=6))
     alike = definition("read_file", "Read a file.")
     places = [ServerIdentifier(box, server) for box in ("one", "two") for server in ("a", "b", "c")]
     for number, place in enumerate(places):
@@ -392,7 +396,7 @@ def test_words_that_stand_side_by_side_count_more():
 
 
 def test_tools_of_a_server_that_fits_come_first_among_equals():
-    index = Index(ANYTHING)
+    index = Index(ranking=ANYTHING)
     index.put(ServerIdentifier("box", "alpha"), [definition("run", "Start the engine."), definition("x", "Nothing")])
     index.put(
         ServerIdentifier("box", "beta"), [definition("run", "Start the engine"), definition("y", "Stop the engine")]
@@ -407,9 +411,9 @@ def test_a_name_that_was_asked_for_whole_comes_before_one_that_says_more():
 
 @pytest.mark.parametrize(("weight", "first"), [(0.0, "postman"), (10.0, "mail")])
 def test_how_much_a_whole_name_counts_is_as_it_is_weighed(weight: float, first: str):
-    limits = Limits(search_name_cover_weight=weight, search_tail_share=0.0)
+    ranking = Ranking(name_cover_weight=weight, tail_share=0.0)
     said = definition("postman", "Mail a letter. Letters are mailed.")
-    assert found(index_of(said, definition("mail", "Nothing of this"), limits=limits), "mail letter")[0] == first
+    assert found(index_of(said, definition("mail", "Nothing of this"), ranking=ranking), "mail letter")[0] == first
 
 
 @pytest.mark.parametrize(
@@ -471,7 +475,7 @@ def test_one_slip_is_one_letter_or_two_exchanged(word: str, other: str, is_near:
 
 
 def test_a_search_in_a_toolbox_stays_there():
-    index = Index(ANYTHING)
+    index = Index(ranking=ANYTHING)
     index.put(ServerIdentifier("one", "files"), [definition("read_file")])
     index.put(ServerIdentifier("two", "files"), [definition("read_file")])
     assert [hit.identifier.toolbox for hit in index.search("read file", 10, toolbox="two").hits] == ["two"]
@@ -487,7 +491,7 @@ def test_an_empty_index_has_nothing():
 
 
 def test_a_small_toolbox_is_searched_whole_beside_large_ones():
-    index = Index(Limits(search_shortlist=5, search_candidates=5))
+    index = Index(ranking=Ranking(shortlist=5, candidates=5))
     index.put(
         ServerIdentifier("large", "files"), [definition(f"read_file_{number}", "Reads a file") for number in range(50)]
     )
@@ -554,28 +558,30 @@ STEPS = st.lists(st.tuples(PLACES, st.none() | st.lists(DEFINITIONS, max_size=4)
 @settings(max_examples=40)
 @given(STEPS, TEXTS, st.sampled_from([None, "one", "two"]), st.randoms())
 def test_an_index_that_was_kept_current_is_as_one_that_was_made_anew(steps: Any, query: str, toolbox: Any, chance: Any):
-    limits = Limits(search_shortlist=4, search_candidates=3, search_tools_least=1, search_fit_least=0.1)
-    kept = Index(limits)
-    there: dict[Any, Any] = {}
-    for place, tools, about in steps:
-        if tools is None:
-            kept.drop(place)
-            there.pop(place, None)
-        else:
-            kept.put(place, tools, about=about)
-            there[place] = (tools, about)
-        kept.search(query, 5)
-    places = list(there)
-    chance.shuffle(places)
-    made = Index(limits)
-    for place in places:
-        made.put(place, there[place][0], about=there[place][1])
-    assert kept.search(query, 5, toolbox=toolbox) == made.search(query, 5, toolbox=toolbox)
+    ranking = Ranking(shortlist=4, candidates=3, fit_least=0.1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vocabulary, "SEARCH_TOOLS_LEAST", 1)
+        kept = Index(ranking=ranking)
+        there: dict[Any, Any] = {}
+        for place, tools, about in steps:
+            if tools is None:
+                kept.drop(place)
+                there.pop(place, None)
+            else:
+                kept.put(place, tools, about=about)
+                there[place] = (tools, about)
+            kept.search(query, 5)
+        places = list(there)
+        chance.shuffle(places)
+        made = Index(ranking=ranking)
+        for place in places:
+            made.put(place, there[place][0], about=there[place][1])
+        assert kept.search(query, 5, toolbox=toolbox) == made.search(query, 5, toolbox=toolbox)
 
 
 @given(STEPS, TEXTS, st.integers(0, 5))
 def test_what_is_found_is_there_once_in_order_and_not_too_much(steps: Any, query: str, most: int):
-    index = Index(ANYTHING)
+    index = Index(ranking=ANYTHING)
     there: dict[Any, set[str]] = {}
     for place, tools, about in steps:
         index.put(place, tools or [], about=about)
@@ -625,30 +631,33 @@ def test_a_name_without_words_can_be_put(name: str):
 
 
 def test_a_name_without_words_is_not_asked_for_because_its_server_is():
-    index = Index(Limits(search_name_cover_weight=10.0, search_tail_share=0.0))
+    index = Index(ranking=Ranking(name_cover_weight=10.0, tail_share=0.0))
     index.put(ServerIdentifier("box", "mail"), [definition("💥"), definition("mail")])
     assert found(index, "mail") == ["mail", "💥"]
 
 
-def test_a_definition_is_read_no_further_than_it_may_be():
-    limits = Limits(search_text_length=50, search_parameters=2, search_fit_least=0.0)
+def test_a_definition_is_read_no_further_than_it_may_be(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(document, "SEARCH_PARAMETERS", 2)
     far = definition("near", "word " * 20 + "farword", "one two three")
-    index = index_of(far, limits=limits)
+    index = index_of(far, ranking=Ranking(fit_least=0.0), limits=Limits(search_text_length=50))
     assert found(index, "farword") == []
     assert found(index, "three") == []
     assert found(index, "two") == ["near"]
 
 
-def test_a_query_is_read_no_further_than_it_may_be():
-    index = index_of(definition("read_file"), limits=Limits(query_length=20, search_fit_least=0.0))
+def test_a_query_is_read_no_further_than_it_may_be(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(index_module, "QUERY_LENGTH", 20)
+    index = index_of(definition("read_file"), ranking=Ranking(fit_least=0.0))
     assert found(index, "read" + " " * 40 + "nothing") == ["read_file"]
     assert found(index, " " * 40 + "read") == []
-    index = index_of(definition("read_file"), limits=Limits(search_words=2, search_fit_least=0.0))
+    index = index_of(definition("read_file"), limits=Limits(search_words=2), ranking=Ranking(fit_least=0.0))
     assert found(index, "zebra giraffe read") == []
 
 
 def test_new_words_beyond_the_bound_are_not_taken_in_and_nothing_breaks():
-    index = index_of(definition("alpha_beta"), definition("gamma_alpha"), limits=Limits(search_vocabulary=2))
+    index = index_of(
+        definition("alpha_beta"), definition("gamma_alpha"), ranking=USUAL, limits=Limits(search_vocabulary=2)
+    )
     assert sorted(found(index, "alpha")) == ["alpha_beta", "gamma_alpha"]
     assert len(index._vocabulary._terms) == 2
     index.drop(ServerIdentifier("box", "server"))
@@ -674,5 +683,5 @@ def test_huge_definitions_are_put():
 
 def test_many_tools_that_say_the_same_are_told_apart_by_their_names():
     names = [f"tool{number:04}" for number in range(1000)]
-    index = index_of(*(definition(name, "Reads a file") for name in reversed(names)), limits=Limits())
+    index = index_of(*(definition(name, "Reads a file") for name in reversed(names)), ranking=USUAL)
     assert found(index, "reads a file") == names[:10]

@@ -14,13 +14,23 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from mcp_workbench.catalog.definition import Definition
-from mcp_workbench.catalog.rendering.signature import brief, entry, signature
+from mcp_workbench.catalog.rendering import signature as module
+from mcp_workbench.catalog.rendering.schemas import SIGNATURE_MERGED_PARTS
+from mcp_workbench.catalog.rendering.sentence import BRIEF_LENGTH
+from mcp_workbench.catalog.rendering.signature import SIGNATURE_LENGTH, brief, entry, signature
 from mcp_workbench.identity import ToolIdentifier
-from mcp_workbench.limits import DEFAULTS, Limits
+from mcp_workbench.limits import DEFAULTS
 from tests.catalog.signature_reader import Fact, Reader, value_of
 
 TOOL = ToolIdentifier("dev", "fs", "read_file")
-ROOMY = Limits(signature_parts=10_000, signature_length=1_000_000)
+
+
+def whole_signature(schema: Any) -> str:
+    """The signature of a schema, however long it is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "SIGNATURE_PARTS", 10_000)
+        patch.setattr(module, "SIGNATURE_LENGTH", 1_000_000)
+        return signature(schema)
 
 
 def objects(properties: dict[str, Any], **keywords: Any) -> dict[str, Any]:
@@ -467,7 +477,7 @@ def any_schemas(draw: Any) -> dict[str, Any]:
 @settings(max_examples=50)
 @given(any_schemas())
 def test_everything_a_schema_says_can_be_read_back_and_nothing_else(schema: dict[str, Any]):
-    shown = signature(schema, ROOMY)
+    shown = whole_signature(schema)
     read = {fact for fact in Reader(shown).read() if not (fact[1] == "type" and fact[2] not in map(value_of, SCALARS))}
     said = set(facts(schema, ""))
     of_definitions = {
@@ -510,7 +520,7 @@ def test_any_value_has_a_signature_of_one_visible_line(value: Any):
     shown = signature(value)
     assert shown.startswith("(")
     assert is_visible(shown)
-    assert len(shown) <= DEFAULTS.signature_length
+    assert len(shown) <= SIGNATURE_LENGTH
 
 
 @pytest.mark.parametrize("value", [None, 5, "string", [], objects({"a": 5})["properties"]["a"]])
@@ -577,7 +587,7 @@ def test_the_deepest_schema_that_is_accepted_is_told_to_its_end(keyword: str):
 
 @pytest.mark.parametrize("keyword", WRAPS)
 def test_a_deeper_one_ends_in_a_note(keyword: str):
-    shown = signature(nest(keyword, WRAPS[keyword], 400), ROOMY)
+    shown = whole_signature(nest(keyword, WRAPS[keyword], 400))
     assert "string" not in shown
     assert "see full schema" in shown
 
@@ -585,7 +595,7 @@ def test_a_deeper_one_ends_in_a_note(keyword: str):
 def test_a_long_chain_of_definitions_is_told_to_its_end():
     chain = {f"D{number}": objects({f"p{number}": ref(f"D{number + 1}")}) for number in range(500)}
     facts_read = Reader(
-        signature(objects({"a": ref("D0")}, **{"$defs": {**chain, "D500": {"const": "end"}}}), ROOMY)
+        whole_signature(objects({"a": ref("D0")}, **{"$defs": {**chain, "D500": {"const": "end"}}}))
     ).read()
     assert ("p499", "value", '"end"') in facts_read
 
@@ -612,15 +622,16 @@ def test_a_definition_that_is_reached_within_itself_by_another_way_ends():
 LONG = objects({f"a{number}": objects({f"b{inner}": {"type": "string"} for inner in range(9)}) for number in range(9)})
 
 
-def test_what_is_deepest_is_left_out_of_a_long_one():
-    whole = signature(LONG)
-    cut = signature(LONG, Limits(signature_length=len(whole) - 1))
+def test_what_is_deepest_is_left_out_of_a_long_one(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "SIGNATURE_LENGTH", len(signature(LONG)) - 1)
+    cut = signature(LONG)
     assert cut == f"({', '.join(f'a{number}?: object /* see full schema */' for number in range(9))})"
 
 
-def test_as_many_parameters_as_fit_are_left_of_a_longer_one():
+def test_as_many_parameters_as_fit_are_left_of_a_longer_one(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "SIGNATURE_LENGTH", 300)
     many = objects({f"p{number}": {"type": "string"} for number in range(100)}, required=["p0"])
-    cut = signature(many, Limits(signature_length=300))
+    cut = signature(many)
     assert cut.startswith("(p0: string, p1?: string, ")
     assert cut.endswith("p18?: string, ... /* 81 more; see full schema */)")
     assert cut.count("string") == 19
@@ -634,12 +645,12 @@ def test_a_text_that_is_too_long_leaves_the_names():
 
 
 def test_escapes_count_as_what_they_are():
-    hidden = objects({"a": {"type": "string", "description": "\u200b" * (DEFAULTS.signature_length // 2)}})
+    hidden = objects({"a": {"type": "string", "description": "\u200b" * (SIGNATURE_LENGTH // 2)}})
     assert signature(hidden) == "(a?: string, ... /* see full schema */)"
 
 
 def test_an_intersection_of_very_many_is_not_merged():
-    parts = [objects({f"p{number}": {}}) for number in range(DEFAULTS.signature_merged_parts + 1)]
+    parts = [objects({f"p{number}": {}}) for number in range(SIGNATURE_MERGED_PARTS + 1)]
     assert signature({"allOf": parts}).startswith("(...{p0?}, ...{p1?}, ")
     assert signature({"allOf": parts[1:]}).startswith("(p1?, p2?, ")
 
@@ -682,7 +693,7 @@ def test_the_largest_schemas_take_bounded_time(kind: str):
     begin = time.process_time()
     shown = signature(schema)
     taken = time.process_time() - begin
-    assert len(shown) <= DEFAULTS.signature_length
+    assert len(shown) <= SIGNATURE_LENGTH
     assert is_visible(shown)
     assert taken < 0.5
 
@@ -761,4 +772,4 @@ def test_the_shortest_entry_has_the_first_sentence(description: Any, expected: s
 def test_a_first_sentence_without_an_end_is_cut(text: str):
     said = json.loads(bytes(brief(TOOL, definition(description=text))))["description"]
     assert said.endswith(("word…", "x…"))
-    assert len(said) <= DEFAULTS.brief_length + 1
+    assert len(said) <= BRIEF_LENGTH + 1

@@ -22,14 +22,16 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from mcp_workbench import observe, private
+from mcp_workbench.catalog.memory import tables
+from mcp_workbench.catalog.memory.stamp import STORE_TRIES
 from mcp_workbench.catalog.memory.store import Entry, Store, fingerprint, store_path
 from mcp_workbench.catalog.memory.tables import VERSION, Tables
 from mcp_workbench.database import Database
 from mcp_workbench.limits import Limits
 from mcp_workbench.private import Damaged
 
-AT_ONCE = Limits(store_rest_seconds=0.0, store_busy_seconds=0.05, store_prune_every=1)
-"""Nothing is waited for, and bounds are kept with every put."""
+AT_ONCE = Limits(store_rest_seconds=0.0, store_busy_seconds=0.05)
+"""Nothing is waited for."""
 STAMP, DECLARED = b"s" * 32, b"d" * 32
 DAY = 86_400.0
 
@@ -41,6 +43,11 @@ def entry(*items: bytes, listed_at: float = 1.0, **fields: Any) -> Entry:
 
 
 LIST = entry(b'{"name":"a"}', b'{"name":"b"}')
+
+
+@pytest.fixture(autouse=True)
+def bounds_are_kept_with_every_put(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "STORE_PRUNE_EVERY", 1)
 
 
 @pytest.fixture
@@ -210,7 +217,7 @@ def rows(path: Path, table: str) -> int:
 
 
 def bounded(path: Path, **bounds: Any) -> Store:
-    return Store.open(str(path), Limits(store_prune_every=1, store_rest_seconds=0.0, **bounds))
+    return Store.open(str(path), Limits(store_rest_seconds=0.0, **bounds))
 
 
 def stamps_left(store: Store, number: int) -> list[int]:
@@ -260,8 +267,9 @@ def test_a_list_that_was_used_lately_is_got_without_a_write(path: Path, store: S
     assert path.read_bytes() != written
 
 
-def test_bounds_are_looked_at_only_now_and_then(path: Path):
-    store = Store.open(str(path), Limits(store_entries=2, store_prune_every=4))
+def test_bounds_are_looked_at_only_now_and_then(path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tables, "STORE_PRUNE_EVERY", 4)
+    store = Store.open(str(path), Limits(store_entries=2))
     for number in range(3):
         store.put(b"%d" % number, DECLARED, "tools", LIST)
     assert stamps_left(store, 4) == [0, 1, 2]
@@ -312,8 +320,9 @@ def test_sets_that_mean_the_same_are_one(store: Store):
     assert len(store.declared(10)) == 1
 
 
-def test_no_more_sets_are_remembered_than_one_client_may_declare(path: Path):
-    store = bounded(path, store_declared=3)
+def test_no_more_sets_are_remembered_than_one_client_may_declare(path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tables, "STORE_DECLARED", 3)
+    store = bounded(path)
     for number in range(5):
         store.saw(Raw(b'{"x":%d}' % number), modern=False)
     assert store.declared(10) == [(Raw(b'{"x":%d}' % number), False) for number in (4, 3, 2)]
@@ -655,7 +664,7 @@ def test_a_damaged_store_is_known_as_ours_wherever_it_is(tmp_path: Path, damage:
 
 
 def test_a_disk_that_damages_what_is_written_is_given_up(path: Path, store: Store, warnings: list[str]):
-    for _ in range(AT_ONCE.store_tries):
+    for _ in range(STORE_TRIES):
         with path.open("r+b") as file:
             file.write(b"garbage!" * 1000)
         assert works(store)

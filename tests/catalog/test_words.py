@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_workbench.catalog.search.words import pieces, stem, words
-from mcp_workbench.limits import DEFAULTS
+from mcp_workbench.catalog.search.words import SEARCH_WORD_LENGTH, pieces, stem, words
 
 
 @pytest.mark.parametrize(
@@ -138,7 +137,7 @@ def test_data_is_not_taken_for_words():
 
 @pytest.mark.parametrize("letter", ["e", "é", "ж", "ß", "\ufdfa", "天", "א"])
 def test_no_word_is_longer_than_one_may_be(letter: str):
-    assert all(len(word) <= 2 * DEFAULTS.search_word_length for word in words(letter * 1000))
+    assert all(len(word) <= 2 * SEARCH_WORD_LENGTH for word in words(letter * 1000))
 
 
 def test_a_long_name_is_no_data():
@@ -148,7 +147,7 @@ def test_a_long_name_is_no_data():
 @given(st.text())
 def test_any_text_gives_words_that_are_never_empty_nor_longer_than_a_word(text: str):
     for word in words(text):
-        assert 0 < len(word) <= 2 * DEFAULTS.search_word_length
+        assert 0 < len(word) <= 2 * SEARCH_WORD_LENGTH
 
 
 @given(st.text(alphabet=st.characters(min_codepoint=32, max_codepoint=126)))

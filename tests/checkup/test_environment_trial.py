@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from mcp_workbench import observe
 from mcp_workbench.checkup.environment_trial import (
+    TRIAL_NAMES_SHOWN,
     by_likelihood,
     finding_of,
     smallest_set,
@@ -26,7 +27,7 @@ from mcp_workbench.checkup.findings import Trial
 from mcp_workbench.config.model import Endpoint, Launch, ServerConfig
 from mcp_workbench.config.source import Source
 from mcp_workbench.config.written import WrittenServer, written_servers
-from mcp_workbench.limits import DEFAULTS, Limits
+from mcp_workbench.limits import Limits
 
 NEEDY = Path(__file__).parents[1] / "peers" / "needy_server.py"
 NAMES = st.lists(st.integers(0, 99).map("V{:02}".format), unique=True, min_size=1)
@@ -165,7 +166,7 @@ def test_a_name_that_begins_as_options_do_stands_behind_two_dashes():
 
 
 def test_too_many_variables_are_counted_and_no_command_would_add_them_all():
-    many = tuple(f"V{number:02}" for number in range(DEFAULTS.trial_names_shown + 3))
+    many = tuple(f"V{number:02}" for number in range(TRIAL_NAMES_SHOWN + 3))
     finding = finding_of(Trial(outcome="narrowed", tries=30, variables=many), written(), "/c.json")
     assert "V11 and 3 more variables; the search stopped" in finding.message
     assert "(30 tries)" in finding.message

@@ -6,7 +6,10 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from mcp_workbench import Workbench, load_config
+from mcp_workbench.checkup import visits
 from mcp_workbench.checkup.visits import visit
 from mcp_workbench.limits import Limits
 from tests.support.configs import rogue, write_config
@@ -18,11 +21,14 @@ if os.path.exists({first!r}):
 open({first!r}, "w").close()
 time.sleep(1.8)
 """
-LIMITS = Limits(examined_grace_seconds=0.2, startup_timeout_seconds=2.0)
+LIMITS = Limits(startup_timeout_seconds=2.0)
 
 
-async def test_a_server_that_hangs_on_its_second_try_has_no_second_limit(tmp_path: Path):
+async def test_a_server_that_hangs_on_its_second_try_has_no_second_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     """It ends on the probe shortly before its limit, and says nothing when it is started again."""
+    monkeypatch.setattr(visits, "EXAMINED_GRACE_SECONDS", 0.2)
     script = tmp_path / "second.py"
     script.write_text(FIRST_ENDS.format(first=str(tmp_path / "first")), encoding="utf-8")
     config = load_config(write_config(tmp_path, {"dev": {"one": {"command": sys.executable, "args": [str(script)]}}}))

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 
 from mcp_workbench.cli import display, fitting
 from mcp_workbench.cli.display import Column, Table, Words
-from mcp_workbench.limits import DEFAULTS
+from mcp_workbench.cli.fitting import COLUMN_LEAST
 from tests.support.screens import COLOUR, at_terminal, seen
 
 TABLE = Table(
@@ -222,9 +222,9 @@ def test_columns_share_the_room_that_there_is(columns: list[tuple[int, bool]], r
     if sum(wanted) <= room:
         assert widths == list(wanted)
     if any(width < one for width, (one, whole) in zip(widths, columns, strict=True) if whole):
-        assert all(width <= DEFAULTS.column_least for width, whole in zip(widths, is_whole, strict=True) if not whole)
-    if any(width < min(one, DEFAULTS.column_least) for width, one in zip(widths, wanted, strict=True)):
-        assert max(widths) <= DEFAULTS.column_least
+        assert all(width <= COLUMN_LEAST for width, whole in zip(widths, is_whole, strict=True) if not whole)
+    if any(width < min(one, COLUMN_LEAST) for width, one in zip(widths, wanted, strict=True)):
+        assert max(widths) <= COLUMN_LEAST
 
 
 def test_a_dumb_terminal_shows_nothing_that_moves(monkeypatch: pytest.MonkeyPatch):

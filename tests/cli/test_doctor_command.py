@@ -15,17 +15,16 @@ import time
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
 from mcp_workbench import observe
 from mcp_workbench.checkup.findings import Examined, Report
+from mcp_workbench.checkup.visits import EXAMINED_GRACE_SECONDS
 from mcp_workbench.cli.app import app
 from mcp_workbench.cli.diagnosis import Course
 from mcp_workbench.cli.display import Live
 from mcp_workbench.identity import ServerIdentifier
-from mcp_workbench.limits import DEFAULTS
 from tests.docs.markdown import ROOT, blocks, code_words, rows
 from tests.support import programs
 from tests.support.canary import Canaries
@@ -122,7 +121,7 @@ def test_servers_are_examined_at_once_and_told_in_the_order_of_the_file(tmp_path
 def test_no_more_than_a_few_run_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     import mcp_workbench.checkup.examination as module  # noqa: PLC0415 -- to change its limit
 
-    monkeypatch.setattr(module, "DEFAULTS", msgspec.structs.replace(DEFAULTS, examined_at_once=1))
+    monkeypatch.setattr(module, "EXAMINED_AT_ONCE", 1)
     log = tmp_path / "log"
     examined(tmp_path, {"dev": {name: rogue(log=log) for name in "ab"}})
     assert [entry["event"] for entry in read_log(log) if entry["event"] in ("start", "exit")] == [
@@ -195,7 +194,7 @@ def test_a_hung_server_takes_no_longer_than_its_own_limit_and_is_ended(tmp_path:
     began = time.monotonic()
     found = one(tmp_path, rogue("hang_init", env=marker, startupTimeout=1), status=1)
     assert codes(found) == ["startup_timeout"]
-    assert time.monotonic() - began < 1 + DEFAULTS.examined_grace_seconds + 6, "and the time in which it is ended"
+    assert time.monotonic() - began < 1 + EXAMINED_GRACE_SECONDS + 6, "and the time in which it is ended"
     assert census(marker) == []
 
 

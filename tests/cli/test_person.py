@@ -6,14 +6,12 @@ import asyncio
 import json
 from typing import Any
 
-import msgspec
 import pytest
 from msgspec import Raw
 
 from mcp_workbench.cli import person
 from mcp_workbench.cli.person import Person
 from mcp_workbench.errors import ServerRefused
-from mcp_workbench.limits import DEFAULTS
 from tests.support.procs import wait_until
 
 
@@ -47,7 +45,7 @@ async def test_progress_is_not_written_over_a_question(monkeypatch: pytest.Monke
 
 
 async def test_it_is_shown_who_is_waited_for_until_the_server_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(person, "DEFAULTS", msgspec.structs.replace(DEFAULTS, shown_every_seconds=0.01))
+    monkeypatch.setattr(person, "SHOWN_EVERY_SECONDS", 0.01)
     someone = Person()
     seen: list[str] = []
     monkeypatch.setattr(someone._live, "show", lambda words: seen.append(words.text))

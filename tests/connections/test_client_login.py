@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from mcp_workbench import ToolIdentifier, Workbench, load_config
 from mcp_workbench.cli.states import state_of
 from mcp_workbench.config.model import Endpoint
-from mcp_workbench.connections.http import client_login
+from mcp_workbench.connections.http import client_login, oauth
 from mcp_workbench.errors import ConnectFailed, ToolboxFailed
 from mcp_workbench.limits import Limits
 from tests.support.canary import files_below
@@ -83,10 +83,11 @@ async def test_a_client_may_sign_instead_of_having_a_secret(peer: OAuthPeer, tmp
     assert {event["method"] for event in peer.events("machine")} == {"private_key_jwt"}
 
 
-async def test_a_token_is_renewed_before_its_end(peer: OAuthPeer, tmp_path: Path):
+async def test_a_token_is_renewed_before_its_end(peer: OAuthPeer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(oauth, "LOGIN_MARGIN_SHARE", 1.0)
     register(peer)
     peer.control(told_lifetime=1)  # the token itself lasts for an hour
-    async with workbench(tmp_path, entry(peer), login_margin_seconds=1.0, login_margin_share=1.0) as bench:
+    async with workbench(tmp_path, entry(peer), login_margin_seconds=1.0) as bench:
         await whoami(bench)
         first = len(peer.events("issued"))
         await whoami(bench)

@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 
 from mcp_workbench import observe, private
+from mcp_workbench.connections.http import credentials as module
+from mcp_workbench.connections.http import stores
 from mcp_workbench.connections.http.credentials import (
     Busy,
     Credentials,
@@ -216,9 +218,12 @@ async def test_a_folder_that_everyone_can_write_to_is_not_used(tmp_path: Path):
         await credentials(folder / "credentials").save(login())
 
 
-async def test_a_file_that_is_too_large_is_not_read(path: Path, warnings: list[tuple[str, str]]):
+async def test_a_file_that_is_too_large_is_not_read(
+    path: Path, warnings: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+):
     await credentials(path).save(login())
-    assert await credentials(path, login_store_bytes=100).find(URL) is None
+    monkeypatch.setattr(stores, "LOGIN_STORE_BYTES", 100)
+    assert await credentials(path).find(URL) is None
     assert "too large" in warnings[0][1]
 
 
@@ -269,7 +274,7 @@ async def test_an_unwritten_change_leaves_the_file_as_it_was(path: Path, monkeyp
 
 
 async def test_one_at_a_time_renews_a_login_and_others_another(path: Path):
-    first, second = credentials(path), credentials(path, login_lock_seconds=0.05, login_poll_seconds=0.01)
+    first, second = credentials(path), credentials(path, login_lock_seconds=0.05)
     async with first.alone(URL), second.alone("https://other.example/"):
         with pytest.raises(Busy):
             async with second.alone(URL):
@@ -284,7 +289,7 @@ async def test_who_waits_for_a_renewal_goes_on_when_it_is_done(path: Path):
 
     async def waits() -> None:
         await entered.wait()
-        async with credentials(path, login_poll_seconds=0.001).alone(URL):
+        async with credentials(path).alone(URL):
             order.append("second")
 
     task = asyncio.create_task(waits())
@@ -310,10 +315,13 @@ async def test_secrets_are_hidden_from_the_log_when_they_are_loaded(path: Path):
     assert "77" not in repr(secret)
 
 
-async def test_tokens_that_ended_long_ago_are_forgotten_and_the_later_ones_are_not(path: Path):
+async def test_tokens_that_ended_long_ago_are_forgotten_and_the_later_ones_are_not(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(module, "LOGIN_TOKENS_HIDDEN", 3)
     before, observe.log.redact = observe.log.redact, observe.Log().redact
     try:
-        some = credentials(path, login_tokens_hidden=3)
+        some = credentials(path)
         for number in range(100, 110):
             await some.save(login(number, URL) if number % 2 else aged(login(number), client_secret="one-for-all"))
         hidden = [number for number in range(100, 110) if observe.redacted(f"access-token-{number}") == "***"]

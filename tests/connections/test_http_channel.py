@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from mcp_workbench.connections.http import posting
 from mcp_workbench.errors import (
     CallTimeout,
     DownstreamUnauthorized,
@@ -163,9 +164,10 @@ async def test_an_answer_that_breaks_off_without_a_number_fails_its_request_at_o
         assert not channel.ended.done()
 
 
-async def test_a_server_whose_streams_bring_nothing_is_asked_less_and_less_often():
+async def test_a_server_whose_streams_bring_nothing_is_asked_less_and_less_often(monkeypatch: pytest.MonkeyPatch):
     least = 0.01
-    async with rogue() as server, agreed(server.url("fruitless"), resume_least_seconds=least) as (channel, agreement):
+    monkeypatch.setattr(posting, "RESUME_LEAST_SECONDS", least)
+    async with rogue() as server, agreed(server.url("fruitless")) as (channel, agreement):
         began = asyncio.get_running_loop().time()
         waiting = asyncio.ensure_future(call(channel, agreement))
 

@@ -111,12 +111,12 @@ def test_a_modern_request_names_what_it_is_about(method: str, params: bytes, nam
     [("7", 7.0), (" 0 ", 0.0), ("999999", 3600.0), ("-1", None), ("soon", None), ("", None), (None, None)],
 )
 def test_a_time_to_wait_is_read_and_bounded(said: str | None, seconds: float | None):
-    assert retry_after(said, DEFAULTS) == seconds
+    assert retry_after(said) == seconds
 
 
 @pytest.mark.parametrize(("ahead", "least", "most"), [(30, 25, 30), (-30, 0, 0), (10**6, 3600, 3600)])
 def test_a_date_to_wait_for_is_read_and_bounded(ahead: int, least: float, most: float):
     moment = format_datetime(datetime.now(UTC) + timedelta(seconds=ahead), usegmt=True)
-    found = retry_after(moment, DEFAULTS)
+    found = retry_after(moment)
     assert found is not None
     assert least <= found <= most

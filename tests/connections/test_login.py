@@ -258,9 +258,12 @@ async def test_a_token_is_renewed_before_its_end_and_stored(peer: OAuthPeer, tmp
     assert new.renew_at > time.time() + 3000
 
 
-async def test_tokens_that_live_for_a_moment_are_renewed_again_and_again(peer: OAuthPeer, tmp_path: Path):
+async def test_tokens_that_live_for_a_moment_are_renewed_again_and_again(
+    peer: OAuthPeer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(oauth, "LOGIN_MARGIN_SHARE", 1.0)
     peer.control(lifetime=1)
-    here = place(tmp_path, peer.url, login_margin_share=1.0)
+    here = place(tmp_path, peer.url)
     await here.logged_in(renew_at=0.0)
     async with here.client() as ask:
         for _ in range(4):

@@ -20,7 +20,7 @@ from mcp_workbench.connections.http import oauth
 from mcp_workbench.connections.http.authority import Authority
 from mcp_workbench.connections.http.client import Client
 from mcp_workbench.connections.http.credentials import Credentials, Login
-from mcp_workbench.connections.http.login import StoredLogin
+from mcp_workbench.connections.http.login import LOGIN_SCOPES_LENGTH, StoredLogin
 from mcp_workbench.connections.http.stores import FileStore
 from mcp_workbench.errors import DownstreamUnavailable, NeedsLogin
 from mcp_workbench.limits import Limits
@@ -345,7 +345,7 @@ async def test_scopes_that_a_server_asks_for_without_end_are_not_kept(tmp_path: 
             await lacking(server, kept, f'Bearer error="insufficient_scope", scope="{number:0100}"')
         found = await kept.find(server.url, fresh=True)
         assert found is not None
-        assert 500 < len(found.wanted) <= Limits().login_scopes_length
+        assert 500 < len(found.wanted) <= LOGIN_SCOPES_LENGTH
 
 
 # -- whose login it is

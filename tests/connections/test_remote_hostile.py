@@ -345,7 +345,7 @@ async def test_a_redirect_to_what_is_no_server_is_told_as_one(where: str):
     ],
 )
 def test_a_time_to_wait_that_makes_no_sense_is_none(said: str):
-    assert retry_after(said, Limits()) is None
+    assert retry_after(said) is None
 
 
 def test_a_tool_with_very_many_headers_costs_no_more_than_reading_it():

@@ -46,17 +46,39 @@ def test_the_map_of_the_documents_names_each():
     assert {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")} - {"index.md"} <= index
 
 
+def documented_limits() -> dict[str, float]:
+    return {code_words(row[0])[0]: float(row[1]) for row in rows(read(DOCS / "limits.md"))}
+
+
+def constants() -> dict[str, list[float]]:
+    """The numbers that modules name in capitals."""
+    found: dict[str, list[float]] = {}
+    for path in SOURCE.rglob("*.py"):
+        for name, value in re.findall(r"^([A-Z][A-Z_]+) = ([\d_.][\d_. *]*)$", read(path), re.MULTILINE):
+            found.setdefault(name, []).append(float(eval(value)))  # noqa: S307 -- digits and products of them
+    return found
+
+
 def test_every_limit_is_documented_with_its_default():
-    shown = {code_words(row[0])[0]: float(row[1]) for row in rows(read(DOCS / "limits.md"))}
+    shown = {name: value for name, value in documented_limits().items() if name.islower()}
     assert shown == {name: float(getattr(Limits(), name)) for name in Limits.__struct_fields__}
 
 
-def test_the_limits_that_are_marked_as_fixed_are_those_that_a_workbench_can_not_set():
-    source = "\n".join(read(path) for path in SOURCE.rglob("*.py"))
-    settable = set(re.findall(r"limits\.(\w+)", source))
-    shown = {code_words(row[0])[0] for row in rows(read(DOCS / "limits.md")) if "*Fixed.*" in row[2]}
-    fixed = {name for name in Limits.__struct_fields__ if name not in settable and f"DEFAULTS.{name}" in source}
-    assert shown == fixed
+def test_every_constant_that_is_documented_has_its_value():
+    shown = {name: [value] for name, value in documented_limits().items() if name.isupper()}
+    assert len(shown) >= 100
+    known = constants()
+    assert shown == {name: known.get(name) for name in shown}
+
+
+def test_the_limits_are_few_and_each_is_read_from_those_that_are_passed():
+    """A module that reads the defaults would keep a bound that nobody can change. Commands pass no others."""
+    assert len(Limits.__struct_fields__) <= 120
+    texts = {path: read(path) for path in SOURCE.rglob("*.py")}
+    reading = set(re.findall(r"limits\.(\w+)", "\n".join(texts.values())))
+    assert set(Limits.__struct_fields__) <= reading
+    defaults = {path.name for path, text in texts.items() if re.search(r"DEFAULTS\.[a-z_]+\b(?!\()", text)}
+    assert defaults <= {path.name for path in (SOURCE / "cli").iterdir()}
 
 
 def test_every_limit_of_the_configuration_file_is_documented():

@@ -9,7 +9,7 @@ import pytest
 
 from mcp_workbench.command_errors import HostFileError
 from mcp_workbench.hosts import files
-from mcp_workbench.limits import DEFAULTS
+from mcp_workbench.hosts.files import HOST_FILE_BYTES
 
 
 def test_a_file_that_is_not_there_is_none(tmp_path: Path):
@@ -37,8 +37,8 @@ def test_a_link_that_leads_nowhere_is_not_written_through(tmp_path: Path):
 def test_a_file_that_is_too_large_is_not_read_whole(tmp_path: Path):
     large = tmp_path / "large"
     with large.open("wb") as file:
-        file.truncate(DEFAULTS.host_file_bytes + 1)
-    with pytest.raises(HostFileError, match=f"is larger than {DEFAULTS.host_file_bytes} bytes"):
+        file.truncate(HOST_FILE_BYTES + 1)
+    with pytest.raises(HostFileError, match=f"is larger than {HOST_FILE_BYTES} bytes"):
         files.read(large)
 
 

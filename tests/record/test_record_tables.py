@@ -20,7 +20,7 @@ from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.record.batch import Batch, Call, Flight, Line, Opening, Run, ServerState
 from mcp_workbench.record.processes import _of_ps, birth
 from mcp_workbench.record.reading import Reader, ToolUse
-from mcp_workbench.record.tables import Tables
+from mcp_workbench.record.tables import RECORD_AGE_SECONDS, Tables
 from tests.support.procs import needs_proc
 
 NOW = 1_000_000_000.0
@@ -195,7 +195,7 @@ def test_the_file_stops_growing(path: Path):
 def test_what_is_old_is_removed(path: Path, tables: Tables):
     run = tables.begin(own_run())
     tables.write(run, batch(calls=[call(NOW)], lines=[Line(NOW, "info", "", "", "old")]), prunes=False)
-    later = NOW + DEFAULTS.record_age_seconds + 1
+    later = NOW + RECORD_AGE_SECONDS + 1
     tables.write(run, batch(later, calls=[call(later)], lines=[Line(later, "info", "", "", "new")]), prunes=True)
     assert count(tables, "calls") == 1
     assert [line.text for line in Reader(str(path), DEFAULTS).lines()] == ["new"]

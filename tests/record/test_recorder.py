@@ -23,6 +23,7 @@ from mcp_workbench.record.batch import Batch, Run
 from mcp_workbench.record.reading import Reader
 from mcp_workbench.record.recorder import Recorder, Standing, recorder_of
 from mcp_workbench.record.writer import Writer
+from mcp_workbench.wire.caller import RECORD_NAME_LENGTH
 from mcp_workbench.wire.jsonrpc import fields
 from tests.support.procs import wait_until
 
@@ -159,7 +160,7 @@ async def test_a_name_of_any_length_takes_little_room():
         await asyncio.sleep(0)
         recorder._flush()
         hanging.cancel()
-    length = DEFAULTS.record_name_length
+    length = RECORD_NAME_LENGTH
     assert notes.batches[0].calls[0][0].tool == "a" * length
     assert dict(notes.batches[0].counts) == {ToolIdentifier("dev", "fs", "b" * length): [2, 0]}
     assert [flight.tool for flight in notes.batches[0].flights] == ["c" * length]
@@ -344,7 +345,8 @@ async def test_a_full_disk_is_one_warning(tmp_path: Path, log: observe.Log, monk
     monkeypatch.setattr(Tables, "begin", begin)
     heard: list[str] = []
     log.tell(lambda event: heard.append(event.line))
-    limits = Limits(record_flush_seconds=0.01, record_rest_seconds=0.0)
+    limits = Limits(record_flush_seconds=0.01)
+    monkeypatch.setattr("mcp_workbench.record.writer.RECORD_REST_SECONDS", 0.0)
     recorder = Recorder(writer(tmp_path / "state" / "record.sqlite", limits), limits, is_full=True)
     monkeypatch.setattr(log, "tell", lambda _also: None)
     recorder.begin(lambda _server: ())

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
+from mcp_workbench.catalog.memory import records
 from mcp_workbench.catalog.opened import Opened
 from mcp_workbench.errors import CallFailed, ConnectFailed, ServerRefused, ToolboxFailed, ToolNotFound
 from mcp_workbench.identity import ServerIdentifier
@@ -276,7 +277,9 @@ async def test_many_at_once_have_one_check(store: Path, clock: Clock):
     assert (shop.tried, len(shop.asked("tools/list"))) == (2, 2)
 
 
-async def test_no_more_servers_than_the_limit_are_started_at_once_only_to_check(store: Path, clock: Clock):
+async def test_no_more_servers_than_the_limit_are_started_at_once_only_to_check(
+    store: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+):
     shops = {"dev": {f"s{number}": Shop() for number in range(9)}}
     await opened_once(store, shops)
     clock.later(DAY)
@@ -297,7 +300,8 @@ async def test_no_more_servers_than_the_limit_are_started_at_once_only_to_check(
 
     for name, shop in shops["dev"].items():
         shop.methods["tools/list"] = slowly(name, shop)
-    async with remembering(store, shops, revalidations=3) as bench:
+    monkeypatch.setattr(records, "REVALIDATIONS", 3)
+    async with remembering(store, shops) as bench:
         assert len((await bench.open("dev")).stored) == 9
         await wait_until(lambda: len(under_way) == 3, what="three checks")
         await settle(50)
@@ -368,7 +372,7 @@ async def test_a_list_that_its_server_does_not_offer_is_not_checked_again_and_ag
     assert shop.tried <= 2
 
 
-async def test_closing_during_a_check_ends_it(store: Path, clock: Clock):
+async def test_closing_during_a_check_ends_it(store: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch):
     unexpected: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unexpected.append(context))
     shops = {"dev": {f"s{number}": Shop() for number in range(6)}}
@@ -376,7 +380,8 @@ async def test_closing_during_a_check_ends_it(store: Path, clock: Clock):
     clock.later(DAY)
     for shop in shops["dev"].values():
         shop.methods["tools/list"] = never
-    async with remembering(store, shops, revalidations=2) as bench:
+    monkeypatch.setattr(records, "REVALIDATIONS", 2)
+    async with remembering(store, shops) as bench:
         await bench.open("dev")
         await wait_until(lambda: sum(counts(shops).values()) == 8, what="two checks")
     await settle(20)

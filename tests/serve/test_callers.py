@@ -13,7 +13,7 @@ from msgspec import Raw
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.serve.callers import Callers
 from mcp_workbench.surfaces.hello import EVERYTHING, View
-from mcp_workbench.wire.caller import Caller
+from mcp_workbench.wire.caller import CAPABILITIES_BYTES, Caller
 from mcp_workbench.wire.jsonrpc import RpcError
 from tests.serve.fakes import MODERN, PREFIX, Client, envelope
 
@@ -204,9 +204,9 @@ def padded(size: int) -> bytes:
 
 @pytest.mark.parametrize("modern", [False, True])
 def test_capabilities_have_a_largest_size(*, modern: bool):
-    assert calling(padded(DEFAULTS.capabilities_bytes), modern=modern)
+    assert calling(padded(CAPABILITIES_BYTES), modern=modern)
     with pytest.raises(RpcError) as caught:
-        calling(padded(DEFAULTS.capabilities_bytes + 1), modern=modern)
+        calling(padded(CAPABILITIES_BYTES + 1), modern=modern)
     assert caught.value.code == -32602
 
 

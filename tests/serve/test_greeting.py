@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mcp_workbench.limits import Limits
+from mcp_workbench.serve import greeting as module
 from mcp_workbench.serve.greeting import Greeting, greet
 from mcp_workbench.serve.session import Session
 from mcp_workbench.surfaces.proxy import ProxySurface
@@ -31,7 +31,7 @@ def line(method: str, params: Any, **more: Any) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params, **more}).encode() + b"\n"
 
 
-def greeted(received: bytes, mode: Any = "proxy", limits: Limits | None = None) -> tuple[Greeting, bytes]:
+def greeted(received: bytes, mode: Any = "proxy") -> tuple[Greeting, bytes]:
     """What `greet` makes of input that is there, and what it writes."""
     source, client = os.pipe()
     reader, sink = os.pipe()
@@ -39,7 +39,7 @@ def greeted(received: bytes, mode: Any = "proxy", limits: Limits | None = None) 
     try:
         if received:
             os.write(client, received)
-        greeting = greet(config_of(KNOWN, tool_mode=mode), source, sink, limits or Limits())
+        greeting = greet(config_of(KNOWN, tool_mode=mode), source, sink)
         try:
             return greeting, os.read(reader, 1 << 16)
         except BlockingIOError:
@@ -97,9 +97,10 @@ def test_what_is_no_good_greeting_is_left_for_later_untouched(received: bytes):
     assert greeting.callers.of("ping", {}, {}).modern is False, "no era was decided"
 
 
-def test_an_answer_that_a_pipe_might_not_take_is_left_for_later():
+def test_an_answer_that_a_pipe_might_not_take_is_left_for_later(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "GREETING_BYTES", 100)
     received = line("initialize", INITIALIZE)
-    greeting, written = greeted(received, limits=Limits(greeting_bytes=100))
+    greeting, written = greeted(received)
     assert (written, greeting.unread) == (b"", received)
 
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
+from mcp_workbench.connections.rounds import HANDLE_BYTES
 from mcp_workbench.errors import ServerExited
 from mcp_workbench.limits import Limits
 from mcp_workbench.serve.parking import MARK, Parking, same_request
@@ -177,11 +178,10 @@ async def test_a_parked_call_that_fails_and_is_never_resumed_is_no_surprise():
 
 
 async def test_a_handle_shows_that_it_is_ours_and_nothing_else():
-    limits = Limits(handle_bytes=10)
-    parking = Parking(limits)
+    parking = Parking(Limits())
     handles = {parking.park(await asking(), CALL, use("t")) for _ in range(20)}
     assert len(handles) == 20
-    assert all(handle.startswith(MARK) and len(handle) == len(MARK) + 20 for handle in handles)
+    assert all(handle.startswith(MARK) and len(handle) == len(MARK) + 2 * HANDLE_BYTES for handle in handles)
     assert [parking.is_ours(raw(state)) for state in (*handles, f"{MARK}x", 5, None)] == [True] * 23
     assert [parking.is_ours(raw(state)) for state in ("", "theirs", MARK[1:])] == [False] * 3
     parking.clear()

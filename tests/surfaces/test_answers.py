@@ -23,7 +23,9 @@ from mcp_workbench.catalog.snapshot import Withheld
 from mcp_workbench.errors import ConnectFailed, SpawnFailed
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
+from mcp_workbench.shown import NAMES_SHOWN
 from mcp_workbench.surfaces import answers
+from mcp_workbench.surfaces.answers import ERROR_SHOWN_LEAST_LENGTH, ERROR_SHOWN_LENGTH
 from mcp_workbench.surfaces.arguments import OpenRequest
 from tests.support.tokens import cost
 
@@ -138,11 +140,11 @@ def test_where_many_servers_fail_their_errors_are_shortened_before_a_tool_is():
     text, said = opened(tools, whole=toolbox(tools, failed=failed))
     assert shown_as(text, tools, render.entry)
     shown = said["servers_failed"]
-    assert [one["server"] for one in shown] == [f"s{number}" for number in range(DEFAULTS.names_shown)]
-    assert said["servers_failed_left_out"] == 50 - DEFAULTS.names_shown
+    assert [one["server"] for one in shown] == [f"s{number}" for number in range(NAMES_SHOWN)]
+    assert said["servers_failed_left_out"] == 50 - NAMES_SHOWN
     for number, one in enumerate(shown):
         assert one["error"].startswith(f"error {number}: ")
-        assert len(one["error"]) in (DEFAULTS.error_shown_length + 1, DEFAULTS.error_shown_least_length + 1)
+        assert len(one["error"]) in (ERROR_SHOWN_LENGTH + 1, ERROR_SHOWN_LEAST_LENGTH + 1)
 
 
 @pytest.mark.parametrize("detail", ["full", "signature"])
@@ -359,9 +361,9 @@ def test_a_search_everywhere_keeps_its_order_and_names_each_tool_by_its_three_pa
 
 
 def test_a_search_everywhere_names_who_was_never_listed_up_to_a_number():
-    never = [ServerIdentifier(f"box{number % 3}", f"s{number}") for number in range(DEFAULTS.names_shown + 5)]
+    never = [ServerIdentifier(f"box{number % 3}", f"s{number}") for number in range(NAMES_SHOWN + 5)]
     _, said = matches(many(1), never)
-    assert sum(map(len, said["never_listed"].values())) == DEFAULTS.names_shown
+    assert sum(map(len, said["never_listed"].values())) == NAMES_SHOWN
     assert said["never_listed"]["box1"][:2] == ["s1", "s4"]
     assert said["note"] == f"Not searched: 25 servers never listed yet; open their toolboxes first. {LEAN}"
     _, few = matches(many(1), never[:2])

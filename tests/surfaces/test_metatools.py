@@ -15,9 +15,9 @@ from mcp_workbench import observe
 from mcp_workbench.config.model import Config
 from mcp_workbench.errors import Overloaded, ServerRefused
 from mcp_workbench.identity import ToolIdentifier
-from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.serve.session import Session
 from mcp_workbench.surfaces.dynamic import DynamicSurface
+from mcp_workbench.surfaces.failures import REFUSAL_DATA_BYTES
 from mcp_workbench.surfaces.proxy import ProxySurface
 from mcp_workbench.surfaces.wording import definitions, instructions
 from mcp_workbench.workbench import Workbench
@@ -449,7 +449,7 @@ async def test_what_a_server_refused_is_a_failure_and_its_code_is_told(tmp_path:
         (b"null", b'"data":null'),
         (b"", None),
         (b'{"token":"s3cr3t-t0ken"}', None),
-        (b'"%b"' % (b"x" * DEFAULTS.refusal_data_bytes), None),
+        (b'"%b"' % (b"x" * REFUSAL_DATA_BYTES), None),
     ],
     ids=["object", "null", "absent", "secret", "large"],
 )

@@ -14,8 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
+from mcp_workbench.catalog.search import QUERY_LENGTH
 from mcp_workbench.errors import InvalidParameters
 from mcp_workbench.limits import DEFAULTS
+from mcp_workbench.shown import NAMES_SHOWN
 from mcp_workbench.surfaces.arguments import OpenRequest, read_open
 from mcp_workbench.surfaces.proxy import ProxySurface
 from tests.support.procs import wait_until
@@ -178,7 +180,7 @@ async def test_no_more_unknown_names_are_repeated_than_the_limit(store: Path):
     async with surface(store) as (served, _):
         names = [f"unknown_{number}" for number in range(100)]
         text = error_of(await call(served, "open_toolbox", {"toolbox": "dev", "tools": names}))
-        assert text.count("'unknown_") == DEFAULTS.names_shown
+        assert text.count("'unknown_") == NAMES_SHOWN
 
 
 async def test_names_that_only_a_server_that_fails_has_are_not_called_unknown(store: Path):
@@ -276,7 +278,7 @@ def raw(value: object) -> Raw:
 def test_a_query_is_taken_without_what_surrounds_it_and_up_to_a_length():
     assert read_open(raw({"toolbox": "dev", "query": "  read \n"})).query == "read"
     long = read_open(raw({"toolbox": "dev", "query": "x" * 100_000})).query
-    assert long == "x" * DEFAULTS.query_length
+    assert long == "x" * QUERY_LENGTH
 
 
 def test_names_are_taken_once_each_in_their_order():

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from mcp_workbench.errors import Fault, MessageTooLarge
 from mcp_workbench.limits import Limits
+from mcp_workbench.wire import framing
 from mcp_workbench.wire.fairness import TURN_SECONDS, FairShare
 from mcp_workbench.wire.framing import LineBuffer, LineReader, LineWriter, read_lines, write_lines
 from mcp_workbench.wire.jsonrpc import Envelope
@@ -45,7 +46,7 @@ class Heard:
         self.over.set()
 
     async def read(self, descriptor: int) -> None:
-        await read_lines(descriptor, self.reader, Limits())
+        await read_lines(descriptor, self.reader)
         await asyncio.wait_for(self.over.wait(), WAIT_SECONDS)
 
 
@@ -175,7 +176,7 @@ async def test_a_line_that_closes_the_reader_is_the_last_one():
         closed.set()
 
     reader = LineReader(take, lambda _: pytest.fail("on_end after close"), 100)
-    await read_lines(source, reader, Limits())
+    await read_lines(source, reader)
     os.write(sink, b"one\ntwo\nthree\n")
     await asyncio.wait_for(closed.wait(), WAIT_SECONDS)
     os.close(sink)
@@ -186,7 +187,7 @@ async def test_a_line_that_closes_the_reader_is_the_last_one():
 async def test_a_paused_reader_reads_nothing_until_it_is_resumed():
     source, sink = os.pipe()
     heard = Heard()
-    await read_lines(source, heard.reader, Limits())
+    await read_lines(source, heard.reader)
     heard.reader.pause()
     os.write(sink, b"one\n")
     for _ in range(5):
@@ -224,7 +225,7 @@ async def test_lines_that_take_long_are_handled_over_many_turns_and_none_is_lost
     source, sink = os.pipe()
     os.write(sink, b"line\n" * 19 + b"last")
     os.close(sink)
-    await read_lines(source, reader, Limits())
+    await read_lines(source, reader)
     while not over.is_set():
         turn += 1
         await asyncio.sleep(0)
@@ -237,7 +238,7 @@ async def test_a_reader_reads_no_more_while_lines_wait():
     os.set_blocking(sink, False)
     handled: list[bytes] = []
     reader = LineReader(handled.append, lambda _: None, 1024, share=Resting(lambda: 60.0))
-    await read_lines(source, reader, Limits())
+    await read_lines(source, reader)
     os.write(sink, b"one\n")
     await wait_until(lambda: handled)
     with contextlib.suppress(BlockingIOError):  # the pipe is full
@@ -250,13 +251,14 @@ async def test_a_reader_reads_no_more_while_lines_wait():
     assert handled == [b"one"]
 
 
-async def test_a_file_is_read_no_faster_than_its_lines_are_handled(tmp_path: Path):
+async def test_a_file_is_read_no_faster_than_its_lines_are_handled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(framing, "READ_CHUNK_BYTES", 1000)
     path = tmp_path / "requests.jsonl"
     path.write_bytes(b"line\n" * 100_000)
     source = os.open(path, os.O_RDONLY)
     handled: list[bytes] = []
     reader = LineReader(handled.append, lambda _: None, 1024, share=Resting(lambda: 60.0))
-    await read_lines(source, reader, Limits(read_chunk_bytes=1000))
+    await read_lines(source, reader)
     await wait_until(lambda: handled)
     for _ in range(20):
         await asyncio.to_thread(time.monotonic)
@@ -269,8 +271,8 @@ async def test_a_file_is_read_no_faster_than_its_lines_are_handled(tmp_path: Pat
 
 async def test_notices_are_dropped_while_many_are_unread_and_answers_are_not():
     source, sink = os.pipe()
-    writer = LineWriter(lambda: None)
-    await write_lines(sink, writer, Limits(unread_notice_bytes=10_000))
+    writer = LineWriter(lambda: None, Limits(unread_notice_bytes=10_000))
+    await write_lines(sink, writer)
     for _ in range(1000):
         writer.write(Envelope(encoded=b"n" * 1000, may_drop=True))
     writer.write(Envelope(encoded=b"answer"))
@@ -360,7 +362,7 @@ async def test_closing_writes_what_is_waiting_and_nothing_afterwards():
 async def test_lines_reach_a_regular_file_as_they_are_written(tmp_path: Path):
     file = tmp_path / "answers"
     writer = LineWriter(lambda: None)
-    await write_lines(os.open(file, os.O_WRONLY | os.O_CREAT), writer, Limits())
+    await write_lines(os.open(file, os.O_WRONLY | os.O_CREAT), writer)
     writer.write(Envelope(encoded=b"one"))
     writer.write(Envelope(encoded=b"two"))
     await asyncio.sleep(0)
@@ -370,7 +372,7 @@ async def test_lines_reach_a_regular_file_as_they_are_written(tmp_path: Path):
 
 async def test_the_null_device_takes_everything():
     writer = LineWriter(lambda: pytest.fail("lost"))
-    await write_lines(os.open(os.devnull, os.O_WRONLY), writer, Limits())
+    await write_lines(os.open(os.devnull, os.O_WRONLY), writer)
     writer.write(Envelope(encoded=b"x" * 1_000_000))
     await asyncio.sleep(0)
     assert not writer.congested
@@ -381,8 +383,9 @@ async def test_the_null_device_takes_everything():
 async def congested_writer(states: list[bool], lost: list[None] | None = None) -> tuple[LineWriter, int]:
     """A writer whose peer does not read, and the reading end."""
     source, sink = os.pipe()
-    writer = LineWriter(lambda: (lost if lost is not None else []).append(None), on_congestion=states.append)
-    await write_lines(sink, writer, Limits(write_buffer_bytes=1000))
+    limits = Limits(write_buffer_bytes=1000)
+    writer = LineWriter(lambda: (lost if lost is not None else []).append(None), limits, on_congestion=states.append)
+    await write_lines(sink, writer)
     writer.write(Envelope(encoded=b"x" * 200_000))
     writer.flush()
     return writer, source
@@ -397,7 +400,7 @@ async def test_a_peer_that_does_not_read_makes_the_writer_congested_until_it_doe
     await asyncio.sleep(0)
     assert not drained.done()
     heard = Heard(300_000)
-    await read_lines(source, heard.reader, Limits())
+    await read_lines(source, heard.reader)
     await asyncio.wait_for(drained, WAIT_SECONDS)
     assert states == [True, False]
     assert not writer.congested
@@ -439,7 +442,7 @@ async def test_writing_to_a_pipe_that_is_broken_already_raises_nothing():
     source, sink = os.pipe()
     lost = asyncio.Event()
     writer = LineWriter(lost.set)
-    await write_lines(sink, writer, Limits())
+    await write_lines(sink, writer)
     os.close(source)
     writer.write(Envelope(encoded=b"hello?"))
     await asyncio.wait_for(lost.wait(), WAIT_SECONDS)
@@ -449,8 +452,8 @@ async def test_a_peer_that_did_not_read_and_is_gone_is_closed_without_a_word():
     """The transport has lost its pipe by then, and would raise."""
     lost = asyncio.Event()
     source, sink = os.pipe()
-    writer = LineWriter(lost.set)
-    await write_lines(sink, writer, Limits(write_buffer_bytes=1000))
+    writer = LineWriter(lost.set, Limits(write_buffer_bytes=1000))
+    await write_lines(sink, writer)
     writer.write(Envelope(encoded=b"x" * 200_000))
     writer.flush()
     assert writer.congested

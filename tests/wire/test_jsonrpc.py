@@ -14,9 +14,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.wire import jsonrpc
-from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, UNSET, Envelope, Ids, RpcError, Unreadable, read
+from mcp_workbench.wire.jsonrpc import (
+    CUT_BRACKETS,
+    CUT_BYTES,
+    CUT_DEPTH,
+    EMPTY_OBJECT,
+    REPAIR_BYTES,
+    UNSET,
+    Envelope,
+    Ids,
+    RpcError,
+    Unreadable,
+    read,
+)
 
 
 def unreadable(line: bytes) -> Unreadable:
@@ -187,7 +198,7 @@ HALVES = {"halves of pairs": rb"\ud800", "pairs": rb"\ud83d\ude00", "backslashes
 @pytest.mark.parametrize("unit", HALVES.values(), ids=HALVES)
 def test_the_longest_message_that_is_repaired_takes_less_time_than_anybody_notices(unit: bytes):
     head = b'{"jsonrpc":"2.0","x":"'
-    line = head + unit * ((DEFAULTS.repair_bytes - len(head)) // len(unit))
+    line = head + unit * ((REPAIR_BYTES - len(head)) // len(unit))
 
     def computed() -> float:
         since = time.process_time()
@@ -198,7 +209,7 @@ def test_the_longest_message_that_is_repaired_takes_less_time_than_anybody_notic
 
 
 def test_a_message_beyond_the_repair_limit_is_refused_rather_than_repaired():
-    body = b"\\ud800" + b"x" * DEFAULTS.repair_bytes
+    body = b"\\ud800" + b"x" * REPAIR_BYTES
     unreadable(b'{"jsonrpc":"2.0","id":1,"result":{"text":"' + body + b'"}}')
 
 
@@ -395,7 +406,7 @@ def test_cutting_a_line_takes_time_in_proportion_to_its_length_whatever_it_holds
 @pytest.mark.parametrize("unit", [b"[]", b"{}", b'[""]', b"[1]", b'{"":[]},'])
 def test_the_longest_line_that_is_cut_takes_less_time_than_anybody_notices(unit: bytes):
     head = b'{"jsonrpc":"2.0","id":5,"result":{"tools":[' + b"[" * 1000
-    line = head + unit * ((DEFAULTS.cut_bytes - len(head)) // len(unit))
+    line = head + unit * ((CUT_BYTES - len(head)) // len(unit))
 
     def computed() -> float:
         since = time.process_time()
@@ -405,7 +416,7 @@ def test_the_longest_line_that_is_cut_takes_less_time_than_anybody_notices(unit:
     assert min(computed() for _ in range(3)) < 0.2  # under 0.1 on a quiet machine
 
 
-MOST = DEFAULTS.cut_depth
+MOST = CUT_DEPTH
 LEAVES = st.sampled_from([1, -0.5, None, True, "", "a]", '{"x\\', "}{", [], {}])
 KEYS = st.sampled_from(["a", "]", '"', "\\", "{["])
 CHAINS = st.tuples(
@@ -440,7 +451,7 @@ def test_of_any_json_exactly_what_is_too_deep_is_cut(chains: list[tuple[int, Any
 
 def test_what_is_longer_than_may_be_cut_is_left_as_it_is():
     deep = b"[" * 1000 + b"]" * 1000
-    longest = deep.ljust(DEFAULTS.cut_bytes)
+    longest = deep.ljust(CUT_BYTES)
     assert jsonrpc.cut_nesting(longest) != longest
     assert jsonrpc.cut_nesting(longest + b" ") == longest + b" "
 
@@ -450,5 +461,5 @@ def test_what_has_more_brackets_than_are_looked_at_is_left_as_it_is():
         """Two in the beginning, and two for each that follows."""
         return b"[" * 200 + b"]" * 199 + b",[]" * ((runs - 2) // 2) + b"]"
 
-    assert jsonrpc.cut_nesting(line(DEFAULTS.cut_brackets)) != line(DEFAULTS.cut_brackets)
-    assert jsonrpc.cut_nesting(line(DEFAULTS.cut_brackets + 2)) == line(DEFAULTS.cut_brackets + 2)
+    assert jsonrpc.cut_nesting(line(CUT_BRACKETS)) != line(CUT_BRACKETS)
+    assert jsonrpc.cut_nesting(line(CUT_BRACKETS + 2)) == line(CUT_BRACKETS + 2)

@@ -5,11 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+import pytest
+
 from mcp_workbench.limits import Limits
+from mcp_workbench.wire import memory_budget
 from mcp_workbench.wire.memory_budget import Account, MemoryBudget
 
-LIMITS = Limits(memory_bytes=1000, memory_base_bytes=0, memory_review_seconds=3600)
+LIMITS = Limits(memory_bytes=1000, memory_base_bytes=0)
 """Refuse above 600, shed above 750, close above 900; one client may hold 250."""
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_reviewed_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_budget, "MEMORY_REVIEW_SECONDS", 3600)
 
 
 def opened(budget: MemoryBudget, *holdings: int) -> list[Account]:

@@ -12,8 +12,11 @@ from msgspec import UNSET, Raw
 
 from mcp_workbench.catalog import official_models
 from mcp_workbench.catalog.official_models import Refused
-from mcp_workbench.limits import DEFAULTS, Limits
+from mcp_workbench.limits import Limits
 from mcp_workbench.wire import jsonrpc
+
+NAME_SCAN_BYTES = 4096
+"""How far into a definition that is too large its name is looked for."""
 
 # Patterns are text here and compiled at their first use: most runs never need one.
 _NAME = rb'"name"\s*:\s*("(?:[^"\\]|\\.)*")'
@@ -68,11 +71,11 @@ class Definition(msgspec.Struct, frozen=True, dict=True):
         repaired = repair_tool(raw, handshake=handshake)
         return cls(name, repaired.raw, repaired.wraps_output)
 
-    def memoized(self, make: Callable[[Definition, Limits], T], limits: Limits) -> T:
-        """What `make` derives from this definition, made once. `limits` are the same for all of a process."""
+    def memoized(self, make: Callable[[Definition], T]) -> T:
+        """What `make` derives from this definition, made once."""
         memo = cast("dict[str, T]", vars(self))
         if make.__qualname__ not in memo:
-            memo[make.__qualname__] = make(self, limits)
+            memo[make.__qualname__] = make(self)
         return memo[make.__qualname__]
 
     def annotations(self) -> dict[str, bool]:
@@ -121,7 +124,7 @@ def own_name(raw: Raw) -> str:
 
 def name_of(raw: Raw) -> str:
     """The name in a definition that is too large or too deep to be read whole, if it is near its start."""
-    match = re.search(_NAME, bytes(raw)[: DEFAULTS.name_scan_bytes])
+    match = re.search(_NAME, bytes(raw)[:NAME_SCAN_BYTES])
     try:
         return msgspec.json.decode(match[1], type=str) if match else ""
     except msgspec.DecodeError:

@@ -16,7 +16,12 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
-from mcp_workbench.limits import DEFAULTS
+PATTERN_LENGTH = 8192
+"""Characters of the regular expressions in an output schema, each counted once: to check so many takes 50 ms."""
+OUTPUT_SCHEMA_NODES = 2_000
+"""For handshake clients, the workbench checks output schemas that have references or patterns, up to this many
+objects and lists (4 ms). If a tool's output schema is larger, they get the tool without it. The largest seen in use
+have a few hundred."""
 
 _Type: TypeAlias = Literal["string", "number", "integer", "boolean", "null", "object", "array"]
 _Number: TypeAlias = float | UnsetType
@@ -84,7 +89,7 @@ def is_compilable(schema: Raw) -> bool:
     """Whether handshake clients can compile an output schema."""
     given = bytes(schema)
     is_plain = _MARKS.search(given) is None  # as most schemas: then the types decide
-    if not is_plain and given.count(b"{") + given.count(b"[") > DEFAULTS.output_schema_nodes:
+    if not is_plain and given.count(b"{") + given.count(b"[") > OUTPUT_SCHEMA_NODES:
         return False
     try:
         _decoder.decode(schema)
@@ -135,7 +140,7 @@ def _patterns(schema: dict[str, Any]) -> Iterator[str]:
 
 
 def _are_patterns(patterns: set[str]) -> bool:
-    return sum(map(len, patterns)) <= DEFAULTS.pattern_length and all(map(is_pattern, patterns))
+    return sum(map(len, patterns)) <= PATTERN_LENGTH and all(map(is_pattern, patterns))
 
 
 def _leads_somewhere(schema: dict[str, Any], root: dict[str, Any], known: set[int], passed: set[int]) -> bool:

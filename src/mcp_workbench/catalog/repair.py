@@ -24,9 +24,12 @@ from msgspec import Raw, Struct
 from mcp_workbench.catalog import official_models as official
 from mcp_workbench.catalog.official_models import Refused
 from mcp_workbench.catalog.output_schemas import is_compilable
-from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.projection import wrapped_schema
+
+REPAIRED_ITEMS = 100
+"""Items of a list inside a definition, such as its icons, that are repaired one by one: no honest one is longer. A
+longer list that clients refuse is not repaired."""
 
 _EMPTY: Final = frozenset({b"null", b"{}", b"[]"})
 """Values that servers send for "nothing". Some languages write an empty object as an empty list."""
@@ -160,7 +163,7 @@ def _repair_arguments(members: dict[str, Raw]) -> None:
         listed = msgspec.json.decode(arguments, type=list[dict[str, Raw]])
     except msgspec.ValidationError:
         return
-    if len(listed) > DEFAULTS.repaired_items:
+    if len(listed) > REPAIRED_ITEMS:
         return
     for argument in listed:
         if bytes(argument.get("required", b"")) == b"null":
@@ -189,7 +192,7 @@ def _accepted_part(raw: Raw, model: Any) -> Raw | None:
         return raw
     if get_origin(model) is list and jsonrpc.is_list(raw):
         items = msgspec.json.decode(raw, type=list[Raw])
-        if len(items) > DEFAULTS.repaired_items:
+        if len(items) > REPAIRED_ITEMS:
             return None
         parts = (_accepted_part(item, get_args(model)[0]) for item in items)
         kept = [part for part in parts if part is not None]

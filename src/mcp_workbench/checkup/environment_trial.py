@@ -26,6 +26,14 @@ from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.shown import count, shown
 from mcp_workbench.workbench import Workbench
 
+TRIAL_START_SECONDS = 5.0
+"""The shortest time limit of such a try. A server that hangs when a variable is missing takes that long each
+time."""
+TRIAL_START_RATIO = 3.0
+"""How many times as long as the first try, which worked, another may take before it counts as failed."""
+TRIAL_NAMES_SHOWN = 12
+"""How many variables the text output names; `--json` names all."""
+
 Works = Callable[[Sequence[str]], Awaitable[bool]]
 """Whether a server works with these variables."""
 
@@ -136,8 +144,8 @@ class _Tries:
         limits = self._limits
         self._deadline = time.monotonic() + limits.trial_seconds
         usual = limits.bounded(self._server.bounds).startup_timeout_seconds
-        seconds = max(limits.trial_start_seconds, limits.trial_start_ratio * first_seconds)
-        self._server = limited(self._server, min(usual, seconds))
+        seconds = max(TRIAL_START_SECONDS, TRIAL_START_RATIO * first_seconds)
+        self._server = limited(self._server, min(usual, seconds), self._limits)
 
 
 def with_variables(server: ServerConfig, names: Sequence[str], environ: Mapping[str, str]) -> ServerConfig:
@@ -202,7 +210,7 @@ def finding_of(trial: Trial, written: WrittenServer, file: str) -> Finding:
 
 
 def _advice(trial: Trial, written: WrittenServer, file: str) -> str:
-    if len(trial.variables) > DEFAULTS.trial_names_shown:
+    if len(trial.variables) > TRIAL_NAMES_SHOWN:
         return "Run doctor --try-environment again when the machine is less busy, or look up which variables it needs."
     patterns = [glob.escape(name) for name in trial.variables]
     names = [written.toolbox, written.name]
@@ -216,7 +224,7 @@ def _advice(trial: Trial, written: WrittenServer, file: str) -> str:
 
 
 def _named(variables: Sequence[str]) -> str:
-    first, left = variables[: DEFAULTS.trial_names_shown], len(variables) - DEFAULTS.trial_names_shown
+    first, left = variables[:TRIAL_NAMES_SHOWN], len(variables) - TRIAL_NAMES_SHOWN
     return ", ".join(map(shown, first)) + (f" and {count(left, 'more variable')}" if left > 0 else "")
 
 

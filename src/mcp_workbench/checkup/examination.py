@@ -17,9 +17,14 @@ from mcp_workbench.checkup.programs import Program, find_program
 from mcp_workbench.checkup.visits import Visit, visit
 from mcp_workbench.config.model import Config, Endpoint, ServerConfig, ToolboxConfig
 from mcp_workbench.identity import ServerIdentifier
-from mcp_workbench.limits import DEFAULTS
+from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.shown import shown
 from mcp_workbench.workbench import Workbench
+
+EXAMINED_AT_ONCE = 8
+"""Servers that `mcp-workbench doctor` starts at once: each is a program that loads."""
+COLLISIONS_SHOWN = 10
+"""Tools whose name several servers of a toolbox share that are named to a person; beyond it, how many there are."""
 
 
 class Audience(Protocol):
@@ -31,12 +36,17 @@ class Audience(Protocol):
 
 
 async def examine(
-    entries: Entries, toolboxes: Collection[str], audience: Audience, *, seconds: float | None = None
+    entries: Entries,
+    toolboxes: Collection[str],
+    audience: Audience,
+    *,
+    seconds: float | None = None,
+    limits: Limits = DEFAULTS,
 ) -> Report:
     """Start every server of these toolboxes, ask it and end it; each has its own limit, or `seconds`."""
-    config = _within(entries.config, toolboxes, seconds)
-    turn = asyncio.Semaphore(DEFAULTS.examined_at_once)
-    async with Workbench(config) as workbench:
+    config = _within(entries.config, toolboxes, seconds, limits)
+    turn = asyncio.Semaphore(EXAMINED_AT_ONCE)
+    async with Workbench(config, limits=limits) as workbench:
 
         async def one(server: ServerConfig) -> Examined:
             async with turn:
@@ -52,25 +62,25 @@ async def examine(
     return Report(file=config.file, servers=tuple(servers), findings=found)
 
 
-def _within(config: Config, toolboxes: Collection[str], seconds: float | None) -> Config:
+def _within(config: Config, toolboxes: Collection[str], seconds: float | None, limits: Limits) -> Config:
     """The toolboxes that are meant, with other limits where somebody says so."""
-    chosen = {name: _limited(box, seconds) for name, box in config.toolboxes.items() if name in toolboxes}
+    chosen = {name: _limited(box, seconds, limits) for name, box in config.toolboxes.items() if name in toolboxes}
     return msgspec.structs.replace(config, toolboxes=chosen)
 
 
-def _limited(toolbox: ToolboxConfig, seconds: float | None) -> ToolboxConfig:
-    servers = {name: limited(server, seconds) for name, server in toolbox.servers.items()}
+def _limited(toolbox: ToolboxConfig, seconds: float | None, limits: Limits) -> ToolboxConfig:
+    servers = {name: limited(server, seconds, limits) for name, server in toolbox.servers.items()}
     return msgspec.structs.replace(toolbox, servers=servers)
 
 
-def limited(server: ServerConfig, seconds: float | None) -> ServerConfig:
+def limited(server: ServerConfig, seconds: float | None, limits: Limits) -> ServerConfig:
     """A server that may take `seconds` to start and to list, or as long as it may by itself."""
     if seconds is None:
         return server
     bounds = {
         "startup_timeout_seconds": seconds,
-        "list_page_timeout_seconds": min(seconds, DEFAULTS.list_page_timeout_seconds),
-        "list_total_timeout_seconds": min(seconds, DEFAULTS.list_total_timeout_seconds),
+        "list_page_timeout_seconds": min(seconds, limits.list_page_timeout_seconds),
+        "list_total_timeout_seconds": min(seconds, limits.list_total_timeout_seconds),
     }
     return msgspec.structs.replace(server, bounds={**server.bounds, **bounds})
 
@@ -126,7 +136,7 @@ def _collisions(servers: Iterable[Examined]) -> Iterator[Finding]:
     shared = {place: names for place, names in holders.items() if len(names) > 1}
     for toolbox in dict.fromkeys(place[0] for place in shared):
         tools = [shown(observe.redacted(tool)) for box, tool in shared if box == toolbox]
-        first, left = tools[: DEFAULTS.collisions_shown], len(tools) - DEFAULTS.collisions_shown
+        first, left = tools[:COLLISIONS_SHOWN], len(tools) - COLLISIONS_SHOWN
         more = f" and {left} more" if left > 0 else ""
         yield Finding(
             code="names_shared",

@@ -23,6 +23,9 @@ from mcp_workbench.shown import shown
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.workbench import Workbench
 
+EXAMINED_GRACE_SECONDS = 2.0
+"""How much longer than its startup limit a server is examined: it may be on its second try, or say last words."""
+
 _LOOK = "Start its command in a terminal to see what is wrong with it."
 _WAIT = "Start its command in a terminal to see what it waits for, or set a longer startupTimeout for it."
 _LOOK_THERE = "Check its url and the network, or set a longer startupTimeout for it."
@@ -68,7 +71,7 @@ async def _asked(handle: ServerHandle, limits: Limits) -> tuple[Answer, ServerTo
     began = time.monotonic()
     seconds = limits.startup_timeout_seconds
     try:
-        async with asyncio.timeout(seconds + limits.examined_grace_seconds):
+        async with asyncio.timeout(seconds + EXAMINED_GRACE_SECONDS):
             connection = await handle.reach()
     except TimeoutError:
         raise StartupTimeout(f"it did not answer within {seconds:g} s") from None

@@ -18,7 +18,7 @@ from mcp_workbench.cli.states import server_count, state_of
 from mcp_workbench.cli.terminal import USAGE, say
 from mcp_workbench.config.model import Endpoint, ServerConfig, ToolboxConfig
 from mcp_workbench.errors import WorkbenchError
-from mcp_workbench.limits import DEFAULTS
+from mcp_workbench.redact import SECRET_LENGTH
 from mcp_workbench.shown import count, shown
 
 HELP = """Check a configuration: say what is wrong with it, or list what is in it.
@@ -116,7 +116,7 @@ def _target(server: ServerConfig) -> str:
     """How it is reached, without anything that a variable brought in."""
     if isinstance(server.target, Endpoint):
         return f"reached over {_transport(server)}"
-    hidden = (value for value in server.secrets if len(value) >= DEFAULTS.secret_length)
+    hidden = (value for value in server.secrets if len(value) >= SECRET_LENGTH)
     secret = any(value in server.target.command for value in hidden)
     command = "***" if secret else os.path.basename(server.target.command)  # noqa: PTH119 -- no path is meant
     return f"starts {shown(command)} with {count(len(server.target.args), 'argument')}"

@@ -9,10 +9,9 @@ from itertools import takewhile
 from typing import Any, Final
 
 from mcp_workbench.checkup.findings import Examined, Finding, Report, State
-from mcp_workbench.cli.display import Block, Live, Tone, Words, write
+from mcp_workbench.cli.display import SHOWN_EVERY_SECONDS, Block, Live, Tone, Words, write
 from mcp_workbench.errors import NeedsLogin
 from mcp_workbench.identity import ServerIdentifier
-from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.shown import count, slashed
 from mcp_workbench.tracebacks import told
 
@@ -67,7 +66,7 @@ class Course:
 
     async def _tick(self) -> None:
         while True:
-            await asyncio.sleep(DEFAULTS.shown_every_seconds)
+            await asyncio.sleep(SHOWN_EVERY_SECONDS)
             self._show()
 
     def _show(self) -> None:

@@ -17,11 +17,19 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TextIO, TypeAlias
 
 from mcp_workbench.cli.fitting import cells, cut, folded, shared
-from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.shown import shown
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+SHOWN_EVERY_SECONDS = 0.5
+"""How often it is shown anew at a terminal how long a server has been waited for: people look at whole seconds."""
+TERMINAL_COLUMNS = 80
+"""The width of a terminal that does not tell its own: that of the first ones, which all others have."""
+TERMINAL_ROWS = 24
+"""The assumed height of a terminal that does not report its own."""
+SENTENCE_COLUMNS = 24
+"""The room that a sentence needs beside names: in less there are a word or two to a line, and it stands below."""
 
 Tone: TypeAlias = Literal["", "strong", "quiet", "good", "doubtful", "bad"]
 """What a text is, as far as its look is concerned."""
@@ -178,7 +186,7 @@ def _columns(stream: TextIO) -> int:
         columns = int(named) if named.isdecimal() else os.get_terminal_size(stream.fileno()).columns
     except OSError:
         columns = 0
-    return columns or DEFAULTS.terminal_columns
+    return columns or TERMINAL_COLUMNS
 
 
 def terminal_rows(stream: TextIO) -> int:
@@ -188,7 +196,7 @@ def terminal_rows(stream: TextIO) -> int:
         rows = int(named) if named.isdecimal() else os.get_terminal_size(stream.fileno()).lines
     except OSError:
         rows = 0
-    return rows or DEFAULTS.terminal_rows
+    return rows or TERMINAL_ROWS
 
 
 def _lines(block: Block, look: _Look) -> Iterator[str]:
@@ -215,7 +223,7 @@ def _table_lines(table: Table, look: _Look) -> Iterator[str]:
     wanted = [max(cells(cell.text) for cell in cells_below) for cells_below in zip(*rows, strict=True)]
     widths = _widths(table, wanted, look)
     optional = [at for at, column in enumerate(table.columns) if column.is_optional]
-    is_narrow = any(width < min(want, DEFAULTS.sentence_columns) for width, want in zip(widths, wanted, strict=True))
+    is_narrow = any(width < min(want, SENTENCE_COLUMNS) for width, want in zip(widths, wanted, strict=True))
     if optional and is_narrow:
         columns, *kept = (_without(row, optional[-1]) for row in (table.columns, *table.rows))
         yield from _table_lines(Table(columns, kept, table.indent), look)

@@ -17,10 +17,10 @@ from mcp_workbench.cli.display import Live, write
 from mcp_workbench.cli.states import server_count
 from mcp_workbench.cli.terminal import FAILURE
 from mcp_workbench.cli.try_environment import with_trials
+from mcp_workbench.config.keys import TIMEOUT_MOST_SECONDS
 from mcp_workbench.config.lookup import find_toolbox
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.identity import ServerIdentifier
-from mcp_workbench.limits import DEFAULTS
 
 HELP = """Examine a configuration and every server in it: say what is wrong, and what to do about it.
 
@@ -70,6 +70,6 @@ def _seconds(options: Mapping[str, str]) -> float | None:
         seconds = float(options["timeout"])
     except ValueError:
         seconds = 0.0
-    if not isfinite(seconds) or not 0 < seconds <= DEFAULTS.timeout_most_seconds:
+    if not isfinite(seconds) or not 0 < seconds <= TIMEOUT_MOST_SECONDS:
         raise ConfigError("--timeout must be a number of seconds", hint="Write, for example, --timeout 10")
     return seconds

@@ -6,7 +6,8 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from mcp_workbench.limits import DEFAULTS
+COLUMN_LEAST = 10
+"""How narrow a column of a table becomes before columns that should stay whole give way: less can't be read."""
 
 _EMOJI: Final = "\ufe0f"
 """Makes a picture, which is wide, of the character before it."""
@@ -47,7 +48,7 @@ def shared(wanted: Sequence[int], room: int, is_whole: Sequence[bool]) -> list[i
     None becomes so narrow that it can't be read while another has room to give.
     """
     widths = [min(width, max(room, 1)) for width in wanted]
-    for least in (DEFAULTS.column_least, 1):
+    for least in (COLUMN_LEAST, 1):
         for is_last in (False, True):
             giving = [number for number, whole in enumerate(is_whole) if whole is is_last]
             while sum(widths) > room and max((widths[number] for number in giving), default=0) > least:

@@ -17,7 +17,11 @@ from collections.abc import Sequence
 from types import FrameType, TracebackType
 from typing import Any, Final
 
-from mcp_workbench.limits import DEFAULTS
+ESCAPE_SECONDS = 0.05
+"""How long to wait after Esc for the rest of a key sequence: terminals send it at once, but connections may split
+it."""
+TYPED_LINE_BYTES = 4096
+"""A line that a person types in answer to a server: a terminal hands over no longer ones."""
 
 KEYS: Final = {
     b"\x1b[A": "up",
@@ -89,7 +93,7 @@ class FullScreen:
         """The keys pressed next: names, or the characters that they type. The end of input counts as a key."""
         self._read(seconds)
         if self._pending == b"\x1b":  # the key itself, or the beginning of another one
-            self._read(DEFAULTS.escape_seconds)
+            self._read(ESCAPE_SECONDS)
         keys: list[str] = []
         while self._pending:
             size = next((size for size in range(_LONGEST, 0, -1) if self._pending[:size] in KEYS), 0)
@@ -105,7 +109,7 @@ class FullScreen:
     def _read(self, seconds: float) -> None:
         ready, _, _ = select.select([self._keys], [], [], seconds)
         if ready:
-            self._pending += os.read(self._keys, DEFAULTS.typed_line_bytes) or b"\x04"
+            self._pending += os.read(self._keys, TYPED_LINE_BYTES) or b"\x04"
 
     def _take(self) -> None:
         self._drawn = None

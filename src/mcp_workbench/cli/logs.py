@@ -9,12 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from mcp_workbench.cli.answering import answered
-from mcp_workbench.cli.display import write
+from mcp_workbench.cli.display import SHOWN_EVERY_SECONDS, write
 from mcp_workbench.cli.logged import Calls, Entries, Entry, Lines
 from mcp_workbench.cli.status import find_record
 from mcp_workbench.errors import RequestError
-from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.observe import LEVELS
+
+LOGS_LINES = 50
+"""Lines that `mcp-workbench logs` shows: two screens."""
 
 HELP = """Show the last lines that running workbenches wrote to stderr.
 
@@ -45,7 +47,7 @@ def _run(options: Mapping[str, str]) -> int:
         return 0
     try:
         while True:
-            time.sleep(DEFAULTS.shown_every_seconds)
+            time.sleep(SHOWN_EVERY_SECONDS)
             if source.newest() < last:
                 last = 0
             # A workbench that ends meanwhile still says why.
@@ -84,7 +86,7 @@ def _filter(options: Mapping[str, str]) -> Callable[[Entry], bool]:
 
 def _count(options: Mapping[str, str], most: int) -> int:
     """How many of them. Raises `RequestError`."""
-    written = options.get("lines", str(DEFAULTS.logs_lines))
+    written = options.get("lines", str(LOGS_LINES))
     if not (written.isascii() and written.isdigit()):
         raise RequestError("--lines must be a whole number", hint="Write, for example, --lines 100")
     return min(int(written[: len(str(most)) + 1]), most)

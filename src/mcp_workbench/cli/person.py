@@ -15,13 +15,13 @@ from msgspec import Raw
 
 from mcp_workbench.cli import display
 from mcp_workbench.cli.consent import forget_typed
-from mcp_workbench.cli.display import Words
+from mcp_workbench.cli.display import SHOWN_EVERY_SECONDS, Words
+from mcp_workbench.cli.full_screen import TYPED_LINE_BYTES
 from mcp_workbench.cli.loose import decoded, number, word
 from mcp_workbench.cli.parameters import Parameters, as_json
 from mcp_workbench.cli.questions import prompt
 from mcp_workbench.errors import InvalidParameters, ServerRefused
 from mcp_workbench.identity import ServerIdentifier
-from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.shown import shown
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
@@ -61,7 +61,7 @@ class Person:
     async def watch(self, server: str) -> None:
         """Show how long a server has been waited for, until it says itself how far it is."""
         while not self._has_heard:
-            await asyncio.sleep(DEFAULTS.shown_every_seconds)
+            await asyncio.sleep(SHOWN_EVERY_SECONDS)
             if not self._has_heard:
                 self._show(f"waiting for '{shown(server)}' ({self._seconds:.0f} s)")
 
@@ -160,7 +160,7 @@ class Person:
         sys.stderr.flush()
         loop = asyncio.get_running_loop()
         typed: asyncio.Future[bytes] = loop.create_future()
-        loop.add_reader(_STDIN, lambda: typed.done() or typed.set_result(os.read(_STDIN, DEFAULTS.typed_line_bytes)))
+        loop.add_reader(_STDIN, lambda: typed.done() or typed.set_result(os.read(_STDIN, TYPED_LINE_BYTES)))
         try:
             line = await typed
         finally:

@@ -16,11 +16,13 @@ from mcp_workbench.cli.terminal import FAILURE, say
 from mcp_workbench.config.model import Config
 from mcp_workbench.errors import ConfigError, ConnectFailed, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier
-from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.shown import slashed
 from mcp_workbench.tracebacks import told
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.workbench import Workbench
+
+REFRESHED_AT_ONCE = 8
+"""Servers that `mcp-workbench refresh` starts at once: each is a program that loads."""
 
 HELP = """Start the servers of a toolbox, or of all, remember the tools that they list, and stop them again.
 
@@ -109,7 +111,7 @@ async def _refresh(config: Config, toolboxes: Iterable[str], progress: Progress)
         if (problem := workbench.unremembering()) is not None:
             hint = "Name a file that can be written: catalog.path in the configuration, or $WORKBENCH_CATALOG."
             raise ConfigError(f"nothing can be remembered: {problem}", hint=hint)
-        turn = asyncio.Semaphore(DEFAULTS.refreshed_at_once)
+        turn = asyncio.Semaphore(REFRESHED_AT_ONCE)
         servers = workbench.at(callers[0]).servers_of(toolboxes)
         return await asyncio.gather(*(_one(workbench, callers, server, turn, progress) for server in servers))
 

@@ -16,7 +16,7 @@ from mcp_workbench.catalog.search.finder import Finder
 from mcp_workbench.catalog.snapshot import Catalog
 from mcp_workbench.cli import display
 from mcp_workbench.cli.answering import answered, print_json
-from mcp_workbench.cli.display import Block, Column, Table, Words
+from mcp_workbench.cli.display import SENTENCE_COLUMNS, TERMINAL_COLUMNS, Block, Column, Table, Words
 from mcp_workbench.cli.named import read_config
 from mcp_workbench.cli.options import Given
 from mcp_workbench.cli.remembered import Found, known_tools
@@ -99,7 +99,7 @@ def _has_room(rows: Sequence[Sequence[str]]) -> bool:
     if not rows or not display.is_terminal(sys.stdout):
         return bool(rows)
     names = sum(max(len(row[column]) for row in rows) + _GAP for column in range(3))
-    return shutil.get_terminal_size((DEFAULTS.terminal_columns, 0)).columns >= names + DEFAULTS.sentence_columns
+    return shutil.get_terminal_size((TERMINAL_COLUMNS, 0)).columns >= names + SENTENCE_COLUMNS
 
 
 def _as_json(file: str, query: str, searched: Matches, unknown: Sequence[ServerConfig]) -> dict[str, Any]:

@@ -20,6 +20,10 @@ from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.serve.http.address import Address, read_address
 from mcp_workbench.serve.http.tokens import VARIABLE, Tokens, find_tokens
 
+HTTP_FILES = 4096
+"""Files that the process may have open then, if the system lets it. A fourth of what it lets is for connections,
+as many again for those that are being refused, and half for servers."""
+
 
 class Untold(Exception):
     """A token was made up, and nobody can be told: there is no use in serving."""
@@ -58,7 +62,7 @@ def _open_standard_streams() -> None:
 def _limits() -> Limits:
     """Connections must leave enough files for servers, on systems too where a process may have few open."""
     files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if _count(files) < (wanted := min(_count(most), DEFAULTS.http_files)):
+    if _count(files) < (wanted := min(_count(most), HTTP_FILES)):
         with contextlib.suppress(OSError, ValueError):  # some systems allow less than they say
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
             files = wanted

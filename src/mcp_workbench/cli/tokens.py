@@ -15,7 +15,7 @@ from mcp_workbench.cli.chosen import chosen, refuse
 from mcp_workbench.cli.terminal import say
 from mcp_workbench.config.model import Config, OpenDetail
 from mcp_workbench.errors import ToolboxFailed, WorkbenchError
-from mcp_workbench.limits import DEFAULTS, Limits
+from mcp_workbench.limits import Limits
 from mcp_workbench.routing.router import Router
 from mcp_workbench.shown import shown, slashed
 from mcp_workbench.surfaces import answers
@@ -24,6 +24,9 @@ from mcp_workbench.surfaces.wording import definitions, instructions
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import LIBRARY
 from mcp_workbench.workbench import Workbench
+
+SEARCHES_TRIED = 20
+"""Searches of which `mcp-workbench tokens` takes the mean."""
 
 HELP = """Count the tokens that an agent reads: with every server connected to it directly, and with the workbench.
 
@@ -121,7 +124,7 @@ async def _cost(router: Router, toolbox: str, detail: OpenDetail, count: Count, 
 
 async def _search_cost(router: Router, opened: Opened, count: Count, limits: Limits) -> int:
     """The mean of searches for some of the tools, in the words of their own descriptions."""
-    step = max(1, len(opened.found) // DEFAULTS.searches_tried)
+    step = max(1, len(opened.found) // SEARCHES_TRIED)
     costs: list[int] = []
     for identifier, definition in opened.found[::step]:
         entry = jsonrpc.fields(signature.brief(identifier, definition))

@@ -22,6 +22,7 @@ from mcp_workbench.cli.diagnosis import finding_lines
 from mcp_workbench.cli.display import Live, Words, is_terminal, write
 from mcp_workbench.config.model import ServerConfig
 from mcp_workbench.errors import SpawnFailed
+from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.shown import count, shown, slashed
 
 _KEY = "try_environment"
@@ -29,7 +30,7 @@ _KEY = "try_environment"
 
 def with_trials(report: Report, entries: Entries, options: Mapping[str, str], *, seconds: float | None) -> Report:
     """The report, with what is found about servers that may be tried."""
-    configured = {server.identifier: limited(server, seconds) for server in entries.config.servers()}
+    configured = {server.identifier: limited(server, seconds, DEFAULTS) for server in entries.config.servers()}
     servers, left = list(report.servers), list[str]()
     for at, examined in enumerate(servers):
         server = configured[examined.server]

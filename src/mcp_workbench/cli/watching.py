@@ -8,11 +8,10 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from mcp_workbench.cli.activity import matching
-from mcp_workbench.cli.display import Block, Words, lines, terminal_look, terminal_rows
+from mcp_workbench.cli.display import SHOWN_EVERY_SECONDS, Block, Words, lines, terminal_look, terminal_rows
 from mcp_workbench.cli.fitting import cut
 from mcp_workbench.cli.full_screen import FullScreen
 from mcp_workbench.cli.happenings import blocks
-from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.record.reading import Reader
 
 _HELP: Final = "q: quit  /: filter  arrows, PgUp, PgDn: scroll"
@@ -73,7 +72,7 @@ def watch(reader: Reader, *, everything: bool) -> int:
             foot = Words(view.foot(len(told), page, terminal_look(sys.stdout)[0]), "quiet")
             frame = [*shown, *[""] * (page - len(shown)), *lines(foot, to=sys.stdout)]
             screen.draw(frame)
-            for key in screen.pressed(DEFAULTS.shown_every_seconds):
+            for key in screen.pressed(SHOWN_EVERY_SECONDS):
                 view = view.after(key, page, len(told))
     return 0
 

@@ -14,7 +14,13 @@ from typing import Final
 
 from mcp_workbench.config.model import Endpoint, ServerConfig
 from mcp_workbench.config.secret_looks import KNOWN, names_secret
-from mcp_workbench.limits import DEFAULTS
+
+WRITTEN_SECRET_LENGTH = 8
+"""Characters of a value that is taken for a secret because of its name; shorter ones are words and numbers."""
+RANDOM_SECRET_LENGTH = 32
+"""Characters of a value that is taken for a secret because it looks like chance: 128 bits as hex digits."""
+RANDOM_SECRET_BITS = 3.4
+"""What each of its characters tells at least, on average: chance in hex has 3.7 or more, words and paths less."""
 
 _SCHEME: Final = r"(?i:bearer|basic|token|digest|api-?key)"
 _CREDENTIALS: Final = re.compile(rf"\s*{_SCHEME}\s+(\S+)")
@@ -125,7 +131,7 @@ def _is_secret(name: str, value: str) -> bool:
     """Whether it is one by its name, or by its looks."""
     if _PLAIN.fullmatch(value) or _PLACEHOLDER.fullmatch(value) or any(map(str.isspace, value)):
         return False
-    named = len(value) >= DEFAULTS.written_secret_length and names_secret(name)
+    named = len(value) >= WRITTEN_SECRET_LENGTH and names_secret(name)
     return named or _looks_random(value)
 
 
@@ -133,8 +139,8 @@ def _looks_random(value: str) -> bool:
     """Names and words have separators after a few letters; random strings have hardly any."""
     longest = max(re.split(r"[^A-Za-z0-9]+", value), key=len)
     is_mixed = any(map(str.isdigit, longest)) and any(map(str.isalpha, longest))
-    is_long = len(value) >= DEFAULTS.random_secret_length and 2 * len(longest) >= DEFAULTS.random_secret_length
-    return is_long and is_mixed and bool(_CHANCE.fullmatch(value)) and _bits(value) >= DEFAULTS.random_secret_bits
+    is_long = len(value) >= RANDOM_SECRET_LENGTH and 2 * len(longest) >= RANDOM_SECRET_LENGTH
+    return is_long and is_mixed and bool(_CHANCE.fullmatch(value)) and _bits(value) >= RANDOM_SECRET_BITS
 
 
 def _bits(value: str) -> float:

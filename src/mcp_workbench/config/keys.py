@@ -8,11 +8,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.nearest import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+CATALOG_AGE_MOST_SECONDS = 31_536_000.0
+"""The largest `catalog.maxAge`: a year; more is a number of milliseconds."""
+OPEN_BUDGET_LEAST_TOKENS = 500
+"""The smallest `openBudget`: what is said beside the tools must fit."""
+OPEN_BUDGET_MOST_TOKENS = 1_000_000
+"""The largest: the largest context windows."""
+OPEN_TIMEOUT_MOST_SECONDS = 600.0
+"""The largest `openTimeout`: no host waits longer for an answer."""
+TIMEOUT_MOST_SECONDS = 86_400.0
+"""The largest of the other times that a file may set: more than a day is a number of milliseconds."""
+IN_FLIGHT_MOST = 1024
+"""The largest `maxConcurrent`: beyond it a local server's own queues are the limit."""
+MEMORY_BYTES_LEAST = 256 * 1024 * 1024
+"""The smallest `maxMemory`: a few of the largest messages must fit."""
+MEMORY_BYTES_MOST = 64 * 1024 * 1024 * 1024
+"""The largest `maxMemory`: more is a mistake in the unit."""
+MESSAGE_BYTES_LEAST = 64 * 1024
+"""The smallest `maxMessageSize`: what servers say at their start must fit."""
+MESSAGE_BYTES_MOST = 64 * 1024 * 1024
+"""The largest `maxMessageSize`: reading it takes a third of a second, in which nothing else happens."""
+CALLBACK_PORT_LEAST = 1024
+"""Lower ports belong to the system."""
+CALLBACK_PORT_MOST = 65_535
+"""There are no higher ones."""
 
 Kind = Literal["text", "boolean", "number", "whole", "strings", "names", "map", "object", "section", "any"]
 """`text` is a non-empty string, `whole` a number without a fraction, `strings` a list of
@@ -65,7 +89,7 @@ SCHEMA_KEY = Key("$schema", "text", "Where an editor finds the schema of this fi
 TOOLBOXES = Key("toolboxes", "object", "The toolboxes by name: groups of servers that are opened together.")
 MCP_SERVERS = Key("mcpServers", "object", "The servers by name, written as every MCP host writes them.")
 
-_SECONDS = Key("", "number", "", above=0, at_most=DEFAULTS.timeout_most_seconds, unit="seconds")
+_SECONDS = Key("", "number", "", above=0, at_most=TIMEOUT_MOST_SECONDS, unit="seconds")
 
 BOUNDS: tuple[Key, ...] = (
     _SECONDS._replace(
@@ -93,7 +117,7 @@ BOUNDS: tuple[Key, ...] = (
         "whole",
         "Calls that a server gets at once; others wait.",
         at_least=1,
-        at_most=DEFAULTS.in_flight_most,
+        at_most=IN_FLIGHT_MOST,
         unit="calls",
         limit="in_flight",
     ),
@@ -101,8 +125,8 @@ BOUNDS: tuple[Key, ...] = (
         "maxMessageSize",
         "whole",
         "Bytes in the largest message that a server may send.",
-        at_least=DEFAULTS.message_bytes_least,
-        at_most=DEFAULTS.message_bytes_most,
+        at_least=MESSAGE_BYTES_LEAST,
+        at_most=MESSAGE_BYTES_MOST,
         unit="bytes",
         limit="message_bytes",
     ),
@@ -115,7 +139,7 @@ CATALOG: tuple[Key, ...] = (
         "number",
         "Seconds for which a remembered list of tools counts as current; an older one is shown and checked.",
         at_least=0,
-        at_most=DEFAULTS.catalog_age_most_seconds,
+        at_most=CATALOG_AGE_MOST_SECONDS,
         unit="seconds",
         limit="catalog_age_seconds",
     ),
@@ -152,7 +176,7 @@ ROOT: tuple[Key, ...] = (
         "number",
         "Seconds after which opening a toolbox answers with the servers that are ready.",
         above=0,
-        at_most=DEFAULTS.open_timeout_most_seconds,
+        at_most=OPEN_TIMEOUT_MOST_SECONDS,
         unit="seconds",
         limit="open_timeout_seconds",
     ),
@@ -160,8 +184,8 @@ ROOT: tuple[Key, ...] = (
         "openBudget",
         "whole",
         "Tokens that the answer of open_toolbox may cost, unless the whole definitions are asked for.",
-        at_least=DEFAULTS.open_budget_least_tokens,
-        at_most=DEFAULTS.open_budget_most_tokens,
+        at_least=OPEN_BUDGET_LEAST_TOKENS,
+        at_most=OPEN_BUDGET_MOST_TOKENS,
         unit="tokens",
         limit="open_budget_tokens",
     ),
@@ -176,8 +200,8 @@ ROOT: tuple[Key, ...] = (
         "maxMemory",
         "whole",
         "Bytes of memory that the workbench itself may use; servers are separate programs and do not count.",
-        at_least=DEFAULTS.memory_bytes_least,
-        at_most=DEFAULTS.memory_bytes_most,
+        at_least=MEMORY_BYTES_LEAST,
+        at_most=MEMORY_BYTES_MOST,
         unit="bytes",
         limit="memory_bytes",
     ),
@@ -247,8 +271,8 @@ OAUTH: tuple[Key, ...] = (
         "callbackPort",
         "whole",
         "The port of this machine to which a login comes back, where the client is bound to one; any by default.",
-        at_least=DEFAULTS.callback_port_least,
-        at_most=DEFAULTS.callback_port_most,
+        at_least=CALLBACK_PORT_LEAST,
+        at_most=CALLBACK_PORT_MOST,
     ),
 )
 """What `oauth` may hold."""

@@ -29,7 +29,7 @@ from mcp_workbench.config.keys import BOUNDS, CATALOG, ELSEWHERE, ROOT, TOOLBOX
 from mcp_workbench.config.model import NO_STORE, CatalogConfig, Config, ConfigWarning, ServerConfig, ToolboxConfig
 from mcp_workbench.config.servers import Reading, odd_times, read_inherited, read_server
 from mcp_workbench.config.source import Source, read_source
-from mcp_workbench.identity import EVERY_TOOLBOX
+from mcp_workbench.identity import EVERY_TOOLBOX, NAME_LENGTH
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.nearest import nearest
 from mcp_workbench.shown import shown
@@ -68,7 +68,7 @@ def config_of(
     members = _read_root(root)
     absolute = os.path.abspath(source.file or "")  # noqa: PTH100 -- and links are not followed: to another folder they would lead
     environ = os.environ if environ is None else environ
-    warnings = [*_warn_of_file(source), *odd_times(members, read_bounds(members, BOUNDS))]
+    warnings = [*_warn_of_file(source), *odd_times(members, limits.bounded(read_bounds(members, BOUNDS)))]
     reading = Reading(
         folder=os.path.dirname(absolute),  # noqa: PTH120
         environ=environ,
@@ -199,7 +199,7 @@ def _read_servers(place: Place, toolbox: str, reading: Reading) -> tuple[dict[st
 def _check_names(entries: Mapping[str, Place], what: str, reading: Reading) -> None:
     by_case: dict[str, str] = {}
     for name, entry in entries.items():
-        problem = _name_problem(name, reading.limits.name_length)
+        problem = _name_problem(name, NAME_LENGTH)
         if problem:
             raise entry.key_error(f"the name of a {what} {problem}", "Use letters, digits, _ and -.")
         reading.warnings += _name_warnings(name, entry, by_case)

@@ -40,12 +40,15 @@ from mcp_workbench.config.keys import (
     did_you_mean,
 )
 from mcp_workbench.config.model import ConfigWarning, Endpoint, Launch, MissingVariable, OAuthClient, ServerConfig
-from mcp_workbench.limits import DEFAULTS, Limits
+from mcp_workbench.limits import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
     from typing import Literal
+
+TIMEOUT_USUAL_SECONDS = 3600.0
+"""Beyond it `check` asks whether milliseconds were meant."""
 
 
 # Patterns are text here and compiled at their first use: most files need none of them.
@@ -92,7 +95,7 @@ def read_server(place: Place, toolbox: str, name: str, reading: Reading) -> Serv
         raise place.members()[key].key_error(f"'{key}' is not a key of a server", "Move it to the top of the file.")
     members = read_members(place, SERVER, HOST_KEYS)
     bounds = {**reading.bounds, **read_bounds(members, BOUNDS)}
-    reading.warnings += odd_times(members, bounds)
+    reading.warnings += odd_times(members, reading.limits.bounded(bounds))
     if _is_disabled(members):
         return None
     reading.warnings += [members[key].warning(f"'{key}' {HOST_KEYS[key]}") for key in members if key in HOST_KEYS]
@@ -112,15 +115,15 @@ def read_server(place: Place, toolbox: str, name: str, reading: Reading) -> Serv
     )
 
 
-def odd_times(members: Mapping[str, Place], bounds: Mapping[str, float]) -> list[ConfigWarning]:
+def odd_times(members: Mapping[str, Place], limits: Limits) -> list[ConfigWarning]:
     """Times that were perhaps meant as milliseconds, as some hosts have them, and one that another makes useless."""
     times = [members[key.name] for key in BOUNDS if key.unit == "seconds" and key.name in members]
     warnings = [
         time.warning(f"this is {seconds / 3600:.1f} hours; it is a number of seconds")
         for time in times
-        if (seconds := read_number(time)) > DEFAULTS.timeout_usual_seconds
+        if (seconds := read_number(time)) > TIMEOUT_USUAL_SECONDS
     ]
-    longest = bounds.get("call_hard_timeout_seconds", DEFAULTS.call_hard_timeout_seconds)
+    longest = limits.call_hard_timeout_seconds
     if "callTimeout" in members and read_number(members["callTimeout"]) > longest:
         warnings.append(members["callTimeout"].warning(f"maxCallTime, {longest:g} s, ends every call before this"))
     return warnings

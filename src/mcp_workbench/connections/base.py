@@ -11,14 +11,16 @@ from msgspec import Raw
 
 from mcp_workbench import observe
 from mcp_workbench.errors import Fault, ServerRefused
-from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.wire.exchange import OnProgress
 from mcp_workbench.wire.jsonrpc import Params
+
+REFUSAL_LENGTH = 2048
+"""Characters of the message with which a server refuses a request that are passed on."""
 
 
 def explained(refusal: ServerRefused, hint: str = "") -> ServerRefused:
     """A server's JSON-RPC error as a reason fit to be shown: its message without secrets, and its code."""
-    message = observe.foreign(str(refusal), DEFAULTS.stderr_tail_bytes) or "an error without a message"
+    message = observe.foreign(str(refusal), REFUSAL_LENGTH) or "an error without a message"
     code = refusal.rpc_code
     return ServerRefused(f"{message} (code {code})", rpc_code=code, data=refusal.data, hint=hint)
 

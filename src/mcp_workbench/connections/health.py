@@ -15,6 +15,9 @@ from typing import Literal
 from mcp_workbench.errors import Fault, ServerResting
 from mcp_workbench.limits import Limits
 
+BACKOFF_JITTER = 0.2
+"""It is longer or shorter by up to this part, so that servers that failed together do not start together."""
+
 
 def chance() -> float:
     """A random number from 0 up to 1, without the cost of loading `random`."""
@@ -94,4 +97,4 @@ class Health:
         if was_ready and self.failures == 1:
             return 0.0
         delay = min(limits.backoff_first_seconds * 2 ** (self.failures - 1), limits.backoff_most_seconds)
-        return delay * (1 + limits.backoff_jitter * (2 * self._chance() - 1))
+        return delay * (1 + BACKOFF_JITTER * (2 * self._chance() - 1))

@@ -18,6 +18,11 @@ from mcp_workbench.wire.jsonrpc import ErrorBody, RpcError, Unreadable
 from mcp_workbench.wire.memory_budget import Account
 from mcp_workbench.wire.peer import Peer, PeerLine
 
+NOISE_BYTES = 1024 * 1024
+"""The same in bytes."""
+NOISE_SAMPLE_BYTES = 200
+"""How much of the first noise line is logged."""
+
 
 class Inbox:
     """What a server sends that answers nothing: requests, notifications, noise."""
@@ -74,9 +79,9 @@ class Inbox:
         self._noise_lines += 1
         self._noise_bytes += len(line)
         if self._noise_in_all == 1:
-            self.noise = observe.foreign(line.decode("utf-8", "replace"), self._limits.noise_sample_bytes)
+            self.noise = observe.foreign(line.decode("utf-8", "replace"), NOISE_SAMPLE_BYTES)
             observe.warning("a server wrote something that is no message", server=self._label, sample=self.noise)
-        if self._noise_lines > self._limits.noise_lines or self._noise_bytes > self._limits.noise_bytes:
+        if self._noise_lines > self._limits.noise_lines or self._noise_bytes > NOISE_BYTES:
             self._end(ProtocolViolation("it writes something else than messages to its standard output"))
 
     def report_noise(self) -> None:

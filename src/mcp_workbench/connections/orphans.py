@@ -21,6 +21,11 @@ from typing import Final, NamedTuple
 from mcp_workbench import observe
 from mcp_workbench.limits import Limits
 
+GROUP_POLL_SECONDS = 0.02
+"""How often a process group that must be empty is looked at; no event tells it."""
+ORPHAN_LOOK_SECONDS = 1.0
+"""How long after a server started or a child ended the workbench looks for processes that servers left behind."""
+
 _SET_CHILD_SUBREAPER: Final = 36
 _STATE, _SESSION, _START = 0, 3, 19
 """Fields of /proc/PID/stat behind the name of the program."""
@@ -79,7 +84,7 @@ class Orphans:
     def look_later(self) -> None:
         """Look for orphans soon: an orphan that is known is ended even if we are killed."""
         if self._adopts and self._looks is None:
-            self._looks = asyncio.get_running_loop().call_later(self._limits.orphan_look_seconds, self._look)
+            self._looks = asyncio.get_running_loop().call_later(ORPHAN_LOOK_SECONDS, self._look)
 
     def kill_older_than(self, starts: Iterable[int]) -> None:
         """Kill the orphans that no running server can have started."""
@@ -100,7 +105,7 @@ class Orphans:
         while (left := self._living()) and os.getpid() != _INIT and loop.time() < deadline:
             for orphan in left:
                 _kill(orphan)
-            await asyncio.sleep(self._limits.group_poll_seconds)
+            await asyncio.sleep(GROUP_POLL_SECONDS)
         if self._looks is not None:
             self._looks.cancel()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)

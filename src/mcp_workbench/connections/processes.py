@@ -23,9 +23,12 @@ from mcp_workbench.config.model import Launch
 from mcp_workbench.connections import guardian
 from mcp_workbench.connections.guardian import ControlGroups
 from mcp_workbench.connections.guardian_process import Guardian
-from mcp_workbench.connections.orphans import Orphans, Relative, start_of
+from mcp_workbench.connections.orphans import GROUP_POLL_SECONDS, Orphans, Relative, start_of
 from mcp_workbench.errors import SpawnFailed
 from mcp_workbench.limits import Limits
+
+GROUP_SECONDS = 0.5
+"""What is left of a group whose leader ended well gets SIGTERM, and this long."""
 
 
 def environment(launch: Launch, environ: Mapping[str, str], marker: str) -> dict[str, str]:
@@ -79,9 +82,9 @@ class Child:
         """The leader is gone; what is left of its group goes the same way."""
         self.signal(signal.SIGTERM)
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._limits.group_seconds
+        deadline = loop.time() + GROUP_SECONDS
         while self._group_exists() and loop.time() < deadline:  # noqa: ASYNC110 -- no event tells that a group is empty
-            await asyncio.sleep(self._limits.group_poll_seconds)
+            await asyncio.sleep(GROUP_POLL_SECONDS)
         self.signal(signal.SIGKILL)
 
     def _group_exists(self) -> bool:

@@ -24,6 +24,9 @@ from mcp_workbench.wire.deadlines import call_too_long
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, NOTHING, Params
 
+HANDLE_BYTES = 24
+"""Random bytes in the handle of a parked call: nobody guesses it."""
+
 
 class _Question(msgspec.Struct):
     method: str
@@ -65,7 +68,7 @@ async def answered(
 async def _rounds(
     result: Raw, params: Params, exchange: Exchange, send: Callable[[Params], Awaitable[Raw]], limits: Limits
 ) -> Raw:
-    pages = _Pages(exchange, limits)
+    pages = _Pages(exchange)
     for _ in range(limits.question_rounds):
         asked = _read(result, exchange, limits)
         if exchange.caller.modern:
@@ -123,9 +126,8 @@ async def _put(exchange: Exchange, question: _Question, limits: Limits, pages: _
 class _Pages:
     """The pages that a handshake client was asked to open in one call, by URL, with their `elicitationId`."""
 
-    def __init__(self, exchange: Exchange, limits: Limits) -> None:
+    def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
-        self._limits = limits
         self._ids: dict[str, str] = {}
 
     def named(self, question: _Question) -> dict[str, Any]:
@@ -133,7 +135,7 @@ class _Pages:
         params: dict[str, Any] = jsonrpc.members(question.params)
         if (url := _url(question)) is not None:
             own = jsonrpc.text_or_none(params.get("elicitationId"))
-            id_ = self._ids.setdefault(url, own or os.urandom(self._limits.handle_bytes).hex())
+            id_ = self._ids.setdefault(url, own or os.urandom(HANDLE_BYTES).hex())
             params["elicitationId"] = id_
         return params
 

@@ -13,6 +13,9 @@ from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.shown import shown
 
+STDERR_LINES_PER_SECOND = 50
+"""How many lines of it the log takes (at level debug); the rest is counted."""
+
 _BYTES = 4
 """Of a character, at most."""
 
@@ -66,7 +69,7 @@ class _Lines:
 
     def __init__(self, label: ServerIdentifier, limits: Limits) -> None:
         self._label = label
-        self._most = limits.stderr_lines_per_second
+        self._most = STDERR_LINES_PER_SECOND
         self._length = limits.stderr_line_length
         self._loop = asyncio.get_running_loop()
         self._rest = b""

@@ -37,7 +37,7 @@ class StdioChannel(PeeredChannel):
         self._obituary: asyncio.Task[None] | None = None
         self._stderr = Stderr(label, limits)
         share = FairShare()
-        self._writer = LineWriter(self._input_lost, account=account)
+        self._writer = LineWriter(self._input_lost, limits, account=account)
         inbox = Inbox(label, limits, self.end, account)
         peer = Peer(
             self._writer,
@@ -72,8 +72,8 @@ class StdioChannel(PeeredChannel):
         return channel
 
     async def _attach(self) -> None:
-        await write_lines(self._child.descriptor("stdin"), self._writer, self._limits)
-        await read_lines(self._child.descriptor("stdout"), self._reader, self._limits)
+        await write_lines(self._child.descriptor("stdin"), self._writer)
+        await read_lines(self._child.descriptor("stdout"), self._reader)
         stderr = os.fdopen(self._child.descriptor("stderr"), "rb", buffering=0)
         await self._loop.connect_read_pipe(lambda: self._stderr, stderr)
         self._child.exited.add_done_callback(self._process_ended)

@@ -20,6 +20,9 @@ from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.jsonrpc import METHOD_NOT_FOUND
 from mcp_workbench.wire.tasks import heard
 
+RESUME_MOST_SECONDS = 60.0
+"""The longest such pause, whatever the server says, and what it doubles up to."""
+
 LISTEN: Final = "subscriptions/listen"
 
 
@@ -147,7 +150,7 @@ class Subscriptions:
                 await connection.request(LISTEN, {"notifications": wanted})
                 pause = self._limits.relist_interval_seconds
             except DownstreamUnavailable:
-                pause = min(pause * 2, self._limits.resume_most_seconds)
+                pause = min(pause * 2, RESUME_MOST_SECONDS)
             except Fault as fault:
                 observe.debug("a server was not asked to tell of something", method=LISTEN, code=fault.code)
                 return

@@ -28,6 +28,7 @@ from mcp_workbench import observe
 from mcp_workbench.connections.connection import Connection
 from mcp_workbench.connections.health import Health
 from mcp_workbench.connections.liveness import Liveness
+from mcp_workbench.connections.orphans import GROUP_POLL_SECONDS
 from mcp_workbench.connections.slots import Slots
 from mcp_workbench.connections.starts import Era, Events, OpenChannel, Starts
 from mcp_workbench.errors import (
@@ -344,7 +345,7 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         idle = self._limits.idle_timeout_seconds
         while True:
-            seconds = max(self._limits.group_poll_seconds, self._used_at + idle - loop.time()) if idle else None
+            seconds = max(GROUP_POLL_SECONDS, self._used_at + idle - loop.time()) if idle else None
             await asyncio.wait((connection.channel.ended,), timeout=seconds)
             if connection.channel.ended.done():
                 return

@@ -20,12 +20,16 @@ from mcp_workbench.config.jsonc import plain
 from mcp_workbench.config.source import BOM, Source
 from mcp_workbench.config.transfer import restore_members
 from mcp_workbench.errors import ConfigError
+from mcp_workbench.hosts.files import HOST_FILE_BYTES
 from mcp_workbench.hosts.known import Syntax
-from mcp_workbench.limits import DEFAULTS, Limits
+from mcp_workbench.limits import Limits
+
+HOST_FILE_VALUES = 500_000
+"""Values in it, for the same reason; reading so many takes ten seconds."""
 
 Tree = dict[str, Any]
 
-_LIMITS = Limits(config_values=DEFAULTS.host_file_values, config_bytes=DEFAULTS.host_file_bytes)
+_LIMITS = Limits(config_values=HOST_FILE_VALUES, config_bytes=HOST_FILE_BYTES)
 _MEND = "Mend the file; nothing was changed."
 
 

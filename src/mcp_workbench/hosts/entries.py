@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from mcp_workbench.checkup.packages import fetched_packages
 from mcp_workbench.config.fields import Place
 from mcp_workbench.config.jsonc import parse
-from mcp_workbench.config.keys import HOST_KEYS, SERVER, TRANSPORT_KEYS, TRANSPORTS, URL_KEYS
+from mcp_workbench.config.keys import HOST_KEYS, SERVER, TIMEOUT_MOST_SECONDS, TRANSPORT_KEYS, TRANSPORTS, URL_KEYS
 from mcp_workbench.config.servers import Reading, read_server
 from mcp_workbench.config.source import Source
 from mcp_workbench.errors import ConfigError
@@ -178,7 +178,7 @@ class _Taking:
         # Claude Code ignores less than a second: somebody meant seconds.
         if unit and type(limit) in (int, float) and limit * unit >= 1:
             del self._rest["timeout"]
-            self.result["callTimeout"] = _number(min(float(limit) * unit, DEFAULTS.timeout_most_seconds))
+            self.result["callTimeout"] = _number(min(float(limit) * unit, TIMEOUT_MOST_SECONDS))
 
     def _of_codex(self) -> None:
         milliseconds = self._rest.pop("startup_timeout_ms", None)
@@ -187,8 +187,8 @@ class _Taking:
         for old, new in _RENAMED.items():
             if old in self._rest:
                 value = self._rest.pop(old)
-                is_long = type(value) in (int, float) and value > DEFAULTS.timeout_most_seconds
-                self._rest[new] = DEFAULTS.timeout_most_seconds if is_long else value
+                is_long = type(value) in (int, float) and value > TIMEOUT_MOST_SECONDS
+                self._rest[new] = TIMEOUT_MOST_SECONDS if is_long else value
         if isinstance(self._rest.get("env_http_headers"), dict):
             for name, variable in self._rest.pop("env_http_headers").items():
                 self._sent[name] = f"${{{variable}}}"

@@ -19,7 +19,14 @@ from pathlib import Path
 
 from mcp_workbench import file_lock, private
 from mcp_workbench.command_errors import FileBusy, HostFileError
-from mcp_workbench.limits import DEFAULTS
+
+HOST_FILE_BYTES = 32 * 1024 * 1024
+"""A configuration of a host: some keep the history of every project in it."""
+HOST_LOCK_SECONDS = 10.0
+"""How long one command waits while others change files of the same folder. Each takes milliseconds, unless it asks
+its user something."""
+HOST_LOCK_POLL_SECONDS = 0.02
+"""How often it tries to get the lock."""
 
 PRIVATE = stat.S_IRUSR | stat.S_IWUSR
 SHARED = PRIVATE | stat.S_IRGRP | stat.S_IROTH
@@ -38,13 +45,13 @@ def read(path: Path) -> bytes | None:
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise HostFileError("is no regular file", path)
-        data = _read(descriptor, DEFAULTS.host_file_bytes + 1)
+        data = _read(descriptor, HOST_FILE_BYTES + 1)
     except OSError as error:
         raise unusable(path, error) from None
     finally:
         os.close(descriptor)
-    if len(data) > DEFAULTS.host_file_bytes:
-        raise HostFileError(f"is larger than {DEFAULTS.host_file_bytes} bytes", path)
+    if len(data) > HOST_FILE_BYTES:
+        raise HostFileError(f"is larger than {HOST_FILE_BYTES} bytes", path)
     return data
 
 
@@ -57,7 +64,7 @@ def _read(descriptor: int, most: int) -> bytes:
 
 
 @contextlib.contextmanager
-def alone(path: Path, *, makes_folder: bool = False, seconds: float = DEFAULTS.host_lock_seconds) -> Generator[None]:
+def alone(path: Path, *, makes_folder: bool = False, seconds: float = HOST_LOCK_SECONDS) -> Generator[None]:
     """No other workbench changes files of this folder meanwhile. Raises `FileBusy` where one does for too long.
 
     `makes_folder`: a missing folder is made, and removed if it is left empty.
@@ -68,7 +75,7 @@ def alone(path: Path, *, makes_folder: bool = False, seconds: float = DEFAULTS.h
     try:
         # Some file systems have no locks; what changed meanwhile is noticed anyway.
         with contextlib.suppress(OSError):
-            if not file_lock.take(descriptor, seconds, DEFAULTS.host_lock_poll_seconds):
+            if not file_lock.take(descriptor, seconds, HOST_LOCK_POLL_SECONDS):
                 raise FileBusy(path, file_lock.holder(descriptor))
         yield
     finally:

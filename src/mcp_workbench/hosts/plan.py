@@ -17,7 +17,7 @@ from mcp_workbench.hosts.references import inherited_in, variables_in
 from mcp_workbench.hosts.restrictions import Rule
 from mcp_workbench.hosts.restrictions.filters import filters_of, lacking, strictest
 from mcp_workbench.hosts.secrets import Variables, without_secrets
-from mcp_workbench.limits import DEFAULTS
+from mcp_workbench.identity import NAME_LENGTH
 
 _REFERENCE = re.compile(r"\$\{[^}]*\}")
 _SUFFIX_LENGTH = len("-claude-desktop")
@@ -274,7 +274,7 @@ def _with_host(name: str, host: str) -> str:
 
 def _usable(name: str) -> str:
     """A name that the configuration takes."""
-    cleaned = re.sub(r"[\x00-\x1f\x7f-\x9f]", "", name)[: DEFAULTS.name_length - _SUFFIX_LENGTH]
+    cleaned = re.sub(r"[\x00-\x1f\x7f-\x9f]", "", name)[: NAME_LENGTH - _SUFFIX_LENGTH]
     return cleaned or "server"
 
 

@@ -16,10 +16,12 @@ from mcp_workbench.config.credentials import secret_parts
 from mcp_workbench.config.secret_looks import KNOWN, may_name_secret
 from mcp_workbench.hosts.entries import Entry
 from mcp_workbench.hosts.references import variable_name
-from mcp_workbench.limits import DEFAULTS
+
+ODD_WORD_LENGTH = 20
+"""A word of letters and digits of this length that no person would write is taken for a secret by `import`."""
 
 _PLAIN = re.compile(r"(?i)true|false|on|off|yes|no|none|null|")
-_WORD = re.compile(rf"(?<![A-Za-z0-9:@$])[A-Za-z0-9_\-]{{{DEFAULTS.odd_word_length},}}")
+_WORD = re.compile(rf"(?<![A-Za-z0-9:@$])[A-Za-z0-9_\-]{{{ODD_WORD_LENGTH},}}")
 _USERINFO = re.compile(r"(?i)(?<=://)([^/?#\s@:]*)(?::([^/?#\s@]*))?@")
 _QUERY = re.compile(r"([?&;#])([A-Za-z0-9_.\-]+)=([^&#;\s]+)")
 _NAMED = re.compile(r"(?s)(-{0,2}[A-Za-z][A-Za-z0-9_.\-]*)(=|:\s*)(.+)")
@@ -230,7 +232,7 @@ def _is_random(word: str) -> bool:
     parts = re.split(r"[_\-]", word)
     longest = max(parts, key=len)
     mixed = re.search(r"[a-z]", longest) and re.search(r"[A-Z]", longest) and len(re.findall(r"\d", longest)) > 1
-    return bool(mixed) and len(longest) >= DEFAULTS.odd_word_length
+    return bool(mixed) and len(longest) >= ODD_WORD_LENGTH
 
 
 def _is_path(value: str) -> bool:

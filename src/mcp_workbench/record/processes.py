@@ -7,7 +7,8 @@ from __future__ import annotations
 import os
 import sys
 
-from mcp_workbench.limits import DEFAULTS
+RECORD_PS_SECONDS = 2.0
+"""How long `ps` may take to tell when a process was started, where the system has no /proc."""
 
 _STARTED = 19
 """The field of /proc/PID/stat after the name of the program that says when it was started, in ticks since the boot."""
@@ -40,7 +41,7 @@ def _of_ps(pid: int) -> str:
             env={**os.environ, "LC_ALL": "C", "TZ": "UTC"},
             capture_output=True,
             check=False,
-            timeout=DEFAULTS.record_ps_seconds,
+            timeout=RECORD_PS_SECONDS,
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""

@@ -19,6 +19,11 @@ from mcp_workbench.private import Busy, Damaged, Unusable
 from mcp_workbench.record.batch import ClientState, Flight, Moment, ServerState
 from mcp_workbench.record.processes import birth
 
+RECORD_READ_TRIES = 8
+"""How often a reader waits for a process that writes just now."""
+STATUS_ERRORS = 10
+"""Calls that failed, of each workbench, that `mcp-workbench status` shows: the last ones."""
+
 T = TypeVar("T")
 Row = TypeVar("Row", "LoggedLine", "RecordedCall")
 _Rows: TypeAlias = Callable[[str, Sequence[Any]], list[Any]]
@@ -203,7 +208,7 @@ class Reader:
             servers=tuple(_converted(rows(_SERVERS, one), list[ServerState])),
             flights=tuple(_converted(rows(_FLIGHTS, one), list[Flight])) if is_running else (),
             tools=tuple(use._replace(times=tuple(times.get(use[:3], ()))) for use in used),
-            errors=tuple(_converted(rows(_ERRORS, (run.id, self._limits.status_errors)), list[FailedCall])),
+            errors=tuple(_converted(rows(_ERRORS, (run.id, STATUS_ERRORS)), list[FailedCall])),
             tokens=Tokens(int(opens), int(flat), int(answered)),
             clients=tuple(_converted(rows(_CLIENTS, one), list[ClientState])),
         )
@@ -222,7 +227,7 @@ class Reader:
             raise RecordFailed(self.path, private.reason(error), hint=hint) from None
 
     def _patiently(self, action: Callable[[_Rows], T]) -> T:
-        for _ in range(self._limits.record_read_tries):
+        for _ in range(RECORD_READ_TRIES):
             try:
                 return self._at_once(action)
             except Busy:

@@ -23,20 +23,36 @@ from mcp_workbench.config.model import Config
 from mcp_workbench.errors import CallFailed, ConnectFailed, Fault, RequestError, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
+from mcp_workbench.observe import LOG_VALUE_LENGTH
 from mcp_workbench.record.batch import Batch, Call, ClientState, Flight, Line, Opening, Run, ServerState
 from mcp_workbench.record.locate import record_path
 from mcp_workbench.record.writer import Writer
 from mcp_workbench.tracebacks import in_short
 from mcp_workbench.wire import jsonrpc
-from mcp_workbench.wire.caller import ClientInfo
+from mcp_workbench.wire.caller import RECORD_NAME_LENGTH, ClientInfo
 from mcp_workbench.wire.jsonrpc import Params
+
+RECORD_FLIGHTS = 1000
+"""Calls under way that are shown."""
+RECORD_AUDIENCES = 10_000
+"""Clients and toolboxes of which it is remembered that they met, so that a list is counted once."""
+RECORD_CLIENTS = 50
+"""How many clients of one workbench are recorded, current and former, by name and version."""
+RECORD_ERROR_BYTES = 65_536
+"""How many bytes of a failed call's content are searched for its text; texts for people are shorter."""
+RECORD_ERROR_LENGTH = 300
+"""How many characters of a call's error are recorded: a sentence or two."""
+RECORD_ARGUMENTS_LENGTH = 4000
+"""Characters of a call's arguments, where they are recorded."""
+RECORD_RESULT_LENGTH = 16_000
+"""Characters of its result."""
 
 TOOL_ERROR: Final = "tool_error"
 CANCELLED: Final = "cancelled"
 UNEXPECTED: Final = "unexpected"
 _TRUE: Final = Raw(b"true")
 _clock: Final = time.perf_counter
-_NAME_LENGTH: Final = DEFAULTS.record_name_length
+_NAME_LENGTH: Final = RECORD_NAME_LENGTH
 _ORDER: Final = ("ready", "starting", "needs_auth", "resting", "failing", "idle", "closed")
 """Of several connections to one server, which tells how it is doing."""
 
@@ -164,7 +180,7 @@ class Recorder:
 
     def opened(self, audience: str, toolbox: str, definitions: Iterable[int], answered: int) -> None:
         """An agent opened a toolbox: the sizes of what there is, and of what it was told."""
-        if len(self._seen) >= self._limits.record_audiences:
+        if len(self._seen) >= RECORD_AUDIENCES:
             self._seen.clear()
         is_new = (audience, toolbox) not in self._seen
         self._seen.add((audience, toolbox))
@@ -178,13 +194,13 @@ class Recorder:
         self._changed[server] = now
         if fault is not None:
             # Secrets go first: one may have several lines.
-            text = observe.foreign(in_short(observe.redacted(str(fault))), DEFAULTS.log_value_length)
+            text = observe.foreign(in_short(observe.redacted(str(fault))), LOG_VALUE_LENGTH)
             self._servers[server] = self._known(server)._replace(code=fault.code, error=text, error_at=now)
         self._schedule()
 
     def sessions_changed(self, client: ClientInfo, by: int) -> None:
         """A client has so many sessions more, or less. One that is gone stays known."""
-        if client not in self._clients and len(self._clients) >= self._limits.record_clients:
+        if client not in self._clients and len(self._clients) >= RECORD_CLIENTS:
             return
         self._clients[client] = self._met[client] = self._clients.get(client, 0) + by
         self._schedule()
@@ -216,7 +232,7 @@ class Recorder:
 
     def refused(self, reason: str) -> None:
         """The configuration file is not used as it is now."""
-        self._problem = observe.foreign(reason, DEFAULTS.log_value_length)
+        self._problem = observe.foreign(reason, LOG_VALUE_LENGTH)
         self._schedule()
 
     def _note_line(self, event: observe.Event) -> None:
@@ -237,8 +253,7 @@ class Recorder:
             self._lost += 1
 
     def _excerpts(self, arguments: Raw, result: Raw) -> tuple[str | None, str | None]:
-        limits = self._limits
-        return _excerpt(arguments, limits.record_arguments_length), _excerpt(result, limits.record_result_length)
+        return _excerpt(arguments, RECORD_ARGUMENTS_LENGTH), _excerpt(result, RECORD_RESULT_LENGTH)
 
     # -- handing over
 
@@ -290,7 +305,7 @@ class Recorder:
         now = time.time()
         epoch = now - _clock()
         servers = [self._look_at(server, moment) for server, moment in changed.items()]
-        under_way = sorted(self._under_way, key=_by_age)[: self._limits.record_flights]
+        under_way = sorted(self._under_way, key=_by_age)[:RECORD_FLIGHTS]
         return Batch(
             now,
             epoch=epoch,
@@ -348,7 +363,7 @@ def _code(error: WorkbenchError) -> str:
 def _said(members: Params) -> str:
     """What a tool said of its failure."""
     content = members.get("content")
-    if not isinstance(content, Raw) or len(bytes(content)) > DEFAULTS.record_error_bytes:
+    if not isinstance(content, Raw) or len(bytes(content)) > RECORD_ERROR_BYTES:
         return ""
     try:
         blocks = msgspec.json.decode(content, type=list[Raw])
@@ -359,7 +374,7 @@ def _said(members: Params) -> str:
 
 
 def _short(text: str) -> str:
-    return observe.foreign(text, DEFAULTS.record_error_length)
+    return observe.foreign(text, RECORD_ERROR_LENGTH)
 
 
 def _excerpt(raw: Raw, length: int) -> str | None:

@@ -17,6 +17,11 @@ from mcp_workbench.limits import Limits
 from mcp_workbench.record.batch import Batch, Run
 from mcp_workbench.record.processes import birth
 
+RECORD_ROWS_AT_ONCE = 100
+"""Rows of one statement; of older versions of SQLite one has at most 999 values."""
+RECORD_AGE_SECONDS = 14 * 86_400.0
+"""How long all of it is kept; what went wrong before that is not looked for any more."""
+
 VERSION: Final = 4
 """Of the tables and what stands in them. It grows with every change of either."""
 
@@ -134,7 +139,7 @@ class Tables:
 
     def _insert(self, statement: str, rows: Sequence[Sequence[Any]], marks: str) -> None:
         """Many rows with one statement: Python's threads take turns at every step of one, and others wait for that."""
-        size = self._limits.record_rows_at_once
+        size = RECORD_ROWS_AT_ONCE
         for start in range(0, len(rows), size):
             some = rows[start : start + size]
             values = [*itertools.chain.from_iterable(some)]
@@ -191,7 +196,7 @@ class Tables:
 
     def _prune(self, now: float) -> None:
         limits = self._limits
-        since = now - limits.record_age_seconds
+        since = now - RECORD_AGE_SECONDS
         for table in ("calls", "lines"):
             self.file.run(_TOO_OLD.format(table=f"record_{table}"), (since,))
         old = self.file.run(_OLD_RUNS, (since, now, limits.record_runs)).fetchall()
@@ -214,9 +219,9 @@ class Tables:
         self.file.run(_TOO_LARGE.format(table=table, end=_END.format(table=table)), (size,))
 
 
-def is_record(path: str, limits: Limits) -> bool:
+def is_record(path: str) -> bool:
     """Whether a damaged file was a record, or nothing at all. Raises `OSError`."""
-    return is_ours(path, _MARK, limits, application=RECORD)
+    return is_ours(path, _MARK, application=RECORD)
 
 
 def _clean(value: Any) -> Any:

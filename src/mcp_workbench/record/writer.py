@@ -25,6 +25,16 @@ from mcp_workbench.record.processes import birth
 if TYPE_CHECKING:
     from mcp_workbench.record.tables import Tables
 
+RECORD_PRUNE_EVERY = 60
+"""Old rows and old runs are removed after this many writes: about a minute of steady work. The other bounds hold
+after every write."""
+RECORD_TRIES = 3
+"""How often a damaged file is made anew by one process, and how often the last events are tried to be written."""
+RECORD_WAITING = 10
+"""Writes that are put off since another process has the file: it needs milliseconds, unless it is stuck."""
+RECORD_REST_SECONDS = 60.0
+"""How long nothing is recorded after the system refused: a full disk stays full for a while."""
+
 LOST = "what the workbench does is not recorded"
 LOSS = "the record is lost and will be made anew"
 
@@ -33,9 +43,7 @@ class Writer:
     """Writes batches, one after the other, in a thread of its own."""
 
     def __init__(self, path: str, run: Run, limits: Limits) -> None:
-        self._file: KeptFile[Tables] = KeptFile(
-            path, Kind(FILE_NAME, LOSS, limits.record_tries, self._opened, self._was_ours)
-        )
+        self._file: KeptFile[Tables] = KeptFile(path, Kind(FILE_NAME, LOSS, RECORD_TRIES, self._opened, self._was_ours))
         self._run = run
         self._limits = limits
         self._queue: queue.SimpleQueue[tuple[Batch, Callable[[], None]]] = queue.SimpleQueue()
@@ -77,7 +85,7 @@ class Writer:
             return
         self._waiting.append(batch)
         try:
-            for _ in range(self._limits.record_tries if batch.is_last else 1):
+            for _ in range(RECORD_TRIES if batch.is_last else 1):
                 with contextlib.suppress(Busy):
                     self._write_all()
                     return
@@ -88,14 +96,14 @@ class Writer:
 
     def _give_way(self) -> None:
         """Another process has the file: it is tried again with what comes next, unless that lasts."""
-        if len(self._waiting) >= self._limits.record_waiting:
+        if len(self._waiting) >= RECORD_WAITING:
             private.warn_once(LOST, self._file.path, "another process has it locked")
             self._rest()
 
     def _rest(self) -> None:
         self._file.let_go()
         self._waiting.clear()
-        self._rests_until = time.monotonic() + self._limits.record_rest_seconds
+        self._rests_until = time.monotonic() + RECORD_REST_SECONDS
 
     def _write_all(self) -> None:
         while self._waiting:
@@ -105,7 +113,7 @@ class Writer:
     def _write(self, tables: Tables) -> None:
         batch = self._waiting[0]
         self._batches += 1
-        prunes = self._batches % self._limits.record_prune_every == 0
+        prunes = self._batches % RECORD_PRUNE_EVERY == 0
         if not tables.write(self._number, batch, prunes=prunes):
             self._begin(tables)
             tables.write(self._number, batch, prunes=prunes)
@@ -140,4 +148,4 @@ class Writer:
     def _was_ours(self, path: str) -> bool:
         from mcp_workbench.record.tables import is_record  # noqa: PLC0415 -- it was imported to find the damage
 
-        return is_record(path, self._limits)
+        return is_record(path)

@@ -115,7 +115,7 @@ class Calls:
             return explained(refusal)
         from mcp_workbench.catalog.rendering.signature import parameters  # noqa: PLC0415 -- only errors need it
 
-        return explained(refusal, hint=f"Its parameters: {parameters(definition, self._limits)}")
+        return explained(refusal, hint=f"Its parameters: {parameters(definition)}")
 
     async def forward(self, server: ServerIdentifier, method: str, params: Params, exchange: Exchange) -> Raw:
         """Any request of a client to one server. Raises `ConnectFailed`, or the `Fault` that it ended in."""

@@ -22,7 +22,7 @@ from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.nearest import nearest_and_known
 from mcp_workbench.routing.server_handle import ServerHandle
-from mcp_workbench.shown import shown
+from mcp_workbench.shown import NAMES_SHOWN, shown
 from mcp_workbench.wire.client import ClientRef
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.waiting import meanwhile
@@ -120,7 +120,7 @@ class ServerPool:
 
     def _starting(self, servers: Iterable[ServerConfig]) -> str:
         names = [shown(one.name) for one in servers if self._is_starting(one)]
-        return f"starting {', '.join(names[: self._limits.names_shown])}" if names else "waiting"
+        return f"starting {', '.join(names[:NAMES_SHOWN])}" if names else "waiting"
 
     def _is_starting(self, server: ServerConfig) -> bool:
         handle = self.find(server.toolbox, server.name)

@@ -262,7 +262,7 @@ class ServerHandle:
         """Take over what the server declared in its answer to the greeting."""
         self._offers = agreement.features
         self._was_modern = agreement.modern
-        self.instructions = read_instructions(agreement.hello, self._limits)
+        self.instructions = read_instructions(agreement.hello)
 
     @property
     def is_waiting(self) -> bool:

@@ -30,6 +30,7 @@ from mcp_workbench.connections.supervisor import Supervisor
 from mcp_workbench.errors import Fault, StillStarting
 from mcp_workbench.limits import Limits
 from mcp_workbench.routing.list_cache import Fetched, ListCache
+from mcp_workbench.shown import NAMES_SHOWN
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.eras import SKILLS
 
@@ -263,9 +264,9 @@ class ServerLists:
 
     def _log_withheld(self, kind: str, withheld: Sequence[Withheld]) -> None:
         server = self._config.identifier
-        for one in withheld[: self._limits.names_shown]:
+        for one in withheld[:NAMES_SHOWN]:
             observe.warning("a definition is withheld", server=server, kind=kind, name=one.name, reason=one.reason)
-        if (left := len(withheld) - self._limits.names_shown) > 0:
+        if (left := len(withheld) - NAMES_SHOWN) > 0:
             observe.warning("more definitions are withheld", server=server, kind=kind, count=left)
 
     async def _beside(self, raw: Sequence[Raw], read: Callable[[Limits], T]) -> T:
@@ -308,7 +309,7 @@ class ServerLists:
             listed.items,
             modern=agreement.modern,
             offers=agreement.features,
-            instructions=read_instructions(agreement.hello, self._limits) if kind == "tools" else "",
+            instructions=read_instructions(agreement.hello) if kind == "tools" else "",
             ttl_seconds=listed.ttl_seconds or None,
         )
         self._record.put(kind, await self._beside(listed.items, lambda _limits: draft()))

@@ -11,13 +11,14 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 from msgspec import Raw
 
-from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.surfaces.hello import EVERYTHING, View
 from mcp_workbench.wire import eras, jsonrpc
-from mcp_workbench.wire.caller import LEVELS, QUESTIONS, Caller, ClientInfo, read_client_info
+from mcp_workbench.wire.caller import CAPABILITIES_BYTES, LEVELS, QUESTIONS, Caller, ClientInfo, read_client_info
 from mcp_workbench.wire.eras import HANDSHAKE_VERSIONS, MODERN_VERSIONS
 from mcp_workbench.wire.jsonrpc import RpcError
 
+REMEMBERED_CLIENTS = 16
+"""Clients, and sets of capabilities, that one connection remembers: it has one of each, unless it is a proxy."""
 Introduce: TypeAlias = Callable[[ClientInfo], None]
 
 
@@ -125,9 +126,9 @@ class Callers:
     def _meet(self, info: Raw | None, version: str) -> None:
         """Introduce a client that is new here. A modern one writes who it is into every request."""
         written = b"" if info is None else bytes(info)
-        if not written or written in self._clients or len(written) > DEFAULTS.capabilities_bytes:
+        if not written or written in self._clients or len(written) > CAPABILITIES_BYTES:
             return
-        if len(self._clients) >= DEFAULTS.places:
+        if len(self._clients) >= REMEMBERED_CLIENTS:
             self._clients.clear()
         self._clients[written] = client = read_client_info(info, version)
         if client is not None:
@@ -135,13 +136,13 @@ class Callers:
 
     def _caller(self, version: str, capabilities: Raw, *, modern: bool, log_level: str | None = None) -> Caller:
         written = bytes(capabilities)
-        if len(written) > DEFAULTS.capabilities_bytes:
-            raise RpcError(jsonrpc.INVALID_PARAMS, f"Capabilities over {DEFAULTS.capabilities_bytes} bytes")
+        if len(written) > CAPABILITIES_BYTES:
+            raise RpcError(jsonrpc.INVALID_PARAMS, f"Capabilities over {CAPABILITIES_BYTES} bytes")
         declared = self._declared.get(written)
         if declared is None:
             # A client writes the same every time. One that does not can't make this grow.
             declared = _read_declared(capabilities, self._view, modern=modern)
-            if len(self._declared) >= DEFAULTS.places:
+            if len(self._declared) >= REMEMBERED_CLIENTS:
                 self._declared.clear()
             self._declared[written] = declared
         return Caller(

@@ -14,11 +14,19 @@ from typing import Any, Final, NamedTuple
 from msgspec import UNSET, Raw
 
 from mcp_workbench.config.model import Config
-from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.serve.callers import Callers
 from mcp_workbench.surfaces.hello import EVERYTHING, Hello, View, static_hello
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.caller import Caller
+
+AUDIENCE_BYTES = 8
+"""Random bytes that tell one client of the process from another."""
+GREETING_BYTES = 32 * 1024
+"""The longest first answer that is written before the event loop runs: half an empty pipe."""
+FIRST_READ_BYTES = 256 * 1024
+"""How much of the input is read at once: more than a first request has."""
+LIST_TTL_MS = 3_600_000
+"""How long a modern client may keep a list that cannot change while we run."""
 
 COMPLETE: Final[dict[str, Any]] = {"resultType": "complete", "_meta": {eras.SERVER_INFO: eras.SELF}}
 
@@ -30,22 +38,22 @@ class Greeting(NamedTuple):
     unread: bytes = b""
 
 
-def greet(config: Config, source: int, sink: int, limits: Limits = DEFAULTS, *, view: View = EVERYTHING) -> Greeting:
+def greet(config: Config, source: int, sink: int, *, view: View = EVERYTHING) -> Greeting:
     """Answer the first request if it is there and asks who we are. Never waits."""
     callers = new_callers(view)
     if view.toolbox or config.tool_mode == "dynamic":  # these answers depend on the servers or on the catalog
         return Greeting(callers)
-    received = _waiting(source, limits)
+    received = _waiting(source)
     line, ended, rest = received.partition(b"\n")
-    answer = _answer(config, callers, line, limits) if ended else None
-    if answer is None or not _write(sink, answer, limits):
+    answer = _answer(config, callers, line) if ended else None
+    if answer is None or not _write(sink, answer):
         return Greeting(new_callers(view), received)
     return Greeting(callers, rest)
 
 
 def new_callers(view: View, principal: str = "local") -> Callers:
     """The callers of a new client, which is told apart from every other."""
-    return Callers(os.urandom(DEFAULTS.audience_bytes).hex(), view, principal)
+    return Callers(os.urandom(AUDIENCE_BYTES).hex(), view, principal)
 
 
 def initialize_result(caller: Caller, hello: Hello) -> Raw:
@@ -59,12 +67,12 @@ def initialize_result(caller: Caller, hello: Hello) -> Raw:
     return Raw(jsonrpc.encode(result | _instructions(hello)))
 
 
-def discover_result(hello: Hello, limits: Limits) -> Raw:
+def discover_result(hello: Hello) -> Raw:
     """The answer to a modern client that asks what we are."""
     result: dict[str, Any] = {
         "supportedVersions": list(eras.MODERN_VERSIONS),
         "capabilities": hello.capabilities,
-        "ttlMs": limits.list_ttl_ms,
+        "ttlMs": LIST_TTL_MS,
         "cacheScope": "private",
         **hello.others,
         "resultType": "complete",
@@ -77,7 +85,7 @@ def _instructions(hello: Hello) -> dict[str, Any]:
     return {"instructions": hello.instructions} if hello.instructions else {}
 
 
-def _waiting(source: int, limits: Limits) -> bytes:
+def _waiting(source: int) -> bytes:
     """What can be read without waiting. A terminal says only once that its input ended, and nobody there hurries."""
     if os.isatty(source):
         return b""
@@ -86,12 +94,12 @@ def _waiting(source: int, limits: Limits) -> bytes:
     if not any(state & select.POLLIN for _, state in poll.poll(0)):
         return b""
     try:
-        return os.read(source, limits.read_chunk_bytes)
+        return os.read(source, FIRST_READ_BYTES)
     except OSError:
         return b""
 
 
-def _answer(config: Config, callers: Callers, line: bytes, limits: Limits) -> bytes | None:
+def _answer(config: Config, callers: Callers, line: bytes) -> bytes | None:
     """The answer to a greeting; None for anything else, errors included: they can wait."""
     try:
         message = jsonrpc.read(line)
@@ -104,13 +112,13 @@ def _answer(config: Config, callers: Callers, line: bytes, limits: Limits) -> by
         return None
     hello = static_hello(config)
     if caller.modern:
-        return jsonrpc.Envelope(discover_result(hello, limits), message.id).line
+        return jsonrpc.Envelope(discover_result(hello), message.id).line
     return jsonrpc.Envelope(initialize_result(caller, hello), message.id).line
 
 
-def _write(sink: int, answer: bytes, limits: Limits) -> bool:
+def _write(sink: int, answer: bytes) -> bool:
     """Write the answer if an empty pipe certainly takes it whole."""
-    if len(answer) >= limits.greeting_bytes:
+    if len(answer) >= GREETING_BYTES:
         return False
     try:
         return os.write(sink, answer + b"\n") == len(answer) + 1

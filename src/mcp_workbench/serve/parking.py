@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Raw
 
+from mcp_workbench.connections.rounds import HANDLE_BYTES
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
@@ -56,7 +57,7 @@ class Parking:
         """Keep a call; the handle for its client."""
         if len(self._parked) >= self._limits.parked:
             self._expire(next(iter(self._parked)))
-        handle = MARK + os.urandom(self._limits.handle_bytes).hex()
+        handle = MARK + os.urandom(HANDLE_BYTES).hex()
         timer = asyncio.get_running_loop().call_later(self._limits.question_seconds, self._expire, handle)
         self._parked[handle] = Parked(exchange, exchange.caller.principal, same_request(method, params), timer)
         return handle

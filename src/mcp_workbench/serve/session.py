@@ -17,7 +17,7 @@ from msgspec import Raw
 from mcp_workbench.errors import Fault, InputUnavailable, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
-from mcp_workbench.serve.greeting import COMPLETE, discover_result, initialize_result
+from mcp_workbench.serve.greeting import COMPLETE, LIST_TTL_MS, discover_result, initialize_result
 from mcp_workbench.serve.parking import Parking
 from mcp_workbench.serve.subscribers import Subscribers
 from mcp_workbench.shown import shown
@@ -29,6 +29,9 @@ from mcp_workbench.wire.exchange import Answer, Exchange, Line, OnProgress, Ques
 from mcp_workbench.wire.jsonrpc import Params, RpcError
 from mcp_workbench.wire.projection import Projection, handshake_result
 from mcp_workbench.workbench import Workbench
+
+DYNAMIC_TTL_MS = 0
+"""The same where the list can change: not at all without asking."""
 
 Own = Callable[[Caller, Line, dict[str, Raw]], Awaitable[Raw]]
 
@@ -187,7 +190,7 @@ class Session:
 
     async def _discover(self, caller: Caller, line: Line, params: dict[str, Raw]) -> Raw:
         del line, params
-        return discover_result(await self._surface.hello(caller), self._limits)
+        return discover_result(await self._surface.hello(caller))
 
     # -- methods of the surface
 
@@ -231,7 +234,7 @@ class Session:
         if method not in CACHED:
             return for_modern(result, members)
         fixed = method == "tools/list" and not self._surface.tools_change
-        lasting = self._limits.list_ttl_ms if fixed else self._limits.dynamic_ttl_ms
+        lasting = LIST_TTL_MS if fixed else DYNAMIC_TTL_MS
         hints: dict[str, Any] = {"ttlMs": lasting, "cacheScope": "private"}
         if self._surface.own_lists and method != "resources/read":
             hints |= COMPLETE

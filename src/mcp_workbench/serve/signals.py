@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from mcp_workbench import observe
-from mcp_workbench.limits import DEFAULTS
+from mcp_workbench.observe import LOG_REPEAT_SECONDS
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -52,7 +52,7 @@ class Report:
 
     def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         what, error = context.get("message"), repr(context.get("exception"))
-        if f"{what}{error}" == self._last and loop.time() - self._since < DEFAULTS.log_repeat_seconds:
+        if f"{what}{error}" == self._last and loop.time() - self._since < LOG_REPEAT_SECONDS:
             return
         self._last, self._since = f"{what}{error}", loop.time()
         observe.error("unexpected", what=what, error=error)

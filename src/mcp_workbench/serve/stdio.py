@@ -29,6 +29,9 @@ from mcp_workbench.wire.framing import LineReader, LineWriter, read_lines, write
 from mcp_workbench.wire.jsonrpc import RpcError
 from mcp_workbench.workbench import Workbench
 
+LAST_WRITE_SECONDS = 1.0
+"""How long a client that left may still read its last answers."""
+
 
 def serve(
     config: Config,
@@ -110,7 +113,7 @@ class StdioFront(PeerFront):
         limits = workbench.limits
         self._drain = drain
         account = workbench.account(greeting.callers.audience)
-        self._writer = LineWriter(self._output_lost, on_congestion=self._congested, account=account)
+        self._writer = LineWriter(self._output_lost, limits, on_congestion=self._congested, account=account)
         self._unread = greeting.unread
         super().__init__(workbench, greeting.callers, view, self._writer)
         self._reader = LineReader(self._peer.receive, self._input_ended, limits.message_bytes, last_line=True)
@@ -119,9 +122,9 @@ class StdioFront(PeerFront):
 
     async def run(self, source: int, sink: int) -> int:
         """Until the client is gone or a signal comes; the exit status."""
-        await write_lines(sink, self._writer, self._workbench.limits, source=source)
+        await write_lines(sink, self._writer, source=source)
         self._reader.data_received(self._unread)
-        await read_lines(source, self._reader, self._workbench.limits)
+        await read_lines(source, self._reader)
         return await self._over
 
     async def close(self) -> None:
@@ -133,7 +136,7 @@ class StdioFront(PeerFront):
         self._peer.close(ShuttingDown("The workbench is closing"))
         self._session.close()
         await self._workbench.leave(self._callers.audience)
-        await self._writer.finish(self._workbench.limits.last_write_seconds)
+        await self._writer.finish(LAST_WRITE_SECONDS)
 
     def signalled(self, number: int) -> None:
         """The first signal ends the session and cleans up; the second one ends the process."""

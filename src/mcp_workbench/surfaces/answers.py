@@ -20,11 +20,25 @@ from mcp_workbench.catalog.rendering.budget import estimate, usable
 from mcp_workbench.catalog.rendering.instructions import INSTRUCTIONS_SHARE, fitted
 from mcp_workbench.identity import EVERY_TOOLBOX, ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import Limits
-from mcp_workbench.shown import count
+from mcp_workbench.shown import NAMES_SHOWN, count
 from mcp_workbench.surfaces.arguments import OpenRequest
 from mcp_workbench.surfaces.failures import text_result
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.fairness import Turns
+
+MISFITS = 20
+"""Tools that are passed over because they are too large for what is left of an answer, before it ends."""
+SEARCH_BUDGET_TOKENS = 1000
+"""The most tokens that the answer of a search may have: enough for the signatures of the best tools and the first
+sentences of the others."""
+SEARCH_SIGNATURES = 5
+"""How many tools a search shows with their signatures: four out of five needed tools are among them."""
+ALSO_IN_SHOWN = 3
+"""Other servers with the same tool that a search names; the rest are counted."""
+ERROR_SHOWN_LENGTH = 300
+"""Characters of a server's failure that an answer shows, where many failed: its first sentence or two."""
+ERROR_SHOWN_LEAST_LENGTH = 80
+"""The same where even that is too much."""
 
 Render: TypeAlias = Callable[[ToolIdentifier, Definition], Raw]
 Answer: TypeAlias = dict[str, Any]
@@ -101,7 +115,7 @@ async def matches(
         notes.append(f"Not searched: {servers} never listed yet; open their toolboxes first.")
 
     def told(brevity: Brevity) -> Answer:
-        unknown = _by_toolbox(brevity.some(searched.never_listed[: limits.names_shown]))
+        unknown = _by_toolbox(brevity.some(searched.never_listed[:NAMES_SHOWN]))
         answer: Answer = _toolbox(toolbox, brevity) if toolbox is not None else {"toolbox": EVERY_TOOLBOX}
         more: Answer = {"never_listed": unknown, "note": " ".join(notes)}
         return answer | {member: value for member, value in more.items() if value}
@@ -118,14 +132,14 @@ class _Rendering:
         self._budget = usable(limits.open_budget_tokens)
 
     async def opened(self, told: Told, found: Sequence[Found], detail: str, instructions: Mapping[str, str]) -> Raw:
-        limits, budget = self._limits, self._budget
+        budget = self._budget
         if detail != "auto":
             level = FULL if detail == "full" else SIGNATURE
-            said = told(ALL) | fitted(instructions, budget // INSTRUCTIONS_SHARE, limits)
+            said = told(ALL) | fitted(instructions, budget // INSTRUCTIONS_SHARE)
             return _text(said, level, [entry async for _, entry in self._shown(level, found)])
-        beside = _briefly(told, budget, limits)
+        beside = _briefly(told, budget)
         least = min(budget // INSTRUCTIONS_LEAST_SHARE, _room(beside, BRIEF, budget))
-        said = beside | fitted(instructions, least, limits)
+        said = beside | fitted(instructions, least)
         # The cheapest form first: where not even that fits beside what is always said, no other does.
         if len(await self._fitting(BRIEF, found, _room(said, FULL, budget))) == len(found):
             for level in (FULL, SIGNATURE, OUTLINE, BRIEF):
@@ -133,10 +147,10 @@ class _Rendering:
                 if len(entries) == len(found):
                     left = budget - estimate(_encoded(beside, level, entries)) if instructions else 0
                     room = min(max(left, least), budget // INSTRUCTIONS_SHARE)
-                    return _text(beside | fitted(instructions, room, limits), level, entries)
+                    return _text(beside | fitted(instructions, room), level, entries)
         few = {**said, "tools_left_out": len(found)}
         room = _room(few, _some_of(len(found), len(found)), budget)
-        entries = await self._fitting(BRIEF, found, room, limits.misfits)
+        entries = await self._fitting(BRIEF, found, room, MISFITS)
         few["tools_left_out"] = len(found) - len(entries)
         return _text(few, _some_of(len(entries), len(found)), entries)
 
@@ -146,8 +160,8 @@ class _Rendering:
             level = FULL if detail == "full" else SIGNATURE
             return _text(told(ALL), level, await self._marked(level, searched, searched.found))
         share = max(1.0, request.limit / limits.matches)
-        budget = min(self._budget, usable(int(share * limits.search_budget_tokens)))
-        said = {**_briefly(told, budget, limits), "tools_left_out": len(searched.found)}
+        budget = min(self._budget, usable(int(share * SEARCH_BUDGET_TOKENS)))
+        said = {**_briefly(told, budget), "tools_left_out": len(searched.found)}
         entries = await self._lean(searched, budget - estimate(_encoded(said, LEAN, ())))
         if not (left := len(searched.found) - len(entries)):
             del said["tools_left_out"]
@@ -159,7 +173,7 @@ class _Rendering:
         spare = room - sum(map(_cost, entries))
         while entries and spare < 0:
             spare += _cost(entries.pop())
-        best = searched.found[: min(len(entries), self._limits.search_signatures)]
+        best = searched.found[: min(len(entries), SEARCH_SIGNATURES)]
         forms = [await self._marked(level, searched, best) for level in (LEAN, OUTLINE)]
         for number, longer in enumerate(zip(*forms, strict=True)):
             fitting = (entry for entry in longer if _cost(entry) - _cost(entries[number]) <= spare)
@@ -169,7 +183,7 @@ class _Rendering:
         return entries
 
     async def _marked(self, level: _Level, searched: Matches, found: Sequence[Found]) -> list[Raw]:
-        return [_marked(one, searched, self._limits) async for one in self._shown(level, found)]
+        return [_marked(one, searched) async for one in self._shown(level, found)]
 
     async def _fitting(self, level: _Level, found: Sequence[Found], room: int, misfits: int = 0) -> list[Raw]:
         """As many entries as there is room for; so many that are too large may be passed over."""
@@ -190,11 +204,11 @@ class _Rendering:
         return self._turns.each(found, lambda one: (one[0], level.show(*one)))
 
 
-def _marked(one: tuple[ToolIdentifier, Raw], searched: Matches, limits: Limits) -> Raw:
+def _marked(one: tuple[ToolIdentifier, Raw], searched: Matches) -> Raw:
     """An entry, with the other servers that have the same tool, and whether it fits badly."""
     identifier, entry = one
     others = searched.also_in.get(identifier, ())
-    shown = others[: limits.also_in_shown]
+    shown = others[:ALSO_IN_SHOWN]
     members: Answer = {"also_in": [{"toolbox": other.toolbox, "server": other.server} for other in shown]}
     members |= {"also_in_left_out": len(others) - len(shown), "weak": searched.is_weak}
     if not (kept := {member: value for member, value in members.items() if value}):
@@ -216,13 +230,13 @@ def _some_of(number: int, total: int) -> _Level:
     return BRIEF._replace(note=f"{number} of {count(total, 'tool')}; find others by query. {BRIEF.note}")
 
 
-def _briefly(told: Told, budget: int, limits: Limits) -> Answer:
+def _briefly(told: Told, budget: int) -> Answer:
     """What is said beside the tools, shortened until it leaves half of the room to them."""
-    for length in (0, limits.error_shown_length, limits.error_shown_least_length):
-        said = told(Brevity(length, limits.names_shown if length else 0))
+    for length in (0, ERROR_SHOWN_LENGTH, ERROR_SHOWN_LEAST_LENGTH):
+        said = told(Brevity(length, NAMES_SHOWN if length else 0))
         if budget - estimate(_encoded(said, BRIEF, ())) >= budget // 2:
             return said
-    return told(Brevity(limits.error_shown_least_length, -1))
+    return told(Brevity(ERROR_SHOWN_LEAST_LENGTH, -1))
 
 
 def _cost(entry: Raw) -> int:

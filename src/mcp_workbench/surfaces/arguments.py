@@ -12,13 +12,18 @@ from typing import NamedTuple, NoReturn
 import msgspec
 from msgspec import Raw
 
+from mcp_workbench.catalog.search import QUERY_LENGTH
 from mcp_workbench.errors import InvalidParameters, InvalidToolIdentifier
 from mcp_workbench.identity import ABSENT, EVERY_TOOLBOX, EXPECTED, ToolIdentifier, check_part
-from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.nearest import nearest
 from mcp_workbench.shown import shown
 from mcp_workbench.surfaces.wording import DETAILS, Detail
 from mcp_workbench.wire import jsonrpc
+
+MATCHES_MOST = 50
+"""The largest `limit` of a search."""
+ASKED_TOOLS = 100
+"""Names in `tools` of one open: more is the whole toolbox."""
 
 PARTS = ("toolbox", "server", "tool")
 ORIGIN = "In an open_toolbox entry, toolbox is its toolbox_name, server its source_server and tool its name."
@@ -95,7 +100,7 @@ def _read_query(raw: Raw | None) -> str:
         raise InvalidParameters("query must be a string", hint="Say in a few words what the tool should do.")
     if not (query := jsonrpc.text(raw).strip()):
         raise InvalidParameters("query cannot be empty", hint="Say in a few words what the tool should do.")
-    return query[: DEFAULTS.query_length]
+    return query[:QUERY_LENGTH]
 
 
 def _read_names(raw: Raw | None) -> tuple[str, ...]:
@@ -107,9 +112,9 @@ def _read_names(raw: Raw | None) -> tuple[str, ...]:
         raise InvalidParameters("tools must be a list of strings", hint='Send ["read_file"].') from None
     if not names:
         raise InvalidParameters("tools cannot be empty", hint="Leave it out for every tool.")
-    if len(names) > DEFAULTS.asked_tools:
+    if len(names) > ASKED_TOOLS:
         hint = "Leave it out for every tool, or send a query."
-        raise InvalidParameters(f"tools can have at most {DEFAULTS.asked_tools} names", hint=hint)
+        raise InvalidParameters(f"tools can have at most {ASKED_TOOLS} names", hint=hint)
     return tuple(dict.fromkeys(names))
 
 
@@ -118,8 +123,8 @@ def _read_limit(raw: Raw | None) -> int:
         limit = 0 if raw is None else msgspec.json.decode(raw, type=int)
     except (msgspec.DecodeError, RecursionError):
         limit = -1
-    if raw is not None and not 1 <= limit <= DEFAULTS.matches_most:
-        raise InvalidParameters(f"limit must be a whole number from 1 to {DEFAULTS.matches_most}")
+    if raw is not None and not 1 <= limit <= MATCHES_MOST:
+        raise InvalidParameters(f"limit must be a whole number from 1 to {MATCHES_MOST}")
     return limit
 
 

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Raw
 
+from mcp_workbench.catalog.search import QUERY_LENGTH
 from mcp_workbench.catalog.snapshot import Catalog
 from mcp_workbench.config.model import Config
 from mcp_workbench.identity import EVERY_TOOLBOX, ToolIdentifier, tools_once_named
-from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.nearest import known_names, nearest, nearest_tools
 from mcp_workbench.shown import shown
 from mcp_workbench.surfaces import intent
@@ -24,6 +24,12 @@ from mcp_workbench.surfaces.intent import LONGEST_NAME, Open, Use, fold, is_same
 from mcp_workbench.surfaces.tool_lookup import HOST_PREFIXES, tools_meant
 from mcp_workbench.surfaces.wording import DETAILS, OPEN_TOOLBOX, USE_TOOL
 from mcp_workbench.wire import jsonrpc
+
+JOINED_MATCHES_SHOWN = 5
+"""How many calls an error shows if a mistaken call can mean several."""
+ECHOED_ARGUMENTS_BYTES = 2048
+"""Arguments of a mistaken call up to this size are repeated in the corrected call. Longer ones are in the model's
+context already."""
 
 
 def _called(*names: str) -> frozenset[str]:
@@ -167,14 +173,14 @@ class Corrections:
         """No tool is named: what the named server has, and how to see the rest."""
         named = [place for place in self._servers() if _are_same(place, (said.toolbox, said.server))]
         listings = [listing for place in named if (listing := self._catalog.listing(*place)) is not None]
-        query = (jsonrpc.text_or_none(said.spread.get("query")) or "")[: DEFAULTS.query_length]
+        query = (jsonrpc.text_or_none(said.spread.get("query")) or "")[:QUERY_LENGTH]
         opens = _sends(OPEN_TOOLBOX, self._opens(Open((said.toolbox,) if said.toolbox else (), said.server, query)))
         return [*(known_names(listing.tools, "tools") for listing in listings[:1]), *(opens or [self._available()])]
 
     def _nearest(self, name: str) -> list[str]:
         """Where the tools of the most similar names are."""
         near = nearest_tools(name, dict.fromkeys(tool.tool for tool in self._known))[:1]
-        places = [tool for tool in self._known if tool.tool in near][: DEFAULTS.joined_matches_shown]
+        places = [tool for tool in self._known if tool.tool in near][:JOINED_MATCHES_SHOWN]
         meant = " or ".join(f"'{shown(tool.tool)}' in {_place(tool)}" for tool in places)
         return [f"Did you mean {meant}?"] if meant else []
 
@@ -241,13 +247,13 @@ class Corrections:
 
 def _written_call(tool: ToolIdentifier, arguments: Raw) -> str:
     """The arguments of `use_tool` as one line; the caller's own arguments stand in it unless they are long."""
-    if memoryview(arguments).nbytes > DEFAULTS.echoed_arguments_bytes:
+    if memoryview(arguments).nbytes > ECHOED_ARGUMENTS_BYTES:
         return f'{{"tool":{_encoded(tool.params())},"arguments":<your arguments, unchanged>}}'
     return _encoded({"tool": tool.params(), "arguments": Raw(msgspec.json.format(bytes(arguments), indent=-1))})
 
 
 def _sends(metatool: str, calls: Sequence[str]) -> list[str]:
-    most = DEFAULTS.joined_matches_shown
+    most = JOINED_MATCHES_SHOWN
     several = f"{len(calls)} calls match:" if len(calls) <= most else f"More than {most} calls match; the first {most}:"
     return [*([several] if calls[1:] else []), *(f"{_SEND}{metatool} {call}" for call in calls[:most])]
 
@@ -257,7 +263,7 @@ def _elsewhere(said: Use, meant: Sequence[ToolIdentifier]) -> list[str]:
     if not (said.toolbox and said.server):
         return []
     other = [tool for tool in meant if not _are_same(tool.parts()[:2], (said.toolbox, said.server))]
-    return [f"'{shown(tool.tool)}' is in {_place(tool)}." for tool in other[: DEFAULTS.joined_matches_shown]]
+    return [f"'{shown(tool.tool)}' is in {_place(tool)}." for tool in other[:JOINED_MATCHES_SHOWN]]
 
 
 def _can_look_up(names: Sequence[str]) -> bool:

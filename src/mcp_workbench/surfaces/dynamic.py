@@ -15,10 +15,10 @@ from mcp_workbench.catalog.rendering import render
 from mcp_workbench.config.model import Config
 from mcp_workbench.errors import CallFailed, ConnectFailed, Fault, RequestError, UnknownToolName, WorkbenchError
 from mcp_workbench.identity import NameTable, ToolIdentifier, has_joined_form, joined_name, tools_once_named
-from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.nearest import nearest_tools
-from mcp_workbench.shown import shown, slashed
+from mcp_workbench.shown import NAMES_SHOWN, shown, slashed
 from mcp_workbench.surfaces.arguments import read_tool_arguments
+from mcp_workbench.surfaces.corrections import JOINED_MATCHES_SHOWN
 from mcp_workbench.surfaces.failures import as_result
 from mcp_workbench.surfaces.hello import Hello, extended
 from mcp_workbench.surfaces.metatools import OLD_METATOOLS, called, relay
@@ -129,7 +129,7 @@ class DynamicSurface(ProxySurface):
         once = tools_once_named(name, self._workbench.at(exchange.caller).known())
         is_old = any(joined_name(tool) != name for tool in once)
         names = [joined for tool in corrections.tools_of(name) if self.resolve(joined := joined_name(tool)) == tool]
-        calls = [f"Call: {joined}" for joined in names[: DEFAULTS.joined_matches_shown]]
+        calls = [f"Call: {joined}" for joined in names[:JOINED_MATCHES_SHOWN]]
         calls = calls or corrections.of_native(name, arguments)
         if is_old or not has_joined_form(name):
             text = f"Invalid tool name format '{shown(name)}'. Expected format: {FORM}"
@@ -144,7 +144,7 @@ class DynamicSurface(ProxySurface):
         closed = [shown(toolbox) for toolbox in _closed(self._workbench.config, self._scope.of(caller))]
         hints = [f"Did you mean {' or '.join(near)}?"] if near else []
         if closed:
-            hints.append(f"Not open: {', '.join(closed[: DEFAULTS.names_shown])}. Call open_toolbox first.")
+            hints.append(f"Not open: {', '.join(closed[:NAMES_SHOWN])}. Call open_toolbox first.")
         return " ".join(hints)
 
 

@@ -14,14 +14,16 @@ from typing import Any
 from msgspec import UNSET, Raw, UnsetType
 
 from mcp_workbench import observe
+from mcp_workbench.connections.base import REFUSAL_LENGTH
 from mcp_workbench.errors import CallFailed, Fault, RequestError, ServerRefused, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier
-from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.shown import shown
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.jsonrpc import RpcError
 
 ERROR_META = "mcp-workbench/error"
+REFUSAL_DATA_BYTES = 16 * 1024
+"""Data of a server's error that is searched for secrets and passed on: 20 ms at worst."""
 
 
 def text_result(value: str, **extra: Any) -> Raw:
@@ -48,7 +50,7 @@ def as_rpc_error(error: WorkbenchError, *, modern: bool = False) -> RpcError:
         code = refusal.rpc_code
         if modern and code == jsonrpc.RESOURCE_NOT_FOUND:
             code = jsonrpc.INVALID_PARAMS
-        return RpcError(code, observe.redacted(str(refusal), DEFAULTS.stderr_tail_bytes), _refusal_data(refusal))
+        return RpcError(code, observe.redacted(str(refusal), REFUSAL_LENGTH), _refusal_data(refusal))
     code = jsonrpc.INVALID_PARAMS if isinstance(error, RequestError) else jsonrpc.SERVER_FAILED
     return RpcError(code, _text(error), _described(error))
 
@@ -88,7 +90,7 @@ def _described(error: WorkbenchError, named: Mapping[str, str] | None = None) ->
 
 def _refusal_data(refusal: ServerRefused) -> Raw | UnsetType:
     """The `data` of a server's error, if it may be passed on: it holds no secret, however its text is escaped."""
-    if not refusal.data or len(refusal.data) > DEFAULTS.refusal_data_bytes:
+    if not refusal.data or len(refusal.data) > REFUSAL_DATA_BYTES:
         return UNSET
     text = refusal.data.decode("utf-8", "replace")
     return Raw(refusal.data) if observe.redacted(text) == text else UNSET

@@ -12,13 +12,15 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Raw
 
-from mcp_workbench.limits import DEFAULTS
+from mcp_workbench.catalog.search import QUERY_LENGTH
 from mcp_workbench.nearest import nearest
+from mcp_workbench.shown import NAME_SHOWN_LENGTH
+from mcp_workbench.surfaces.arguments import ASKED_TOOLS, MATCHES_MOST
 from mcp_workbench.wire import jsonrpc
 
 _KEYS = 64
 """An object with more keys is not read: a hostile call may have a hundred thousand."""
-LONGEST_NAME = 3 * DEFAULTS.name_shown_length
+LONGEST_NAME = 3 * NAME_SHOWN_LENGTH
 """Characters of a name that is looked up; three parts can be joined in it."""
 _LEVELS = 3
 """Objects within objects that are read: a whole call may stand in `tool`."""
@@ -158,7 +160,7 @@ def read_open(arguments: Raw) -> Open | None:
         return None
     server, query, detail = (next(iter(texts.get(name) or ()), "") for name in ("server", "query", "detail"))
     toolboxes, tools, limit = texts.get("toolbox") or (), texts.get("tools") or (), _limit(given.get("limit"))
-    return Open(toolboxes, server, query[: DEFAULTS.query_length], tools, detail, limit)
+    return Open(toolboxes, server, query[:QUERY_LENGTH], tools, detail, limit)
 
 
 def _opening_keys(key: str) -> list[str]:
@@ -212,7 +214,7 @@ def _limit(raw: Raw | None) -> int:
         limit = 0 if raw is None else msgspec.json.decode(raw, type=int, strict=False)
     except (msgspec.DecodeError, RecursionError):
         return 0
-    return limit if 1 <= limit <= DEFAULTS.matches_most else 0
+    return limit if 1 <= limit <= MATCHES_MOST else 0
 
 
 def _texts(raw: Raw) -> tuple[str, ...] | None:
@@ -223,7 +225,7 @@ def _texts(raw: Raw) -> tuple[str, ...] | None:
         items = msgspec.json.decode(raw, type=list[Raw]) if jsonrpc.is_list(raw) else [raw]
     except (msgspec.DecodeError, RecursionError):
         return None
-    names = [_text(item) for item in items[: DEFAULTS.asked_tools]]
+    names = [_text(item) for item in items[:ASKED_TOOLS]]
     return tuple(names) if all(names) and len(names) == len(items) else None
 
 

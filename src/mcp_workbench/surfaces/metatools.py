@@ -18,9 +18,8 @@ from mcp_workbench.errors import (
     WorkbenchError,
 )
 from mcp_workbench.identity import EVERY_TOOLBOX, ToolIdentifier
-from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.nearest import known_names, nearest_tools
-from mcp_workbench.shown import shown
+from mcp_workbench.nearest import NEAREST_SHOWN, known_names, nearest_tools
+from mcp_workbench.shown import NAMES_SHOWN, shown
 from mcp_workbench.surfaces.arguments import (
     NoToolbox,
     OpenRequest,
@@ -162,11 +161,9 @@ def _chosen(opened: Opened, names: Sequence[str]) -> list[Found]:
     for found in opened.found:
         by_name.setdefault(found[0].tool, []).append(found)
     if missing := [name for name in names if name not in by_name]:
-        near = {name: nearest_tools(name, by_name)[:1] for name in missing[: DEFAULTS.nearest_shown]}
+        near = {name: nearest_tools(name, by_name)[:1] for name in missing[:NEAREST_SHOWN]}
         hints = [f"Did you mean '{shown(names[0])}'?" for names in near.values() if names]
-        failed = [
-            f"{shown(one.server)} could not be asked: {one.fault}" for one in opened.failed[: DEFAULTS.names_shown]
-        ]
+        failed = [f"{shown(one.server)} could not be asked: {one.fault}" for one in opened.failed[:NAMES_SHOWN]]
         hint = "\n".join([" ".join([*hints, known_names(by_name, "tools")]), *failed])
         raise ToolsNotFound(opened.toolbox, missing, hint=hint)
     return [found for name in names for found in by_name[name]]

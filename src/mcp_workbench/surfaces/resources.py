@@ -18,8 +18,7 @@ from mcp_workbench.catalog.definition import Definition
 from mcp_workbench.catalog.rendering import render
 from mcp_workbench.errors import WorkbenchError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
-from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.shown import shown
+from mcp_workbench.shown import NAMES_SHOWN, shown
 from mcp_workbench.surfaces import uris
 from mcp_workbench.surfaces.base import forward
 from mcp_workbench.surfaces.failures import as_rpc_error, rpc_errors
@@ -35,6 +34,9 @@ from mcp_workbench.workbench import Workbench
 if TYPE_CHECKING:
     from mcp_workbench.routing.router import Router
     from mcp_workbench.routing.server_lists import Kind
+
+TEMPLATE_BYTES = 256 * 1024
+"""Templates that are compared with an URI, together: 20 ms of the event loop."""
 
 
 class Resources:
@@ -181,7 +183,7 @@ class Resources:
         if servers := self._linked(router, uri):
             return _located(servers, uri)
         await router.learn("templates", everywhere)
-        return self.known.fitting(router, uri, self._workbench.limits.template_bytes)
+        return self.known.fitting(router, uri, TEMPLATE_BYTES)
 
     def _unlisted(self, router: Router, uri: str) -> set[uris.Located]:
         """Candidates for an unlisted resource: the server that its URI names, or the only running one."""
@@ -225,7 +227,7 @@ class Resources:
         if not found:
             raise _not_found(uri, modern=modern)
         index = self.known.known_index(router, router.servers_of(self._scope.all()))
-        several = "\n".join(sorted(index.qualified(*one) for one in found)[: DEFAULTS.names_shown])
+        several = "\n".join(sorted(index.qualified(*one) for one in found)[:NAMES_SHOWN])
         text = f"Several servers have {shown(uri)}. Read one of:\n{several}"
         raise RpcError(jsonrpc.INVALID_PARAMS, text, {"uri": uri})
 

@@ -70,7 +70,7 @@ class ToolboxSurface:
         # none; each tool says for itself whether it supports them.
         has_tasks = any(handle.may_have_tasks(modern=caller.modern) for handle in known.values())
         tasks = declared_tasks(modern=caller.modern) if has_tasks else {}
-        return extended(toolbox_hello(toolbox, fitted(said, share, limits), tasks), self._shelf.extensions(caller))
+        return extended(toolbox_hello(toolbox, fitted(said, share), tasks), self._shelf.extensions(caller))
 
     def translate(self, source: ServerIdentifier, method: str, params: dict[str, Raw]) -> Iterable[dict[str, Any]]:
         if method in eras.TASK_CHANGED:

@@ -13,9 +13,18 @@ from msgspec import Raw
 
 from mcp_workbench.config.model import Config, ToolboxConfig
 from mcp_workbench.identity import EVERY_TOOLBOX, ToolIdentifier
-from mcp_workbench.limits import DEFAULTS
+from mcp_workbench.observe import LOG_VALUE_LENGTH
 from mcp_workbench.shown import shown
 from mcp_workbench.wire import jsonrpc
+
+TOOLBOXES_LISTED_WHOLE = 6
+"""Toolboxes whose descriptions stand uncut in the words of `open_toolbox`: as many as 340 tokens and twice their
+names and descriptions pay for. The instructions have them uncut, however many there are."""
+TOOLBOX_LISTED_COST = 36
+"""Characters by which the descriptions are cut for each one more: its name in the schema, the number of its
+servers and what stands between cost some seven tokens beyond its words."""
+TOOLBOX_LISTED_LEAST = 16
+"""Characters that a description keeps in any case: two or three words, fewer would say nothing."""
 
 OPEN_TOOLBOX = "open_toolbox"
 USE_TOOL = "use_tool"
@@ -46,7 +55,7 @@ def instructions(config: Config) -> str:
 def toolbox_instructions(toolbox: ToolboxConfig, known: Mapping[str, Any]) -> str:
     """The instructions for a toolbox that is served on its own; `known` has its servers' instructions."""
     servers = ", ".join(shown(server) for server in toolbox.servers)
-    parts = [f"{shown(toolbox.description, DEFAULTS.log_value_length)}\nServers: {servers}"]
+    parts = [f"{shown(toolbox.description, LOG_VALUE_LENGTH)}\nServers: {servers}"]
     parts += [f"# {shown(server)}\n{text}" for server, text in known.get("instructions", {}).items()]
     return "\n\n".join(parts)
 
@@ -101,8 +110,8 @@ def _use_tool(config: Config) -> dict[str, Any]:
 def _listed(config: Config) -> str:
     """The toolboxes in the words of the tool itself, for hosts that drop the instructions: whole while they are few."""
     descriptions = [_description(toolbox) for toolbox in config.toolboxes.values()]
-    beyond = max(0, len(descriptions) - DEFAULTS.toolboxes_listed_whole)
-    length = _longest(descriptions, beyond * DEFAULTS.toolbox_listed_cost)
+    beyond = max(0, len(descriptions) - TOOLBOXES_LISTED_WHOLE)
+    length = _longest(descriptions, beyond * TOOLBOX_LISTED_COST)
     return "; ".join(
         f"{shown(name)}: {_cut(description, length)}"
         for name, description in zip(config.toolboxes, descriptions, strict=True)
@@ -112,7 +121,7 @@ def _listed(config: Config) -> str:
 def _longest(texts: list[str], saved: int) -> int:
     """The length that no text may exceed so that `saved` characters of them all fall away, if they have so many."""
     length = max(map(len, texts), default=0)
-    while length > DEFAULTS.toolbox_listed_least and sum(max(0, len(text) - length) for text in texts) < saved:
+    while length > TOOLBOX_LISTED_LEAST and sum(max(0, len(text) - length) for text in texts) < saved:
         length -= 1
     return length
 
@@ -123,7 +132,7 @@ def _cut(text: str, length: int) -> str:
 
 
 def _description(toolbox: ToolboxConfig) -> str:
-    return shown(" ".join(toolbox.description.split()), DEFAULTS.log_value_length)
+    return shown(" ".join(toolbox.description.split()), LOG_VALUE_LENGTH)
 
 
 def _example(config: Config) -> dict[str, Any] | None:

@@ -9,11 +9,13 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import UNSET, Raw
 
-from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.shown import shown
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.jsonrpc import Envelope, Id, Message, RpcError, Unreadable
 from mcp_workbench.wire.memory_budget import Account
+
+BATCH_BYTES = 32 * 1024 * 1024
+"""The answers to one batch, which wait for each other: four of the largest messages."""
 
 VERSION: Final = "2025-03-26"
 Part: TypeAlias = Message | RpcError
@@ -67,7 +69,7 @@ def _read(part: bytes) -> Part:
 
 _TOO_LARGE: Final = RpcError(
     jsonrpc.INTERNAL_ERROR,
-    f"The answers to this batch are over {DEFAULTS.batch_bytes} bytes. Send this request by itself",
+    f"The answers to this batch are over {BATCH_BYTES} bytes. Send this request by itself",
 )
 
 
@@ -91,7 +93,7 @@ class Answers:
     def write(self, answer: Envelope) -> None:
         """Add the answer to a request, either from the task that computed it or from outside of any task."""
         line = answer.line
-        if self._size + len(line) > DEFAULTS.batch_bytes and answer.id is not None:
+        if self._size + len(line) > BATCH_BYTES and answer.id is not None:
             line = Envelope(_TOO_LARGE, answer.id).line
         self._size += len(line)
         self._account.reserve(len(line))

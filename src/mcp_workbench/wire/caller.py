@@ -8,9 +8,13 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 from msgspec import Raw
 
-from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, RpcError
+
+CAPABILITIES_BYTES = 64 * 1024
+"""What a client may declare; the longest seen in use is under 1 KiB."""
+RECORD_NAME_LENGTH = 200
+"""Characters of a tool's name: an agent may call anything."""
 
 QUESTIONS: Final[Mapping[str, str]] = {
     "sampling/createMessage": "sampling",
@@ -29,7 +33,7 @@ LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "ale
 """The protocol's log levels, from the least severe."""
 
 
-_SHOWN_LENGTH: Final = DEFAULTS.record_name_length
+_SHOWN_LENGTH: Final = RECORD_NAME_LENGTH
 
 
 class ClientInfo(NamedTuple):

@@ -16,11 +16,17 @@ import msgspec
 from msgspec import Raw
 
 from mcp_workbench.errors import InputUnavailable
-from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.wire.caller import QUESTIONS, Caller
 from mcp_workbench.wire.jsonrpc import Id, Params, fields, number_or_none
 from mcp_workbench.wire.projection import Projection
 from mcp_workbench.wire.tasks import heard
+
+PROGRESS_STEP = 0.001
+"""How much progress we report each time: hundreds of them are less than a server's first."""
+MISSED_NOTIFICATIONS = 64
+"""Progress and log messages of a call while its modern client is being asked: the last of them are kept."""
+MISSED_BYTES = 4096
+"""The size of each; a larger one is dropped, so that a call that waits for its client stays small."""
 
 PROGRESS = "notifications/progress"
 
@@ -141,18 +147,18 @@ class Exchange:
     def _miss(self, method: str, params: Params) -> None:
         """Keep a notification for later, without the message that it came in."""
         kept = {name: value.copy() if isinstance(value, Raw) else value for name, value in params.items()}
-        if sum(memoryview(value).nbytes for value in kept.values() if isinstance(value, Raw)) <= DEFAULTS.missed_bytes:
-            self._missed = [*self._missed[1 - DEFAULTS.missed_notifications :], (method, kept)]
+        if sum(memoryview(value).nbytes for value in kept.values() if isinstance(value, Raw)) <= MISSED_BYTES:
+            self._missed = [*self._missed[1 - MISSED_NOTIFICATIONS :], (method, kept)]
 
     def progressed(self, fields: dict[str, Raw]) -> None:
         """The server reports progress of this call."""
-        if not self._said or (number_or_none(fields.get("progress")) or 0.0) > self._said * DEFAULTS.progress_step:
+        if not self._said or (number_or_none(fields.get("progress")) or 0.0) > self._said * PROGRESS_STEP:
             self.notify(PROGRESS, fields)
 
     def say(self, message: str) -> None:
         """Progress of ours, before the server reports any. It is small: by the protocol, progress increases."""
         self._said += 1
-        self.notify(PROGRESS, {"progress": self._said * DEFAULTS.progress_step, "message": message})
+        self.notify(PROGRESS, {"progress": self._said * PROGRESS_STEP, "message": message})
 
     def adjourn(self) -> None:
         """The server ended its response, and is asked for the rest by us; a client that sees it as it is does the same.

@@ -25,6 +25,9 @@ from mcp_workbench.wire.fairness import TURN_SECONDS, FairShare
 from mcp_workbench.wire.jsonrpc import Envelope
 from mcp_workbench.wire.memory_budget import Account
 
+READ_CHUNK_BYTES = 256 * 1024
+"""One read from a pipe: four times the default pipe size of Linux."""
+
 _SMALL_BYTES: Final = 4096
 _MOST_WAITING: Final = 256
 """Lines that wait for their turn while reading goes on: more than honest peers send in one."""
@@ -237,6 +240,7 @@ class LineWriter(asyncio.BaseProtocol):
     def __init__(
         self,
         on_lost: Callable[[], None],
+        limits: Limits = DEFAULTS,
         *,
         on_congestion: Callable[[bool], None] | None = None,
         account: Account | None = None,
@@ -254,8 +258,8 @@ class LineWriter(asyncio.BaseProtocol):
         self._batching = False
         self.is_closed = False
         """What is written now reaches nobody."""
-        self.most_bytes = DEFAULTS.write_buffer_bytes
-        self.most_notice_bytes = DEFAULTS.unread_notice_bytes
+        self.most_bytes = limits.write_buffer_bytes
+        self.most_notice_bytes = limits.unread_notice_bytes
         self._notice_bytes = 0
         """Written of messages that may be dropped, since the peer had last read everything."""
         self.congested = False
@@ -387,16 +391,16 @@ class LineWriter(asyncio.BaseProtocol):
                 waiter.set_result(None)
 
 
-async def read_lines(descriptor: int, reader: LineReader, limits: Limits) -> None:
+async def read_lines(descriptor: int, reader: LineReader) -> None:
     """Attach `reader` to a file descriptor, which it owns from now on."""
     loop = asyncio.get_running_loop()
     if _is_watchable(descriptor):
         await loop.connect_read_pipe(lambda: reader, os.fdopen(descriptor, "rb", buffering=0))
     else:
-        _read_in_thread(loop, descriptor, reader, limits.read_chunk_bytes)
+        _read_in_thread(loop, descriptor, reader, READ_CHUNK_BYTES)
 
 
-async def write_lines(descriptor: int, writer: LineWriter, limits: Limits, *, source: int | None = None) -> None:
+async def write_lines(descriptor: int, writer: LineWriter, *, source: int | None = None) -> None:
     """Attach `writer` to a file descriptor, which it owns from now on. `source` is where its peer is read from."""
     loop = asyncio.get_running_loop()
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -409,9 +413,7 @@ async def write_lines(descriptor: int, writer: LineWriter, limits: Limits, *, so
         transport: asyncio.WriteTransport = duplex
     else:
         transport, _ = await loop.connect_write_pipe(lambda: writer, os.fdopen(descriptor, "wb", buffering=0))
-    transport.set_write_buffer_limits(high=limits.write_buffer_bytes)
-    writer.most_bytes = limits.write_buffer_bytes
-    writer.most_notice_bytes = limits.unread_notice_bytes
+    transport.set_write_buffer_limits(high=writer.most_bytes)
 
 
 def _is_one_socket(source: int, sink: int) -> bool:

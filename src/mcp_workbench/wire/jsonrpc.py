@@ -15,7 +15,20 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from mcp_workbench.limits import DEFAULTS
+REPAIR_BYTES = 256 * 1024
+"""The longest message in which broken surrogate pairs are repaired: 90 ms of regex at worst."""
+CUT_DEPTH = 128
+"""Where an item of a list that is nested too deep to be read is cut: twice what is accepted, so it is withheld."""
+CUT_BYTES = 1024 * 1024
+"""The longest list that is cut so: ten times one that any client could use."""
+CUT_BRACKETS = 60_000
+"""Brackets that are looked at for it, those in a row as one: 60 ms."""
+ID_LENGTH = 1024
+"""Characters in a request's id; it is repeated in the answer."""
+ID_BATCH = 64
+"""Ids drawn from the system's noise at once."""
+IDENTIFIER_SCAN_BYTES = 4096
+"""How far into an unreadable message its id is looked for."""
 
 Id: TypeAlias = int | str
 Params: TypeAlias = Mapping[str, Any]
@@ -153,7 +166,7 @@ def read(line: bytes) -> Message:
         message = _decoder.decode(line)
     except (msgspec.DecodeError, RecursionError) as error:
         message = _read_repaired(line, error)
-    if isinstance(message.id, str) and len(message.id) > DEFAULTS.id_length:
+    if isinstance(message.id, str) and len(message.id) > ID_LENGTH:
         raise Unreadable("its id is too long", syntax=False, claims=True)
     if message.method is None:
         has_result, has_error = message.result is not NOTHING, message.error is not NOTHING
@@ -179,13 +192,13 @@ def _read_repaired(line: bytes, error: Exception) -> Message:
             return _read_oddly(line)
         except (msgspec.DecodeError, RecursionError) as second:
             error = second
-    if len(line) <= DEFAULTS.repair_bytes and (repaired := re.sub(_LONE_SURROGATE, rb"\1\\ufffd", line)) != line:
+    if len(line) <= REPAIR_BYTES and (repaired := re.sub(_LONE_SURROGATE, rb"\1\\ufffd", line)) != line:
         try:
             return _read_oddly(repaired)
         except (msgspec.DecodeError, RecursionError) as second:
             error = second
     syntax = not isinstance(error, msgspec.ValidationError)
-    head = line[: DEFAULTS.identifier_scan_bytes]
+    head = line[:IDENTIFIER_SCAN_BYTES]
     is_deep = isinstance(error, RecursionError)
     claims = b'"jsonrpc"' in head and _looks_like_message(line)
     raise Unreadable(str(error), syntax=syntax, claims=claims, is_deep=is_deep) from None
@@ -212,16 +225,16 @@ def cut_nesting(line: bytes) -> bytes:
 
     One that is longer, or has more brackets, is left as it is: looking at each takes time.
     """
-    if len(line) > DEFAULTS.cut_bytes:
+    if len(line) > CUT_BYTES:
         return line
-    most = DEFAULTS.cut_depth
+    most = CUT_DEPTH
     pieces: list[bytes] = []
     depth = at = end = runs = 0
     brackets = re.compile(_BRACKETS)
     while (run := brackets.match(line, end)) is not None:
         begin, end = run.span(1)
         runs += 1
-        if runs > DEFAULTS.cut_brackets:
+        if runs > CUT_BRACKETS:
             return line
         if line[begin] in b"[{":
             if depth < most <= depth + end - begin:
@@ -241,7 +254,7 @@ def recover_ids(line: bytes, known: Callable[[int], bool]) -> list[int]:
     """
     if not _looks_like_message(line):
         return []
-    scan = DEFAULTS.identifier_scan_bytes
+    scan = IDENTIFIER_SCAN_BYTES
     parts = (line[:scan], line[-scan:])
     found = (int(match[1]) for part in parts for match in re.finditer(_ID, part))
     ids = [id_ for id_ in dict.fromkeys(found) if known(id_)]
@@ -253,8 +266,8 @@ def leading_id(line: bytes) -> Id | None:
     """The id of an unreadable request, where that is sure: it is good JSON, or the id stands before all else."""
     with contextlib.suppress(msgspec.DecodeError, ValueError, RecursionError):
         id_ = _request_decoder.decode(line).id
-        return id_ if isinstance(id_, int) or len(id_) <= DEFAULTS.id_length else None
-    head, params, _ = line[: DEFAULTS.identifier_scan_bytes].partition(b'"params"')
+        return id_ if isinstance(id_, int) or len(id_) <= ID_LENGTH else None
+    head, params, _ = line[:IDENTIFIER_SCAN_BYTES].partition(b'"params"')
     match = re.search(_LEADING_ID, head) if params else None
     try:
         return _id_decoder.decode(match[1]) if match else None
@@ -412,6 +425,6 @@ class Ids:
 
     def __call__(self) -> int:
         if not self._pool:
-            noise = os.urandom(8 * DEFAULTS.id_batch)
+            noise = os.urandom(8 * ID_BATCH)
             self._pool = [int.from_bytes(noise[i : i + 8]) >> 12 for i in range(0, len(noise), 8)]
         return self._pool.pop() or self()

@@ -23,6 +23,23 @@ from mcp_workbench import observe
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire.allocator import trim
 
+MEMORY_REFUSE_SHARE = 0.6
+"""When this part of the rest is held, clients that hold more than a fair share get no new calls."""
+MEMORY_SHED_SHARE = 0.75
+"""At this part, kept events are dropped and the calls of the largest client are cancelled."""
+MEMORY_CLOSE_SHARE = 0.9
+"""At this part, the connections that hold the most are closed."""
+MEMORY_CLIENT_SHARE = 0.25
+"""The part that one client may hold. That is room for twelve answers of the largest size, so eight at once can
+safely wait to be read."""
+MEMORY_RELIEF = 0.9
+"""Each of these levels ends below this part of its threshold, so that it does not flap with every message."""
+MEMORY_REVIEW_SECONDS = 0.1
+"""How often the workbench checks who holds too much while it is under pressure: only a few of the largest messages
+can arrive in that time."""
+MEMORY_SMALL_BYTES = 16 * 1024
+"""Requests up to this size are not counted while they are answered: a thousand of them are a fair share."""
+
 CALM, REFUSE, SHED, CLOSE = range(4)
 LEVELS: Final = ("calm", "refuse", "shed", "close")
 _SIMILAR: Final = 0.5
@@ -186,12 +203,12 @@ class MemoryBudget:
     def __init__(self, limits: Limits, changed: Callable[[], None] = lambda: None) -> None:
         """`changed` is called at each change of the level."""
         self._changed = changed
-        self._review_seconds = limits.memory_review_seconds
-        self._relief = limits.memory_relief
+        self._review_seconds = MEMORY_REVIEW_SECONDS
+        self._relief = MEMORY_RELIEF
         self.capacity = max(limits.memory_bytes - limits.memory_base_bytes, 0)
-        shares = (limits.memory_refuse_share, limits.memory_shed_share, limits.memory_close_share)
+        shares = (MEMORY_REFUSE_SHARE, MEMORY_SHED_SHARE, MEMORY_CLOSE_SHARE)
         self._thresholds = [self.capacity * share for share in shares]
-        self.share = self.capacity * limits.memory_client_share
+        self.share = self.capacity * MEMORY_CLIENT_SHARE
         self.held = 0
         self.level = self._highest = CALM
         self.ceiling = self._thresholds[CALM]

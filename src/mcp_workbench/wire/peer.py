@@ -18,14 +18,13 @@ from msgspec import Raw
 
 from mcp_workbench import observe
 from mcp_workbench.errors import CallTimeout, Fault, ServerRefused
-from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.batch import Answers, Part, first_request
 from mcp_workbench.wire.deadlines import Deadlines, Pending
 from mcp_workbench.wire.exchange import PROGRESS, OnProgress
 from mcp_workbench.wire.fairness import FairShare
 from mcp_workbench.wire.jsonrpc import Envelope, ErrorBody, Id, Message, Params, RpcError, Unreadable
-from mcp_workbench.wire.memory_budget import Account
+from mcp_workbench.wire.memory_budget import MEMORY_SMALL_BYTES, Account
 
 CANCELLED = "notifications/cancelled"
 _KEPT = frozenset({*eras.LIST_CHANGED, eras.ACKNOWLEDGED})
@@ -399,7 +398,7 @@ class Peer:
         elif self._fault is None:
             line = PeerLine(self, id_ if batch is None else batch.about, owner)
             task = self._inbound[id_] = self._loop.create_task(self._answer(id_, method, params, line, out))
-            if size > DEFAULTS.memory_small_bytes:
+            if size > MEMORY_SMALL_BYTES:
                 self._account.reserve(size)
                 task.add_done_callback(lambda _: self._account.release(size))
             if batch is not None:

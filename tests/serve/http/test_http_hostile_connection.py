@@ -15,7 +15,7 @@ from mcp_workbench.command_errors import ListenFailed
 from mcp_workbench.serve.http import listener
 from mcp_workbench.serve.http.address import Address
 from mcp_workbench.serve.http.crowd import Crowd
-from mcp_workbench.serve.http.protocol import Connection
+from mcp_workbench.serve.http.protocol import HTTP_READ_BYTES, Connection
 from tests.serve.http.serving import modern, raw_exchange, raw_modern, rpc, served
 from tests.support.configs import received, rogue, write_config
 from tests.support.procs import wait_until
@@ -66,7 +66,7 @@ async def test_no_more_is_read_at_a_time_than_is_taken_apart_quickly(config: Pat
     monkeypatch.setattr(Connection, "data_received", noted)
     async with served(config) as running, running.client() as http:
         await http.post("/mcp", json=rpc("initialize", {"padding": "x" * 500_000}))
-    assert max(sizes) == Limits().http_read_bytes
+    assert max(sizes) == HTTP_READ_BYTES
 
 
 def test_those_who_come_when_there_are_too_many_are_counted_and_told_in_one_line_a_second(

@@ -28,6 +28,9 @@ from mcp_workbench.limits import Limits
 if TYPE_CHECKING:
     import asyncio
 
+REVALIDATIONS = 4
+"""Servers that are started at once only to check what is remembered of them: nobody waits for them."""
+
 VARIABLE = "WORKBENCH_CATALOG"
 _ERA = {modern: b"clients of the modern era" if modern else b"clients of the handshake era" for modern in (False, True)}
 """The digest that stores which era a server spoke with clients of each era, whatever they declared."""
@@ -51,7 +54,7 @@ class Memory:
         """Who starts a server only to check what is remembered takes a turn."""
         import asyncio  # noqa: PLC0415 -- who only reads what is remembered has no use for it
 
-        return asyncio.Semaphore(self._limits.revalidations)
+        return asyncio.Semaphore(REVALIDATIONS)
 
     @property
     def exists(self) -> bool:

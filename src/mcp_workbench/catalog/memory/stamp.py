@@ -23,7 +23,11 @@ from msgspec import Raw
 from mcp_workbench import private
 from mcp_workbench.config.inherited import inherited
 from mcp_workbench.config.model import Endpoint, Launch, ServerConfig
-from mcp_workbench.limits import DEFAULTS
+
+STORE_TRIES = 3
+"""How often one process makes a damaged store or key anew; beyond it the disk is at fault."""
+STORE_KEY_BYTES = 32
+"""The key of the stamps, as long as what it makes."""
 
 KEY_NAME: Final = "catalog.key"
 
@@ -90,7 +94,7 @@ def _plain(text: str) -> str:
 
 
 def _found_key(file: str) -> bytes:
-    for _ in range(DEFAULTS.store_tries):  # others may remove and make one at this moment
+    for _ in range(STORE_TRIES):  # others may remove and make one at this moment
         if (key := _read_key(file)) is not None:
             return key
         _make_key(file)
@@ -102,7 +106,7 @@ def _read_key(file: str) -> bytes | None:
     status = private.inspect(file)
     if status is None:
         return None
-    size = DEFAULTS.store_key_bytes
+    size = STORE_KEY_BYTES
     key = private.read(file, size + 1)
     if len(key) > size:
         raise private.Unusable("it is no key of a store; another file is not overwritten")
@@ -115,7 +119,7 @@ def _read_key(file: str) -> bytes | None:
 def _make_key(file: str) -> None:
     """Make one, whole from the first moment; that of a process that was quicker stays. Raises `OSError`."""
     draft = f"{file}.{os.urandom(8).hex()}"
-    private.create(draft, os.urandom(DEFAULTS.store_key_bytes))
+    private.create(draft, os.urandom(STORE_KEY_BYTES))
     try:
         os.link(draft, file)
     except FileExistsError:

@@ -23,7 +23,8 @@ from msgspec import Raw
 
 from mcp_workbench import private
 from mcp_workbench.catalog.memory.entry import Entry, Kind, fingerprint
-from mcp_workbench.catalog.memory.stamp import declared_digest
+from mcp_workbench.catalog.memory.stamp import STORE_TRIES, declared_digest
+from mcp_workbench.catalog.memory.tables import STORE_TOUCH_SECONDS
 from mcp_workbench.config.locate import own_file
 from mcp_workbench.kept_file import KeptFile
 from mcp_workbench.kept_file import Kind as FileKind
@@ -62,7 +63,7 @@ class Store:
     def __init__(self, path: str, limits: Limits) -> None:
         self._limits = limits
         self._file: KeptFile[Tables] = KeptFile(
-            path, FileKind(FILE_NAME, _LOSS, limits.store_tries, self._opened, self._was_ours)
+            path, FileKind(FILE_NAME, _LOSS, STORE_TRIES, self._opened, self._was_ours)
         )
         self._rests_until = {"reads": 0.0, "writes": 0.0}
         self._is_refused = False
@@ -95,7 +96,7 @@ class Store:
         """The same for many servers at once, in their order."""
         rows = self._attempt(lambda tables: tables.find(keys, kind), [None] * len(keys))
         now = time.time()
-        old = [row.id for row in rows if row is not None and row.used_at < now - self._limits.store_touch_seconds]
+        old = [row.id for row in rows if row is not None and row.used_at < now - STORE_TOUCH_SECONDS]
         if old:
             self._attempt(lambda tables: tables.touch(old, now), None, writes=True)
         return [row.entry if row is not None else None for row in rows]
@@ -151,4 +152,4 @@ class Store:
     def _was_ours(self, path: str) -> bool:
         from mcp_workbench.catalog.memory.tables import is_store  # noqa: PLC0415 -- it was imported to find the damage
 
-        return is_store(path, self._limits)
+        return is_store(path)

@@ -17,6 +17,15 @@ from mcp_workbench.catalog.memory.entry import Entry, Kind, read_entry, read_hea
 from mcp_workbench.database import Database, is_ours
 from mcp_workbench.limits import Limits
 
+STORE_UNUSED_SECONDS = 90 * 86_400.0
+"""A list that nobody used for a quarter of a year is of a configuration that is gone."""
+STORE_PRUNE_EVERY = 32
+"""New lists after which these bounds are looked at again: with 2,000 lists that takes 10 ms."""
+STORE_TOUCH_SECONDS = 7 * 86_400.0
+"""How exactly it is known when a list was used: to note it is a write, which an open should not need."""
+STORE_DECLARED = 16
+"""Sets of capabilities that are remembered: as many as one client may declare."""
+
 T = TypeVar("T")
 
 VERSION: Final = 3
@@ -96,7 +105,7 @@ class Tables:
             if len(body := write_body(key, entry)) <= self._limits.store_entry_bytes:
                 added = self._file.run(_ADD, (*place, write_head(key, entry), len(body), now)).lastrowid
                 self._file.run(_ADD_ITEMS, (added, body))
-                if (added or 0) % self._limits.store_prune_every == 0:
+                if (added or 0) % STORE_PRUNE_EVERY == 0:
                     self._prune(now)
 
     def touch(self, ids: Sequence[int], now: float) -> None:
@@ -123,7 +132,7 @@ class Tables:
 
     def _prune(self, now: float) -> None:
         """Remove what nobody used for long, and what was used longest ago until the rest is within bounds."""
-        limits, since = self._limits, now - self._limits.store_unused_seconds
+        limits, since = self._limits, now - STORE_UNUSED_SECONDS
         row = self._file.row("SELECT count(*), total(size), min(used_at) FROM workbench_lists")
         count, size, oldest = _converted(row, tuple[int, float, float])
         if count <= limits.store_entries and size <= limits.store_bytes and oldest >= since:
@@ -144,23 +153,23 @@ class Tables:
     def see(self, digest: bytes, capabilities: bytes, now: float) -> None:
         """Note that a client declared this. The newest one is not written again, until it is old."""
         with self._file.transaction("DEFERRED"):
-            newest = self._file.row(_NEWEST, (now - self._limits.store_touch_seconds,))
+            newest = self._file.row(_NEWEST, (now - STORE_TOUCH_SECONDS,))
         if newest != (digest,):
             with self._file.transaction("IMMEDIATE"):
                 self._file.run(_SEE, (digest, seal(digest, capabilities), now))
-                self._file.run(_FORGET, (self._limits.store_declared,))
+                self._file.run(_FORGET, (STORE_DECLARED,))
 
     def seen(self, most: int, now: float) -> list[bytes]:
         """What clients declared lately, the newest first."""
         with self._file.transaction("DEFERRED"):
-            rows = self._file.run(_SEEN, (now - self._limits.store_unused_seconds, most)).fetchall()
+            rows = self._file.run(_SEEN, (now - STORE_UNUSED_SECONDS, most)).fetchall()
             pairs = _converted(rows, list[tuple[bytes, bytes]])
             return [bytes(unseal(digest, sealed)) for digest, sealed in pairs]
 
 
-def is_store(path: str, limits: Limits) -> bool:
+def is_store(path: str) -> bool:
     """Whether a damaged file was a store, or nothing at all. Raises `OSError`."""
-    return is_ours(path, _MARK, limits)
+    return is_ours(path, _MARK)
 
 
 def _key(place: Place) -> bytes:

@@ -13,8 +13,10 @@ from collections.abc import Collection, Iterator, Sequence
 import msgspec
 from msgspec import Raw
 
-from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.redact import Redactor
+from mcp_workbench.redact import SECRET_LENGTH, Redactor
+
+MARK_BYTES = 8
+"""Bytes of the mark that stands for a secret in a remembered list: a server has a few, so none has another's."""
 
 _BEGIN, _END, _BETWEEN = b"\x01", b"\x02", b"\x03"
 """No JSON text has these bytes in it."""
@@ -25,7 +27,7 @@ class Veil:
 
     def __init__(self, key: bytes, secrets: Collection[str]) -> None:
         self._key = key
-        self._secrets = [secret for secret in secrets if len(secret) >= DEFAULTS.secret_length]
+        self._secrets = [secret for secret in secrets if len(secret) >= SECRET_LENGTH]
 
     def drawn(self, items: Sequence[Raw]) -> tuple[Raw, ...] | None:
         """The list as it may be written to disk; None where a secret would be left in it."""
@@ -54,7 +56,7 @@ class Veil:
                 written = msgspec.json.encode(secret)[1:-1]
             except UnicodeEncodeError:  # bytes of the environment that are no text are in no JSON either
                 continue
-            digest = hmac.digest(self._key, written, "sha256")[: DEFAULTS.mark_bytes]
+            digest = hmac.digest(self._key, written, "sha256")[:MARK_BYTES]
             yield _BEGIN + digest.hex().encode() + _END, written
 
 

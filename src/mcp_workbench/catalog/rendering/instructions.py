@@ -13,9 +13,13 @@ from typing import Any, Final
 from msgspec import Raw
 
 from mcp_workbench.catalog.rendering.budget import estimate
-from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.shown import shown
 from mcp_workbench.wire import jsonrpc
+
+INSTRUCTIONS_LENGTH = 4000
+"""Characters of a server's instructions that are kept: two pages, which is enough for nearly all servers."""
+INSTRUCTIONS_LEAST_LENGTH = 120
+"""The shortest length that instructions are cut to before whole servers are left out: a sentence or two."""
 
 INSTRUCTIONS_SHARE: Final = 4
 """Instructions take at most `1 / INSTRUCTIONS_SHARE` of the budget: most of it is for the tools."""
@@ -23,10 +27,10 @@ _SENTENCE_END: Final = "[.!?](?=\\s)|[\u3002\uff01\uff1f]|(?=\n)"
 _TAB_WIDTH: Final = 4
 
 
-def read_instructions(hello: Raw, limits: Limits = DEFAULTS) -> str:
+def read_instructions(hello: Raw) -> str:
     """The instructions in a server's answer to `initialize` or `server/discover`; empty if there are none."""
     text = (jsonrpc.text_or_none(jsonrpc.members(hello).get("instructions")) or "").strip()
-    cut = shortened(text, limits.instructions_length)
+    cut = shortened(text, INSTRUCTIONS_LENGTH)
     return "\n".join(shown(line.expandtabs(_TAB_WIDTH).rstrip(), len(cut)) for line in cut.splitlines())
 
 
@@ -43,14 +47,14 @@ def shortened(text: str, length: int) -> str:
     return f"{kept[:end].rstrip()} …"
 
 
-def fitted(texts: Mapping[str, str], tokens: int, limits: Limits = DEFAULTS) -> dict[str, Any]:
+def fitted(texts: Mapping[str, str], tokens: int) -> dict[str, Any]:
     """The members of an answer for the servers' instructions, in at most `tokens`; empty if there are none.
 
     Long texts are shortened first. If that is not enough, the last servers are left out and counted.
     """
-    fitting, length = dict(texts), limits.instructions_length
-    while _cost(fitting, texts) > tokens and length > limits.instructions_least_length:
-        length = max(length // 2, limits.instructions_least_length)
+    fitting, length = dict(texts), INSTRUCTIONS_LENGTH
+    while _cost(fitting, texts) > tokens and length > INSTRUCTIONS_LEAST_LENGTH:
+        length = max(length // 2, INSTRUCTIONS_LEAST_LENGTH)
         fitting = {server: shortened(text, length) for server, text in texts.items()}
     while fitting and _cost(fitting, texts) > tokens:
         fitting.popitem()

@@ -13,7 +13,7 @@ from typing import Any, cast
 from urllib.parse import unquote
 
 from mcp_workbench.catalog.rendering.notes import Schema
-from mcp_workbench.limits import Limits
+from mcp_workbench.identity import NAME_LENGTH
 
 KEYWORDS = ("$ref", "$dynamicRef", "$recursiveRef")
 """What refers. The dynamic ones are read as plain ones: nothing outside of the schema can change where they lead."""
@@ -93,8 +93,7 @@ class References:
 class Names:
     """Names for definitions, in the order in which they were first needed."""
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+    def __init__(self) -> None:
         self._names: dict[int, str] = {}
         self._taken: set[str] = set()
         self.pending: list[tuple[str, Schema]] = []
@@ -112,7 +111,7 @@ class Names:
         steps = unquote(reference).split("/")
         while len(steps) > 1 and steps[-2] not in _HOMES and (steps[-1] in _STEPS or steps[-1].isdecimal()):
             steps.pop()
-        name = _ODD.sub("_", steps[-1].replace("~1", "/")).strip("_")[: self._limits.name_length] or "Input"
+        name = _ODD.sub("_", steps[-1].replace("~1", "/")).strip("_")[:NAME_LENGTH] or "Input"
         name = name[0].upper() + name[1:] if name.isidentifier() else f"T{name}"
         number = len(self._names)
         free = name

@@ -7,7 +7,9 @@ from typing import Any, TypeGuard, cast
 
 from mcp_workbench.catalog.rendering.notes import CONSTRAINTS, Schema
 from mcp_workbench.catalog.rendering.references import KEYWORDS
-from mcp_workbench.limits import DEFAULTS
+
+SIGNATURE_MERGED_PARTS = 64
+"""Parts of an `allOf` that are told as one: people write a few, and each is compared with the others."""
 
 UNIONS = ("anyOf", "oneOf")
 NARROWING = ("not", "contains", "propertyNames", "unevaluatedProperties", "unevaluatedItems", "contentSchema")
@@ -163,7 +165,7 @@ def conditions(schema: Schema) -> Iterator[tuple[Any, list[tuple[str, Any]]]]:
 def merged(schema: Schema) -> tuple[Schema, list[Any]]:
     """A schema with as much of its `allOf` as can be said as one, and what is left of that; nothing of a long one."""
     parts = _list(schema, "allOf")
-    if not parts or len(parts) > DEFAULTS.signature_merged_parts:
+    if not parts or len(parts) > SIGNATURE_MERGED_PARTS:
         return schema, parts
     whole = {keyword: value for keyword, value in schema.items() if keyword != "allOf"}
     whole["properties"], whole["required"] = dict(children(schema, "properties")), [*_list(schema, "required")]

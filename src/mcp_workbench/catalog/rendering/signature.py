@@ -19,107 +19,124 @@ from mcp_workbench.catalog.definition import Definition
 from mcp_workbench.catalog.rendering import notes, schemas
 from mcp_workbench.catalog.rendering.notes import SEE_SCHEMA, Schema
 from mcp_workbench.catalog.rendering.references import Names, References
-from mcp_workbench.catalog.rendering.sentence import first_sentence
+from mcp_workbench.catalog.rendering.sentence import BRIEF_LENGTH, first_sentence
 from mcp_workbench.catalog.rendering.shapes import Shapes, TooLong, Work
 from mcp_workbench.identity import ToolIdentifier
-from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.wire import jsonrpc
+
+SIGNATURE_LENGTH = 12_288
+"""Characters of a signature: nearly half of what an answer may cost, and twice the longest seen in use. What is
+deepest is left out beyond it."""
+SIGNATURE_DEPTH = 64
+"""How deep a signature goes: as deep as definitions may nest."""
+SIGNATURE_CUT_DEPTH = 4
+"""How deep one that would be longer is told at most: one level more at a time, as long as it fits."""
+SIGNATURE_NODES = 1_000
+"""A schema with more objects and arrays than this gets an outline instead of a signature: the names of its
+parameters, each with its type in one word. This bounds the work; the largest schemas seen in use have a few
+hundred."""
+SIGNATURE_PARTS = 800
+"""How many parts of a schema are rendered for a signature, over all attempts to make it fit (5 ms). A schema that
+needs more is rendered less deeply. A signature of the greatest length has about 600."""
+SIGNATURE_INLINE_DEPTH = 8
+"""How deep a definition that is used once still stands in its place: deeper ones get a name, so that a chain of
+them needs no stack."""
 
 _SAID = ("title", "description")
 _NOTHING: Schema = {}
 
 
-def signature(schema: object, limits: Limits = DEFAULTS) -> str:
+def signature(schema: object) -> str:
     """A tool's `inputSchema`, decoded, as one line. Whatever it is, the line is bounded, and made in bounded time.
 
     One that would be too long leaves out what is deepest.
     """
     references = References(schema if schemas.is_object(schema) else _NOTHING)
-    work = Work(limits.signature_parts)
-    if (whole := _written(schema, references, work, limits.schema_depth, limits)) is not None:
+    work = Work(SIGNATURE_PARTS)
+    if (whole := _written(schema, references, work, SIGNATURE_DEPTH)) is not None:
         return whole
-    if (best := _written(schema, references, work, 0, limits)) is None:
-        return _outline(schema, limits)
-    fits, too_deep = 0, limits.signature_cut_depth + 1
+    if (best := _written(schema, references, work, 0)) is None:
+        return _outline(schema)
+    fits, too_deep = 0, SIGNATURE_CUT_DEPTH + 1
     while too_deep - fits > 1:  # each attempt may take a millisecond
         depth = (fits + too_deep) // 2
-        if (cut := _written(schema, references, work, depth, limits)) is None:
+        if (cut := _written(schema, references, work, depth)) is None:
             too_deep = depth
         else:
             best, fits = cut, depth
     return best
 
 
-def parameters(definition: Definition, limits: Limits = DEFAULTS) -> str:
+def parameters(definition: Definition) -> str:
     """A tool's signature, made once for each definition."""
-    return definition.memoized(_summary, limits)["signature"]
+    return definition.memoized(_summary)["signature"]
 
 
-def entry(identifier: ToolIdentifier, definition: Definition, limits: Limits = DEFAULTS) -> Raw:
+def entry(identifier: ToolIdentifier, definition: Definition) -> Raw:
     """An entry of an `open_toolbox` answer, with `signature` in the place of `inputSchema`.
 
     Title and description are the server's own words, on one line: line ends and indents cost tokens. Left out, and to
     be had with the full definition, is what a model does not need for a call: `outputSchema`, `annotations`, `icons`,
     `_meta` and fields that the protocol does not know.
     """
-    return Raw(jsonrpc.encode({**_place(identifier), **definition.memoized(_summary, limits)}))
+    return Raw(jsonrpc.encode({**_place(identifier), **definition.memoized(_summary)}))
 
 
-def lean(identifier: ToolIdentifier, definition: Definition, limits: Limits = DEFAULTS) -> Raw:
+def lean(identifier: ToolIdentifier, definition: Definition) -> Raw:
     """An entry with the signature and the first sentence, for the best matches of a search."""
-    said = definition.memoized(_summary, limits)["signature"]
-    return Raw(jsonrpc.encode({**_sentence(identifier, definition, limits), "signature": said}))
+    said = definition.memoized(_summary)["signature"]
+    return Raw(jsonrpc.encode({**_sentence(identifier, definition), "signature": said}))
 
 
-def outline(identifier: ToolIdentifier, definition: Definition, limits: Limits = DEFAULTS) -> Raw:
+def outline(identifier: ToolIdentifier, definition: Definition) -> Raw:
     """An entry with the first sentence, and a signature of parameter names alone: `(path, head?)`."""
-    names = definition.memoized(_parameter_names, limits)
-    return Raw(jsonrpc.encode({**_sentence(identifier, definition, limits), "signature": names}))
+    names = definition.memoized(_parameter_names)
+    return Raw(jsonrpc.encode({**_sentence(identifier, definition), "signature": names}))
 
 
-def brief(identifier: ToolIdentifier, definition: Definition, limits: Limits = DEFAULTS) -> Raw:
+def brief(identifier: ToolIdentifier, definition: Definition) -> Raw:
     """The shortest entry: which tool, and the first sentence of its description."""
-    return Raw(jsonrpc.encode(_sentence(identifier, definition, limits)))
+    return Raw(jsonrpc.encode(_sentence(identifier, definition)))
 
 
-def _sentence(identifier: ToolIdentifier, definition: Definition, limits: Limits) -> dict[str, str]:
-    first = first_sentence(definition, limits)
+def _sentence(identifier: ToolIdentifier, definition: Definition) -> dict[str, str]:
+    first = first_sentence(definition)
     return {**_place(identifier), **({"description": first} if first else {})}
 
 
-def _parameter_names(definition: Definition, limits: Limits) -> str:
+def _parameter_names(definition: Definition) -> str:
     """As many as fit into twice a first sentence, and how many there are besides."""
     shallow = _shallow(jsonrpc.fields(definition.raw).get("inputSchema", jsonrpc.EMPTY_OBJECT))
     required = frozenset(shallow["required"])
     names = [f"{notes.name(name)}{'' if name in required else '?'}" for name in shallow["properties"]]
-    room, shown = 2 * limits.brief_length, len(names)
+    room, shown = 2 * BRIEF_LENGTH, len(names)
     while shown and len(", ".join(names[:shown])) > room:
         shown = shown // 2 if shown > 1 else 0
     left = [f"... {len(names) - shown} more"] if shown < len(names) else []
     return f"({', '.join([*names[:shown], *left])})"
 
 
-def _summary(definition: Definition, limits: Limits) -> dict[str, str]:
+def _summary(definition: Definition) -> dict[str, str]:
     fields = jsonrpc.fields(definition.raw)
     words = {field: " ".join((jsonrpc.text_or_none(fields.get(field)) or "").split()) for field in _SAID}
     said = {field: text for field, text in words.items() if text}
-    return {**said, "signature": _signature_of(fields.get("inputSchema", jsonrpc.EMPTY_OBJECT), limits)}
+    return {**said, "signature": _signature_of(fields.get("inputSchema", jsonrpc.EMPTY_OBJECT))}
 
 
 def _place(identifier: ToolIdentifier) -> dict[str, str]:
     return {"toolbox_name": identifier.toolbox, "source_server": identifier.server, "name": identifier.tool}
 
 
-def _signature_of(raw: Raw, limits: Limits) -> str:
+def _signature_of(raw: Raw) -> str:
     """A number that is beyond all reading makes a schema unreadable. A schema of too many parts is only outlined."""
     text = bytes(raw)
-    if text.count(b"{") + text.count(b"[") > limits.signature_nodes:
-        return _outline(_shallow(raw), limits)
+    if text.count(b"{") + text.count(b"[") > SIGNATURE_NODES:
+        return _outline(_shallow(raw))
     try:
         schema = json.loads(text)
     except (ValueError, RecursionError):
         schema = None
-    return signature(schema, limits)
+    return signature(schema)
 
 
 def _shallow(raw: Raw) -> Schema:
@@ -138,16 +155,16 @@ def _names(raw: Raw) -> list[str]:
         return []
 
 
-def _written(schema: object, references: References, work: Work, depth: int, limits: Limits) -> str | None:
+def _written(schema: object, references: References, work: Work, depth: int) -> str | None:
     """The parameters, and where they use names, what these stand for. None where that is too long, or too much work."""
-    names = Names(limits)
+    names = Names()
     shapes = Shapes(
         references,
         names,
         work,
         depth=depth,
-        inline_depth=limits.signature_inline_depth,
-        length=limits.signature_length,
+        inline_depth=SIGNATURE_INLINE_DEPTH,
+        length=SIGNATURE_LENGTH,
     )
     try:
         text = shapes.arguments(schema)
@@ -155,15 +172,15 @@ def _written(schema: object, references: References, work: Work, depth: int, lim
     except TooLong:
         return None
     text += f" where {'; '.join(meanings)}" if meanings else ""
-    return text if len(text) <= limits.signature_length else None
+    return text if len(text) <= SIGNATURE_LENGTH else None
 
 
-def _outline(schema: object, limits: Limits) -> str:
+def _outline(schema: object) -> str:
     """As many parameters as fit, with their types in one word, and how many there are besides."""
     root, _ = schemas.merged(schema if schemas.is_object(schema) else _NOTHING)
     properties = schemas.children(root, "properties")
     required = schemas.required(root)
-    room = limits.signature_length - len("(" + _ending(len(properties)))
+    room = SIGNATURE_LENGTH - len("(" + _ending(len(properties)))
     members: list[str] = []
     for name, child in properties.items():
         member = f"{notes.name(name)}{'' if name in required else '?'}: {_word(child)}, "

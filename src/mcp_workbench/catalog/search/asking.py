@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
+from mcp_workbench.catalog.search import QUERY_LENGTH
 from mcp_workbench.catalog.search.lexicon import GROUPS, WEAK
 from mcp_workbench.catalog.search.vocabulary import Term, Vocabulary
 from mcp_workbench.catalog.search.words import stem, words
@@ -54,7 +55,7 @@ class Reader:
 
     def read(self, query: str) -> Asked:
         """What a query asks for. A long one is cut."""
-        found = words(query[: self._limits.query_length])[: self._limits.search_words]
+        found = words(query[:QUERY_LENGTH])[: self._limits.search_words]
         importance = {word: self._importance(word, times) for word, times in Counter(found).items()}
         for word in _only_quoted(query):
             if word in importance:

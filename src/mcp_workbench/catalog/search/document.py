@@ -18,6 +18,9 @@ from mcp_workbench.catalog.search.words import words
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 
+SEARCH_PARAMETERS = 200
+"""Parameters of a tool that are searched, nested ones included."""
+
 _NAME, _TITLE, _SERVER, _PARAMETER, _PARAMETER_TEXT, _AROUND = 2.0, 1.5, 1.5, 1.0, 0.6, 0.3
 """What a word counts in each, of one in the description: names are short and chosen; many tools share the rest."""
 _SHORT, _LONG, _LENGTH_SHARE = 3.0, 20.0, 0.75
@@ -122,7 +125,7 @@ def _parameters(schema: Any, limits: Limits) -> tuple[str, str]:
     texts: list[str] = []
     waiting = [schema]
     for node in waiting:  # it grows meanwhile
-        room = limits.search_parameters - len(names)
+        room = SEARCH_PARAMETERS - len(names)
         for name, inner in islice(_members(_members(node).get("properties")).items(), max(0, room)):
             names.append(name)
             texts.append(_text(_members(inner).get("description"))[: limits.search_text_length])

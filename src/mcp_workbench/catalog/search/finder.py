@@ -17,6 +17,10 @@ from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire.tasks import heard
 
+INDEX_INLINE_TOOLS = 100
+"""Up to this many tools are indexed for search on the event loop (about 10 ms). More tools, or tools larger than
+`list_inline_bytes` together, are indexed in a thread."""
+
 
 class Finder:
     """Finds tools of one catalog."""
@@ -80,7 +84,7 @@ class Finder:
         """Whether it takes a moment to index these tools."""
         tools = [tool for listing, _ in new.values() for tool in listing.tools.values()]
         size = sum(len(tool.raw) for tool in tools)
-        return len(tools) <= self._limits.index_inline_tools and size <= self._limits.list_inline_bytes
+        return len(tools) <= INDEX_INLINE_TOOLS and size <= self._limits.list_inline_bytes
 
     def _put(self, index: Index, new: dict[ServerIdentifier, tuple[ServerTools, str]]) -> None:
         for server, (tools, offer) in new.items():

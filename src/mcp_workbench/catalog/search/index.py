@@ -16,13 +16,34 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from mcp_workbench.catalog.definition import Definition
-from mcp_workbench.catalog.search import document
+from mcp_workbench.catalog.search import QUERY_LENGTH, document
 from mcp_workbench.catalog.search.asking import Asked, Reader
 from mcp_workbench.catalog.search.clauses import clauses, sentences
 from mcp_workbench.catalog.search.document import Document
-from mcp_workbench.catalog.search.vocabulary import GAP, Vocabulary
+from mcp_workbench.catalog.search.vocabulary import GAP, SEARCH_GUESSED, Vocabulary
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
+
+
+class Ranking(NamedTuple):
+    """How the tools that match a query are ranked, and how many of them are looked at."""
+
+    name_cover_weight: float = 0.13
+    """What it counts, of the best match, that a query has all words of a tool's name."""
+    shortlist: int = 200
+    """Tools beyond which words that count little bring in no others: they are in thousands of tools."""
+    late_share: float = 0.2
+    """The part of a query that those words are."""
+    candidates: int = 60
+    """The best tools by their words alone, which are then compared closely: six times what is shown."""
+    fit_least: float = 0.22
+    """If every sentence of a query scores below this, no tool fits. It is set so that of the public questions that some
+    tool answers, at most 1 in 100 is refused."""
+    tail_share: float = 0.2
+    """A tool that scores less than this part of the best score is not shown."""
+
+
+RANKING = Ranking()
 
 _Scores = dict[int, float]
 """By the numbers of tools."""
@@ -71,8 +92,9 @@ class _Row(NamedTuple):
 class Index:
     """The tools that can be found. One `Index` is used by one thread at a time."""
 
-    def __init__(self, limits: Limits = DEFAULTS) -> None:
+    def __init__(self, limits: Limits = DEFAULTS, ranking: Ranking = RANKING) -> None:
         self._limits = limits
+        self._ranking = ranking
         self._vocabulary = Vocabulary(limits)
         self._reader = Reader(self._vocabulary, limits)
         self._servers: dict[ServerIdentifier, range] = {}
@@ -118,7 +140,7 @@ class Index:
 
     def search(self, query: str, most: int, *, toolbox: str | None = None) -> Hits:
         """The tools that fit best, at most so many; where nothing fits well, the few that are nearest."""
-        query, limits = query[: self._limits.query_length], self._limits
+        query = query[:QUERY_LENGTH]
         asked = self._reader.read(query)
         scores, fit = self._ranked(asked, toolbox)
         if asked.length >= _LONG_QUERY:
@@ -126,10 +148,10 @@ class Index:
             scores = self._mixed(scores, [self._ranked(self._reader.read(step), toolbox) for step in steps])
         scores = self._compared(asked, scores)
         named = self._named(query, toolbox)
-        if fit < limits.search_fit_least and not named:
+        if fit < self._ranking.fit_least and not named:
             parts = sentences(query)
             fits = (self._ranked(self._reader.read(part), toolbox)[1] for part in parts if len(parts) > 1)
-            if not any(other >= limits.search_fit_least for other in fits):
+            if not any(other >= self._ranking.fit_least for other in fits):
                 return Hits(self._hits(scores, fit, _NEAREST, toolbox), is_weak=True)
         hits = self._hits(scores, fit, most, toolbox)
         return Hits(self._with_named(hits, scores, named, most), is_weak=False)
@@ -168,18 +190,18 @@ class Index:
         """The tools that match best by their words alone. Where there are many, words that count little add no more."""
         inside = None if toolbox is None else self._toolboxes.get(toolbox, set[int]())
         terms = sorted(asked.terms.items(), key=lambda entry: (-entry[1], entry[0].word))
-        early = (1 - self._limits.search_late_share) * sum(asked.terms.values())
+        early = (1 - self._ranking.late_share) * sum(asked.terms.values())
         room = self._limits.search_matches
         scores: _Scores = {}
-        while terms and room > 0 and (early > 0 or len(scores) <= self._limits.search_shortlist):
+        while terms and room > 0 and (early > 0 or len(scores) <= self._ranking.shortlist):
             term, weight = terms.pop(0)
             early -= weight
             room -= len(term.impacts)
             _gather(scores, term.impacts, weight, inside)
-        scores = self._largest(self._distinct(scores), self._limits.search_shortlist)
+        scores = self._largest(self._distinct(scores), self._ranking.shortlist)
         for term, weight in terms:
             _raise(scores, term.impacts, weight)
-        return self._largest(scores, self._limits.search_candidates)
+        return self._largest(scores, self._ranking.candidates)
 
     def _distinct(self, scores: _Scores) -> _Scores:
         """The best of each definition: copies of a tool would crowd out others."""
@@ -215,7 +237,7 @@ class Index:
 
     def _compared(self, asked: Asked, scores: _Scores) -> _Scores:
         """The same, and more for tools whose servers fit and whose names were asked for; the largest is 1."""
-        near, rows, weight = self._neighbours(scores), self._rows, self._limits.search_name_cover_weight
+        near, rows, weight = self._neighbours(scores), self._rows, self._ranking.name_cover_weight
         marks = {term.mark for term in asked.terms}
         return _scaled(
             {
@@ -237,7 +259,7 @@ class Index:
     def _cover(self, name: str, marks: set[str]) -> float:
         """The part of a name that was asked for."""
         if (values := self._weighed.get(name)) is None:
-            if len(self._weighed) >= self._limits.search_guessed:
+            if len(self._weighed) >= SEARCH_GUESSED:
                 self._weighed.clear()
             found = {mark: self._vocabulary.rarity(self._vocabulary.named(mark)) for mark in name}
             whole = sum(found.values())
@@ -246,7 +268,7 @@ class Index:
 
     def _hits(self, scores: _Scores, fit: float, most: int, toolbox: str | None) -> list[Hit]:
         """The best in their order, without those that are far behind the first."""
-        good = [number for number, score in scores.items() if score >= self._limits.search_tail_share]
+        good = [number for number, score in scores.items() if score >= self._ranking.tail_share]
         good = heapq.nsmallest(most, good, key=lambda number: (-scores[number], self._rows[number].identifier))
         return [self._hit(number, fit * scores[number], toolbox) for number in good]
 

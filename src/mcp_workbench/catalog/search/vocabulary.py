@@ -10,6 +10,19 @@ from collections.abc import Iterable, Mapping
 
 from mcp_workbench.limits import Limits
 
+SEARCH_TOOLS_LEAST = 50
+"""Tools that there are at least, when it is told how rare a word is: a few tell nothing of that."""
+SEARCH_GUESS_LENGTH = 4
+"""Letters of an unknown word that is completed; with one more it is looked for as misspelt."""
+SEARCH_GUESS_CANDIDATES = 2000
+"""Known words with the same beginning that are compared for that; 17,500 real tools have 400."""
+SEARCH_GUESSES = 3
+"""Known words that are tried for an unknown one."""
+SEARCH_GUESSED = 4000
+"""Unknown words for which that is remembered, and names that are weighed: queries repeat them."""
+SEARCH_STEPS = 128
+"""How finely it is told what a word counts in a tool: equal values are kept once."""
+
 GAP = "\0"
 """Stands between texts, so that no pair is found across them; no word's mark."""
 _BEGINNING = 2
@@ -60,7 +73,7 @@ class Vocabulary:
     def add(self, number: int, impacts: Mapping[str, float]) -> None:
         """A tool has these words. Beyond the bound new words are not taken in."""
         self._count(1)
-        terms, steps, shared = self._terms, self._limits.search_steps, self._shared
+        terms, steps, shared = self._terms, SEARCH_STEPS, self._shared
         for word, impact in impacts.items():
             term = terms.get(word) or self._new(word)
             if term is not None:
@@ -100,24 +113,24 @@ class Vocabulary:
         having = term.owners if term is not None else 0
         known = self._rarities.get(having)
         if known is None:
-            tools = max(self._tools, self._limits.search_tools_least)
+            tools = max(self._tools, SEARCH_TOOLS_LEAST)
             known = self._rarities[having] = math.log(1 + (tools - having + 0.5) / (having + 0.5))
         return known
 
     def guesses(self, word: str) -> list[Term]:
         """The known words that an unknown one may mean: it begins them, is misspelt, or is two of them in one."""
         if word not in self._guessed:
-            if len(self._guessed) >= self._limits.search_guessed:
+            if len(self._guessed) >= SEARCH_GUESSED:
                 self._guessed.clear()
             self._guessed[word] = self._guess(word)
         return self._guessed[word]
 
     def _guess(self, word: str) -> list[Term]:
-        least = self._limits.search_guess_length
+        least = SEARCH_GUESS_LENGTH
         if len(word) < least or not (word.isascii() and word.isalpha()):
             return []
         known = self._beginnings.get(word[:_BEGINNING], ())
-        if len(known) > self._limits.search_guess_candidates:
+        if len(known) > SEARCH_GUESS_CANDIDATES:
             return []
         short, long = (len(word) - 1, len(word) + 1) if len(word) > least else (0, 0)
         near = [
@@ -126,7 +139,7 @@ class Vocabulary:
             if (short <= len(other) <= long and is_one_slip(word, other)) or other.startswith(word)
         ]
         near.sort(key=lambda other: (abs(len(other) - len(word)), other))
-        found = near[: self._limits.search_guesses] or self._halves(word) or self._related(word)
+        found = near[:SEARCH_GUESSES] or self._halves(word) or self._related(word)
         return [self._terms[other] for other in found]
 
     def _related(self, word: str) -> list[str]:
@@ -135,10 +148,10 @@ class Vocabulary:
             for other in self._terms:
                 self._cognates.setdefault(consonants(other), []).append(other)
         key = consonants(word)
-        return self._cognates.get(key, [])[: self._limits.search_guesses] if len(key) >= _SKELETON else []
+        return self._cognates.get(key, [])[:SEARCH_GUESSES] if len(key) >= _SKELETON else []
 
     def _halves(self, word: str) -> list[str]:
-        least = self._limits.search_guess_length - 1
+        least = SEARCH_GUESS_LENGTH - 1
         for end in range(least, len(word) - least + 1):
             if word[:end] in self._terms and word[end:] in self._terms:
                 return [word[:end], word[end:]]

@@ -12,10 +12,14 @@ import unicodedata
 from functools import lru_cache
 
 from mcp_workbench.catalog.search.lexicon import STOP
-from mcp_workbench.limits import DEFAULTS
 
-_DATA = re.compile(rf"[!-~]{{{DEFAULTS.search_word_length},}}")
-_PIECE = re.compile(rf"[^\W_]{{1,{DEFAULTS.search_word_length}}}")
+SEARCH_WORD_LENGTH = 200
+"""Characters without a space; what is longer is data, and no word of it is looked at."""
+SEARCH_REMEMBERED_WORDS = 16_384
+"""Words whose stem is remembered: the words of a catalog repeat."""
+
+_DATA = re.compile(rf"[!-~]{{{SEARCH_WORD_LENGTH},}}")
+_PIECE = re.compile(rf"[^\W_]{{1,{SEARCH_WORD_LENGTH}}}")
 _PART = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+(?![a-z])")
 _ENDS_IN_DIGITS = re.compile(r"([a-z]{3,})[0-9]+\Z")
 _UNSPACED = re.compile(
@@ -53,7 +57,7 @@ def _plain(text: str) -> str:
     return _DATA.sub(" ", text)
 
 
-@lru_cache(maxsize=DEFAULTS.search_remembered_words)
+@lru_cache(maxsize=SEARCH_REMEMBERED_WORDS)
 def _base(character: str) -> str:
     if unicodedata.category(character).startswith("M"):
         return ""
@@ -61,7 +65,7 @@ def _base(character: str) -> str:
     return base if base < "\u0590" else character
 
 
-@lru_cache(maxsize=DEFAULTS.search_remembered_words)
+@lru_cache(maxsize=SEARCH_REMEMBERED_WORDS)
 def _telling(piece: str) -> tuple[str, ...]:
     return tuple(stem(part) for part in _parts(piece) if part not in STOP)
 
@@ -87,7 +91,7 @@ def _characters(piece: str) -> list[str]:
     return found + ([piece[end:]] if end < len(piece) else [])
 
 
-@lru_cache(maxsize=DEFAULTS.search_remembered_words)
+@lru_cache(maxsize=SEARCH_REMEMBERED_WORDS)
 def stem(word: str) -> str:
     """A word without its ending, so that `files`, `filing` and `file` are one."""
     if not word.isascii():

@@ -15,6 +15,9 @@ from mcp_workbench.limits import Limits
 from mcp_workbench.wire.fairness import FairShare
 from mcp_workbench.wire.memory_budget import Account
 
+REFUSAL_BYTES = 64 * 1024
+"""How much of the body of a refusal is read in search of a JSON-RPC error."""
+
 JSON = "application/json"
 EVENTS = "text/event-stream"
 
@@ -38,7 +41,7 @@ async def read_body(
     account = account or Account()
     pieces = bytearray()
     try:
-        async with contextlib.aclosing(unpacked(response, limits, share)) as source:
+        async with contextlib.aclosing(unpacked(response, share)) as source:
             async for piece in source:
                 await account.unpaused()
                 account.reserve(len(piece))
@@ -50,13 +53,13 @@ async def read_body(
         account.release(len(pieces))
 
 
-async def read_refusal(response: httpx2.Response, limits: Limits, share: FairShare) -> bytes:
+async def read_refusal(response: httpx2.Response, share: FairShare) -> bytes:
     """The body of a refusal, or nothing where it is longer than an error of ours would be."""
     pieces = bytearray()
-    async with contextlib.aclosing(unpacked(response, limits, share)) as source:
+    async with contextlib.aclosing(unpacked(response, share)) as source:
         async for piece in source:
             pieces += piece
-            if len(pieces) > limits.refusal_bytes:
+            if len(pieces) > REFUSAL_BYTES:
                 return b""
     return bytes(pieces)
 
@@ -68,7 +71,7 @@ async def events_in(
 
     For `account` see `read_body`.
     """
-    pieces = unpacked(response, limits, share)
+    pieces = unpacked(response, share)
     try:
         async with contextlib.aclosing(events_of(pieces, limits, share, account or Account())) as source:
             async for event in source:

@@ -14,7 +14,7 @@ from abc import abstractmethod
 from mcp_workbench import observe
 from mcp_workbench.connections.http.client import Client
 from mcp_workbench.connections.http.inbox import RemoteInbox
-from mcp_workbench.connections.http.outbox import Outbox
+from mcp_workbench.connections.http.outbox import GOODBYE_SECONDS, Outbox
 from mcp_workbench.connections.http.posting import Posting
 from mcp_workbench.connections.http.session import Session
 from mcp_workbench.connections.http.streams import Listening
@@ -70,7 +70,7 @@ class RemoteChannel(PeeredChannel):
 
     async def _close(self) -> None:
         self.end(ShuttingDown("the connection was closed"))
-        seconds = self._limits.goodbye_seconds
+        seconds = GOODBYE_SECONDS
         await self._outbox.stopped()
         if self._stream is not None:
             await asyncio.wait((self._stream,), timeout=seconds)
@@ -94,7 +94,7 @@ class HttpChannel(RemoteChannel):
     """Streamable HTTP. Nothing is contacted before the first request."""
 
     def __init__(self, client: Client, label: ServerIdentifier, limits: Limits, account: Account | None = None) -> None:
-        self._session = Session(limits)
+        self._session = Session()
         super().__init__(client, label, limits, account)
 
     def _make_outbox(self) -> Outbox:

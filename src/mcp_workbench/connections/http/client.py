@@ -28,6 +28,15 @@ from mcp_workbench.wire.fairness import FairShare
 if TYPE_CHECKING:
     import ssl
 
+COOKIE_BYTES = 8192
+"""Cookies of one remote server; most servers refuse longer headers."""
+IDLE_CONNECTIONS = 8
+"""Connections to one remote server that are kept for the next call."""
+IDLE_CONNECTION_SECONDS = 15.0
+"""How long: many servers and balancers close theirs after 60 s, some after 20."""
+STREAM_END_SECONDS = 1.0
+"""After the answer on a stream, how long its end is waited for, so that the connection can be used again."""
+
 KEEPING_METHOD: Final = (307, 308)
 SCOPE: Final = r'\bscope="([^"]{1,200})"'
 """The missing scopes that a refusal names."""
@@ -130,7 +139,7 @@ class Client:
     def _bound_cookies(self) -> None:
         """A server that sets more than it would take back begins anew."""
         jar = self._client.cookies.jar
-        if sum(len(cookie.name) + len(cookie.value or "") for cookie in jar) > self._limits.cookie_bytes:
+        if sum(len(cookie.name) + len(cookie.value or "") for cookie in jar) > COOKIE_BYTES:
             jar.clear()
 
     async def _drained(self, response: httpx2.Response) -> None:
@@ -141,8 +150,8 @@ class Client:
         if response.is_stream_consumed or not (is_little or is_note):
             return
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._limits.stream_end_seconds):
-                await read_refusal(response, self._limits, self.share)
+            async with asyncio.timeout(STREAM_END_SECONDS):
+                await read_refusal(response, self.share)
 
     async def close(self) -> None:
         if self._auth is not None:
@@ -174,11 +183,11 @@ class Transport(httpx2.AsyncHTTPTransport):
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=trusted(),
             max_connections=None,  # the slots of the server bound the calls
-            max_keepalive_connections=limits.idle_connections,
-            keepalive_expiry=limits.idle_connection_seconds,
+            max_keepalive_connections=IDLE_CONNECTIONS,
+            keepalive_expiry=IDLE_CONNECTION_SECONDS,
             network_backend=dial,
         )
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        with expecting_head(self._limits):
+        with expecting_head():
             return await super().handle_async_request(request)

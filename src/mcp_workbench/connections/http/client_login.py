@@ -26,6 +26,9 @@ from mcp_workbench.connections.http.client import SCOPE, Auth, discard, is_same_
 from mcp_workbench.errors import ClientRefused, DownstreamUnavailable, Fault
 from mcp_workbench.limits import Limits
 
+LOGIN_PAUSE_SECONDS = 30.0
+"""After it could not be renewed in time, until that is tried again: the server may accept it meanwhile."""
+
 _UNAUTHORIZED: Final = 401
 _FORBIDDEN: Final = 403
 _Key: TypeAlias = tuple[asyncio.AbstractEventLoop, str, str, OAuthClient]
@@ -67,7 +70,7 @@ class Tokens:
                 return await self.renewed(token)
             except Fault as fault:
                 # The old token may still be valid: no call should wait for an authorization server that is down.
-                self._pauses_until = time.monotonic() + self._limits.login_pause_seconds
+                self._pauses_until = time.monotonic() + LOGIN_PAUSE_SECONDS
                 observe.debug("a token could not be renewed in time", code=fault.code, reason=str(fault))
         return token
 

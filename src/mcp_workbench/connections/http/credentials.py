@@ -21,8 +21,12 @@ import msgspec
 from mcp_workbench import observe, private
 from mcp_workbench.config.locate import own_file
 from mcp_workbench.connections.http.stores import FileStore, KeyringStore, Login, Store
+from mcp_workbench.file_lock import LOGIN_POLL_SECONDS
 from mcp_workbench.limits import Limits
 from mcp_workbench.private import Busy, Unusable
+
+LOGIN_TOKENS_HIDDEN = 20
+"""Earlier tokens of a server that are still kept out of logs; those before them ended long ago."""
 
 __all__ = ["Busy", "Credentials", "Login", "Unusable", "credentials_path", "open_credentials"]
 
@@ -159,7 +163,7 @@ class Credentials:
         while (descriptor := private.lock(path)) is None:
             if loop.time() >= deadline:
                 raise Busy("another process has been renewing this login for too long")
-            await asyncio.sleep(self._limits.login_poll_seconds)
+            await asyncio.sleep(LOGIN_POLL_SECONDS)
         return descriptor
 
     def _noticed(self, url: str, login: Login | None) -> None:
@@ -170,7 +174,7 @@ class Credentials:
         observe.log.redact.hide(login.secrets)
         if before is not None:
             self._superseded.append((url, set(before.secrets)))
-        if len(self._superseded) > self._limits.login_tokens_hidden:
+        if len(self._superseded) > LOGIN_TOKENS_HIDDEN:
             replaced, secrets = self._superseded.popleft()
             current = self._known.get(replaced)
             observe.log.redact.forget(secrets - set(current.secrets if current else ()))

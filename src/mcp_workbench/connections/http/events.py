@@ -14,6 +14,7 @@ from typing import Final
 
 import httpx2
 
+from mcp_workbench.connections.http.unpacking import EVENTS_IN_TURN
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire.fairness import FairShare
 from mcp_workbench.wire.memory_budget import Account
@@ -150,7 +151,7 @@ async def events_of(
                         yield event
                         await share.turn()
                         told += 1
-                        if told % limits.events_in_turn == 0:
+                        if told % EVENTS_IN_TURN == 0:
                             await asyncio.sleep(0)
                     share.charge(len(some) * _LINE_SECONDS)
                     await share.turn()

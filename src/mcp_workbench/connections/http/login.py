@@ -21,12 +21,15 @@ from mcp_workbench.command_errors import LoginFailed
 from mcp_workbench.config.model import Endpoint, ServerConfig
 from mcp_workbench.connections.http.authority import Authority, filed_as, server_url
 from mcp_workbench.connections.http.client import SCOPE, Auth, discard, is_same_origin
-from mcp_workbench.connections.http.client_login import client_login, load_oauth
+from mcp_workbench.connections.http.client_login import LOGIN_PAUSE_SECONDS, client_login, load_oauth
 from mcp_workbench.connections.http.credentials import Busy, Credentials, Login, Unusable, open_credentials
 from mcp_workbench.connections.http.dial import is_loopback
 from mcp_workbench.errors import DownstreamUnavailable, NeedsLogin, login_command
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire.tasks import heard
+
+LOGIN_SCOPES_LENGTH = 1000
+"""Characters of the scopes that a server has asked for more of, one refusal after the other."""
 
 _UNAUTHORIZED: Final = 401
 _FORBIDDEN: Final = 403
@@ -116,7 +119,7 @@ class StoredLogin(Auth):
                 return await self._renewals.renewed(login)
             except DownstreamUnavailable as fault:
                 # It may be good for a while, and no call need wait for an authorization server that is gone.
-                self._pauses_until = time.monotonic() + self._limits.login_pause_seconds
+                self._pauses_until = time.monotonic() + LOGIN_PAUSE_SECONDS
                 observe.debug("a login could not be renewed in time", server=self._server.identifier, reason=str(fault))
         return login
 
@@ -139,7 +142,7 @@ class StoredLogin(Auth):
         wanted = " ".join(dict.fromkeys(f"{login.wanted} {scopes}".split()))
         if wanted == login.wanted:
             return True
-        if len(wanted) > self._limits.login_scopes_length:
+        if len(wanted) > LOGIN_SCOPES_LENGTH:
             return False
         try:
             await self._credentials.lacks(login, wanted)

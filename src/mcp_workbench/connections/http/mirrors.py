@@ -17,6 +17,9 @@ from mcp_workbench.limits import Limits
 from mcp_workbench.wire import jsonrpc, param_headers
 from mcp_workbench.wire.param_headers import Parameter, Path
 
+MIRRORED_PARAMETERS = 64
+"""Such parameters of one tool."""
+
 _MARKED: Final = param_headers.MARK.encode()
 
 
@@ -72,7 +75,7 @@ class Mirrors:
             observe.warning(what, server=self._label, tool=tool.name)
             self._tools.pop(tool.name, None)
             return False
-        if len(self._tools) < self._limits.mirrored_tools and len(found) <= self._limits.mirrored_parameters:
+        if len(self._tools) < self._limits.mirrored_tools and len(found) <= MIRRORED_PARAMETERS:
             self._tools[tool.name] = found
         return True
 

@@ -9,19 +9,20 @@ from typing import Any
 from mcp_workbench import observe
 from mcp_workbench.errors import Fault
 from mcp_workbench.identity import ServerIdentifier
-from mcp_workbench.limits import Limits
+
+NOTICE_SECONDS = 10.0
+"""How long a remote server may take to accept a notification or an answer of ours; it has nothing to do for it."""
+NOTICES = 256
+"""Notifications and answers that it has not accepted yet, before it counts as one that does not read."""
 
 
 class Notices:
     """What the server has not accepted yet. Notifications go one after the other, answers as they come."""
 
-    def __init__(
-        self, tell: Callable[[bytes], Coroutine[Any, Any, None]], label: ServerIdentifier, limits: Limits
-    ) -> None:
+    def __init__(self, tell: Callable[[bytes], Coroutine[Any, Any, None]], label: ServerIdentifier) -> None:
         """`tell` sends one, and raises the `Fault` that prevents it."""
         self._tell = tell
         self._label = label
-        self._limits = limits
         self._last: asyncio.Task[None] | None = None
         self._room = asyncio.Event()
         self._room.set()
@@ -29,7 +30,7 @@ class Notices:
 
     @property
     def congested(self) -> bool:
-        return len(self.tasks) >= self._limits.notices
+        return len(self.tasks) >= NOTICES
 
     async def drained(self) -> None:
         await self._room.wait()
@@ -62,7 +63,7 @@ class Notices:
         if before is not None:
             await asyncio.wait((before,))
         try:
-            async with asyncio.timeout(self._limits.notice_seconds):
+            async with asyncio.timeout(NOTICE_SECONDS):
                 await self._tell(line)
         except (Fault, TimeoutError) as error:
             why = str(error) or "it did not accept it in time"

@@ -54,6 +54,9 @@ from mcp_workbench.limits import Limits
 from mcp_workbench.wire import eras
 from mcp_workbench.wire.eras import HANDSHAKE_VERSIONS, MODERN_VERSIONS
 
+LOGIN_MARGIN_SHARE = 0.2
+"""Or this part of its life, where that is less: some live for a minute."""
+
 logging.getLogger("mcp.client.auth.oauth2").disabled = True
 
 CLIENT_NAME = "MCP Workbench"
@@ -502,4 +505,4 @@ def _good_for_seconds(tokens: OAuthToken, limits: Limits) -> float | None:
     """How long a token is used before it is renewed, a while before it expires; None if it does not expire."""
     if tokens.expires_in is None or tokens.expires_in <= 0:  # some servers mean that it has no end
         return None
-    return tokens.expires_in - min(limits.login_margin_seconds, tokens.expires_in * limits.login_margin_share)
+    return tokens.expires_in - min(limits.login_margin_seconds, tokens.expires_in * LOGIN_MARGIN_SHARE)

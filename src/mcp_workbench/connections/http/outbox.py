@@ -20,6 +20,9 @@ from mcp_workbench.limits import Limits
 from mcp_workbench.wire.jsonrpc import Envelope, Id, Params
 from mcp_workbench.wire.peer import CANCELLED, Peer
 
+GOODBYE_SECONDS = 2.0
+"""How long the end of a session may take; the server ends it by itself later."""
+
 INITIALIZED: Final = "notifications/initialized"
 
 
@@ -70,7 +73,7 @@ class Outbox(ABC):
         self._label = label
         self._limits = limits
         self._posts: dict[Id, Post] = {}
-        self._notices = Notices(self._tell, label, limits)
+        self._notices = Notices(self._tell, label)
         self._greeting: asyncio.Task[None] | None = None
         self.is_closed = False
 
@@ -131,7 +134,7 @@ class Outbox(ABC):
         """Until nothing of it is left."""
         tasks = {post.task for post in self._posts.values()} | self._notices.tasks
         if tasks:
-            await asyncio.wait(tasks, timeout=self._limits.goodbye_seconds)
+            await asyncio.wait(tasks, timeout=GOODBYE_SECONDS)
 
     # -- one request
 

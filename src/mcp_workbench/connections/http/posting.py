@@ -16,7 +16,7 @@ from msgspec import Raw
 
 from mcp_workbench.connections.http import headers
 from mcp_workbench.connections.http.bodies import EVENTS, JSON, events_in, kind_of, one_line, read_body, read_refusal
-from mcp_workbench.connections.http.client import Client
+from mcp_workbench.connections.http.client import STREAM_END_SECONDS, Client
 from mcp_workbench.connections.http.mirrors import Mirrors
 from mcp_workbench.connections.http.outbox import Outbox, Owner, Post
 from mcp_workbench.connections.http.refusals import (
@@ -33,6 +33,7 @@ from mcp_workbench.connections.http.refusals import (
 from mcp_workbench.connections.http.session import Session
 from mcp_workbench.connections.http.streams import BREAKS, Tail
 from mcp_workbench.connections.inbox import violation
+from mcp_workbench.connections.subscriptions import RESUME_MOST_SECONDS
 from mcp_workbench.errors import DownstreamUnavailable, Fault, ProtocolViolation, ServerRefused
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
@@ -40,6 +41,11 @@ from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import Id, Unreadable
 from mcp_workbench.wire.memory_budget import Account
+
+RESUME_LEAST_SECONDS = 0.05
+"""The shortest such pause for an answer, whatever the server says; it doubles while nothing new comes of it."""
+RESUMES = 3
+"""How often an answer's stream is asked for again after it broke, without one in between that did not."""
 
 _LIST: Final = "tools/list"
 
@@ -139,14 +145,14 @@ class Posting(Outbox):
                     if post.answered:
                         break
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._limits.stream_end_seconds):
+                async with asyncio.timeout(STREAM_END_SECONDS):
                     async for event in events:
                         if (message := tail.note(event)) is not None:
                             self.peer.receive(message, post.owner)
 
     async def _resume(self, post: Post, tail: Tail) -> None:
         """Ask for the rest of a stream until it brings the answer. Raises the `Fault` if it does not."""
-        failures, least = 0, self._limits.resume_least_seconds
+        failures, least = 0, RESUME_LEAST_SECONDS
         while self.peer.is_waiting(post.id):
             await asyncio.sleep(max(tail.pause, least))
             known = tail.last_id
@@ -160,11 +166,11 @@ class Posting(Outbox):
                 failures = 0
             except DownstreamUnavailable as fault:
                 failures += 1
-                if fault.kind not in BREAKS or failures > self._limits.resumes:
+                if fault.kind not in BREAKS or failures > RESUMES:
                     raise fault.copy_with(was_sent=True) from None
             # A server may have a long answer asked for often, but not for nothing and without a pause.
             fruitless = tail.last_id == known
-            least = min(least * 2, self._limits.resume_most_seconds) if fruitless else self._limits.resume_least_seconds
+            least = min(least * 2, RESUME_MOST_SECONDS) if fruitless else RESUME_LEAST_SECONDS
 
     async def _take(self, post: Post, message: bytes) -> None:
         """Hand one message to the peer."""
@@ -180,13 +186,13 @@ class Posting(Outbox):
         """What a status other than success means; `named`: the request named a session."""
         status = response.status_code
         if status in UNAUTHORIZED or status in BUSY:
-            return by_status(response, method, self._limits)
-        message = error_in(await read_refusal(response, self._limits, self._client.share))
+            return by_status(response, method)
+        message = error_in(await read_refusal(response, self._client.share))
         if named and self._session.id and says_no_session(message, status, id_):
             self._session.id = ""
             return expired()
         if message is None:
-            return by_status(response, method, self._limits)
+            return by_status(response, method)
         self.peer.heard_at = asyncio.get_running_loop().time()
         return refused(message)
 

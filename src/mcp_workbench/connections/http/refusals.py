@@ -15,9 +15,11 @@ from typing import Final
 import httpx2
 
 from mcp_workbench.errors import DownstreamUnauthorized, DownstreamUnavailable, Fault, NegotiationFailed, ServerRefused
-from mcp_workbench.limits import Limits
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.jsonrpc import Id, Message
+
+RETRY_AFTER_MOST_SECONDS = 3600.0
+"""The longest `Retry-After` that is passed on: nobody plans further, and a clock may be wrong."""
 
 UNAUTHORIZED: Final = (401, 403)
 TOO_MANY: Final = 429
@@ -46,13 +48,13 @@ def is_expired(fault: Fault) -> bool:
     return isinstance(fault, DownstreamUnavailable) and fault.kind == "session_expired"
 
 
-def by_status(response: httpx2.Response, method: str, limits: Limits) -> Fault:
+def by_status(response: httpx2.Response, method: str) -> Fault:
     """The fault for a status that is none of success, where the body explains nothing."""
     status = response.status_code
     if status in UNAUTHORIZED:
         return DownstreamUnauthorized(status, challenge(response))
     if status in BUSY:
-        return _busy(status, response.headers.get("retry-after"), limits)
+        return _busy(status, response.headers.get("retry-after"))
     if status >= SERVER_ERROR:
         return DownstreamUnavailable(
             f"it failed with HTTP {status}",
@@ -74,8 +76,8 @@ def by_status(response: httpx2.Response, method: str, limits: Limits) -> Fault:
     )
 
 
-def _busy(status: int, said: str | None, limits: Limits) -> DownstreamUnavailable:
-    seconds = retry_after(said, limits)
+def _busy(status: int, said: str | None) -> DownstreamUnavailable:
+    seconds = retry_after(said)
     when = f"; it wants to be left alone for {seconds:.0f} s" if seconds is not None else ""
     what = "it gets too many requests" if status == TOO_MANY else "it can't answer just now"
     return DownstreamUnavailable(
@@ -88,19 +90,19 @@ def _busy(status: int, said: str | None, limits: Limits) -> DownstreamUnavailabl
     )
 
 
-def retry_after(said: str | None, limits: Limits) -> float | None:
+def retry_after(said: str | None) -> float | None:
     """The seconds that `Retry-After` asks for, as a number or a date; None where it says nothing usable."""
     if said is None:
         return None
     if re.fullmatch(r"\s*\d{1,9}\s*", said):
-        return min(float(said), limits.retry_after_most_seconds)
+        return min(float(said), RETRY_AFTER_MOST_SECONDS)
     try:
         moment = parsedate_to_datetime(said)
     except (ValueError, OverflowError):
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return min(max(0.0, (moment - datetime.now(UTC)).total_seconds()), limits.retry_after_most_seconds)
+    return min(max(0.0, (moment - datetime.now(UTC)).total_seconds()), RETRY_AFTER_MOST_SECONDS)
 
 
 def challenge(response: httpx2.Response) -> str:

@@ -15,7 +15,10 @@ from typing import Any, Final
 import httpcore2
 
 from mcp_workbench.errors import ProtocolViolation
-from mcp_workbench.limits import Limits
+
+RESPONSE_HEAD_BYTES = 64 * 1024
+"""The most bytes that a server may send before a response begins: its head, and interim responses such as
+`100 Continue`."""
 
 _PIECE_BYTES: Final = 4096
 """Read in one turn before the response begins: most heads, or 150 interim responses, which take 3 ms."""
@@ -48,9 +51,9 @@ _head: ContextVar[_Head | None] = ContextVar("_head", default=None)
 
 
 @contextlib.contextmanager
-def expecting_head(limits: Limits) -> Generator[None]:
+def expecting_head() -> Generator[None]:
     """Until the response begins, what this task reads from a `BoundedStream` counts as its head."""
-    token = _head.set(_Head(limits.response_head_bytes))
+    token = _head.set(_Head(RESPONSE_HEAD_BYTES))
     try:
         yield
     finally:

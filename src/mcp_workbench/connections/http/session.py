@@ -9,8 +9,10 @@ import msgspec
 
 from mcp_workbench.connections.http import headers
 from mcp_workbench.errors import ProtocolViolation
-from mcp_workbench.limits import Limits
 from mcp_workbench.wire import param_headers
+
+EVENT_ID_LENGTH = 4096
+"""Characters of an event's id that is sent back, and of a session's: more is no header."""
 
 
 class _Version(msgspec.Struct, rename="camel"):
@@ -24,15 +26,14 @@ class _Hello(msgspec.Struct):
 class Session:
     """What was agreed in the handshake era; nothing, where the server is modern or nothing was agreed yet."""
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+    def __init__(self) -> None:
         self.id = ""
         self.version = ""
 
     def begin(self, response: httpx2.Response) -> None:
         """The answer to `initialize` begins. Raises `ProtocolViolation` for an id that can't be sent back."""
         id_ = response.headers.get(headers.SESSION, "")
-        if not re.fullmatch(r"[\x21-\x7e]*", id_) or len(id_) > self._limits.event_id_length:
+        if not re.fullmatch(r"[\x21-\x7e]*", id_) or len(id_) > EVENT_ID_LENGTH:
             raise ProtocolViolation("the id of its session is none")
         self.id = id_
 

@@ -42,7 +42,7 @@ class SseOutbox(Outbox):
         url = await asyncio.shield(self.address)
         async with self._client.exchange("POST", {"content-type": JSON}, line, url=url) as response:
             if not response.is_success:
-                raise by_status(response, method, self._limits)
+                raise by_status(response, method)
 
 
 class SseChannel(RemoteChannel):
@@ -73,7 +73,7 @@ class SseChannel(RemoteChannel):
         """The stream to its end. Raises the `Fault` that breaks it."""
         async with self._client.exchange("GET", {"accept": EVENTS}) as response:
             if not response.is_success:
-                raise by_status(response, "initialize", self._limits)
+                raise by_status(response, "initialize")
             if kind_of(response) != EVENTS:
                 raise not_mcp(kind_of(response))
             await self._follow(response)

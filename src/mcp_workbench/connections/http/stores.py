@@ -17,8 +17,12 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from mcp_workbench import private
+from mcp_workbench.file_lock import LOGIN_POLL_SECONDS
 from mcp_workbench.limits import Limits
 from mcp_workbench.private import Unusable
+
+LOGIN_STORE_BYTES = 4 * 1024 * 1024
+"""The file of logins: thousands of them."""
 
 T = TypeVar("T")
 
@@ -126,8 +130,8 @@ class FileStore:
             self._seen = seen
 
     def _read(self) -> dict[str, Login]:
-        content = private.read(self._path, self._limits.login_store_bytes + 1)
-        if len(content) > self._limits.login_store_bytes:
+        content = private.read(self._path, LOGIN_STORE_BYTES + 1)
+        if len(content) > LOGIN_STORE_BYTES:
             raise Unusable("it is too large for a file of logins")
         try:
             version = msgspec.json.decode(content, type=_Version).version
@@ -140,7 +144,7 @@ class FileStore:
     def _change(self, change: Callable[[dict[str, Login]], dict[str, Login]]) -> None:
         with _told():
             private.make_folder(self._path)
-            with private.alone(self._path, self._limits.login_lock_seconds, self._limits.login_poll_seconds):
+            with private.alone(self._path, self._limits.login_lock_seconds, LOGIN_POLL_SECONDS):
                 private.sweep(self._path)
                 new = change(self._current())
                 private.replace(self._path, msgspec.json.encode(_File(VERSION, list(new.values()))))

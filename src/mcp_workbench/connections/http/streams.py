@@ -14,7 +14,8 @@ from mcp_workbench.connections.http import headers
 from mcp_workbench.connections.http.bodies import EVENTS, events_in, kind_of, one_line
 from mcp_workbench.connections.http.client import Client
 from mcp_workbench.connections.http.refusals import GONE, SERVER_ERROR, TOO_MANY, by_status, expired
-from mcp_workbench.connections.http.session import Session
+from mcp_workbench.connections.http.session import EVENT_ID_LENGTH, Session
+from mcp_workbench.connections.subscriptions import RESUME_MOST_SECONDS
 from mcp_workbench.errors import Fault, MessageTooLarge
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
@@ -35,10 +36,10 @@ class Tail:
 
     def note(self, event: httpx2.ServerSentEvent) -> bytes | None:
         """Take note of an event; the message in it, if it holds one."""
-        if event.id and len(event.id) <= self._limits.event_id_length and event.id.isprintable():
+        if event.id and len(event.id) <= EVENT_ID_LENGTH and event.id.isprintable():
             self.last_id = event.id
         if event.retry is not None and event.retry >= 0:
-            self._pause = min(event.retry / _MILLISECONDS, self._limits.resume_most_seconds)
+            self._pause = min(event.retry / _MILLISECONDS, RESUME_MOST_SECONDS)
         return one_line(event.data.encode()) if event.event == "message" and event.data else None
 
     @property
@@ -89,7 +90,7 @@ class Listening:
             except Exception as error:  # noqa: BLE001 -- a defect of ours must not end it unnoticed
                 observe.error("a stream failed inside the workbench", server=self._label, error=repr(error))
             await asyncio.sleep(max(self._pause, self._tail.pause))
-            self._pause = min(self._pause * 2, self._limits.resume_most_seconds)
+            self._pause = min(self._pause * 2, RESUME_MOST_SECONDS)
 
     async def _once(self) -> bool:
         """One stream to its end; False where there will be no other. Raises the `Fault` that broke it."""
@@ -99,7 +100,7 @@ class Listening:
                 self._end(expired())
                 return False
             if response.status_code == TOO_MANY or response.status_code >= SERVER_ERROR:
-                raise by_status(response, "", self._limits)
+                raise by_status(response, "")
             if not response.is_success or kind_of(response) != EVENTS:
                 observe.debug("a server has no stream of its own", server=self._label, status=response.status_code)
                 return False

@@ -14,8 +14,12 @@ from typing import Final
 
 import httpx2
 
-from mcp_workbench.limits import Limits
 from mcp_workbench.wire.fairness import FairShare
+
+BODY_PIECE_BYTES = 64 * 1024
+"""How much of a packed body is unpacked at once: what a socket gives, and a few milliseconds of reading."""
+EVENTS_IN_TURN = 100
+"""Events of a stream that are read before others have a turn."""
 
 _WINDOWS: Final = {
     "gzip": zlib.MAX_WBITS | 16,
@@ -63,13 +67,13 @@ class _Unpacker:
             raise httpx2.DecodingError(str(error)) from None
 
 
-async def unpacked(response: httpx2.Response, limits: Limits, share: FairShare) -> AsyncGenerator[bytes]:
+async def unpacked(response: httpx2.Response, share: FairShare) -> AsyncGenerator[bytes]:
     """The pieces of a body, charged to the share of its server.
 
     Raises `httpx2.DecodingError` for what was packed otherwise than we ask for.
     """
-    layers = _layers(response, limits)
-    turn, least = 0, limits.body_piece_bytes // limits.events_in_turn  # a piece of one byte takes its time, too
+    layers = _layers(response)
+    turn, least = 0, BODY_PIECE_BYTES // EVENTS_IN_TURN  # a piece of one byte takes its time, too
     async with contextlib.aclosing(response.aiter_raw()) as source:
         async for packed in source:
             share.charge(_PIECE_SECONDS)
@@ -78,18 +82,18 @@ async def unpacked(response: httpx2.Response, limits: Limits, share: FairShare) 
                 if piece:
                     yield piece
                 turn += max(len(piece), least)
-                if turn >= limits.body_piece_bytes:
+                if turn >= BODY_PIECE_BYTES:
                     turn = 0
                     await asyncio.sleep(0)
 
 
-def _layers(response: httpx2.Response, limits: Limits) -> list[_Unpacker]:
+def _layers(response: httpx2.Response) -> list[_Unpacker]:
     """The last one that was put on comes off first."""
     said = response.headers.get("content-encoding", "").lower().split(",")
     names = [name for one in said if (name := one.strip()) not in ("", "identity")]
     if len(names) > _LAYERS or not _WINDOWS.keys() >= set(names):
         raise httpx2.DecodingError("it is packed in a way that was not asked for")
-    return [_Unpacker(name, limits.body_piece_bytes) for name in reversed(names)]
+    return [_Unpacker(name, BODY_PIECE_BYTES) for name in reversed(names)]
 
 
 def _through(data: bytes, layers: Sequence[_Unpacker]) -> Iterator[bytes]:

@@ -8,7 +8,9 @@ import socket
 from typing import Final, NamedTuple
 
 from mcp_workbench.errors import ConfigError
-from mcp_workbench.limits import DEFAULTS
+
+HTTP_PORT = 8300
+"""Where `serve --http` listens unless it is told otherwise: free on most machines, and no other MCP program's."""
 
 LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 _LARGEST_PORT = 65535
@@ -20,7 +22,7 @@ class Address(NamedTuple):
     """A host and a port; port 0 is any that is free."""
 
     host: str = "127.0.0.1"
-    port: int = DEFAULTS.http_port
+    port: int = HTTP_PORT
 
     @property
     def shown(self) -> str:
@@ -73,11 +75,11 @@ def read_address(text: str) -> Address:
         host, bracket, rest = text[1:].partition("]")
         if not bracket or (rest and not rest.startswith(":")):
             raise ConfigError(f"--http {text} is no address", hint=_EXPECTED)
-        return Address(_host(host), _port(rest[1:]) if rest else DEFAULTS.http_port)
+        return Address(_host(host), _port(rest[1:]) if rest else HTTP_PORT)
     host, colon, port = text.partition(":")
     if ":" in port:
         raise ConfigError(f"--http {text} is no address: IPv6 needs brackets", hint=_EXPECTED)
-    return Address(_host(host) if host else Address().host, _port(port) if colon else DEFAULTS.http_port)
+    return Address(_host(host) if host else Address().host, _port(port) if colon else HTTP_PORT)
 
 
 def _host(text: str) -> str:

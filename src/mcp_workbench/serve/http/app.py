@@ -35,6 +35,7 @@ from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.batch import no_batch
 from mcp_workbench.wire.eras import HANDSHAKE_VERSIONS
 from mcp_workbench.wire.jsonrpc import Id, RpcError
+from mcp_workbench.wire.memory_budget import MEMORY_SMALL_BYTES
 from mcp_workbench.workbench import Workbench
 
 ROOT: Final = "mcp"
@@ -103,7 +104,7 @@ class App:
 
     async def _read_body(self, head: Head, receive: Receive, sent: Sent) -> bytes:
         """The body of a request. Under memory pressure, a connection that sends a large one slowly is closed."""
-        if int(head.headers.get("content-length", sys.maxsize)) <= self._limits.memory_small_bytes:
+        if int(head.headers.get("content-length", sys.maxsize)) <= MEMORY_SMALL_BYTES:
             return await read_body(head, receive, self._limits)
         account = self._workbench.budget.open(f"a request of {sent.owner}", close=sent.abort)
         try:

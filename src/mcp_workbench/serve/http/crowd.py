@@ -10,7 +10,7 @@ import math
 from typing import Generic, TypeVar
 
 from mcp_workbench import observe
-from mcp_workbench.limits import DEFAULTS
+from mcp_workbench.observe import LOG_REPEAT_SECONDS
 
 C = TypeVar("C")
 
@@ -51,6 +51,6 @@ class Crowd(Generic[C]):
     def refused(self, open_now: int, now: float) -> None:
         """One more was refused, or closed for another one."""
         self._untold += 1
-        if now - self._told_at >= DEFAULTS.log_repeat_seconds:
+        if now - self._told_at >= LOG_REPEAT_SECONDS:
             observe.warning("connections were refused: there are too many", refused=self._untold, open=open_now)
             self._untold, self._told_at = 0, now

@@ -10,6 +10,9 @@ from mcp_workbench.serve.http.event_stream import event, primer
 from mcp_workbench.wire.jsonrpc import Id
 from mcp_workbench.wire.memory_budget import Account
 
+HTTP_RETRY_MS = 1000
+"""How long a client should wait before it asks for a broken stream again."""
+
 StreamKey: TypeAlias = Id | None
 """Which stream of a session: the request that it answers, or None for the stream that belongs to no request."""
 
@@ -46,7 +49,7 @@ class EventLog:
     def prime(self, stream: StreamKey) -> Event:
         """The event that tells a client how to resume a stream."""
         self._last += 1
-        data = primer(str(self._last), self._limits.http_retry_ms)
+        data = primer(str(self._last), HTTP_RETRY_MS)
         return self._keep(Event(self._last, stream, (data,), len(data), is_primer=True))
 
     def is_primed(self, stream: StreamKey) -> bool:

@@ -20,6 +20,9 @@ from mcp_workbench import observe
 from mcp_workbench.limits import Limits
 from mcp_workbench.serve.http.crowd import Crowd
 
+HTTP_READ_BYTES = 16 * 1024
+"""Read from a connection in one turn: its chunks may have a byte each, and thousands of them take long."""
+
 WIRE: Final = "wire"
 _BUSY: Final = 503
 _LATE: Final = 408
@@ -151,7 +154,7 @@ class Connection(H11Protocol):
         # asyncio does it only for sockets that name their protocol; without it each answer waits for 40 ms.
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         # What is read in one turn is taken apart in one turn: chunks of a byte each must not hold others up.
-        transport.max_size = self._limits.http_read_bytes  # type: ignore[attr-defined]  # asyncio's own, not declared
+        transport.max_size = HTTP_READ_BYTES  # type: ignore[attr-defined]  # asyncio's own, not declared
         super().connection_made(cast("asyncio.Transport", Outlet(transport, self._limits)))
         self._wire = Wire(transport, self.flow, partial(self._crowd.authenticated, self))
         self.app_state = {WIRE: self._wire}

@@ -15,6 +15,9 @@ from mcp_workbench.serve.http.event_stream import EventStream
 from mcp_workbench.wire.jsonrpc import NOTHING, Envelope, Id
 from mcp_workbench.wire.memory_budget import Account
 
+HTTP_HELD = 64
+"""Messages that belong to no request, while a client has no stream open for them: the last of them are kept."""
+
 _FIRST_WITH_PRIMERS: Final = "2025-11-25"
 
 
@@ -173,7 +176,7 @@ class SessionStreams:
         self._held.append(envelope)
         self._held_bytes += size
         self._account.keep(size)
-        while len(self._held) > self._limits.http_held or self._held_bytes > self._limits.http_event_bytes:
+        while len(self._held) > HTTP_HELD or self._held_bytes > self._limits.http_event_bytes:
             self._drop()
 
     def _drop(self) -> None:

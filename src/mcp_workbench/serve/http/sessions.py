@@ -32,6 +32,12 @@ from mcp_workbench.wire.jsonrpc import Envelope, Id, Message, RpcError
 from mcp_workbench.wire.peer import CANCELLED
 from mcp_workbench.workbench import Workbench
 
+HTTP_TRIM_SECONDS = 1.0
+"""How long after the end of a session freed memory is returned to the system, once for all sessions that end in
+that time."""
+HTTP_SESSION_BYTES = 24
+"""Random bytes in the id of a session: nobody guesses it."""
+
 Streaming: TypeAlias = tuple[StreamKey, EventStream]
 """A stream to be sent, and its key."""
 
@@ -41,7 +47,7 @@ class HttpSession(PeerFront):
 
     def __init__(self, workbench: Workbench, view: View, owner: str) -> None:
         limits = workbench.limits
-        self.id = secrets.token_hex(limits.http_session_bytes)
+        self.id = secrets.token_hex(HTTP_SESSION_BYTES)
         self.view = view
         self.owner = owner
         self._limits = limits
@@ -372,7 +378,7 @@ class Sessions:
     def _ended(self, session: str) -> None:
         self._all.pop(session, None)
         if self._trimming is None:
-            self._trimming = self._loop.call_later(self._workbench.limits.http_trim_seconds, self._trim)
+            self._trimming = self._loop.call_later(HTTP_TRIM_SECONDS, self._trim)
 
     def _trim(self) -> None:
         """Return the memory of sessions that ended to the system."""

@@ -10,9 +10,15 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from mcp_workbench.errors import ConfigError
-from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.serve.http.address import Address
 from mcp_workbench.shown import shown
+
+TOKEN_BYTES = 32
+"""Random bytes in a token that is generated: nobody guesses it."""
+TOKEN_LENGTH = 16
+"""Characters that a token must have at least: a shorter one can be guessed."""
+TOKEN_FILE_BYTES = 64 * 1024
+"""A file of tokens: a thousand of them."""
 
 VARIABLE: Final = "WORKBENCH_TOKEN"
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -36,7 +42,7 @@ def find_tokens(address: Address, environment: Mapping[str, str], file: str = ""
         return Tokens(_read(Path(file)))
     if not address.is_local:
         raise ConfigError(f"--http {address.shown} can be reached from other machines, and needs a token", hint=_HOW)
-    generated = secrets.token_urlsafe(DEFAULTS.token_bytes)
+    generated = secrets.token_urlsafe(TOKEN_BYTES)
     return Tokens({"token": generated}, generated)
 
 
@@ -67,11 +73,11 @@ def _lines(file: Path) -> list[str]:
                 raise ConfigError(
                     "others can read or change the file of tokens", file=file, hint=f"Run: chmod 600 {file}"
                 )
-            content = opened.read(DEFAULTS.token_file_bytes + 1)
+            content = opened.read(TOKEN_FILE_BYTES + 1)
     except OSError as error:
         raise ConfigError(f"the file of tokens can't be read ({error.strerror})", file=file) from None
-    if len(content) > DEFAULTS.token_file_bytes:
-        raise ConfigError(f"it has over {DEFAULTS.token_file_bytes} bytes and is no file of tokens", file=file)
+    if len(content) > TOKEN_FILE_BYTES:
+        raise ConfigError(f"it has over {TOKEN_FILE_BYTES} bytes and is no file of tokens", file=file)
     try:
         return [line.strip() for line in content.decode("ascii").splitlines()]
     except UnicodeDecodeError:
@@ -82,7 +88,7 @@ def _checked(token: str, place: str) -> str:
     """A token that can stand in a header and not be guessed. The token itself is never told."""
     if not all("!" <= letter <= "~" for letter in token):
         raise ConfigError(f"{place}: a token is visible ASCII without spaces", hint=_HOW)
-    if len(token) < DEFAULTS.token_length:
-        hint = f'Make one: python3 -c "import secrets; print(secrets.token_urlsafe({DEFAULTS.token_bytes}))"'
-        raise ConfigError(f"{place}: a token has at least {DEFAULTS.token_length} characters", hint=hint)
+    if len(token) < TOKEN_LENGTH:
+        hint = f'Make one: python3 -c "import secrets; print(secrets.token_urlsafe({TOKEN_BYTES}))"'
+        raise ConfigError(f"{place}: a token has at least {TOKEN_LENGTH} characters", hint=hint)
     return token
