@@ -46,7 +46,7 @@ def plain_event(line: bytes) -> tuple[bytes, bytes, bytes]:
 class EventStream:
     """Events for the connection on which a client waits for them.
 
-    Events that come soon leave together with the head of the response.
+    Events that come soon leave together with the head of the response, which has a length if they are all of it.
     """
 
     def __init__(self, limits: Limits, head: Message, first: Iterable[bytes], on_sent: Callable[[int], None]) -> None:
@@ -100,12 +100,17 @@ class EventStream:
 
     async def _send_events(self, send: Send) -> None:
         if not self._is_lost:
-            await send(self._head)
+            await send(self._whole_head() if self._is_over else self._head)
         while not self._is_lost:
             if await self._send_waiting(send):
                 return
             if not await self._until_news(self._limits.http_ping_seconds):
                 self._waiting.append(_PING)
+
+    def _whole_head(self) -> Message:
+        """The head of a response that is all there: with its length it need not be sent in chunks."""
+        length = str(sum(map(len, self._waiting))).encode()
+        return {**self._head, "headers": [*self._head["headers"], (b"content-length", length)]}
 
     async def _send_waiting(self, send: Send) -> bool:
         """Whether that was the end."""
