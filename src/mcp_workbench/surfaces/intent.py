@@ -60,7 +60,7 @@ class Use(NamedTuple):
     arguments: Raw | None = jsonrpc.EMPTY_OBJECT
     """None: they were given and are no object."""
     spread: dict[str, Raw] = {}  # noqa: RUF012 -- never changed
-    """Keys that are no part of a call, and may be arguments in the wrong router."""
+    """Keys that are not part of a call. They may be arguments at the wrong level."""
 
 
 class Open(NamedTuple):
