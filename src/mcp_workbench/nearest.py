@@ -12,6 +12,8 @@ from mcp_workbench.shown import NAME_SHOWN_LENGTH, NAMES_SHOWN, shown
 
 NEAREST_CANDIDATES = 300
 """Names that are compared in search of the nearest: more would block the event loop."""
+JOINED_MATCHES_SHOWN = 5
+"""How many calls an error shows if a mistaken call can mean several."""
 NEAREST_SHOWN = 3
 """Names that may have been meant, where several are offered."""
 

@@ -21,9 +21,8 @@ from mcp_workbench.config.model import Config
 from mcp_workbench.errors import CallFailed, Overloaded, ProtocolViolation, ShuttingDown
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
-from mcp_workbench.record.recorder import RECORD_CLIENTS
 from mcp_workbench.wire import jsonrpc
-from mcp_workbench.wire.caller import LIBRARY, Caller, ClientInfo, Key
+from mcp_workbench.wire.caller import LIBRARY, RECORD_CLIENTS, Caller, ClientInfo, Key
 from mcp_workbench.wire.fairness import Turns
 from mcp_workbench.wire.memory_budget import Account, MemoryBudget
 

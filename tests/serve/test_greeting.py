@@ -109,6 +109,15 @@ def test_the_event_loop_is_not_loaded_for_it():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+def test_what_a_first_call_does_not_need_is_not_loaded_to_serve():
+    late = ("mcp_workbench.connections", "mcp_workbench.record", "mcp_workbench.surfaces.corrections", "sqlite3", "mcp")
+    code = (
+        f"import sys, mcp_workbench.serve.stdio; sys.exit(str([name for name in {late} if name in sys.modules] or ''))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert done.stderr.strip() == ""
+
+
 def test_the_end_of_the_input_is_left_to_who_reads_it_at_a_terminal():
     person, source = pty.openpty()
     try:

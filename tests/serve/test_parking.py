@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from mcp_workbench.connections.rounds import HANDLE_BYTES
 from mcp_workbench.errors import ServerExited
 from mcp_workbench.limits import Limits
-from mcp_workbench.serve.parking import MARK, Parking, same_request
+from mcp_workbench.serve.parking import HANDLE_BYTES, MARK, Parking, same_request
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange, Question
 from mcp_workbench.wire.jsonrpc import RpcError

@@ -12,10 +12,7 @@ from msgspec import Raw
 from mcp_workbench import observe
 from mcp_workbench.errors import Fault, ServerRefused
 from mcp_workbench.wire.exchange import OnProgress
-from mcp_workbench.wire.jsonrpc import Params
-
-REFUSAL_LENGTH = 2048
-"""Characters of the message with which a server refuses a request that are passed on."""
+from mcp_workbench.wire.jsonrpc import REFUSAL_LENGTH, Params
 
 
 def explained(refusal: ServerRefused, hint: str = "") -> ServerRefused:

@@ -24,8 +24,8 @@ from mcp_workbench.wire.deadlines import call_too_long
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, NOTHING, Params
 
-HANDLE_BYTES = 24
-"""Random bytes in the handle of a parked call: nobody guesses it."""
+ELICITATION_ID_BYTES = 24
+"""Randomness of an `elicitationId` that nobody may guess."""
 
 
 class _Question(msgspec.Struct):
@@ -135,7 +135,7 @@ class _Pages:
         params: dict[str, Any] = jsonrpc.members(question.params)
         if (url := _url(question)) is not None:
             own = jsonrpc.text_or_none(params.get("elicitationId"))
-            id_ = self._ids.setdefault(url, own or os.urandom(HANDLE_BYTES).hex())
+            id_ = self._ids.setdefault(url, own or os.urandom(ELICITATION_ID_BYTES).hex())
             params["elicitationId"] = id_
         return params
 

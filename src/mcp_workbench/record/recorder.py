@@ -29,15 +29,13 @@ from mcp_workbench.record.locate import record_path
 from mcp_workbench.record.writer import Writer
 from mcp_workbench.tracebacks import in_short
 from mcp_workbench.wire import jsonrpc
-from mcp_workbench.wire.caller import RECORD_NAME_LENGTH, ClientInfo
+from mcp_workbench.wire.caller import RECORD_CLIENTS, RECORD_NAME_LENGTH, ClientInfo
 from mcp_workbench.wire.jsonrpc import Params
 
 RECORD_FLIGHTS = 1000
 """Calls under way that are shown."""
 RECORD_AUDIENCES = 10_000
 """Clients and toolboxes of which it is remembered that they met, so that a list is counted once."""
-RECORD_CLIENTS = 50
-"""How many clients of one workbench are recorded, current and former, by name and version."""
 RECORD_ERROR_BYTES = 65_536
 """How many bytes of a failed call's content are searched for its text; texts for people are shorter."""
 RECORD_ERROR_LENGTH = 300

@@ -13,12 +13,14 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Raw
 
-from mcp_workbench.connections.rounds import HANDLE_BYTES
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange, Line
 from mcp_workbench.wire.jsonrpc import RpcError
+
+HANDLE_BYTES = 24
+"""Random bytes in the handle of a parked call: nobody guesses it."""
 
 MARK: Final = "mcp-workbench."
 """How a handle of ours begins. Other states are a server's own, and passed on to it."""

@@ -17,7 +17,7 @@ from mcp_workbench.catalog.search import QUERY_LENGTH
 from mcp_workbench.catalog.snapshot import Catalog
 from mcp_workbench.config.model import Config
 from mcp_workbench.identity import EVERY_TOOLBOX, ToolIdentifier, tools_once_named
-from mcp_workbench.nearest import known_names, nearest, nearest_tools
+from mcp_workbench.nearest import JOINED_MATCHES_SHOWN, known_names, nearest, nearest_tools
 from mcp_workbench.shown import shown
 from mcp_workbench.surfaces import intent
 from mcp_workbench.surfaces.intent import LONGEST_NAME, Open, Use, fold, is_same
@@ -25,8 +25,6 @@ from mcp_workbench.surfaces.tool_lookup import HOST_PREFIXES, tools_meant
 from mcp_workbench.surfaces.wording import DETAILS, OPEN_TOOLBOX, USE_TOOL
 from mcp_workbench.wire import jsonrpc
 
-JOINED_MATCHES_SHOWN = 5
-"""How many calls an error shows if a mistaken call can mean several."""
 ECHOED_ARGUMENTS_BYTES = 2048
 """Arguments of a mistaken call up to this size are repeated in the corrected call. Longer ones are in the model's
 context already."""

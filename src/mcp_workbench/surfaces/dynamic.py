@@ -15,10 +15,9 @@ from mcp_workbench.catalog.rendering import render
 from mcp_workbench.config.model import Config
 from mcp_workbench.errors import CallFailed, ConnectFailed, Fault, RequestError, UnknownToolName, WorkbenchError
 from mcp_workbench.identity import NameTable, ToolIdentifier, has_joined_form, joined_name, tools_once_named
-from mcp_workbench.nearest import nearest_tools
+from mcp_workbench.nearest import JOINED_MATCHES_SHOWN, nearest_tools
 from mcp_workbench.shown import NAMES_SHOWN, shown, slashed
 from mcp_workbench.surfaces.arguments import read_tool_arguments
-from mcp_workbench.surfaces.corrections import JOINED_MATCHES_SHOWN
 from mcp_workbench.surfaces.failures import as_result
 from mcp_workbench.surfaces.hello import Hello, extended
 from mcp_workbench.surfaces.metatools import OLD_METATOOLS, called, relay

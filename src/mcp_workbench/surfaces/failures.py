@@ -14,12 +14,11 @@ from typing import Any
 from msgspec import UNSET, Raw, UnsetType
 
 from mcp_workbench import observe
-from mcp_workbench.connections.base import REFUSAL_LENGTH
 from mcp_workbench.errors import CallFailed, Fault, RequestError, ServerRefused, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.shown import shown
 from mcp_workbench.wire import jsonrpc
-from mcp_workbench.wire.jsonrpc import RpcError
+from mcp_workbench.wire.jsonrpc import REFUSAL_LENGTH, RpcError
 
 ERROR_META = "mcp-workbench/error"
 REFUSAL_DATA_BYTES = 16 * 1024

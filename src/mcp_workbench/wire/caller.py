@@ -13,6 +13,8 @@ from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, RpcError
 
 CAPABILITIES_BYTES = 64 * 1024
 """What a client may declare; the longest seen in use is under 1 KiB."""
+RECORD_CLIENTS = 50
+"""How many clients of one workbench are recorded, current and former, by name and version."""
 RECORD_NAME_LENGTH = 200
 """Characters of a tool's name: an agent may call anything."""
 

@@ -17,6 +17,8 @@ from msgspec import UNSET, Raw, UnsetType
 
 REPAIR_BYTES = 256 * 1024
 """The longest message in which broken surrogate pairs are repaired: 90 ms of regex at worst."""
+REFUSAL_LENGTH = 2048
+"""Characters of the message with which a server refuses a request that are passed on."""
 CUT_DEPTH = 128
 """Where an item of a list that is nested too deep to be read is cut: twice what is accepted, so it is withheld."""
 CUT_BYTES = 1024 * 1024

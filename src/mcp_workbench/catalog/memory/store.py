@@ -23,8 +23,7 @@ from msgspec import Raw
 
 from mcp_workbench import private
 from mcp_workbench.catalog.memory.entry import Entry, Kind, fingerprint
-from mcp_workbench.catalog.memory.stamp import STORE_TRIES, declared_digest
-from mcp_workbench.catalog.memory.tables import STORE_TOUCH_SECONDS
+from mcp_workbench.catalog.memory.stamp import STORE_TOUCH_SECONDS, STORE_TRIES, declared_digest
 from mcp_workbench.config.locate import own_file
 from mcp_workbench.kept_file import KeptFile
 from mcp_workbench.kept_file import Kind as FileKind

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import msgspec
 
 from mcp_workbench.catalog.memory.entry import Entry, Kind, read_entry, read_head, seal, unseal, write_body, write_head
+from mcp_workbench.catalog.memory.stamp import STORE_TOUCH_SECONDS
 from mcp_workbench.database import Database, is_ours
 from mcp_workbench.limits import Limits
 
@@ -21,8 +22,6 @@ STORE_UNUSED_SECONDS = 90 * 86_400.0
 """A list that nobody used for a quarter of a year is of a configuration that is gone."""
 STORE_PRUNE_EVERY = 32
 """New lists after which these bounds are looked at again: with 2,000 lists that takes 10 ms."""
-STORE_TOUCH_SECONDS = 7 * 86_400.0
-"""How exactly it is known when a list was used: to note it is a write, which an open should not need."""
 STORE_DECLARED = 16
 """Sets of capabilities that are remembered: as many as one client may declare."""
 
