@@ -171,7 +171,9 @@ def test_the_cost_of_each_form_is_shown_and_the_configured_one_is_what_an_open_c
     for detail in ("full", "signature"):
         dev = json.loads(tokens(two(tmp_path, openDetail=detail), "dev", "--json").stdout)["toolboxes"][0]
         assert abs(dev["open"] - dev[detail]) <= 5
-        assert 0 < dev["signature"] < dev["full"]
+        assert 0 < dev["auto"] <= 8000 < dev["signature"] < dev["full"]
+        head, *_ = tokens(two(tmp_path, openDetail=detail), "dev").stdout.splitlines()
+        assert head.split() == ["tools", "without", "open", "auto", "full", "signature", "search"]
 
 
 def test_the_tokenizer_is_asked_for_only_here():

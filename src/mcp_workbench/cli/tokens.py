@@ -45,6 +45,8 @@ class Cost(NamedTuple):
     """Its servers connected directly."""
     opened: int
     """The answer of `open_toolbox` with the configured `openDetail`."""
+    auto: int
+    """The same with what fits into the budget."""
     full: int
     """The same with whole definitions."""
     signature: int
@@ -106,8 +108,8 @@ async def _cost(router: Router, toolbox: str, detail: OpenDetail, count: Count, 
     try:
         opened = await router.open(toolbox)
     except ToolboxFailed as error:
-        return Cost(toolbox, 0, 0, 0, 0, 0, 0, tuple(failure.server for failure in error.failures))
-    details: tuple[OpenDetail, ...] = (detail, "full", "signature")
+        return Cost(toolbox, 0, 0, 0, 0, 0, 0, 0, tuple(failure.server for failure in error.failures))
+    details: tuple[OpenDetail, ...] = (detail, "auto", "full", "signature")
     requests = [OpenRequest(toolbox, detail=one) for one in details]
     costs = [count(_text(await answers.opened(opened, opened.found, one, limits))) for one in requests]
     return Cost(
@@ -115,8 +117,9 @@ async def _cost(router: Router, toolbox: str, detail: OpenDetail, count: Count, 
         len(opened.found),
         flat=count(jsonrpc.encode([definition.raw for _, definition in opened.found])),
         opened=costs[0],
-        full=costs[1],
-        signature=costs[2],
+        auto=costs[1],
+        full=costs[2],
+        signature=costs[3],
         search=await _search_cost(router, opened, count, limits),
         failed=tuple(failure.server for failure in opened.failed),
     )
@@ -152,6 +155,7 @@ def _as_json(bill: Bill) -> dict[str, Any]:
                 "tools": cost.tools,
                 "without": cost.flat,
                 "open": cost.opened,
+                "auto": cost.auto,
                 "full": cost.full,
                 "signature": cost.signature,
                 "search": cost.search,
@@ -163,8 +167,10 @@ def _as_json(bill: Bill) -> dict[str, Any]:
 
 
 def _as_text(bill: Bill) -> Iterator[str]:
-    rows = [("", "tools", "without", "open", "full", "signature", "search")]
+    rows = [("", "tools", "without", "open", "auto", "full", "signature", "search")]
     rows += [(shown(cost.toolbox), *(f"{number:,}" for number in cost[1:-1])) for cost in bill.toolboxes]
+    if all(cost.opened == cost.auto for cost in bill.toolboxes):  # as by default
+        rows = [(*row[:4], *row[5:]) for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         first, *others = (
