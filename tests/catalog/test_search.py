@@ -221,6 +221,26 @@ def test_a_query_that_names_a_server_or_a_toolbox_shows_a_tool_of_it(query: str,
     assert [hit.identifier.server for hit in hits] == ["animals", server]
 
 
+def test_people_leave_out_mcp_and_server_when_they_name_one():
+    index = real(Ranking(tail_share=0.9))
+    index.put(ServerIdentifier("zoo", "animals"), [definition("zebra_giraffe", "Zebras and giraffes")])
+    index.put(ServerIdentifier("work", "osm-mcp-server"), [definition(f"tool_{n}", f"Tool {n}") for n in range(5)])
+    hits, is_weak = index.search("zebras and giraffes with OSM", 10)
+    assert not is_weak
+    assert [hit.identifier.server for hit in hits] == ["animals", *["osm-mcp-server"] * 3]
+
+
+def test_a_server_that_a_query_names_comes_first_among_those_with_the_same_tool():
+    index = Index()
+    tools = [definition("read_file", "Read a file."), definition("write_file", "Write a file.")]
+    for toolbox in "abcdefgh":
+        index.put(ServerIdentifier(f"box_{toolbox}", "files"), tools)
+    hit = index.search("read a file, not with box_a, with box_g", 1).hits[0]
+    named = [ServerIdentifier(f"box_{letter}", "files") for letter in "ag"]
+    assert ServerIdentifier(*hit.identifier.parts()[:2]) in named
+    assert hit.also_in[0] in named
+
+
 def test_the_tool_of_each_step_of_a_long_query_comes_before_one_that_no_step_asks_for():
     seen = ("quasar", "nebula", "comet", "pulsar", "meteor")
     sky = [definition(f"observe_{name}", f"Observe a {name} in the sky") for name in seen]

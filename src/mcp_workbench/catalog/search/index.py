@@ -49,7 +49,6 @@ _Scores = dict[int, float]
 """By the numbers of tools."""
 _AROUND = 2
 """The runs of a document that say nothing of the tool alone: those of its server and of its toolbox."""
-_PAIR = 2
 _PAIRED, _NEIGHBOUR, _NEIGHBOURS = 1.3, 0.3, 3
 """What it counts that two words of a query stand side by side, and that up to three tools of a server match."""
 _LONG_QUERY, _CLAUSE_WORDS, _CLAUSES, _CLAUSE = 20, 3, 5, 0.4
@@ -57,6 +56,8 @@ _LONG_QUERY, _CLAUSE_WORDS, _CLAUSES, _CLAUSE = 20, 3, 5, 0.4
 _NEAREST = 3
 """Tools that are shown where nothing fits well."""
 _NAME = re.compile(r"[^\W_]+")
+_KIND = frozenset(("mcp", "server"))
+"""Words in the names of servers that say only what they are."""
 
 
 class Hit(NamedTuple):
@@ -102,9 +103,10 @@ class Index:
         """Names of servers and toolboxes, by their first word."""
         self._toolboxes: defaultdict[str, set[int]] = defaultdict(set)
         self._rows: dict[int, _Row] = {}
-        self._alike: defaultdict[int, set[int]] = defaultdict(set)
-        self._copied: set[int] = set()
-        """The tools that share their definition with others."""
+        self._alike: dict[int, tuple[int, ...]] = {}
+        """The tools with each definition, in the order of their identifiers."""
+        self._copied: dict[int, tuple[int, ...]] = {}
+        """The same, by each tool that shares its definition with others."""
         self._weighed: dict[str, list[tuple[str, float]]] = {}
         """The words of names, and the part of the name that each is."""
         self._next = 0
@@ -116,7 +118,7 @@ class Index:
         named = {tool.name: tool for tool in tools}
         numbers = self._servers[server] = range(self._next, self._next + len(named))
         self._next += len(named)
-        for name in map(_spelled, server.parts()):
+        for name in map(_named, server.parts()):
             self._names[name.split(maxsplit=1)[0] if name else ""].setdefault(name, set()).add(server)
         for number, tool in zip(numbers, named.values(), strict=True):
             self._add(number, tool, server, document.read(tool, around, self._limits))
@@ -124,19 +126,14 @@ class Index:
     def drop(self, server: ServerIdentifier) -> None:
         """A server is gone, and its tools with it."""
         self._weighed.clear()
-        for name in map(_spelled, server.parts()) if server in self._servers else ():
+        for name in map(_named, server.parts()) if server in self._servers else ():
             self._names[name.split(maxsplit=1)[0] if name else ""][name].discard(server)
         for number in self._servers.pop(server, ()):
             row = self._rows.pop(number)
             self._vocabulary.remove(number, row.text, row.own)
             self._toolboxes[server.toolbox].discard(number)
-            self._copied.discard(number)
-            group = self._alike[row.definition]
-            group.discard(number)
-            if len(group) == 1:
-                self._copied -= group
-            elif not group:
-                del self._alike[row.definition]
+            self._group(row.definition, [other for other in self._alike[row.definition] if other != number])
+            self._copied.pop(number, None)
 
     def search(self, query: str, most: int, *, toolbox: str | None = None) -> Hits:
         """The tools that fit best, at most so many; where nothing fits well, the few that are nearest."""
@@ -152,9 +149,11 @@ class Index:
             parts = sentences(query)
             fits = (self._ranked(self._reader.read(part), toolbox)[1] for part in parts if len(parts) > 1)
             if not any(other >= self._ranking.fit_least for other in fits):
-                return Hits(self._hits(scores, fit, _NEAREST, toolbox), is_weak=True)
-        hits = self._hits(scores, fit, most, toolbox)
-        return Hits(self._with_named(hits, scores, named, most), is_weak=False)
+                numbers = self._good(scores, _NEAREST)
+                return Hits([self._hit(number, scores, fit, toolbox) for number in numbers], is_weak=True)
+        numbers = self._with_named(self._good(scores, most), scores, named, most)
+        also = frozenset[ServerIdentifier]().union(*named)
+        return Hits([self._hit(number, scores, fit, toolbox, also) for number in numbers], is_weak=False)
 
     def _ranked(self, asked: Asked, toolbox: str | None) -> tuple[_Scores, float]:
         """Scores up to 1, and the share of the query that the best tool covers."""
@@ -167,8 +166,9 @@ class Index:
         best = max((fit for _, fit in steps), default=0.0) or 1.0
         most: _Scores = {}
         for scores, fit in steps:
+            share = min(fit, 1.0) / min(best, 1.0)
             for number, score in scores.items():
-                most[number] = max(most.get(number, 0.0), score * min(fit, 1.0) / min(best, 1.0))
+                most[number] = max(most.get(number, 0.0), score * share)
         numbers = whole.keys() | most.keys()
         mixed = {n: (1 - _CLAUSE) * whole.get(n, 0.0) + _CLAUSE * most.get(n, 0.0) for n in numbers}
         return _scaled(self._distinct(mixed))
@@ -182,9 +182,19 @@ class Index:
         text, alike = GAP.join((own, *runs[-_AROUND:])), hash(bytes(tool.raw))
         self._rows[number] = _Row(identifier, place, runs[0], own, text, found.focus, alike)
         self._toolboxes[place.toolbox].add(number)
-        group = self._alike[alike]
-        group.add(number)
-        self._copied.update(group if len(group) == _PAIR else [number] if len(group) > _PAIR else ())
+        same = [*self._alike.get(alike, ()), number]
+        self._group(alike, sorted(same, key=lambda other: self._rows[other].identifier) if len(same) > 1 else same)
+
+    def _group(self, definition: int, numbers: list[int]) -> None:
+        """These are the tools with one definition now."""
+        group = self._alike[definition] = tuple(numbers)
+        if len(group) > 1:
+            self._copied.update(dict.fromkeys(group, group))
+            return
+        for number in group:
+            self._copied.pop(number, None)
+        if not group:
+            del self._alike[definition]
 
     def _candidates(self, asked: Asked, toolbox: str | None) -> _Scores:
         """The tools that match best by their words alone. Where there are many, words that count little add no more."""
@@ -204,27 +214,27 @@ class Index:
         return self._largest(scores, self._ranking.candidates)
 
     def _distinct(self, scores: _Scores) -> _Scores:
-        """The best of each definition: copies of a tool would crowd out others."""
-        best: dict[int, int] = {}
+        """The same scores with the best tool of each definition alone: copies would crowd out others."""
         few, many = sorted((self._copied, scores), key=len)
-        copies = [number for number in few if number in many]
-        for number in copies:
-            row = self._rows[number]
-            other = best.setdefault(row.definition, number)
-            if (-scores[number], row.identifier) < (-scores[other], self._rows[other].identifier):
-                best[row.definition] = number
-        dropped = set(copies).difference(best.values())
-        return {n: score for n, score in scores.items() if n not in dropped} if dropped else scores
+        for group in {self._copied[number] for number in few if number in many}:
+            present = [number for number in group if number in scores]
+            best = max(present, key=scores.__getitem__)
+            for number in present:
+                if number != best:
+                    del scores[number]
+        return scores
 
     def _largest(self, scores: _Scores, most: int) -> _Scores:
         """Those with the largest scores; of equal ones those whose identifiers come first."""
         if len(scores) <= most:
             return scores
         least = sorted(scores.values(), reverse=True)[most - 1]
-        kept = {number: score for number, score in scores.items() if score > least}
-        equal = [number for number, score in scores.items() if score == least]
-        rest = heapq.nsmallest(most - len(kept), equal, key=lambda number: self._rows[number].identifier)
-        return kept | dict.fromkeys(rest, least)
+        kept = {number: score for number, score in scores.items() if score >= least}
+        if len(kept) > most:
+            equal = [number for number, score in kept.items() if score == least]
+            for number in sorted(equal, key=lambda number: self._rows[number].identifier)[most - len(kept) :]:
+                del kept[number]
+        return kept
 
     def _with_pairs(self, asked: Asked, scores: _Scores) -> _Scores:
         """The same, and more for tools in which words of the query stand side by side as they do there."""
@@ -266,23 +276,33 @@ class Index:
             values = self._weighed[name] = [(mark, value / whole) for mark, value in found.items()]
         return sum([value for mark, value in values if mark in marks])
 
-    def _hits(self, scores: _Scores, fit: float, most: int, toolbox: str | None) -> list[Hit]:
+    def _good(self, scores: _Scores, most: int) -> list[int]:
         """The best in their order, without those that are far behind the first."""
         good = [number for number, score in scores.items() if score >= self._ranking.tail_share]
-        good = heapq.nsmallest(most, good, key=lambda number: (-scores[number], self._rows[number].identifier))
-        return [self._hit(number, fit * scores[number], toolbox) for number in good]
+        return heapq.nsmallest(most, good, key=lambda number: (-scores[number], self._rows[number].identifier))
 
-    def _hit(self, number: int, score: float, toolbox: str | None) -> Hit:
+    def _hit(
+        self,
+        number: int,
+        scores: _Scores,
+        fit: float,
+        toolbox: str | None,
+        named: frozenset[ServerIdentifier] = frozenset(),
+    ) -> Hit:
+        """A tool that was found. Of the other servers that have it, those that were named come first."""
         row = self._rows[number]
-        others = (self._rows[other].server for other in self._alike[row.definition] if other != number)
-        also_in = sorted(server for server in others if toolbox in (None, server.toolbox))
-        return Hit(row.identifier, score, tuple(also_in))
+        others = (self._rows[other].server for other in self._copied.get(number, ()) if other != number)
+        also_in = sorted(
+            (server for server in others if toolbox in (None, server.toolbox)),
+            key=lambda server: (server not in named, server),
+        )
+        return Hit(row.identifier, fit * scores.get(number, 0.0), tuple(also_in))
 
     def _named(self, query: str, toolbox: str | None) -> list[set[ServerIdentifier]]:
         """The servers that a query names, by their own name or, in a search of all toolboxes, by that of a toolbox."""
         text = _spelled(query)
         found = {name: self._names[word][name] for word in text.split() for name in self._names.get(word, ())}
-        found.pop(_spelled(toolbox or ""), None)
+        found.pop(_named(toolbox or ""), None)
         named = (
             {server for server in servers if toolbox in (None, server.toolbox)}
             for name, servers in found.items()
@@ -290,21 +310,31 @@ class Index:
         )
         return [servers for servers in named if servers]
 
-    def _with_named(self, hits: list[Hit], scores: _Scores, named: list[set[ServerIdentifier]], most: int) -> list[Hit]:
-        """The same, with a tool of each server that was named, in the places of the last."""
-        shown = {server for hit in hits for server in (ServerIdentifier(*hit.identifier.parts()[:2]), *hit.also_in)}
-        more: list[Hit] = []
-        for servers in [servers for servers in named if not servers & shown][:_NEAREST]:
-            numbers = [number for server in servers for number in self._servers[server]]
-            rank = {number: (-scores.get(number, 0.0), self._rows[number].identifier) for number in numbers}
-            more += [self._hit(min(numbers, key=rank.__getitem__), 0.0, None)] if numbers else []
-        return [*hits[: max(0, most - len(more))], *more][:most]
+    def _with_named(
+        self, numbers: list[int], scores: _Scores, named: list[set[ServerIdentifier]], most: int
+    ) -> list[int]:
+        """The same, with the best tools of each server that was named and is not there, in the places of the last."""
+        shown = {self._rows[same].server for number in numbers for same in self._copied.get(number, (number,))}
+        missing = [servers for servers in named if not servers & shown][:_NEAREST]
+        more: list[int] = []
+        for servers in missing:
+            tools = [number for server in servers for number in self._servers[server]]
+            rank = {number: (-scores.get(number, 0.0), self._rows[number].identifier) for number in tools}
+            more += heapq.nsmallest(_NEAREST // len(missing), tools, key=rank.__getitem__)
+        more = [number for number in dict.fromkeys(more) if number not in numbers][: max(1, most // 2)]
+        return [*numbers[: most - len(more)], *more]
 
 
 def _spelled(text: str) -> str:
     """The words of a text, each between spaces."""
     found = _NAME.findall(text.casefold())
     return f" {' '.join(found)} " if found else ""
+
+
+def _named(name: str) -> str:
+    """What people call a server: `osm` for `osm-mcp-server`, unless nothing is left."""
+    found = [word for word in _spelled(name).split() if word not in _KIND]
+    return f" {' '.join(found)} " if found else _spelled(name)
 
 
 def _gather(scores: _Scores, impacts: _Scores, weight: float, inside: set[int] | None) -> None:
