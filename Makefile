@@ -42,7 +42,7 @@ format: .venv/dev
 
 bench: export BENCH_BASE := $(BASE)
 bench: .venv/run
-	$(BIN)/python benchmarks/gateway.py $(ARGS)
+	$(BIN)/python benchmarks/gateway.py --plot docs/pictures/gateways.svg $(ARGS)
 	$(BIN)/python benchmarks/over_http.py
 	$(BIN)/python benchmarks/routing.py
 	$(BIN)/python benchmarks/catalog.py

@@ -14,11 +14,13 @@ import sys
 import tempfile
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
+import pictures
 import programs
 import report
 from arguments import read_arguments
@@ -230,6 +232,19 @@ def measure(labels: list[str], plan: Plan, call_delay_ms: float) -> report.Resul
         )
 
 
+def picture(results: report.Results) -> str:
+    """The figures that a reader asks for first, of every program that was measured."""
+    shown = {"per_s_64": "calls/s at 64 in flight", "p50_ms_1": "latency of a call, ms (p50)", "own_mb": "memory, MB"}
+    groups = {
+        title: {label: row.medians[key] for label, row in results.rows.items() if key in row.medians}
+        for key, title in shown.items()
+    }
+    date = datetime.now(UTC).date().isoformat()
+    return pictures.bars(
+        f"One server on stdio behind each program, {os.cpu_count()} cores, {date}", groups, report.OURS
+    )
+
+
 def main() -> None:
     arguments = read_arguments(
         "Measure MCP gateways over the same downstream server.", programs.PROGRAMS, DEFAULT_RESULTS
@@ -240,6 +255,9 @@ def main() -> None:
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
     settings = {**asdict(plan), "call_delay_ms": arguments.delay_ms}
     arguments.json.write_text(json.dumps(report.document(results, settings), indent=2) + "\n")
+    if arguments.plot is not None:
+        arguments.plot.parent.mkdir(parents=True, exist_ok=True)
+        arguments.plot.write_text(picture(results))
     print(f"\nwritten to {arguments.json}")
 
 

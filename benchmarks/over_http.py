@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shlex
 import socket
 import subprocess
 import sys
@@ -120,6 +121,15 @@ def mcp_proxy_pypi(place: Place) -> Endpoint:
     )
 
 
+def contextforge(place: Place) -> Endpoint:
+    """ContextForge's own bridge from one stdio server to streamable HTTP. Without a token."""
+    python, port = programs.install("contextforge", "mcp-contextforge-gateway>=0.8"), free_port()
+    exposed = ("--expose-streamable-http", "--host", "127.0.0.1", "--port", str(port))
+    command = (python, "-m", "mcpgateway.translate", "--stdio", shlex.join(place.downstream()), *exposed)
+    call, version = Request.tool("echo", ARGUMENTS), programs.version_of(python, "mcp-contextforge-gateway")
+    return Endpoint("contextforge", version, command, programs.LIST_TOOLS, call, port, "/mcp")
+
+
 PROGRAMS: Mapping[str, Callable[[Place], Endpoint]] = {
     "bare": bare,
     "workbench": workbench,
@@ -127,6 +137,7 @@ PROGRAMS: Mapping[str, Callable[[Place], Endpoint]] = {
     "fastmcp": fastmcp,
     "mcp-proxy-npm": mcp_proxy_npm,
     "mcp-proxy-pypi": mcp_proxy_pypi,
+    "contextforge": contextforge,
     **({"base": base} if os.environ.get(programs.BASE_VARIABLE) else {}),
 }
 

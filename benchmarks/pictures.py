@@ -10,6 +10,7 @@ WIDTH, HEIGHT = 640, 360
 LEFT, RIGHT, TOP, BOTTOM = 70, 130, 40, 50
 COLOURS = ("#1f6feb", "#d1242f", "#1a7f37", "#9a6700", "#8250df")
 GREY = "#888888"
+BAR, NAMES = 18, 130
 
 Points = Sequence[tuple[float, float]]
 
@@ -47,6 +48,32 @@ def lines(title: str, across: str, up: str, series: Mapping[str, Points]) -> str
         parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in placed]
         parts.append(_text(placed[-1][0] + 8, placed[-1][1] + 4, name, colour=colour))
     return "\n".join([*parts, "</svg>", ""])
+
+
+Bars = Mapping[str, float]
+"""Figures by what they are of."""
+
+
+def bars(title: str, groups: Mapping[str, Bars], first: str) -> str:
+    """Several groups of horizontal bars, each group on a scale of its own that begins at 0; `first` stands out."""
+    parts, top = [_text(LEFT, 22, title, size=14)], TOP
+    for name, figures in groups.items():
+        parts += [_text(LEFT, top + 12, name, size=12), *_group(figures, top + 20, first)]
+        top += 20 + BAR * len(figures) + 16
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top}" font-family="sans-serif">'
+    return "\n".join([head, f'<rect width="{WIDTH}" height="{top}" fill="white"/>', *parts, "</svg>", ""])
+
+
+def _group(figures: Bars, top: float, first: str) -> list[str]:
+    parts: list[str] = []
+    for row, (label, value) in enumerate(figures.items()):
+        y = top + BAR * row
+        width = value / max(figures.values()) * (WIDTH - NAMES - RIGHT)
+        colour = COLOURS[0] if label == first else GREY
+        parts.append(_text(NAMES - 6, y + 12, label, anchor="end"))
+        parts.append(f'<rect x="{NAMES}" y="{y}" width="{max(width, 1):.1f}" height="{BAR - 4}" fill="{colour}"/>')
+        parts.append(_text(NAMES + width + 6, y + 12, f"{value:,.0f}" if value >= 10 else f"{value:.2f}"))
+    return parts
 
 
 def _scaled(value: float, least: float, most: float, start: float, end: float) -> float:

@@ -119,6 +119,7 @@ TARGETS = (
     Target("own memory", "<=", 35, " MB", lambda results: results.figure("own_mb")),
     against("base", "per_s_1", "calls/s at 1", ">=", 0.95),
     against("base", "per_s_64", "calls/s at 64", ">=", 0.95),
+    against("base", "p50_ms_1", "p50 at 1", "<=", 1 / 0.95),
     against("base", "first_response_s", "first response", "<=", 1.05),
     Target("ten servers open", "<=", 1.5, " x the slowest one", Results.ten_to_slowest),
 )

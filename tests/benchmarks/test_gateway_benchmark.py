@@ -73,3 +73,13 @@ def test_ten_servers_are_held_against_the_slowest_of_them():
 def test_a_target_shows_how_far_the_rounds_are_apart():
     ours = report.Row("1", {"own_mb": 30.0}, 0, [], [{"own_mb": 25.0}, {"own_mb": 40.0}])
     assert "rounds 25.00 to 40.00" in report.text(results(workbench=ours))
+
+
+def test_a_picture_shows_each_program_that_was_measured(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(report.__file__).parent))
+    gateway = __import__("gateway")
+    figures = {"per_s_64": 12000, "p50_ms_1": 0.125, "own_mb": 31}
+    drawn = gateway.picture(results(workbench=row(**figures), fastmcp=row(per_s_64=70, p50_ms_1=24, own_mb=94)))
+    assert drawn.count("<rect") == 1 + 6
+    assert all(f">{figure}<" in drawn for figure in ("12,000", "0.12", "31", "70", "24", "94"))
+    assert drawn.count(">fastmcp<") == 3
