@@ -1,5 +1,6 @@
 # make demo         see it work, on servers that come with it
 # make test         set up and run every test; some: make test ARGS="tests/config -x"
+# make unit         the tests that need no downloads and no Linux: what CI runs on macOS
 # make check        linters, types, the direction of imports
 # make format       arrange the code
 # make bench        measure it beside other programs, and with BASE=FOLDER beside another worktree
@@ -16,9 +17,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 WORKERS ?= auto
+# What downloads servers and clients, or looks at processes as only Linux shows them.
+SYSTEM_TESTS := benchmarks conformance connections/test_http_real.py e2e faults fuzz matrix nemesis soak
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check format bench fuzz nemesis soak conformance matrix firsthour pictures schema clean help
+.PHONY: demo test unit check format bench fuzz nemesis soak conformance matrix firsthour pictures schema clean help
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -29,6 +32,9 @@ demo: .venv/run
 test: .venv/dev
 	$(BIN)/python tests/e2e/install.py
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) $(ARGS)
+
+unit: .venv/dev
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) $(addprefix --ignore=tests/,$(SYSTEM_TESTS)) $(ARGS)
 
 check: .venv/dev
 	$(BIN)/ruff check .
