@@ -1,18 +1,18 @@
-# make demo         see it work, on servers that come with it
-# make test         set up and run every test; some: make test ARGS="tests/config -x"
+# make demo         a guided tour on the demo servers
+# make test         run every test; some: make test ARGS="tests/config -x"
 # make unit         the tests that need no downloads and no Linux: what CI runs on macOS
-# make check        linters, types, the direction of imports
-# make format       arrange the code
-# make bench        measure it beside other programs, and with BASE=FOLDER beside another worktree
-# make fuzz         any bytes and shapes, for long: make fuzz EXAMPLES=20000
-# make nemesis      a random run of faults: make nemesis SECONDS=600 SEED=7
-# make soak         eight clients for ten minutes, and what grew: make soak SECONDS=60
+# make check        linters, types, import rules
+# make format       format the code
+# make bench        measure it next to other programs, and with BASE=FOLDER next to another worktree
+# make fuzz         random bytes and shapes: make fuzz EXAMPLES=20000
+# make nemesis      random faults: make nemesis SECONDS=600 SEED=7
+# make soak         eight clients for ten minutes; fails on leaks: make soak SECONDS=60
 # make conformance  the official suite, directly and through the workbench
-# make matrix       official clients on every surface, in front of servers of every kind
-# make firsthour    real hosts and servers from npm move in, work, and move out again
-# make pictures     the pictures of the terminal in docs/gallery.md, anew
-# make schema       workbench-config.schema.json, anew
-# make clean        remove what the others made
+# make matrix       official clients on every surface, with servers of every kind
+# make firsthour    real hosts and servers from npm, from import to uninstall
+# make pictures     render the pictures of docs/gallery.md
+# make schema       regenerate workbench-config.schema.json
+# make clean        remove what the other commands created
 
 PYTHON ?= python3
 BIN := .venv/bin

@@ -15,7 +15,11 @@ GUIDES = (
     *sorted((ROOT / "examples").rglob("*.md")),
 )
 """What teaches how to use the workbench."""
-EVERY = (*GUIDES, *(ROOT / name for name in ("CHANGELOG.md", "SECURITY.md", "CONTRIBUTING.md")))
+EVERY = (
+    *GUIDES,
+    *(ROOT / name for name in ("CHANGELOG.md", "SECURITY.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md")),
+    *sorted((ROOT / ".github").rglob("*.md")),
+)
 
 
 class Block(NamedTuple):
