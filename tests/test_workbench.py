@@ -319,7 +319,7 @@ async def test_a_changed_list_is_read_again_and_told(tmp_path: Path):
         assert names(await bench.open("dev")) == [("fs", "echo"), ("fs", "grow"), ("fs", "grown_2")]
         bench.join(LIBRARY.audience, ListeningClient())  # another one listens from now on
         await bench.use(tool("fs", "grow"))
-        await wait_until(lambda: len(list(bench.at(LIBRARY).known())) == 4)
+        await wait_until(lambda: len(list(bench.at(LIBRARY).catalog.known())) == 4)
         assert client.changes == [("dev", "tools")]
 
 
@@ -334,13 +334,13 @@ async def test_a_change_is_told_to_the_client_whose_connection_it_came_on_and_to
             routers[audience] = bench.at(caller)
             await routers[audience].open("dev")
             client.changes.clear()
-        await routers["one"].calls.relay(tool("fs", "grow"), Raw(b"{}"), None)
+        await routers["one"].use(tool("fs", "grow"), Raw(b"{}"), None)
         await wait_until(lambda: clients["one"].changes == [("dev", "tools")])
         assert clients["two"].changes == []
-        assert [len(list(routers[audience].known())) for audience in clients] == [3, 2]
+        assert [len(list(routers[audience].catalog.known())) for audience in clients] == [3, 2]
         await bench.leave("one")
         assert bench.routers("one") == []
-        assert await routers["two"].calls.relay(tool("fs", "echo"), Raw(b"{}"), None)
+        assert await routers["two"].use(tool("fs", "echo"), Raw(b"{}"), None)
 
 
 async def test_a_storm_of_changes_leads_to_few_new_listings(tmp_path: Path):
@@ -350,7 +350,7 @@ async def test_a_storm_of_changes_leads_to_few_new_listings(tmp_path: Path):
     ) as bench:
         await bench.open("dev")
         await asyncio.gather(*(bench.use(tool("fs", "grow")) for _ in range(100)))
-        await wait_until(lambda: len(list(bench.at(LIBRARY).known())) == 102)
+        await wait_until(lambda: len(list(bench.at(LIBRARY).catalog.known())) == 102)
         assert len(received(log, "tools/list")) <= 8
 
 

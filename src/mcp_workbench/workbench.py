@@ -125,9 +125,8 @@ class Workbench:
 
     async def relay(self, identifier: ToolIdentifier, arguments: Raw, exchange: Exchange | None = None) -> Raw:
         """`use` in raw JSON, on behalf of a client: what the server says goes to `exchange`."""
-        return await self.at(exchange.caller if exchange is not None else LIBRARY).calls.relay(
-            identifier, arguments, exchange
-        )
+        caller = exchange.caller if exchange is not None else LIBRARY
+        return await self.at(caller).use(identifier, arguments, exchange)
 
     def expected(self) -> list[Caller]:
         """The clients to expect: recent ones, newest first, and a handshake client that declares nothing."""
@@ -172,7 +171,7 @@ class Workbench:
         for left in self._introduced.pop(audience, ()):
             if self._recorder is not None:
                 self._recorder.sessions_changed(left, -1)
-        await asyncio.gather(*(router.close() for router in self.routers(audience)))
+        await asyncio.gather(*(router.pool.close() for router in self.routers(audience)))
         if (account := self._accounts.pop(audience, None)) is not None:
             account.end()
         for key in tuple(self._routers):
@@ -231,7 +230,7 @@ class Workbench:
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
-        await asyncio.gather(*(router.close() for router in self._routers.values()))
+        await asyncio.gather(*(router.pool.close() for router in self._routers.values()))
         if self._processes is not None:
             await self._processes.close()
         if self._memory is not None:

@@ -48,7 +48,7 @@ async def test_a_server_is_ended_when_it_was_visited(tmp_path: Path):
         visited = await visit(workbench, server)
         router = next(iter(workbench.routers("")))
         [identifier] = router.servers_of(["dev"])
-        assert (visited.state, router.handle(identifier).supervisor.state) == ("ok", "idle")
+        assert (visited.state, router.pool.handle(identifier).supervisor.state) == ("ok", "idle")
 
 
 async def test_the_advice_for_a_program_that_is_missing_wins_over_that_of_the_fault(tmp_path: Path):

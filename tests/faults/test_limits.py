@@ -191,7 +191,7 @@ async def test_a_server_is_not_stopped_while_a_client_watches_something_of_it(tm
         uri = "test://s/a"
         assert "result" in await wire.request("resources/subscribe", {"uri": uri})
         [router] = wb.routers()
-        supervisor = router.handle(ServerIdentifier("dev", "s")).supervisor
+        supervisor = router.pool.handle(ServerIdentifier("dev", "s")).supervisor
         watched = supervisor.current
         assert watched is not None
         since = time.monotonic()

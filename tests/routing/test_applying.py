@@ -213,9 +213,9 @@ async def test_c9_what_the_old_server_lists_late_is_not_taken_for_the_new_ones()
         old.methods["tools/list"] = late
         blocked = Gate(old)
         router = at.workbench.at(LIBRARY)
-        call = asyncio.ensure_future(router.connect(ServerIdentifier("dev", "s")))
+        call = asyncio.ensure_future(router.pool.connect(ServerIdentifier("dev", "s")))
         await call
-        listing = asyncio.ensure_future(router.handle(ServerIdentifier("dev", "s")).lists.list_tools())
+        listing = asyncio.ensure_future(router.pool.handle(ServerIdentifier("dev", "s")).lists.list_tools())
         await wait_until(lambda: old.asked("tools/list"), what="the listing")
         at.apply(one("new"))
         opened = await at.workbench.open("dev")
@@ -223,7 +223,7 @@ async def test_c9_what_the_old_server_lists_late_is_not_taken_for_the_new_ones()
         blocked.open()
         await asyncio.gather(listing, return_exceptions=True)
         assert [tool.tool for tool, _ in opened.found] == ["new"]
-        assert [tool.tool for tool in router.known()] == ["new"]
+        assert [tool.tool for tool in router.catalog.known()] == ["new"]
 
 
 @pytest.mark.row("C9")
@@ -300,9 +300,10 @@ async def test_c9_a_server_that_drains_takes_no_new_call(*, is_gone: bool):
     old, new = MemoryServer("old"), MemoryServer("new")
     async with bench(one("old"), old, new, predecessor_seconds=0.05) as at:
         router, server = at.workbench.at(LIBRARY), ServerIdentifier("dev", "s")
-        await router.connect(server)
+        await router.pool.connect(server)
         gate, lists = Gate(old), old.methods["tools/list"]
-        draining = asyncio.ensure_future(router.handle(server).forward("tools/call", {"name": "t"}, None))
+        supervisor = router.pool.handle(server).supervisor
+        draining = asyncio.ensure_future(supervisor.forward("tools/call", {"name": "t"}, None))
         await wait_until(lambda: gate.waiting == 1, what="a call that drains")
         go, began = asyncio.Event(), asyncio.Event()
 
@@ -345,12 +346,12 @@ async def test_c9_no_chain_is_kept_of_what_was_replaced(*, is_used: bool):
         for command in ("new", "old", "new", "old"):
             at.apply(one(command))
             await (at.use() if is_used else router.search_all("t"))
-        newest = router.existing(ServerIdentifier("dev", "s"))
+        newest = router.pool.find(ServerIdentifier("dev", "s"))
         chain = [newest]
         while chain[-1] is not None:
             chain.append(chain[-1]._predecessor)
         assert len(chain) - 1 == (1 if is_used else 2)
-        await wait_until(lambda: not router._pool._ending, what="the end of all that was replaced")
+        await wait_until(lambda: not router.pool._ending, what="the end of all that was replaced")
 
 
 # -- what clients see

@@ -25,7 +25,7 @@ def store(tmp_path: Path) -> Path:
 
 
 def state(bench: Workbench) -> str:
-    return bench.at(LIBRARY).handle(A).lists.tools.state
+    return bench.at(LIBRARY).pool.handle(A).lists.tools.state
 
 
 async def test_a_list_is_unknown_then_current_and_remembered_when_its_server_rests(store: Path):
@@ -33,7 +33,7 @@ async def test_a_list_is_unknown_then_current_and_remembered_when_its_server_res
         assert state(bench) == "unknown"
         await bench.open("dev")
         assert state(bench) == "current"
-        bench.at(LIBRARY).handle(A).supervisor.let_go()
+        bench.at(LIBRARY).pool.handle(A).supervisor.let_go()
         assert state(bench) == "remembered"
     async with remembering(store, {"dev": {"a": Shop()}}) as bench:
         assert state(bench) == "unknown"  # nothing is read before somebody asks
@@ -52,7 +52,7 @@ async def test_a_list_that_changed_is_refreshing_until_the_server_has_listed_aga
             return reply
 
         shop.methods["tools/list"] = slowly
-        cache = bench.at(LIBRARY).handle(A).lists.tools
+        cache = bench.at(LIBRARY).pool.handle(A).lists.tools
         cache.outdate()
         assert cache.state == "refreshing"
         gate.set()
@@ -64,12 +64,12 @@ async def test_the_list_of_a_server_that_cannot_be_reached_is_lost_until_it_list
     async with remembering(store, {"dev": {"a": shop}}) as bench:
         await bench.open("dev")
         router = bench.at(LIBRARY)
-        router.handle(A).supervisor.let_go()
+        router.pool.handle(A).supervisor.let_go()
         shop.fail()
         with pytest.raises(ConnectFailed):
-            await router.connect(A)
+            await router.pool.connect(A)
         assert state(bench) == "lost"
-        assert [one.tool for one in router.known()] == ["t"]  # a call still finds its way
+        assert [one.tool for one in router.catalog.known()] == ["t"]  # a call still finds its way
         assert list(router.catalog.present()) == []
         assert (await router.search("t")).found == ()
         shop.heal()
@@ -90,15 +90,15 @@ async def test_the_other_lists_have_the_same_states(store: Path, kind: Kind):
     shop = Shop(capabilities={"tools": {}, "prompts": {}, "resources": {}})
     async with remembering(store, {"dev": {"a": shop}}) as bench:
         router = bench.at(LIBRARY)
-        cache = router.handle(A).lists.caches[kind]
+        cache = router.pool.handle(A).lists.caches[kind]
         assert cache.state == "unknown"
         await router.items(kind, ["dev"])
         assert cache.state == "current"
-        router.handle(A).supervisor.let_go()
+        router.pool.handle(A).supervisor.let_go()
         assert cache.state == "remembered"
         shop.fail()
         with pytest.raises(ConnectFailed):
-            await router.connect(A)
+            await router.pool.connect(A)
         assert cache.state == "lost"
         shop.heal()
         await bench.open("dev")

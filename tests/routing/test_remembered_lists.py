@@ -132,7 +132,7 @@ async def test_what_a_server_declares_in_one_era_does_not_tell_whether_it_has_ta
         async with remembering(store, shops) as bench:
             hello = await ToolboxSurface(bench, "dev").hello(HANDSHAKE)
             assert ("tasks" in hello.capabilities) == (tasks or not is_known)
-            await bench.at(HANDSHAKE).handle(ServerIdentifier("dev", "a")).lists.tools.fresh()
+            await bench.at(HANDSHAKE).pool.handle(ServerIdentifier("dev", "a")).lists.tools.fresh()
 
 
 async def test_a_secret_in_instructions_does_not_reach_the_disk(store: Path):
@@ -554,7 +554,7 @@ async def test_prompts_that_a_call_shows_to_have_changed_are_told(store: Path):
         client = ListeningClient()
         bench.join(AUDIENCE, client)
         await bench.at(MODERN).items("prompts", ["dev"])
-        await bench.at(MODERN).connect(ServerIdentifier("dev", "a"))
+        await bench.at(MODERN).pool.connect(ServerIdentifier("dev", "a"))
         await wait_until(lambda: client.changes == [("dev", "prompts")], what="the news")
 
 
@@ -575,7 +575,7 @@ async def test_places_of_one_client_share_a_modern_server_that_is_known_from_bef
             assert (await bench.at(declaring(number)).open("dev")).stored == ("a",)
         for number in (1, 2):
             exchange = Exchange(declaring(number), DeafLine())
-            await bench.at(declaring(number)).calls.forward(server, "tools/call", {"name": "t"}, exchange)
+            await bench.at(declaring(number)).forward(server, "tools/call", {"name": "t"}, exchange)
         assert shop.tried == 3
 
 

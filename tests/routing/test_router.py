@@ -34,7 +34,7 @@ def client(audience: str = "one", *, modern: bool = True, **capabilities: Any) -
 
 async def use(workbench: Workbench, caller: Caller, method: str = "tools/call") -> None:
     exchange = Exchange(caller, DeafLine())
-    await workbench.at(caller).calls.forward(A, method, {"name": "t"}, exchange)
+    await workbench.at(caller).forward(A, method, {"name": "t"}, exchange)
 
 
 def declared_in(server: MemoryServer, method: str) -> list[Any]:
@@ -74,7 +74,7 @@ async def test_leaving_ends_the_servers_of_one_audience_and_makes_room_again():
         assert server.starts == 4
         await workbench.leave("one")
         states = {
-            audience: [router.handle(A).supervisor.state for router in workbench.routers(audience)]
+            audience: [router.pool.handle(A).supervisor.state for router in workbench.routers(audience)]
             for audience in ("one", "two", "")
         }
         assert states == {"one": [], "two": ["ready"], "": ["ready"]}
@@ -141,7 +141,7 @@ async def test_a_change_of_a_shared_server_is_read_by_every_place():
             await router.open("dev")
         server.methods["tools/list"] = {"tools": [{"name": "new", "inputSchema": {}}]}
         server.say("notifications/tools/list_changed")
-        await wait_until(lambda: all([tool.tool for tool in router.known()] == ["new"] for router in routers))
+        await wait_until(lambda: all([tool.tool for tool in router.catalog.known()] == ["new"] for router in routers))
 
 
 async def test_a_subscription_at_a_shared_server_is_one_whoever_made_it():
@@ -150,10 +150,10 @@ async def test_a_subscription_at_a_shared_server_is_one_whoever_made_it():
         one, other = client(), client(x=1)
         for caller in (one, other):
             await use(workbench, caller)
-            await workbench.at(caller).handle(A).subscribe(f"x:{bytes(caller.capabilities).decode()}")
+            await workbench.at(caller).pool.handle(A).subscribe(f"x:{bytes(caller.capabilities).decode()}")
         await settle()
         assert len(server.asked(LISTEN)[-1]["notifications"]["resourceSubscriptions"]) == 2
-        workbench.at(other).handle(A).unsubscribe('x:{"x": 1}')
+        workbench.at(other).pool.handle(A).unsubscribe('x:{"x": 1}')
         await settle()
         assert server.asked(LISTEN)[-1]["notifications"]["resourceSubscriptions"] == ["x:{}"]
 
@@ -172,7 +172,7 @@ async def test_a_call_is_recorded_though_its_result_is_nested_too_deep_to_be_rea
         workbench._recorder = recorder
         caller = client()
         params = {"name": Raw(b'"t"'), "arguments": Raw(b"{}")}
-        answer = await workbench.at(caller).calls.forward(A, "tools/call", params, Exchange(caller, DeafLine()))
+        answer = await workbench.at(caller).forward(A, "tools/call", params, Exchange(caller, DeafLine()))
         workbench._recorder = None
     assert bytes(answer) == result
     recorder.began.assert_called_once_with(ToolIdentifier("dev", "a", "t"))
@@ -213,7 +213,7 @@ async def test_a_server_that_does_not_read_is_told_nothing_that_would_pile_up():
 async def test_a_server_that_does_not_run_is_told_nothing_and_not_started():
     server = MemoryServer("a")
     async with serving({"dev": {"a": server}}) as workbench:
-        workbench.at(client()).handle(A)
+        workbench.at(client()).pool.handle(A)
         workbench.at(client()).tell(ROOTS_CHANGED, {})
     assert server.starts == 0
 
@@ -225,9 +225,7 @@ async def test_a_level_holds_for_servers_that_run_and_for_those_that_start_later
     async with serving({"dev": servers}) as workbench:
         router, caller = workbench.at(client(modern=False)), client(modern=False)
         await use(workbench, caller)
-        router.set_level("debug")
-        await router.calls.forward(
-            ServerIdentifier("dev", "b"), "tools/call", {"name": "t"}, Exchange(caller, DeafLine())
-        )
+        router.pool.set_level("debug")
+        await router.forward(ServerIdentifier("dev", "b"), "tools/call", {"name": "t"}, Exchange(caller, DeafLine()))
         await settle()
     assert [server.asked("logging/setLevel") for server in servers.values()] == [[{"level": "debug"}]] * 2

@@ -172,5 +172,5 @@ async def test_a_change_right_behind_the_first_listing_is_read(tmp_path: Path):
     entry = {"command": sys.executable, "args": ["-SEc", CHANGES_AT_ONCE]}
     async with workbench(tmp_path, {"dev": {"fs": entry}}, relist_interval_seconds=0.05) as bench:
         await bench.open("dev")
-        await wait_until(lambda: len(list(bench.at(LIBRARY).known())) == 2, what="the second listing")
+        await wait_until(lambda: len(list(bench.at(LIBRARY).catalog.known())) == 2, what="the second listing")
         assert names(await bench.open("dev")) == ["t0", "t1"]

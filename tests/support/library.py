@@ -89,7 +89,7 @@ class ListeningClient:
 
 def handle_of(running: Workbench, toolbox: str, server: str, caller: Caller = LIBRARY) -> ServerHandle:
     """A server as Python code, or a client, sees it."""
-    handle = running.at(caller).existing(ServerIdentifier(toolbox, server))
+    handle = running.at(caller).pool.find(ServerIdentifier(toolbox, server))
     assert handle is not None
     return handle
 

@@ -172,11 +172,11 @@ async def test_a_client_that_left_hears_of_no_more_changes():
     router = workbench.at(HANDSHAKE)
     watching = Watching(workbench, surface)
     router.catalog.kept("dev", "fs").put(ServerTools(tools={}))
-    router._pool._client_ref.changed("dev", "tools")
+    router.pool._client_ref.changed("dev", "tools")
     assert watching.kinds == ["tools"]
     await workbench.leave(HANDSHAKE.audience)
     router.catalog.kept("dev", "a_b").put(ServerTools(tools={}))
-    router._pool._client_ref.changed("dev", "tools")
+    router.pool._client_ref.changed("dev", "tools")
     assert watching.kinds == ["tools"]
 
 
@@ -187,7 +187,7 @@ async def test_a_change_in_a_toolbox_that_is_not_open_is_not_told():
     before = await names(surface)
     router = surface._workbench.at(HANDSHAKE)
     router.catalog.kept("ops", "fs").put(ServerTools(tools={}))
-    router._pool._client_ref.changed("ops", "tools")
+    router.pool._client_ref.changed("ops", "tools")
     assert await names(surface) == before
     assert watching.kinds == []
 

@@ -88,7 +88,7 @@ async def test_a_server_that_hangs_does_not_delay_the_read_of_what_another_has_l
     boxes["dev"]["b"].methods["resources/list"] = never
     async with serving(boxes, refresh_wait_seconds=60, open_timeout_seconds=60) as workbench:
         surface = ToolboxSurface(workbench, "dev")
-        await workbench.at(MODERN).handle(A).lists.items("resources")
+        await workbench.at(MODERN).pool.handle(A).lists.items("resources")
         await answer(surface, "tools/call", MODERN, name="dev__b__t")
         assert await asyncio.wait_for(read(surface, "x:1"), 5) == "a"
 

@@ -92,7 +92,7 @@ async def test_a_greeting_that_is_older_than_its_time_to_live_promises_none(ttl:
     server = MemoryServer("a", modern=True)
     server.methods["server/discover"] |= {"ttlMs": ttl}
     async with serving({"dev": {"a": server}}) as workbench:
-        connection = await workbench.at(MODERN).connect(A)
+        connection = await workbench.at(MODERN).pool.connect(A)
         connection.began -= 61
         assert (await greeting(workbench, MODERN))["ttlMs"] == 0
 

@@ -50,7 +50,7 @@ async def visit(workbench: Workbench, server: ServerConfig, *, advice: str = "")
     `advice` is for a program that can't be run.
     """
     newest, *_ = workbench.expected()
-    handle = workbench.at(newest).handle(ServerIdentifier(server.toolbox, server.name))
+    handle = workbench.at(newest).pool.handle(ServerIdentifier(server.toolbox, server.name))
     limits = workbench.limits.bounded(server.bounds)
     try:
         with handle.supervisor.used():

@@ -107,7 +107,7 @@ async def _relayed(config: Config, identifier: ToolIdentifier, typed: Typed, arg
 
 async def _listed(workbench: Workbench, identifier: ToolIdentifier) -> Parameters:
     """The parameters of a tool, from its server. Raises `ConnectFailed` or `ToolNotFound`."""
-    handle = workbench.at(CALLER).handle(ServerIdentifier(identifier.toolbox, identifier.server))
+    handle = workbench.at(CALLER).pool.handle(ServerIdentifier(identifier.toolbox, identifier.server))
     try:
         listing = await handle.lists.list_tools()
     except Fault as fault:

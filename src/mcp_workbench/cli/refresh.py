@@ -125,7 +125,7 @@ async def _one(
         try:
             # One after the other: two processes of one server may fight for a file or a port.
             counts = [(await workbench.at(caller).refresh(server)).count for caller in callers]
-            is_kept = all(workbench.at(caller).handle(server).lists.is_remembered for caller in callers)
+            is_kept = all(workbench.at(caller).pool.handle(server).lists.is_remembered for caller in callers)
             outcome = Outcome(server, time.monotonic() - since, tools=counts[0], is_kept=is_kept)
         except ConnectFailed as error:
             outcome = Outcome(server, time.monotonic() - since, error=error.fault.reason)

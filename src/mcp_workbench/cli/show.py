@@ -69,7 +69,7 @@ async def _asked(config: Config, server: ServerConfig) -> ServerTools:
     async with Workbench(config) as workbench:
         router = workbench.at(LIBRARY)
         try:
-            return await router.handle(ServerIdentifier(server.toolbox, server.name)).lists.list_tools()
+            return await router.pool.handle(ServerIdentifier(server.toolbox, server.name)).lists.list_tools()
         except Fault as fault:
             raise ConnectFailed(server.toolbox, server.name, fault) from None
 

@@ -97,11 +97,12 @@ class Connection:
             await self.questions.turn(exchange)
         answering = self.questions.begin(exchange)
         try:
-            if answering or self.questions.is_settling:
+            began = asyncio.get_running_loop().time()
+            if answering or self.questions.settled_at > began:
                 await self.questions.settle(exchange, answering)
+                began = asyncio.get_running_loop().time()
             if exchange.caller.log_level is not None and not self.agreement.modern:
                 await self._use_level(exchange.caller.log_level)
-            began = asyncio.get_running_loop().time()
             try:
                 result = await self._send(method, params, exchange)
             except ServerRefused as refusal:

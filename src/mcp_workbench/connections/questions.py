@@ -52,7 +52,8 @@ class Questions:
         self._asking: dict[asyncio.Task[Any], Exchange] = {}
         self._background: set[asyncio.Task[Any]] = set()
         self._waiting: list[_Waiting] = []
-        self._settled_at = 0.0
+        self.settled_at = 0.0
+        """Until when the server may be busy with an answer to something that it asked between calls."""
         self._lent: set[Exchange] = set()
         self.calls: dict[Exchange, None] = {}
         """The calls that the server works on, in order."""
@@ -97,12 +98,7 @@ class Questions:
         if answering:
             self._background.difference_update(answering)
             await asyncio.wait(answering, timeout=None if call.caller.modern else self._limits.turn_seconds)
-        await asyncio.sleep(max(0.0, self._settled_at - asyncio.get_running_loop().time()))
-
-    @property
-    def is_settling(self) -> bool:
-        """Whether the server has just got an answer to something that it asked between calls."""
-        return self._settled_at > 0 and self._settled_at > asyncio.get_running_loop().time()
+        await asyncio.sleep(max(0.0, self.settled_at - asyncio.get_running_loop().time()))
 
     def end(self, call: Exchange) -> None:
         """It is over."""
@@ -203,7 +199,7 @@ class Questions:
             posed.result()[1].add_done_callback(lambda _: self._settle_later())
 
     def _settle_later(self) -> None:
-        self._settled_at = asyncio.get_running_loop().time() + self._limits.settle_seconds
+        self.settled_at = asyncio.get_running_loop().time() + self._limits.settle_seconds
 
     @contextlib.contextmanager
     def _lending(self, call: Exchange | None, question: asyncio.Task[Any]) -> Generator[None]:

@@ -189,7 +189,7 @@ class Supervisor:
             self._slots.release()
             self._calls -= 1
             self.done += 1
-            self.touch()
+            self._used_at = asyncio.get_running_loop().time()
             if self._drained is not None and not self._calls and not self._drained.done():
                 self._drained.set_result(None)
 
@@ -205,9 +205,10 @@ class Supervisor:
             ) from None
 
     async def _forward(self, method: str, params: Params, exchange: Exchange | None) -> Raw:
-        if self.current is not None and self._health.state == "resting":
+        current = self.current
+        if current is not None and self._health.failures and self._health.state == "resting":
             self._health.pause()  # a remote server may fail every request while its connection is there
-        connection = self._worked_on = self.current or await self.connection()
+        connection = self._worked_on = current or await self.connection()
         began = asyncio.get_running_loop().time()
         try:
             result = await connection.forward(method, params, exchange)

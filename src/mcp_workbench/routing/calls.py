@@ -1,37 +1,28 @@
-"""Calls of tools and other requests, of one client to one server each.
+"""Calls of one client, to one server each: one contract, and wrappers around it.
 
-A call is checked before anything is started or contacted, recorded where somebody keeps a record, and made again where
-another configuration came before it was sent.
+    RecordedCalls → RetriedCalls → DirectCalls → the server
+
+A wrapper takes a request, hands it to the calls that it wraps, and changes one thing. Each can be left out.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
-from functools import partial
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 from msgspec import Raw
 
 from mcp_workbench.catalog import apps
+from mcp_workbench.catalog.definition import Definition
 from mcp_workbench.catalog.links import Links
-from mcp_workbench.catalog.snapshot import Catalog
 from mcp_workbench.connections.base import explained
-from mcp_workbench.errors import (
-    CallFailed,
-    ConnectFailed,
-    Fault,
-    ProtocolViolation,
-    ServerRefused,
-    ShuttingDown,
-    ToolNotFound,
-)
+from mcp_workbench.errors import CallFailed, ConnectFailed, Fault, ProtocolViolation, ServerRefused, ShuttingDown
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import Limits
-from mcp_workbench.nearest import nearest_and_known
 from mcp_workbench.record.recorder import Recorder
+from mcp_workbench.routing.finding import check_gone, find_tool
 from mcp_workbench.routing.pool import ServerPool
 from mcp_workbench.routing.server_handle import ServerHandle
 from mcp_workbench.wire import jsonrpc
@@ -42,167 +33,161 @@ _MAY_BE_GONE = (jsonrpc.METHOD_NOT_FOUND, jsonrpc.INVALID_PARAMS)
 """How servers refuse a call of a tool that they do not have."""
 
 
-class Calls:
-    """What one client has servers do."""
+class ToolCall(msgspec.Struct, frozen=True):
+    """A call of a tool that is checked first. What the server says meanwhile goes to `exchange`."""
 
-    def __init__(
-        self, pool: ServerPool, catalog: Catalog, links: Links, limits: Limits, recorder: Recorder | None
-    ) -> None:
+    identifier: ToolIdentifier
+    arguments: Raw
+    exchange: Exchange | None = None
+
+
+class ServerRequest(msgspec.Struct, frozen=True):
+    """Any request of a client, passed on to one server as it is."""
+
+    server: ServerIdentifier
+    method: str
+    params: Params
+    exchange: Exchange
+
+
+Request: TypeAlias = ToolCall | ServerRequest
+
+
+class Calls(Protocol):
+    """The contract of a call."""
+
+    async def call(self, request: Request) -> Raw:
+        """The result as the server gave it: an object.
+
+        Raises `RequestError` where there is no such tool or server and `ConnectFailed` where the server can't be
+        reached. A server's failure is `CallFailed` for a tool call, else the `Fault` itself.
+        """
+        ...
+
+
+class DirectCalls:
+    """Finds the tool, sees that its server runs, and sends the request in one of the server's slots."""
+
+    def __init__(self, pool: ServerPool, links: Links, limits: Limits) -> None:
         """`links` takes note of the resources that results name."""
         self._pool = pool
-        self._catalog = catalog
         self._links = links
         self._limits = limits
-        self._recorder = recorder
 
-    async def relay(self, identifier: ToolIdentifier, arguments: Raw, exchange: Exchange | None) -> Raw:
-        """Call a tool, on behalf of a client: what the server says meanwhile goes to `exchange`."""
-        work = partial(self._relay, identifier, arguments, exchange)
-        return await self._done(work, exchange, identifier, arguments)
-
-    async def _relay(self, identifier: ToolIdentifier, arguments: Raw, exchange: Exchange | None) -> Raw:
-        config = self._pool.configured(identifier.toolbox, identifier.server)
-        handle = self._pool.of(config)
-        if (definition := self._catalog.tool(identifier)) is None:
-            await self._pool.meanwhile(exchange, (config,), self._check_tool(identifier, handle))
-            definition = self._catalog.tool(identifier)
-        params: dict[str, Any] = {"name": identifier.tool, "arguments": arguments}
+    async def call(self, request: Request) -> Raw:
+        if isinstance(request, ServerRequest):
+            return await self._forward(request)
+        tool, exchange = request.identifier, request.exchange
+        handle = self._pool.handle(tool)
+        listing = handle.lists.tools.kept.value
+        if listing is None or (definition := listing.tools.get(tool.tool)) is None:
+            definition = await self._pool.meanwhile(exchange, (handle.config,), find_tool(handle.lists, tool))
+        params: dict[str, Any] = {"name": tool.tool, "arguments": request.arguments}
         if exchange is not None:
             params |= exchange.members
             if exchange.meta:
                 params["_meta"] = exchange.meta
         if handle.supervisor.current is None:
-            await self._pool.meanwhile(exchange, (config,), self._reach(identifier, handle))
-        result = await self._call(identifier, handle, params, exchange)
+            await self._pool.meanwhile(exchange, (handle.config,), self._pool.connect(tool))
+        result = await self._send(request, handle, definition, params)
         if handle.offers("resources"):
-            self._note_links(ServerIdentifier(identifier.toolbox, identifier.server), result, exchange)
+            self._note_links(ServerIdentifier(tool.toolbox, tool.server), result, exchange)
         if exchange is not None and not exchange.caller.modern:
             exchange.projection = handle.projection(definition)
+        return result
+
+    async def _send(self, request: ToolCall, handle: ServerHandle, definition: Definition, params: Params) -> Raw:
+        tool, exchange = request.identifier, request.exchange
+        try:
+            result = await handle.supervisor.forward("tools/call", params, exchange)
+        except ServerRefused as refusal:
+            hint = ""
+            if refusal.rpc_code in _MAY_BE_GONE:
+                await check_gone(handle.lists, tool, self._limits.refresh_wait_seconds)
+            if refusal.rpc_code == jsonrpc.INVALID_PARAMS:
+                from mcp_workbench.catalog.rendering.signature import parameters  # noqa: PLC0415 -- only errors need it
+
+                hint = f"Its parameters: {parameters(definition)}"
+            raise CallFailed(tool, explained(refusal, hint), refusal) from None
+        except Fault as fault:
+            raise CallFailed(tool, fault) from None
+        if not jsonrpc.is_object(result):
+            raise CallFailed(tool, ProtocolViolation("its result is not an object"))
+        if (is_error := _members(result, exchange).get("isError")) is not None and jsonrpc.is_true(is_error):
+            lists = handle.lists
+            if not lists.tools.is_live or (known := lists.tools.kept.value) is None or tool.tool not in known.tools:
+                await check_gone(lists, tool, self._limits.refresh_wait_seconds)
+        return result
+
+    async def _forward(self, request: ServerRequest) -> Raw:
+        handle, exchange, params = self._pool.handle(request.server), request.exchange, request.params
+        if exchange.meta:
+            params = {**params, "_meta": exchange.meta}
+        if handle.supervisor.current is None:
+            await self._pool.meanwhile(exchange, (handle.config,), self._pool.connect(request.server))
+        result = await handle.supervisor.forward(request.method, params, exchange)
+        if not jsonrpc.is_object(result):
+            raise ProtocolViolation("its result is not an object")
         return result
 
     def _note_links(self, server: ServerIdentifier, result: Raw, exchange: Exchange | None) -> None:
         """Record the resources that a result names: in its content, and as a UI in its `_meta`."""
         self._links.remember(server, result)
-        if exchange is None:
-            return
-        with contextlib.suppress(msgspec.DecodeError):  # nested too deep; its client gets an error
-            if (meta := exchange.read(result).get("_meta")) is not None:
+        if exchange is not None and (meta := _members(result, exchange).get("_meta")) is not None:
+            with contextlib.suppress(msgspec.DecodeError):  # nested too deep; its client gets an error
                 self._links.add(server, apps.ui_uris(meta))
 
-    async def _call(
-        self, identifier: ToolIdentifier, handle: ServerHandle, params: Params, exchange: Exchange | None
-    ) -> Raw:
-        """The result as the server gave it. Raises `CallFailed`, or `ToolNotFound` where the tool is gone."""
-        try:
-            result = await handle.supervisor.forward("tools/call", params, exchange)
-        except ServerRefused as refusal:
-            if refusal.rpc_code in _MAY_BE_GONE:
-                await self._check_gone(identifier, handle)
-            raise CallFailed(identifier, self._explained(identifier, refusal), refusal) from None
-        except Fault as fault:
-            raise CallFailed(identifier, fault) from None
-        if not jsonrpc.is_object(result):
-            raise CallFailed(identifier, ProtocolViolation("its result is not an object"))
-        is_doubtful = not handle.lists.tools.is_live or self._catalog.tool(identifier) is None
-        if is_doubtful and jsonrpc.is_true(jsonrpc.fields(result).get("isError")):
-            await self._check_gone(identifier, handle)
-        return result
 
-    def _explained(self, identifier: ToolIdentifier, refusal: ServerRefused) -> ServerRefused:
-        """The server's error, and the tool's signature where it refused the arguments."""
-        definition = self._catalog.tool(identifier)
-        if refusal.rpc_code != jsonrpc.INVALID_PARAMS or definition is None:
-            return explained(refusal)
-        from mcp_workbench.catalog.rendering.signature import parameters  # noqa: PLC0415 -- only errors need it
+class RetriedCalls:
+    """Makes a request again where another configuration came before it was sent to its server."""
 
-        return explained(refusal, hint=f"Its parameters: {parameters(definition)}")
+    def __init__(self, calls: Calls, version: Callable[[], object]) -> None:
+        """`version` is the configuration that is in force."""
+        self._calls = calls
+        self._version = version
 
-    async def forward(self, server: ServerIdentifier, method: str, params: Params, exchange: Exchange) -> Raw:
-        """Any request of a client to one server. Raises `ConnectFailed`, or the `Fault` that it ended in."""
-        work = partial(self._forward, server, method, params, exchange)
-        if self._recorder is None or method != "tools/call":
-            return await self._on_newest(work)
-        tool = ToolIdentifier(server.toolbox, server.server, jsonrpc.text_or_none(params.get("name")) or "?")
-        return await self._done(work, exchange, tool, params.get("arguments", jsonrpc.NOTHING))
-
-    async def _forward(self, server: ServerIdentifier, method: str, params: Params, exchange: Exchange) -> Raw:
-        handle = self._pool.handle(server)
-        if exchange.meta:
-            params = {**params, "_meta": exchange.meta}
-        if handle.supervisor.current is None:
-            config = self._pool.configured(server.toolbox, server.server)
-            await self._pool.meanwhile(exchange, (config,), self._pool.connect(server))
-        result = await handle.forward(method, params, exchange)
-        if not jsonrpc.is_object(result):
-            raise ProtocolViolation("its result is not an object")
-        return result
-
-    async def _done(
-        self,
-        work: Callable[[], Coroutine[Any, Any, Raw]],
-        exchange: Exchange | None,
-        call: ToolIdentifier,
-        given: Raw,
-    ) -> Raw:
-        """Do what is a call, and have it recorded."""
-        recorder = self._recorder
-        if recorder is None:
-            return await self._on_newest(work)
-        noted = recorder.began(call)
-        try:
-            result = await self._on_newest(work)
-        except BaseException as error:
-            recorder.failed(noted, given, error)
-            raise
-        try:
-            members = jsonrpc.fields(result) if exchange is None else exchange.read(result)
-        except msgspec.DecodeError:  # nested too deep, which is told to its client
-            members = {}
-        recorder.ended(noted, given, result, members)
-        return result
-
-    async def _on_newest(self, work: Callable[[], Coroutine[Any, Any, Raw]]) -> Raw:
-        """Do it, and again where another configuration came before it was sent to the server."""
+    async def call(self, request: Request) -> Raw:
         while True:
-            before = self._pool.config
+            before = self._version()
             try:
-                return await work()
+                return await self._calls.call(request)
             except (ConnectFailed, CallFailed, ShuttingDown) as error:
-                if before is self._pool.config or not _is_unsent(error):
+                if before is self._version() or not _is_unsent(error):
                     raise
 
-    # -- whether a tool exists
 
-    async def _check_tool(self, identifier: ToolIdentifier, handle: ServerHandle) -> None:
-        """The catalog does not have it: it does not exist, or its server has not listed yet."""
-        listing = self._catalog.listing(identifier.toolbox, identifier.server)
-        if listing is None or not handle.lists.is_settled:
-            try:
-                listing = await handle.lists.list_tools()
-            except Fault as fault:
-                raise ConnectFailed(identifier.toolbox, identifier.server, fault) from None
-        if identifier.tool not in listing.tools:
-            listing = await handle.lists.recheck_tools() or listing
-        if identifier.tool not in listing.tools:
-            raise ToolNotFound(identifier, hint=nearest_and_known(identifier.tool, listing.tools, "tools"))
+class RecordedCalls:
+    """Notes each call of a tool for people."""
 
-    async def _check_gone(self, identifier: ToolIdentifier, handle: ServerHandle) -> None:
-        """A call failed. If that is because its server no longer has the tool: raises `ToolNotFound`."""
+    def __init__(self, calls: Calls, recorder: Recorder) -> None:
+        self._calls = calls
+        self._recorder = recorder
+
+    async def call(self, request: Request) -> Raw:
+        if isinstance(request, ToolCall):
+            tool, given = request.identifier, request.arguments
+        elif request.method == "tools/call":
+            name = jsonrpc.text_or_none(request.params.get("name")) or "?"
+            tool = ToolIdentifier(request.server.toolbox, request.server.server, name)
+            given = request.params.get("arguments", jsonrpc.NOTHING)
+        else:
+            return await self._calls.call(request)
+        noted = self._recorder.began(tool)
         try:
-            async with asyncio.timeout(self._limits.refresh_wait_seconds):
-                listing = await handle.lists.tools.fresh()
-        except (Fault, TimeoutError):
-            return
-        if identifier.tool not in listing.tools:
-            near = nearest_and_known(identifier.tool, listing.tools, "tools")
-            raise ToolNotFound(identifier, hint=f"Its server no longer has it. {near}")
+            result = await self._calls.call(request)
+        except BaseException as error:
+            self._recorder.failed(noted, given, error)
+            raise
+        self._recorder.ended(noted, given, result, _members(result, request.exchange))
+        return result
 
-    async def _reach(self, identifier: ToolIdentifier, handle: ServerHandle) -> None:
-        """See that the server runs, before a slot of it is taken."""
-        try:
-            await handle.reach()
-        except Fault as fault:
-            raise ConnectFailed(identifier.toolbox, identifier.server, fault) from None
+
+def _members(result: Raw, exchange: Exchange | None) -> dict[str, Raw]:
+    """The members of a result; none of one that is nested too deep, which its client is told."""
+    try:
+        return jsonrpc.fields(result) if exchange is None else exchange.read(result)
+    except msgspec.DecodeError:
+        return {}
 
 
 def _is_unsent(error: ConnectFailed | CallFailed | ShuttingDown) -> bool:

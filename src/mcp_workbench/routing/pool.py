@@ -18,7 +18,7 @@ from mcp_workbench.connections.connection import Connection
 from mcp_workbench.connections.health import Health
 from mcp_workbench.connections.processes import Processes
 from mcp_workbench.errors import ConnectFailed, Fault, ShuttingDown
-from mcp_workbench.identity import ServerIdentifier
+from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.nearest import nearest_and_known
 from mcp_workbench.routing.server_handle import ServerHandle
@@ -80,36 +80,32 @@ class ServerPool:
         hint, refused = nearest_and_known(name, known, kind), self._refused()
         return f"{hint} The configuration file changed and is not used: {refused}" if refused else hint
 
-    def handle(self, server: ServerIdentifier) -> ServerHandle:
-        """Raises `ToolboxNotFound` or `ServerNotFound`."""
-        return self.of(self.configured(server.toolbox, server.server))
-
-    def of(self, config: ServerConfig) -> ServerHandle:
-        """The handle of a server that is configured now."""
-        handle = self._handles.get(config.toolbox, {}).get(config.name)
-        return handle if handle is not None else self._make((config,))[0]
+    def handle(self, where: ServerIdentifier | ToolIdentifier) -> ServerHandle:
+        """The handle of a server, made if need be. Raises `ToolboxNotFound` or `ServerNotFound`."""
+        handle = self._handles.get(where.toolbox, {}).get(where.server)
+        return handle if handle is not None else self._make((self.configured(where.toolbox, where.server),))[0]
 
     def all_of(self, servers: Iterable[ServerConfig]) -> list[ServerHandle]:
         """The handles of servers; those that are not there yet are made together."""
         chosen = tuple(servers)
         self._make([one for one in chosen if one.name not in self._handles.get(one.toolbox, {})])
-        return [self.of(one) for one in chosen]
+        return [self._handles[one.toolbox][one.name] for one in chosen]
 
-    def find(self, toolbox: str, server: str) -> ServerHandle | None:
+    def find(self, server: ServerIdentifier) -> ServerHandle | None:
         """The handle of a server, if somebody needed it, and if it is still configured."""
-        return self._handles.get(toolbox, {}).get(server)
+        return self._handles.get(server.toolbox, {}).get(server.server)
 
     def __iter__(self) -> Iterator[tuple[ServerIdentifier, ServerHandle]]:
         for toolbox, handles in self._handles.items():
             for server, handle in handles.items():
                 yield ServerIdentifier(toolbox, server), handle
 
-    async def connect(self, server: ServerIdentifier) -> Connection:
+    async def connect(self, where: ServerIdentifier | ToolIdentifier) -> Connection:
         """See that a server runs. Raises `ConnectFailed`."""
         try:
-            return await self.handle(server).reach()
+            return await self.handle(where).reach()
         except Fault as fault:
-            raise ConnectFailed(server.toolbox, server.server, fault) from None
+            raise ConnectFailed(where.toolbox, where.server, fault) from None
 
     def meanwhile(
         self, exchange: Exchange | None, servers: Iterable[ServerConfig], work: Coroutine[Any, Any, T]
@@ -123,7 +119,7 @@ class ServerPool:
         return f"starting {', '.join(names[:NAMES_SHOWN])}" if names else "waiting"
 
     def _is_starting(self, server: ServerConfig) -> bool:
-        handle = self.find(server.toolbox, server.name)
+        handle = self.find(server.identifier)
         return handle is not None and handle.supervisor.state == "starting"
 
     def set_level(self, level: str) -> None:

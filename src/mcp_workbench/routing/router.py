@@ -9,10 +9,11 @@ list and offer together; calls to one of them are in `calls.py`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
+from msgspec import Raw
 
 from mcp_workbench import observe
 from mcp_workbench.catalog import links
@@ -21,7 +22,6 @@ from mcp_workbench.catalog.memory.records import Memory
 from mcp_workbench.catalog.opened import Matches, Opened
 from mcp_workbench.catalog.snapshot import Catalog, ServerTools
 from mcp_workbench.config.model import Config, ServerConfig, ToolboxConfig
-from mcp_workbench.connections.connection import Connection
 from mcp_workbench.connections.health import Health
 from mcp_workbench.connections.processes import Processes
 from mcp_workbench.errors import (
@@ -34,7 +34,7 @@ from mcp_workbench.errors import (
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.record.recorder import Recorder, Standing
-from mcp_workbench.routing.calls import Calls
+from mcp_workbench.routing.calls import Calls, DirectCalls, RecordedCalls, RetriedCalls, ServerRequest, ToolCall
 from mcp_workbench.routing.pool import ServerPool
 from mcp_workbench.routing.server_handle import ServerHandle
 from mcp_workbench.routing.server_lists import Kind
@@ -72,7 +72,7 @@ class Router:
         self._siblings = siblings
         self._limits = limits
         self.catalog = Catalog(_shape(config))
-        self._pool = ServerPool(
+        self.pool = ServerPool(
             config,
             client_ref,
             self.catalog,
@@ -86,7 +86,9 @@ class Router:
         self._finder: Finder | None = None
         self.links = links.Links(limits)
         """Resources that servers named in results."""
-        self.calls = Calls(self._pool, self.catalog, self.links, limits, recorder)
+        self.calls: Calls = RetriedCalls(DirectCalls(self.pool, self.links, limits), lambda: self.pool.config)
+        if recorder is not None:
+            self.calls = RecordedCalls(self.calls, recorder)
 
     # -- tools
 
@@ -98,7 +100,7 @@ class Router:
         """
         until = asyncio.get_running_loop().time() + self._limits.open_timeout_seconds
         chosen, outcomes = await self._listed(toolbox, exchange, until)
-        while chosen is not self._pool.config.toolboxes.get(toolbox):  # another configuration came meanwhile
+        while chosen is not self.pool.config.toolboxes.get(toolbox):  # another configuration came meanwhile
             chosen, outcomes = await self._listed(toolbox, exchange, until)
         failed = tuple(
             ConnectFailed(toolbox, name, outcome) for name, outcome in outcomes.items() if isinstance(outcome, Fault)
@@ -113,25 +115,25 @@ class Router:
         self, toolbox: str, exchange: Exchange | None, until: float
     ) -> tuple[ToolboxConfig, dict[str, ServerTools | Fault]]:
         """What each server of a toolbox lists, or why it lists nothing."""
-        chosen = self._pool.toolbox(toolbox)
+        chosen = self.pool.toolbox(toolbox)
         servers = chosen.servers.values()
-        return chosen, await self._pool.meanwhile(exchange, servers, self._list(servers, until))
+        return chosen, await self.pool.meanwhile(exchange, servers, self._list(servers, until))
 
     async def search(self, query: str, toolbox: str | None = None, most: int = 0) -> Matches:
         """The tools that fit a query, best first, of what is known; of one toolbox, or of all."""
         if self._finder is None:
             from mcp_workbench.catalog.search.finder import Finder  # noqa: PLC0415 -- only a search needs it
 
-            self._finder = Finder(self._pool.config, self.catalog, self._limits, self._offer)
+            self._finder = Finder(self.pool.config, self.catalog, self._limits, self._offer)
         return await self._finder.search(query, toolbox, most)
 
     def _offer(self, server: ServerIdentifier) -> str:
-        return handle.offer if (handle := self.existing(server)) is not None else ""
+        return handle.offer if (handle := self.pool.find(server)) is not None else ""
 
     async def search_all(self, query: str, most: int = 0) -> Matches:
         """The tools of every toolbox that fit a query, as far as they are known. Nothing is started."""
-        servers = self.servers_of(self._pool.config.toolboxes)
-        handles = self._pool.all_of(self._pool.config.servers())
+        servers = self.servers_of(self.pool.config.toolboxes)
+        handles = self.pool.all_of(self.pool.config.servers())
         await asyncio.gather(*(handle.lists.freshen() for handle in handles if handle.lists.is_stale))
         unknown = [
             server for server, handle in zip(servers, handles, strict=True) if await handle.lists.known_tools() is None
@@ -140,21 +142,21 @@ class Router:
 
     async def recall(self) -> None:
         """Load the remembered tools of every server into the catalog. Starts nothing."""
-        for handle in self._pool.all_of(self._pool.config.servers()):
+        for handle in self.pool.all_of(self.pool.config.servers()):
             await handle.lists.known_tools()
 
     async def refresh(self, server: ServerIdentifier) -> ServerTools:
         """Have a server list everything anew, and remember it. Raises `ConnectFailed`."""
         try:
-            return await self.handle(server).refresh()
+            return await self.pool.handle(server).refresh()
         except Fault as fault:
             raise ConnectFailed(server.toolbox, server.server, fault) from None
 
     async def known_of(self, toolbox: str) -> Opened | None:
         """What is known of a toolbox without asking a server; None where something is missing."""
-        chosen = self._pool.toolbox(toolbox)
+        chosen = self.pool.toolbox(toolbox)
         listings: dict[str, ServerTools] = {}
-        for server, handle in zip(chosen.servers, self._pool.all_of(chosen.servers.values()), strict=True):
+        for server, handle in zip(chosen.servers, self.pool.all_of(chosen.servers.values()), strict=True):
             if (listing := await handle.lists.known_tools()) is None:
                 return None
             listings[server] = listing
@@ -162,20 +164,20 @@ class Router:
 
     async def list_tools(self, toolboxes: Iterable[str], exchange: Exchange | None = None) -> None:
         """Have every server of these toolboxes list, as far as the open deadline allows."""
-        boxes = [self._pool.toolbox(name) for name in toolboxes]
+        boxes = [self.pool.toolbox(name) for name in toolboxes]
         while True:
-            before = self._pool.config
+            before = self.pool.config
             servers = [server for box in boxes for server in box.servers.values()]
-            await self._pool.meanwhile(exchange, servers, _all_done(self._list(box.servers.values()) for box in boxes))
-            if before is self._pool.config:
+            await self.pool.meanwhile(exchange, servers, _all_done(self._list(box.servers.values()) for box in boxes))
+            if before is self.pool.config:
                 return
-            found = (self._pool.config.toolboxes.get(box.name) for box in boxes)
+            found = (self.pool.config.toolboxes.get(box.name) for box in boxes)
             boxes = [box for box in found if box is not None]
 
     def _opened(
         self, toolbox: ToolboxConfig, listings: Mapping[str, ServerTools], failed: tuple[ConnectFailed, ...] = ()
     ) -> Opened:
-        found = {name: self._pool.find(toolbox.name, name) for name in listings}
+        found = {name: self.pool.find(ServerIdentifier(toolbox.name, name)) for name in listings}
         live = tuple(name for name, handle in found.items() if handle is not None and handle.lists.tools.is_live)
         return Opened(
             toolbox=toolbox.name,
@@ -196,11 +198,17 @@ class Router:
             },
         )
 
-    # -- everything else
+    # -- calls
 
-    async def connect(self, server: ServerIdentifier) -> Connection:
-        """See that a server runs. Raises `ConnectFailed`."""
-        return await self._pool.connect(server)
+    def use(self, identifier: ToolIdentifier, arguments: Raw, exchange: Exchange | None = None) -> Awaitable[Raw]:
+        """Call a tool; see `Calls.call`."""
+        return self.calls.call(ToolCall(identifier, arguments, exchange))
+
+    def forward(self, server: ServerIdentifier, method: str, params: Params, exchange: Exchange) -> Awaitable[Raw]:
+        """Any request of a client to one server; see `Calls.call`."""
+        return self.calls.call(ServerRequest(server, method, params, exchange))
+
+    # -- everything else
 
     async def items(self, kind: Kind, toolboxes: Iterable[str]) -> dict[ServerIdentifier, tuple[Item, ...]]:
         """Prompts, resources or templates of these toolboxes, within the open deadline.
@@ -218,7 +226,7 @@ class Router:
         One that runs and does not answer is waited for once, and not for long.
         """
         short, long = self._limits.refresh_wait_seconds, self._limits.open_timeout_seconds
-        new = {server: self.handle(server) for server in servers}
+        new = {server: self.pool.handle(server) for server in servers}
         await asyncio.gather(
             *(
                 self._items(kind, server, short if handle.supervisor.current is not None else long)
@@ -231,23 +239,21 @@ class Router:
         """Have servers list their tools, as far as the open deadline allows."""
         grouped: dict[str, list[ServerConfig]] = {}
         for server in servers:
-            grouped.setdefault(server.toolbox, []).append(self._pool.configured(server.toolbox, server.server))
+            grouped.setdefault(server.toolbox, []).append(self.pool.configured(server.toolbox, server.server))
         await _all_done(self._list(group) for group in grouped.values())
 
     async def recheck(self, toolboxes: Collection[str], *kinds: Kind | Literal["tools"]) -> None:
         """Ask the running servers of these toolboxes again, for a caller who misses something in their lists."""
-        running = [handle for server, handle in self._pool if server.toolbox in toolboxes and handle.is_running]
+        running = [handle for server, handle in self.pool if server.toolbox in toolboxes and handle.is_running]
         await asyncio.gather(*(handle.lists.recheck(kind) for handle in running for kind in kinds))
 
     def servers_of(self, toolboxes: Iterable[str]) -> list[ServerIdentifier]:
         """Every server of these toolboxes, in order."""
-        return [
-            ServerIdentifier(toolbox, name) for toolbox in toolboxes for name in self._pool.toolbox(toolbox).servers
-        ]
+        return [ServerIdentifier(toolbox, name) for toolbox in toolboxes for name in self.pool.toolbox(toolbox).servers]
 
     def known_items(self, kind: Kind) -> Iterator[tuple[ServerIdentifier, Item]]:
         """What servers have listed so far."""
-        for server, handle in self._pool:
+        for server, handle in self.pool:
             for item in handle.lists.known(kind):
                 yield server, item
 
@@ -261,22 +267,17 @@ class Router:
 
     def having(self, kind: Kind, toolboxes: Iterable[str]) -> list[ServerIdentifier]:
         """The servers of these toolboxes that have such a list, or may because they never ran. Starts nothing."""
-        boxes = [box for name in toolboxes if (box := self._pool.config.toolboxes.get(name)) is not None]
+        boxes = [box for name in toolboxes if (box := self.pool.config.toolboxes.get(name)) is not None]
         servers = [server for box in boxes for server in box.servers.values()]
-        handles = self._pool.all_of(servers)
+        handles = self.pool.all_of(servers)
         return [server.identifier for server, one in zip(servers, handles, strict=True) if one.may_have(kind)]
 
     def _where(self, is_meant: Callable[[ServerHandle], bool]) -> list[ServerIdentifier]:
-        return [server for server, handle in self._pool if is_meant(handle)]
-
-    def hosting(self, server: ServerIdentifier) -> ServerHandle | None:
-        """A modern server's handle: it takes what was declared with each request, so one connection is enough."""
-        handle = self.existing(server)
-        return handle if handle is not None and handle.supervisor.is_modern else None
+        return [server for server, handle in self.pool if is_meant(handle)]
 
     def standing(self, server: ServerIdentifier) -> Standing | None:
         """How the connection to a server is doing, and how many tools are known of it; None where nobody needs it."""
-        handle = self.existing(server)
+        handle = self.pool.find(server)
         if handle is None:
             return None
         listing = self.catalog.listing(server.toolbox, server.server)
@@ -284,49 +285,31 @@ class Router:
 
     def tell(self, method: str, params: Params) -> None:
         """A client's notification, to every server that runs."""
-        for _, handle in self._pool:
+        for _, handle in self.pool:
             handle.tell(method, params)
-
-    def set_level(self, level: str) -> None:
-        """Which log messages the client wants of servers, also of those that start later."""
-        self._pool.set_level(level)
-
-    def handle(self, server: ServerIdentifier) -> ServerHandle:
-        """Raises `ToolboxNotFound` or `ServerNotFound`."""
-        return self._pool.handle(server)
 
     def handles(self, toolbox: ToolboxConfig) -> dict[str, ServerHandle]:
         """The handles of a toolbox's servers, by name. Starts nothing."""
-        return dict(zip(toolbox.servers, self._pool.all_of(toolbox.servers.values()), strict=True))
-
-    def existing(self, server: ServerIdentifier) -> ServerHandle | None:
-        """The handle of a server that somebody needed; there may be none, or no such server any more."""
-        return self._pool.find(server.toolbox, server.server)
+        return dict(zip(toolbox.servers, self.pool.all_of(toolbox.servers.values()), strict=True))
 
     def apply(self, config: Config, replaced: Collection[ServerIdentifier]) -> None:
         """Go by another configuration from now on; `replaced` are servers that it has no more, or has otherwise."""
-        self._pool.config = config
+        self.pool.config = config
         self._finder = None  # it knows the words of the toolboxes
         self.catalog.follow(_shape(config), replaced)
         there = set(self.servers_of(config.toolboxes))
         for server in replaced:
-            if self._pool.replace(server, is_gone=server not in there):
-                asyncio.ensure_future(self.connect(server)).add_done_callback(heard)
-
-    async def close(self) -> None:
-        """End every server of this router."""
-        await self._pool.close()
-
-    def known(self) -> Iterator[ToolIdentifier]:
-        """Every tool that some server has listed so far."""
-        return self.catalog.known()
+            if self.pool.replace(server, is_gone=server not in there):
+                asyncio.ensure_future(self.pool.connect(server)).add_done_callback(heard)
 
     def _host(self, server: ServerIdentifier) -> ServerHandle | None:
-        return next((host for router in self._siblings() if (host := router.hosting(server))), None)
+        """A modern server's handle: it takes what was declared with each request, so one connection is enough."""
+        found = (router.pool.find(server) for router in self._siblings())
+        return next((one for one in found if one is not None and one.supervisor.is_modern), None)
 
     async def _items(self, kind: Kind, server: ServerIdentifier, seconds: float) -> tuple[Item, ...]:
         try:
-            return await self.handle(server).lists.items(kind, seconds)
+            return await self.pool.handle(server).lists.items(kind, seconds)
         except (Fault, RequestError) as error:  # it failed, or the configuration lost it just now
             observe.debug("a server's list is missing", server=server, list=kind, code=error.code)
             return ()
@@ -337,7 +320,7 @@ class Router:
         """What each server offers, or why it offers nothing now, within the open deadline, or until then."""
         now = asyncio.get_running_loop().time()
         seconds = self._limits.open_timeout_seconds if until is None else max(0.0, until - now)
-        handles = dict(zip((server.name for server in servers), self._pool.all_of(servers), strict=True))
+        handles = dict(zip((server.name for server in servers), self.pool.all_of(servers), strict=True))
         listed: dict[str, ServerTools | Fault] = {
             name: tools for name, one in handles.items() if (tools := one.lists.tools_at_hand()) is not None
         }

@@ -34,7 +34,6 @@ from mcp_workbench.routing.server_requests import ServerRequests
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.client import ClientRef
 from mcp_workbench.wire.eras import HANDSHAKE_NOTICES, LIST_CHANGED
-from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import Params
 from mcp_workbench.wire.projection import Projection
 
@@ -62,7 +61,7 @@ class ServerHandle:
         `predecessor` had its name, and may hold what it needs until it has ended; what was watched there is here.
         """
         limits = limits.bounded(config.bounds)
-        self._config = config
+        self.config = config
         self._caller = client_ref.caller
         self._account = client_ref.account
         self._limits = limits
@@ -111,7 +110,7 @@ class ServerHandle:
             self,
             health=health,
             era=self._record.era,
-            is_remote=isinstance(self._config.target, Endpoint),
+            is_remote=isinstance(self.config.target, Endpoint),
             account=self._account,
         )
 
@@ -127,11 +126,12 @@ class ServerHandle:
         current = self.supervisor.current
         return current is not None and current.agreement.modern
 
-    def projection(self, tool: Definition | None) -> Projection:
+    def projection(self, tool: Definition) -> Projection:
         """How results of a tool are projected for handshake clients. A handshake server's values stay untouched."""
-        if tool is not None and tool.wraps_output:
+        if tool.wraps_output:
             return "schema"
-        return "value" if self.speaks_modern else "none"
+        current = self.supervisor.current
+        return "value" if current is not None and current.agreement.modern else "none"
 
     def runs_with(self, capability: str) -> bool:
         """Whether the connection that is there now declared it."""
@@ -180,10 +180,6 @@ class ServerHandle:
         self.supervisor.let_go()
         await self.supervisor.cleared()
         return tools
-
-    async def forward(self, method: str, params: Params, exchange: Exchange | None) -> Raw:
-        """A client's request. Raises the `Fault` that it ended in."""
-        return await self.supervisor.forward(method, params, exchange)
 
     def tell(self, method: str, params: Params) -> None:
         """A client's notification, if the server runs, reads, and knows it in its era."""

@@ -61,7 +61,7 @@ def read_use(arguments: Raw) -> tuple[ToolIdentifier, Raw]:
         use = _use_decoder.decode(arguments)
     except (msgspec.DecodeError, RecursionError):
         _explain_use(arguments)
-    return use.tool, read_tool_arguments(use.arguments)
+    return use.tool, use.arguments if jsonrpc.is_object(use.arguments) else read_tool_arguments(use.arguments)
 
 
 def read_open(arguments: Raw) -> OpenRequest:

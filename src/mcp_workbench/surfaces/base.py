@@ -33,7 +33,7 @@ def one_page(params: dict[str, Raw]) -> None:
 async def forward(router: Router, server: ServerIdentifier, method: str, params: Params, exchange: Exchange) -> Raw:
     """The server's result, as it gave it. Raises `RpcError`: the server's own error, or why there is none."""
     with rpc_errors(server, method, modern=exchange.caller.modern):
-        result = await router.calls.forward(server, method, params, exchange)
+        result = await router.forward(server, method, params, exchange)
     router.links.remember(server, result)
     return result
 

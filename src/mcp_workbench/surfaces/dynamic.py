@@ -55,7 +55,7 @@ class DynamicSurface(ProxySurface):
     async def _call_tool(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         name, arguments = called(params)
         if name in (OPEN_TOOLBOX, USE_TOOL, *OLD_METATOOLS):
-            return await self._metatools.call(exchange, name, arguments)
+            return await self._metatools.call_tool(exchange, params)
         caller = exchange.caller
         if self.resolve(name) is None:
             self._register(caller)
@@ -108,7 +108,7 @@ class DynamicSurface(ProxySurface):
 
     def _register(self, caller: Caller) -> None:
         seen = self._scope.of(caller)
-        for identifier in self._workbench.at(caller).known():
+        for identifier in self._workbench.at(caller).catalog.known():
             if identifier.toolbox in seen:
                 self._names.register(identifier)
 
@@ -125,7 +125,7 @@ class DynamicSurface(ProxySurface):
 
     async def _unknown(self, exchange: Exchange, name: str, arguments: Raw) -> RequestError:
         corrections = await self._metatools.corrections(exchange)
-        once = tools_once_named(name, self._workbench.at(exchange.caller).known())
+        once = tools_once_named(name, self._workbench.at(exchange.caller).catalog.known())
         is_old = any(joined_name(tool) != name for tool in once)
         names = [joined for tool in corrections.tools_of(name) if self.resolve(joined := joined_name(tool)) == tool]
         calls = [f"Call: {joined}" for joined in names[:JOINED_MATCHES_SHOWN]]

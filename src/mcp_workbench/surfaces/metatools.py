@@ -59,14 +59,11 @@ class MetaTools:
         return [bytes(one) for one in before] != [bytes(one) for one in self.definitions]
 
     async def call_tool(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
-        """`tools/call` where there are only these two."""
-        return await self.call(exchange, *called(params))
-
-    async def call(self, exchange: Exchange, name: str, arguments: Raw) -> Raw:
         """Do what one of the two is for. What is wrong with the call becomes a result."""
+        name, arguments = called(params)
         try:
             if name == USE_TOOL:
-                return await self.use(exchange, arguments)
+                return await relay(self._workbench, *read_use(arguments), exchange)
             if name == OPEN_TOOLBOX:
                 return await self.open(exchange, arguments)
             raise _unknown(name)
@@ -83,10 +80,6 @@ class MetaTools:
             with contextlib.suppress(RequestError):
                 return as_result(CallFailed(read_use(arguments)[0], fault))
         return as_result(fault, named=named_parts(arguments))
-
-    async def use(self, exchange: Exchange, arguments: Raw) -> Raw:
-        identifier, tool_arguments = read_use(arguments)
-        return await relay(self._workbench, identifier, tool_arguments, exchange)
 
     async def open(self, exchange: Exchange, arguments: Raw) -> Raw:
         try:
@@ -181,7 +174,7 @@ async def relay(workbench: Workbench, identifier: ToolIdentifier, arguments: Raw
     """Call a tool for a client. What asks something of the client itself is told it as the protocol says."""
     exchange.members.pop("task", None)  # No tasks are offered here, and then the protocol has it ignored.
     try:
-        return await workbench.at(exchange.caller).calls.relay(identifier, arguments, exchange)
+        return await workbench.at(exchange.caller).use(identifier, arguments, exchange)
     except CallFailed as error:
         if error.refusal is not None and _is_for_client(error.refusal.rpc_code, exchange.caller):
             raise as_rpc_error(error, modern=exchange.caller.modern) from None

@@ -68,15 +68,15 @@ class Resources:
             raise RpcError(jsonrpc.INVALID_PARAMS, "uri is too long")
         router = self._workbench.at(caller)
         found = await self.resolve(router, caller, uri)
-        handle = router.existing(found.server)
+        handle = router.pool.find(found.server)
         is_watched = handle is not None and handle.subscriptions.watches(found.uri)
         if not caller.modern and is_watched and uri in self._watched.get(found, ()):
             return  # In the handshake era it is a set, whoever says it twice.
         if len(self._watched) >= self._workbench.limits.subscriptions:
             raise RpcError(jsonrpc.INVALID_PARAMS, f"At most {len(self._watched)} resources at once")
         with rpc_errors(found.server, "resources/subscribe", modern=caller.modern):
-            await router.connect(found.server)
-            await router.handle(found.server).subscribe(found.uri)
+            await router.pool.connect(found.server)
+            await router.pool.handle(found.server).subscribe(found.uri)
         self._watched.setdefault(found, Counter())[uri] += 1
 
     def unsubscribe(self, caller: Caller, uri: str) -> None:
@@ -88,7 +88,7 @@ class Resources:
                 if not self._watched[found]:
                     del self._watched[found]
                 router = self._workbench.find(caller)
-                if router is not None and (handle := router.existing(found.server)) is not None:
+                if router is not None and (handle := router.pool.find(found.server)) is not None:
                     handle.unsubscribe(found.uri)
                 return
 
@@ -148,7 +148,7 @@ class Resources:
         if not self._scope.allows(found.server.toolbox):
             raise _not_found(uri, modern=caller.modern)
         try:
-            router.handle(found.server)
+            router.pool.handle(found.server)
         except WorkbenchError as error:
             raise as_rpc_error(error) from None
         return found

@@ -116,12 +116,12 @@ class ServerSurface:
 
     def notice(self, caller: Caller, method: str, params: dict[str, Raw]) -> None:
         for router in self._workbench.routers(caller.audience):
-            if (handle := router.existing(self._server)) is not None:
+            if (handle := router.pool.find(self._server)) is not None:
                 handle.tell(method, params)
 
     async def subscribe(self, caller: Caller, uri: str) -> bool:
         try:
-            await self._workbench.at(caller).handle(self._server).subscribe(uri)
+            await self._workbench.at(caller).pool.handle(self._server).subscribe(uri)
         except WorkbenchError:
             return False
         return True
@@ -132,7 +132,7 @@ class ServerSurface:
 
     async def watch_task(self, caller: Caller, task: str) -> bool:
         try:
-            return await self._workbench.at(caller).handle(self._server).watch_task(task)
+            return await self._workbench.at(caller).pool.handle(self._server).watch_task(task)
         except WorkbenchError:
             return False
 
@@ -142,7 +142,7 @@ class ServerSurface:
 
     def _existing(self, caller: Caller) -> ServerHandle | None:
         router = self._workbench.find(caller)
-        return router.existing(self._server) if router is not None else None
+        return router.pool.find(self._server) if router is not None else None
 
     # -- methods
 
@@ -161,7 +161,7 @@ class ServerSurface:
         router = self._workbench.at(exchange.caller)
         try:
             if self._is_filtered:
-                return await router.calls.relay(tool, read_tool_arguments(arguments), exchange)
+                return await self._workbench.relay(tool, read_tool_arguments(arguments), exchange)
             return await self._forward_call(router, tool, params, exchange)
         except ToolNotFound as error:
             raise RpcError(jsonrpc.INVALID_PARAMS, f"{error}. {error.hint}") from None
@@ -182,7 +182,7 @@ class ServerSurface:
     async def _forward_call(
         self, router: Router, tool: ToolIdentifier, params: dict[str, Raw], exchange: Exchange
     ) -> Raw:
-        result = await router.calls.forward(self._server, "tools/call", params, exchange)
+        result = await router.forward(self._server, "tools/call", params, exchange)
         if self._is_projected(exchange.caller):
             exchange.projection = "schema" if await self._wraps_output(router, tool, result) else "value"
         return result
@@ -192,7 +192,7 @@ class ServerSurface:
         if not jsonrpc.is_object(jsonrpc.members(result).get("structuredContent", jsonrpc.NOTHING)):
             return False
         try:
-            listing = await router.handle(self._server).lists.list_tools()
+            listing = await router.pool.handle(self._server).lists.list_tools()
         except WorkbenchError as error:  # the call succeeded, so pass its result on anyway
             observe.info("the output schema of a tool is not known", server=tool.server, code=error.code)
             return False
@@ -209,7 +209,7 @@ class ServerSurface:
     async def _list_filtered(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         one_page(params)
         with rpc_errors(self._server, "tools/list", modern=exchange.caller.modern):
-            listing = await self._workbench.at(exchange.caller).handle(self._server).lists.list_tools()
+            listing = await self._workbench.at(exchange.caller).pool.handle(self._server).lists.list_tools()
         return Raw(jsonrpc.encode({"tools": [tool.raw for tool in listing.tools.values()]}))
 
     async def _subscribe(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
@@ -221,7 +221,7 @@ class ServerSurface:
         if len(uri) > limits.uri_length or len(self._subscribed) >= limits.subscriptions:
             raise RpcError(jsonrpc.INVALID_PARAMS, f"At most {limits.subscriptions} resources, and no longer URIs")
         with rpc_errors(self._server, "resources/subscribe", modern=exchange.caller.modern):
-            await self._workbench.at(exchange.caller).handle(self._server).subscribe(uri)
+            await self._workbench.at(exchange.caller).pool.handle(self._server).subscribe(uri)
         self._subscribed.add(uri)
         return jsonrpc.EMPTY_OBJECT
 
@@ -236,7 +236,7 @@ class ServerSurface:
         agreement = await self._agreement(exchange.caller)
         if "logging" not in agreement.offers:
             raise RpcError(jsonrpc.METHOD_NOT_FOUND, "Method not found: logging/setLevel")
-        self._workbench.at(exchange.caller).set_level(read_level(params))
+        self._workbench.at(exchange.caller).pool.set_level(read_level(params))
         return jsonrpc.EMPTY_OBJECT
 
     async def _agreement(self, caller: Caller) -> Agreement:
@@ -244,7 +244,7 @@ class ServerSurface:
 
     async def _connection(self, caller: Caller) -> Connection:
         try:
-            return await self._workbench.at(caller).connect(self._server)
+            return await self._workbench.at(caller).pool.connect(self._server)
         except WorkbenchError as error:
             raise as_rpc_error(error) from None
 

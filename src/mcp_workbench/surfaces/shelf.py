@@ -100,7 +100,7 @@ class Shelf:
         return await forward(router, server, "completion/complete", {**params, "ref": own}, exchange)
 
     async def _set_level(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
-        self._workbench.at(exchange.caller).set_level(read_level(params))
+        self._workbench.at(exchange.caller).pool.set_level(read_level(params))
         return jsonrpc.EMPTY_OBJECT
 
 

@@ -63,7 +63,7 @@ class Tasks:
     async def watch(self, caller: Caller, task: str) -> bool:
         try:
             server, own = self.find(task)
-            return await self._workbench.at(caller).handle(server).watch_task(own)
+            return await self._workbench.at(caller).pool.handle(server).watch_task(own)
         except (RpcError, WorkbenchError):
             return False
 
@@ -71,7 +71,7 @@ class Tasks:
         with suppress(RpcError):  # the configuration may have lost its server
             server, own = self.find(task)
             router = self._workbench.find(caller)
-            if router is not None and (handle := router.existing(server)) is not None:
+            if router is not None and (handle := router.pool.find(server)) is not None:
                 handle.unwatch_task(own)
 
     def _by_id(self, method: str) -> Method:
@@ -83,7 +83,7 @@ class Tasks:
                 raise RpcError(jsonrpc.INVALID_PARAMS, "taskId must be a string")
             server, own = self.find(shown_id)
             router = self._workbench.at(exchange.caller)
-            if (await router.connect(server)).agreement.modern != exchange.caller.modern:
+            if (await router.pool.connect(server)).agreement.modern != exchange.caller.modern:
                 raise RpcError(jsonrpc.INVALID_PARAMS, "Task not found")
             result = await forward(router, server, method, {**params, "taskId": own}, exchange)
             return self.shown_result(server, result)
@@ -99,7 +99,7 @@ class Tasks:
         tasks: list[dict[str, Any]] = []
         for server in router.offering("tasks"):
             try:
-                connection = await router.connect(server)
+                connection = await router.pool.connect(server)
                 listed = await list_items(connection, "tasks/list", "tasks", self._workbench.limits)
             except WorkbenchError as error:
                 observe.debug("a server's tasks are missing", server=server, code=error.code)

@@ -114,8 +114,7 @@ class ToolboxSurface:
         if (tool := self._names.get(name)) is None:
             raise RpcError(jsonrpc.INVALID_PARAMS, self._unknown(name))
         try:
-            router = self._workbench.at(exchange.caller)
-            result = await router.calls.relay(tool, read_tool_arguments(arguments), exchange)
+            result = await self._workbench.relay(tool, read_tool_arguments(arguments), exchange)
         except WorkbenchError as error:
             if is_refused(error):
                 raise as_rpc_error(error, modern=exchange.caller.modern) from None
@@ -137,4 +136,4 @@ class ToolboxSurface:
         router = self._workbench.at(caller)
         await router.list_tools((self._toolbox,))
         self._learnt_from = self._workbench.config
-        self._names = native_names(tool for tool in router.known() if tool.toolbox == self._toolbox)
+        self._names = native_names(tool for tool in router.catalog.known() if tool.toolbox == self._toolbox)
