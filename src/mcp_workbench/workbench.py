@@ -207,7 +207,7 @@ class Workbench:
     def refuse(self, reason: str) -> None:
         """Another configuration can't be used: nothing changes, and who looks for what is not there is told why."""
         self._refused = reason
-        if (recorder := self.recorder) is not None:
+        if (recorder := self.record()) is not None:
             recorder.refused(reason)
 
     def _is_served(self, server: ServerIdentifier) -> bool:
@@ -276,7 +276,7 @@ class Workbench:
             memory=memory,
             health=self._health_of,
             siblings=siblings,
-            recorder=self.recorder,
+            recorder=self.record(),
             refused=lambda: self._refused,
         )
 
@@ -293,13 +293,12 @@ class Workbench:
             from mcp_workbench.connections.health import Health  # noqa: PLC0415 -- as above
 
             health = self._health[server] = Health(self.limits)
-            if self.recorder is not None:
-                health.changed = partial(self.recorder.changed, server)
+            if (recorder := self.record()) is not None:
+                health.changed = partial(recorder.changed, server)
         return health
 
-    @property
-    def recorder(self) -> Recorder | None:
-        """Who keeps what it does for people, from the first use on; None where nobody does."""
+    def record(self) -> Recorder | None:
+        """Begin to record what it does, unless that is done already. None where nobody wants to know."""
         if self._transport and self._closing is None:
             from mcp_workbench.record.recorder import recorder_of  # noqa: PLC0415 -- as above
 

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Coroutine
 from contextlib import AbstractContextManager
+from typing import Any
+
+from msgspec import Raw
 
 from mcp_workbench.connections.base import Inbound
 from mcp_workbench.connections.inbox import Inbox
 from mcp_workbench.errors import Fault, Overloaded
+from mcp_workbench.wire.exchange import OnProgress
+from mcp_workbench.wire.jsonrpc import Params
 from mcp_workbench.wire.memory_budget import Account
 from mcp_workbench.wire.peer import Peer
 
@@ -24,9 +30,6 @@ class PeeredChannel(ABC):
         self._inbox = inbox
         self._loop = asyncio.get_running_loop()
         self._closing: asyncio.Task[None] | None = None
-        self.request = peer.request
-        self.notify = peer.notify
-        self.held = peer.held
         self.ended: asyncio.Future[Fault] = self._loop.create_future()
         account.close = self._close_for_memory
 
@@ -49,6 +52,17 @@ class PeeredChannel(ABC):
 
     @abstractmethod
     def last_words(self) -> str: ...
+
+    def request(
+        self, method: str, params: Params, on_progress: OnProgress | None = None, **options: Any
+    ) -> Coroutine[Any, Any, Raw]:
+        return self._peer.request(method, params, on_progress, **options)
+
+    def notify(self, method: str, params: Params) -> None:
+        self._peer.notify(method, params)
+
+    def held(self, owner: object = None) -> AbstractContextManager[None]:
+        return self._peer.held(owner)
 
     @property
     def is_held(self) -> bool:

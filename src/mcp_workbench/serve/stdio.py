@@ -101,7 +101,7 @@ def _prepare(workbench: Workbench, _loaded: asyncio.Future[None]) -> None:
     """All that is needed for long is loaded: it is looked at no more, and what happens from now on is recorded."""
     workbench.prepare()
     gc.freeze()
-    _ = workbench.recorder
+    workbench.record()
 
 
 class StdioFront(PeerFront):

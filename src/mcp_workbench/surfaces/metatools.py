@@ -107,7 +107,7 @@ class MetaTools:
             if not request.tools and request.detail is None:
                 request = request._replace(detail=self._workbench.config.open_detail)
             answered = await answers.opened(opened, found, request, limits, turns)
-        if (recorder := self._workbench.recorder) is not None and self._workbench.config.tool_mode == "proxy":
+        if (recorder := self._workbench.record()) is not None and self._workbench.config.tool_mode == "proxy":
             definitions = (len(tool.raw) for _, tool in opened.found)
             recorder.opened(exchange.caller.audience, opened.toolbox, definitions, len(answered))
         return answered

@@ -13,14 +13,14 @@ from mcp_workbench.surfaces.base import Method, one_page
 from mcp_workbench.surfaces.hello import Hello, static_hello
 from mcp_workbench.surfaces.metatools import MetaTools
 from mcp_workbench.surfaces.scope import Scope
-from mcp_workbench.surfaces.shelf import Shelf
+from mcp_workbench.surfaces.shelf import Shelf, ShelfSurface
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import QUESTIONS, Caller
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.workbench import Workbench
 
 
-class ProxySurface:
+class ProxySurface(ShelfSurface):
     """`open_toolbox` and `use_tool`; prompts and resources of what is open."""
 
     tools_change = False
@@ -29,7 +29,7 @@ class ProxySurface:
     def __init__(self, workbench: Workbench) -> None:
         self._workbench = workbench
         self._scope = Scope(lambda: workbench.config.toolboxes)
-        self._shelf = Shelf(workbench, self._scope)
+        super().__init__(Shelf(workbench, self._scope))
         self._metatools = MetaTools(workbench, on_opened=self._opened)
         self._changed: Callable[[str], None] = lambda _kind: None
         self._methods: dict[str, Method] = {
@@ -37,10 +37,6 @@ class ProxySurface:
             "tools/list": self._list_tools,
             **self._shelf.methods,
         }
-        self.translate = self._shelf.translate
-        self.notice = self._shelf.notice
-        self.subscribe = self._shelf.subscribe
-        self.unsubscribe = self._shelf.resources.unsubscribe
 
     async def hello(self, caller: Caller) -> Hello:
         del caller
@@ -48,6 +44,9 @@ class ProxySurface:
 
     def method(self, name: str) -> Method | None:
         return self._methods.get(name)
+
+    def translate(self, source: ServerIdentifier, method: str, params: dict[str, Raw]) -> Iterable[dict[str, Any]]:
+        return self._shelf.translate(source, method, params)
 
     def refuse_call(self, params: dict[str, Raw], fault: Fault) -> Raw:
         return self._metatools.refuse_call(params, fault)

@@ -104,6 +104,22 @@ class Shelf:
         return jsonrpc.EMPTY_OBJECT
 
 
+class ShelfSurface:
+    """The part of a surface that its shelf answers for: resources, and what their clients say about them."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+
+    def notice(self, caller: Caller, method: str, params: dict[str, Raw]) -> None:
+        self._shelf.notice(caller, method, params)
+
+    async def subscribe(self, caller: Caller, uri: str) -> bool:
+        return await self._shelf.subscribe(caller, uri)
+
+    def unsubscribe(self, caller: Caller, uri: str) -> None:
+        self._shelf.resources.unsubscribe(caller, uri)
+
+
 def read_level(params: dict[str, Raw]) -> str:
     """The level of a `logging/setLevel`. Raises `RpcError`."""
     level = read_text(params, "level")

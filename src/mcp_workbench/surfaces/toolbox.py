@@ -24,7 +24,7 @@ from mcp_workbench.surfaces.hello import Hello, declared_tasks, extended, toolbo
 from mcp_workbench.surfaces.metatools import called
 from mcp_workbench.surfaces.pages import page
 from mcp_workbench.surfaces.scope import Scope
-from mcp_workbench.surfaces.shelf import Shelf
+from mcp_workbench.surfaces.shelf import Shelf, ShelfSurface
 from mcp_workbench.surfaces.tasks import Tasks
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.caller import QUESTIONS, Caller
@@ -33,7 +33,7 @@ from mcp_workbench.wire.jsonrpc import RpcError
 from mcp_workbench.workbench import Workbench
 
 
-class ToolboxSurface:
+class ToolboxSurface(ShelfSurface):
     """The tools of one toolbox as a server of their own would offer them."""
 
     tools_change = True
@@ -42,7 +42,7 @@ class ToolboxSurface:
     def __init__(self, workbench: Workbench, toolbox: str) -> None:
         self._workbench = workbench
         self._toolbox = toolbox
-        self._shelf = Shelf(workbench, Scope(lambda: (toolbox,), all_open=True), native_prompts=True)
+        super().__init__(Shelf(workbench, Scope(lambda: (toolbox,), all_open=True), native_prompts=True))
         self._tasks = Tasks(workbench, toolbox)
         self._names: dict[str, ToolIdentifier] = {}
         self._learnt_from: Config | None = None
@@ -54,11 +54,12 @@ class ToolboxSurface:
             **self._shelf.skills.methods,
             **self._tasks.methods,
         }
-        self.notice = self._shelf.notice
-        self.subscribe = self._shelf.subscribe
-        self.unsubscribe = self._shelf.resources.unsubscribe
-        self.watch_task = self._tasks.watch
-        self.unwatch_task = self._tasks.unwatch
+
+    async def watch_task(self, caller: Caller, task: str) -> bool:
+        return await self._tasks.watch(caller, task)
+
+    def unwatch_task(self, caller: Caller, task: str) -> None:
+        self._tasks.unwatch(caller, task)
 
     async def hello(self, caller: Caller) -> Hello:
         """The greeting, from what is known of the servers without starting any."""

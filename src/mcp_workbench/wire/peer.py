@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from time import monotonic
 from typing import Any, Protocol
 
@@ -113,13 +114,16 @@ class Peer:
         self._deaf: Fault | None = None
         self._share = share
         self._deadlines = Deadlines(self._pending.values())
-        self.held = self._deadlines.held
         self.heard_at = 0.0
         """When something came last, of whatever kind."""
         self.messages = 0
         """Messages that came."""
         self.strays = 0
         """Answers to nothing that we asked, or a second time."""
+
+    def held(self, owner: object = None) -> AbstractContextManager[None]:
+        """See `Deadlines.held`."""
+        return self._deadlines.held(owner)
 
     # -- what we start
 

@@ -88,7 +88,7 @@ async def _serve(
 ) -> int:
     asyncio.get_running_loop().set_exception_handler(report)
     async with Workbench(config, limits=limits, transport="http") as workbench:
-        _ = workbench.recorder
+        workbench.record()
         listener = Listener(workbench, guard)
         for number in SIGNALS:
             on_signal(number, listener.signalled)

@@ -108,13 +108,16 @@ class Wire:
     """What a request may know of the connection that it came on, under `WIRE` in its scope's state."""
 
     def __init__(self, transport: asyncio.Transport, flow: FlowControl, authenticated: Callable[[], None]) -> None:
+        self._transport = transport
         self._flow = flow
-        self.abort = transport.abort
-        """Close it, whatever was not sent yet."""
         self.authenticated = authenticated
         """Note that a request on it showed a valid token."""
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when it is closed, by whichever side."""
+
+    def abort(self) -> None:
+        """Close it, whatever was not sent yet."""
+        self._transport.abort()
 
     @property
     def is_congested(self) -> bool:
