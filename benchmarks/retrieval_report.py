@@ -28,6 +28,8 @@ TITLES = {
     "shown": "shown",
     "tokens": "tokens",
 }
+LONG_WORDS = 35
+"""Words of a long question: about 20 of them are neither articles nor the like, and the workbench then splits it."""
 RESAMPLES = 2000
 CONFIDENCE = 0.95
 
@@ -84,16 +86,24 @@ def gain(groups: list[set[Tool]], entries: list[set[Tool]]) -> float:
     return total / sum(1 / math.log2(rank + 1) for rank in range(1, min(len(groups), 5) + 1))
 
 
-def times(questions: Sequence[Question], runs: Sequence[Run]) -> dict[str, float]:
+def times(questions: Sequence[Question], runs: Sequence[Run]) -> dict[str, float | None]:
     """Medians over the rounds of one program, and its recall."""
     ordered = [sorted(run.seconds) for run in runs]
+    is_long = [len(question.text.split()) >= LONG_WORDS for question in questions]
     return {
+        **{f"{kind}_ms": _median_ms(runs, is_long, long=kind == "long") for kind in ("short", "long")},
         "build_s": median(run.build_s for run in runs),
         "memory_mb": median(run.memory_mb for run in runs),
         "query_ms": median(median(seconds) for seconds in ordered) * 1000,
         "p95_ms": median(seconds[int(0.95 * (len(seconds) - 1))] for seconds in ordered) * 1000,
         "recall_5": recalls(questions, runs[0], 5),
     }
+
+
+def _median_ms(runs: Sequence[Run], is_long: Sequence[bool], *, long: bool) -> float | None:
+    """The median time of the long questions, or of the others; None where there are none."""
+    each = [[s for s, one in zip(run.seconds, is_long, strict=True) if one is long] for run in runs]
+    return median(map(median, each)) * 1000 if all(each) else None
 
 
 def quality_table(rows: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
@@ -110,12 +120,12 @@ def _interval(figures: Mapping[str, float] | None) -> str:
     return f"{figures['mean']:+.3f} ({figures['low']:+.3f} to {figures['high']:+.3f})" if figures else "-"
 
 
-def size_table(rows: Mapping[int, Mapping[str, Mapping[str, float]]]) -> str:
+def size_table(rows: Mapping[int, Mapping[str, Mapping[str, float | None]]]) -> str:
     """A line for each number of tools and program."""
-    lines = [["tools", "program", "query, ms", "p95, ms", "build, s", "memory, MB", "R@5"]]
+    lines = [["tools", "program", "query, ms", "p95, ms", "short, ms", "long, ms", "build, s", "memory, MB", "R@5"]]
     for size, programs in rows.items():
         for label, figures in programs.items():
-            timed = [_cell(figures[key], 2) for key in ("query_ms", "p95_ms", "build_s")]
+            timed = [_cell(figures[key], 2) for key in ("query_ms", "p95_ms", "short_ms", "long_ms", "build_s")]
             lines.append([f"{size:,}", label, *timed, _cell(figures["memory_mb"], 1), _cell(figures["recall_5"], 3)])
     return _table(lines)
 
@@ -129,7 +139,7 @@ def _cell(value: float | None, decimals: int) -> str:
     return "-" if value is None else f"{value:,.{decimals}f}"
 
 
-def time_picture(rows: Mapping[int, Mapping[str, Mapping[str, float]]]) -> str:
+def time_picture(rows: Mapping[int, Mapping[str, Mapping[str, Any]]]) -> str:
     labels = list(dict.fromkeys(label for programs in rows.values() for label in programs))
     series = {
         label: [(size, programs[label]["query_ms"]) for size, programs in rows.items() if label in programs]

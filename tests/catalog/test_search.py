@@ -216,7 +216,7 @@ def test_a_query_that_names_a_server_or_a_toolbox_shows_a_tool_of_it(query: str,
         ServerIdentifier("zoo", "animals"), [definition("zebra_giraffe", "Zebras and giraffes, giraffes, zebras")]
     )
     index.put(ServerIdentifier("workshop", "plain"), [definition("hammer", "Hits nails")])
-    hits, is_weak = index.search(query, 3)
+    hits, is_weak = index.search(query, 2)
     assert not is_weak
     assert [hit.identifier.server for hit in hits] == ["animals", server]
 

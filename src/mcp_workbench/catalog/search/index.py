@@ -313,15 +313,16 @@ class Index:
     def _with_named(
         self, numbers: list[int], scores: _Scores, named: list[set[ServerIdentifier]], most: int
     ) -> list[int]:
-        """The same, with the best tools of each server that was named and is not there, in the places of the last."""
+        """The same, with tools of each server that was named and is not there: one, or up to three in free places."""
         shown = {self._rows[same].server for number in numbers for same in self._copied.get(number, (number,))}
         missing = [servers for servers in named if not servers & shown][:_NEAREST]
+        each = max(1, min(_NEAREST, most - len(numbers)) // max(1, len(missing)))
         more: list[int] = []
         for servers in missing:
             tools = [number for server in servers for number in self._servers[server]]
             rank = {number: (-scores.get(number, 0.0), self._rows[number].identifier) for number in tools}
-            more += heapq.nsmallest(_NEAREST // len(missing), tools, key=rank.__getitem__)
-        more = [number for number in dict.fromkeys(more) if number not in numbers][: max(1, most // 2)]
+            more += heapq.nsmallest(each, tools, key=rank.__getitem__)
+        more = [number for number in dict.fromkeys(more) if number not in numbers][:most]
         return [*numbers[: most - len(more)], *more]
 
 
