@@ -171,6 +171,12 @@ def test_columns_that_are_whole_make_room_last_and_are_cut_then(monkeypatch: pyt
     assert seen_at(8, table, monkeypatch=monkeypatch)[4:7] == ["       t", "read…  R", "       e"]
 
 
+def test_a_cell_may_be_limited_to_a_few_lines(monkeypatch: pytest.MonkeyPatch):
+    table = Table((Column(), Column(most_lines=2)), [("a", "one two three four five"), ("b", "six seven")])
+    assert seen_at(12, table, monkeypatch=monkeypatch) == ["a  one two", "   three …", "b  six seven"]
+    assert seen_at(11, table, monkeypatch=monkeypatch) == ["a  one two", "   three …", "b  six", "   seven"]
+
+
 def test_wide_characters_take_two_columns_and_marks_none(monkeypatch: pytest.MonkeyPatch):
     table = Table((Column(), Column()), [("日本", "a"), ("e\u0301", "b"), ("abcd", "c")])
     aligned = ["日本  a", "e\u0301     b", "abcd  c"]

@@ -254,6 +254,19 @@ def test_what_is_busy_or_in_trouble_comes_first_and_a_screen_holds_all_that_is_s
     assert shown[-1] == "all of it: mcp-workbench status --watch"
 
 
+def test_a_long_error_leaves_room_for_the_rest(tables: Tables, env: dict[str, str]):
+    now, tool = time.time(), ToolIdentifier("dev", "server", "validate_everything")
+    failed = (tool, now, 1.0, "tool_error", None, None, "the argument is missing and so is the other one " * 6)
+    servers = [ServerState("dev", f"server-{number}", "ready", now, 1, 3) for number in range(5)]
+    begin(tables, servers=servers, calls=[failed] * 3)
+    with at_terminal("status", env=env, columns=80) as screen:
+        assert screen.finish() == 0
+    shown = seen(screen.text)
+    assert sum(line.startswith("    dev/server-") for line in shown) >= 4
+    assert len(shown) <= 24
+    assert sum(line.endswith("…") for line in shown) == 3
+
+
 class Watched:
     """A watch of 80 columns and 24 lines, as its person sees it."""
 

@@ -67,6 +67,8 @@ class Column(NamedTuple):
     """Whether it is never broken in two: the others make room."""
     is_optional: bool = False
     """Whether it is left out where the terminal is too narrow for the rest."""
+    most_lines: int = 0
+    """The lines that a cell may take; 0 for any number."""
 
 
 class Table(NamedTuple):
@@ -229,13 +231,21 @@ def _table_lines(table: Table, look: _Look) -> Iterator[str]:
         yield from _table_lines(Table(columns, kept, table.indent), look)
         return
     for row in rows:
-        pieces = [
-            [cut(cell.text, width)] if column.is_whole or look.is_cut else list(folded(cell.text, width))
-            for cell, width, column in zip(row, widths, table.columns, strict=False)
-        ]
+        pieces = [_pieces(*place, look) for place in zip(row, widths, table.columns, strict=True)]
         for line in zip_longest(*pieces, fillvalue=""):
             places = zip(line, row, widths, table.columns, strict=True)
             yield f"{' ' * table.indent}{_GAP.join(_placed(*place, look) for place in places)}".rstrip()
+
+
+def _pieces(cell: Words, width: int, column: Column, look: _Look) -> list[str]:
+    """The lines of a cell."""
+    if column.is_whole or look.is_cut:
+        return [cut(cell.text, width)]
+    found = list(folded(cell.text, width))
+    if not column.most_lines or len(found) <= column.most_lines:
+        return found
+    *kept, last = found[: column.most_lines]
+    return [*kept, cut(f"{last} …", width)]
 
 
 def _widths(table: Table, wanted: Sequence[int], look: _Look) -> list[int]:

@@ -28,7 +28,7 @@ _UNITS: Final = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 HALF, MOST = 50, 95
 _NUMBER: Final = Column(is_number=True, is_whole=True)
 _SERVERS: Final = (Column(), Column(is_whole=True), _NUMBER._replace(is_optional=True))
-_ERRORS: Final = (_NUMBER._replace(tone="quiet", is_optional=True), Column(), Column())
+_ERRORS: Final = (_NUMBER._replace(tone="quiet", is_optional=True), Column(), Column(most_lines=3))
 _TOOLS: Final = (
     Column("tool"),
     *(_NUMBER._replace(title=title) for title in ("calls", "errors")),
