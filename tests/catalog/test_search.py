@@ -109,6 +109,7 @@ QUESTIONS = {
     "switch to another branch": "git_checkout",
     "report a bug on GitHub": "create_issue",
     "open a PR": "create_pull_request",
+    "open a pull request": "create_pull_request",
     "merge pull request 12": "merge_pull_request",
     "search source code": "search_code",
     "fork a repo": "fork_repository",

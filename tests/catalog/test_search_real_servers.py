@@ -63,6 +63,21 @@ def test_everyday_requests_find_their_server_among_the_first_five(index: Index, 
 
 
 @pytest.mark.parametrize(
+    ("query", "tool"),
+    [
+        ("remember that my sister lives in Oslo", "add_observations"),
+        ("forget a person", "delete_entities"),
+        ("what do I know about Ann", "read_graph"),
+        ("save my work", "git_commit"),
+    ],
+)
+def test_what_people_ask_first_is_found_and_not_called_weak(index: Index, query: str, tool: str):
+    hits, is_weak = index.search(query, 5)
+    assert not is_weak
+    assert tool in {hit.identifier.tool for hit in hits}
+
+
+@pytest.mark.parametrize(
     ("query", "server"),
     [
         ("un container docker démarrer", "docker-mcp"),

@@ -78,7 +78,7 @@ _GROUPS = """
     fact observation / person entity / save commit / undo revert reset / feature branch / clock hour time /
     encyclopedia article / scientific academic scholar paper literature / stay apartment rent room lodging /
     listing stay / xlsx excel spreadsheet / complete done / todo checklist task / pdf document / disk file /
-    snapshot commit / background summary
+    snapshot commit / background summary / work change / remember observation fact
 """
 
 STOP = frozenset(_STOP.split())
