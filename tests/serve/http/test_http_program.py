@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -308,3 +309,51 @@ async def test_serving_calls_over_http_imports_none_of_the_large_packages(
     imported = {name.partition(".")[0] for name in json.loads(dump.read_text())}
     assert "uvicorn" in imported
     assert imported & LARGE == set()
+
+
+SLEEPER = "import uvicorn, starlette.applications; print('ready', flush=True); input()"
+
+
+def cpu_seconds(pid: int) -> float:
+    """The CPU time of all threads of a process so far."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
+
+
+def resident_bytes(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def imported_in() -> float:
+    """The CPU time of a Python that imports the HTTP server."""
+    with subprocess.Popen([sys.executable, "-c", SLEEPER], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        seconds = cpu_seconds(process.pid)
+        process.kill()
+    return seconds
+
+
+@needs_proc
+async def test_it_listens_in_little_more_time_than_its_http_server_takes_to_import(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("WORKBENCH_TESTS_FORK", "no")
+    ours: list[float] = []
+    for _ in range(3):
+        async with program(config) as running:
+            assert running.process is not None
+            ours.append(cpu_seconds(running.process.pid))
+    imports = [imported_in() for _ in range(3)]
+    assert min(ours) < 1.8 * min(imports)
+
+
+@needs_proc
+async def test_it_holds_little_memory(config: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("WORKBENCH_TESTS_FORK", "no")
+    async with program(config) as running, running.client() as http:
+        await post_modern(http, modern("tools/call", use("nonce", {"nonce": "7"})))
+        client = await Handshake.begin(http)
+        await client.call(use("nonce", {"nonce": "8"}))
+        assert running.process is not None
+        assert resident_bytes(running.process.pid) < 45e6
