@@ -41,7 +41,8 @@ class Callers:
         self._principal = principal
         self._view = view
         self._modern: bool | None = None
-        self._handshake: Caller | None = None
+        self.handshake: Caller | None = None
+        """Who makes every request, since a handshake was accepted."""
         self._declared: dict[bytes, Declared] = {}
         self._clients: dict[bytes, ClientInfo | None] = {}
         self._introduce: Introduce = lambda _client: None
@@ -55,8 +56,6 @@ class Callers:
     def of(self, method: str, params: dict[str, Raw], meta: dict[str, Raw]) -> Caller:
         """Who makes this request, whose `_meta` is `meta`. Raises `RpcError` where the era or the order is wrong."""
         enveloped = eras.PROTOCOL_VERSION in meta
-        if self._handshake is not None and not enveloped and method != "initialize":
-            return self._handshake
         if self._modern is None and (enveloped or method == "initialize"):
             self._modern = method != "initialize"
         if self._modern:
@@ -70,16 +69,11 @@ class Callers:
     @property
     def version(self) -> str:
         """The version that the handshake negotiated; empty if there was none."""
-        return self._handshake.version if self._handshake is not None else ""
-
-    @property
-    def is_greeted(self) -> bool:
-        """Whether a handshake was accepted."""
-        return self._handshake is not None
+        return self.handshake.version if self.handshake is not None else ""
 
     def forget(self) -> None:
         """A handshake failed: the client may begin again."""
-        self._modern = self._handshake = None
+        self._modern = self.handshake = None
 
     def _modern_caller(self, method: str, params: dict[str, Raw], meta: dict[str, Raw]) -> Caller:
         if method == "initialize":
@@ -103,14 +97,14 @@ class Callers:
 
     def _handshake_caller(self, method: str, params: dict[str, Raw]) -> Caller:
         if method == "initialize":
-            if self._handshake is not None:
+            if self.handshake is not None:
                 raise RpcError(jsonrpc.INVALID_REQUEST, "This connection is initialized already")
-            self._handshake = self._initializing(params)
-        elif self._handshake is None:
+            self.handshake = self._initializing(params)
+        elif self.handshake is None:
             if method == "ping":
                 return self._caller(HANDSHAKE_VERSIONS[-1], jsonrpc.EMPTY_OBJECT, modern=False)
             raise RpcError(jsonrpc.INVALID_REQUEST, "The first request must be initialize")
-        return self._handshake
+        return self.handshake
 
     def _initializing(self, params: dict[str, Raw]) -> Caller:
         requested = _value(params.get("protocolVersion"))

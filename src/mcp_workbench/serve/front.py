@@ -43,7 +43,9 @@ class Front:
             raise _no_object()
         if meta is None:
             meta = jsonrpc.members(params["_meta"]) if "_meta" in params else {}
-        caller = self._callers.of(method, params, meta)
+        caller = self._callers.handshake
+        if caller is None or meta or method == "initialize":
+            caller = self._callers.of(method, params, meta)
         work = self._session.handle(caller, line, method, params, meta)
         return self._greeted(work) if method == "initialize" else work
 

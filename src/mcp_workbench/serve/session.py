@@ -209,7 +209,9 @@ class Session:
                 exchange = self._parking.resume(caller, line, method, params, meta.get(eras.PROGRESS_TOKEN))
                 return self._outcome(exchange, method, params, await exchange.outcome())
             exchange = _exchange(caller, line, method, params, meta, drops_tasks=self._surface.own_lists)
-            return self._outcome(exchange, method, params, await exchange.run(handler(exchange, params)))
+            work = handler(exchange, params)
+            outcome = await exchange.run(work) if caller.modern else Answer(await work)
+            return self._outcome(exchange, method, params, outcome)
         except Fault as fault:  # faults that the surface does not handle itself
             return self.refuse(caller, method, params, fault)
         except WorkbenchError as error:

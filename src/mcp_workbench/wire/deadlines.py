@@ -17,7 +17,7 @@ from msgspec import Raw
 from mcp_workbench.errors import CallTimeout
 from mcp_workbench.wire.exchange import OnProgress
 
-_NEVER = float("inf")
+NEVER = float("inf")
 
 
 class Pending(msgspec.Struct, eq=False):
@@ -26,11 +26,11 @@ class Pending(msgspec.Struct, eq=False):
     future: asyncio.Future[Raw]
     on_progress: OnProgress | None
     owner: object
-    lenient: bool = False
-    quiet_since: float = 0.0
-    idle_seconds: float = _NEVER
-    hard_seconds: float = _NEVER
-    hard_at: float = _NEVER
+    lenient: bool
+    quiet_since: float
+    idle_seconds: float
+    hard_seconds: float
+    hard_at: float
 
 
 class Deadlines:
@@ -40,22 +40,10 @@ class Deadlines:
         self._pending = pending
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
-        self._timer_due = _NEVER
+        self.due = NEVER
+        """When the timer looks for deadlines that passed."""
         self._holds: Counter[object] = Counter()
         self._is_closed = False
-
-    def set(self, pending: Pending, idle_seconds: float, hard_seconds: float) -> None:
-        """Give a request its deadlines; 0 is none."""
-        if not (idle_seconds or hard_seconds):
-            return
-        now = self._loop.time()
-        pending.quiet_since = now
-        pending.idle_seconds = idle_seconds or hard_seconds
-        pending.hard_seconds = hard_seconds or _NEVER
-        pending.hard_at = now + pending.hard_seconds
-        due = min(now + pending.idle_seconds, pending.hard_at)
-        if due < self._timer_due:
-            self._arm(due)
 
     @property
     def is_held(self) -> bool:
@@ -84,22 +72,23 @@ class Deadlines:
     def close(self) -> None:
         """Nothing waits any more."""
         self._is_closed = True
-        self._arm(_NEVER)
+        self.arm(NEVER)
 
     def _is_held(self, pending: Pending) -> bool:
         return None in self._holds or pending.owner in self._holds
 
-    def _arm(self, due: float) -> None:
+    def arm(self, due: float) -> None:
+        """Look for deadlines that passed at this time."""
         if self._timer is not None:
             self._timer.cancel()
-        self._timer_due = due
-        self._timer = self._loop.call_at(due, self._look) if due < _NEVER else None
+        self.due = due
+        self._timer = self._loop.call_at(due, self._look) if due < NEVER else None
 
     def _look(self) -> None:
         if self._is_closed:
             return
         now = self._loop.time()
-        next_due = _NEVER
+        next_due = NEVER
         for pending in self._pending:
             due = pending.hard_at
             if not (self._holds and self._is_held(pending)):
@@ -108,7 +97,7 @@ class Deadlines:
                 next_due = min(next_due, due)
             elif not pending.future.done():
                 pending.future.set_exception(_timeout(pending, hard=now >= pending.hard_at))
-        self._arm(next_due)
+        self.arm(next_due)
 
 
 def _timeout(pending: Pending, *, hard: bool) -> CallTimeout:

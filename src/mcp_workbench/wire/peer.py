@@ -21,7 +21,7 @@ from mcp_workbench import observe
 from mcp_workbench.errors import CallTimeout, Fault, ServerRefused
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.batch import Answers, Part, first_request
-from mcp_workbench.wire.deadlines import Deadlines, Pending
+from mcp_workbench.wire.deadlines import NEVER, Deadlines, Pending
 from mcp_workbench.wire.exchange import PROGRESS, OnProgress
 from mcp_workbench.wire.fairness import FairShare
 from mcp_workbench.wire.jsonrpc import Envelope, ErrorBody, Id, Message, Params, RpcError, Unreadable
@@ -151,8 +151,12 @@ class Peer:
             raise self._deaf.unsent()
         while (id_ := self._ids()) in self._pending:
             pass
-        pending = self._pending[id_] = Pending(self._loop.create_future(), on_progress, owner, lenient)
-        self._deadlines.set(pending, idle_seconds, hard_seconds)
+        now, hard = self._loop.time(), hard_seconds or NEVER
+        idle = idle_seconds or hard
+        future = self._loop.create_future()
+        pending = self._pending[id_] = Pending(future, on_progress, owner, lenient, now, idle, hard, now + hard)
+        if (due := now + min(idle, hard)) < self._deadlines.due:
+            self._deadlines.arm(due)
         sent = False
         try:
             if self._writer.congested or self._writer.is_closed:

@@ -269,7 +269,7 @@ class HttpSession(PeerFront):
 
     @property
     def is_greeted(self) -> bool:
-        return self._callers.is_greeted
+        return self._callers.handshake is not None
 
     async def _live(self) -> None:
         try:
