@@ -82,6 +82,9 @@ def test_what_people_ask_first_is_found_and_not_called_weak(index: Index, query:
     [
         ("un container docker démarrer", "docker-mcp"),
         ("Relationen und Entitäten löschen", "memory"),
+        ("Entität hinzufügen", "memory"),
+        ("Tabelle mit 3 Spalten erstellen", "sqlite"),
+        ("Zeitzone konvertieren", "time"),
         ("den Branch wechseln und committen", "git"),
         ("repositorio de git, lista de ramas", "git"),
         ("convertir l'heure, fuseau horaire Europe/Paris", "time"),

@@ -6,6 +6,7 @@ Each word has a mark, one character. A text in marks is a short string in which 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 
 from mcp_workbench.limits import Limits
@@ -26,8 +27,11 @@ SEARCH_STEPS = 128
 GAP = "\0"
 """Stands between texts, so that no pair is found across them; no word's mark."""
 _BEGINNING = 2
-_SKELETON = 4
-"""Consonants that two words of the same origin share at least."""
+_SKELETON, _SHORT_SKELETON = 4, 3
+"""Consonants that two words of the same origin share at least, and those that do if their first two letters are equal
+too."""
+_ENDING = re.compile("(?:ieren|iert|ung|en|er|ir|ar|re)\\Z")
+"""What verbs and nouns end in where English has nothing: `konvertieren`, `convertir`."""
 _SOUNDS = (
     ("ph", "f"),
     ("qu", "k"),
@@ -147,8 +151,14 @@ class Vocabulary:
         if not self._cognates:
             for other in self._terms:
                 self._cognates.setdefault(consonants(other), []).append(other)
-        key = consonants(word)
-        return self._cognates.get(key, [])[:SEARCH_GUESSES] if len(key) >= _SKELETON else []
+        for form in (word, _ENDING.sub("", word)):
+            key = consonants(form)
+            near = self._cognates.get(key, []) if len(key) >= _SHORT_SKELETON else []
+            if len(key) < _SKELETON:
+                near = [other for other in near if other[:_BEGINNING] == word[:_BEGINNING]]
+            if near:
+                return near[:SEARCH_GUESSES]
+        return []
 
     def _halves(self, word: str) -> list[str]:
         least = SEARCH_GUESS_LENGTH - 1
