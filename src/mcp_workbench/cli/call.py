@@ -26,6 +26,7 @@ from mcp_workbench.config.model import Config
 from mcp_workbench.errors import ConnectFailed, Fault, InvalidParameters, RequestError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.shown import shown
+from mcp_workbench.wire.tasks import beside
 from mcp_workbench.workbench import Workbench
 
 HELP = """Call a tool. Its server is started for it, and ended again.
@@ -95,13 +96,12 @@ async def _relayed(config: Config, identifier: ToolIdentifier, typed: Typed, arg
     person = Person()
     async with Workbench(config) as workbench:
         workbench.join(AUDIENCE, person)
-        watching = asyncio.ensure_future(person.watch(identifier.server))
         try:
-            if arguments is None:
-                arguments = read_arguments(typed, await _listed(workbench, identifier))
-            return await workbench.relay(identifier, arguments, person.exchange())
+            with beside(person.watch(identifier.server)):
+                if arguments is None:
+                    arguments = read_arguments(typed, await _listed(workbench, identifier))
+                return await workbench.relay(identifier, arguments, person.exchange())
         finally:
-            watching.cancel()
             person.done()
 
 

@@ -14,6 +14,7 @@ from mcp_workbench.errors import NeedsLogin
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.shown import count, slashed
 from mcp_workbench.tracebacks import told
+from mcp_workbench.wire.tasks import beside
 
 _STATES: Final[dict[State, tuple[str, Tone]]] = {
     "ok": ("ok", "good"),
@@ -35,14 +36,13 @@ class Course:
 
     async def watched(self, work: Coroutine[Any, Any, Report]) -> Report:
         """Do it, and show meanwhile how long each server takes; who stops it is told what was found until then."""
-        clock = asyncio.ensure_future(self._tick())
         is_done = False
         try:
-            report = await work
+            with beside(self._tick()):
+                report = await work
             is_done = True
             return report
         finally:
-            clock.cancel()
             self._live.clear()
             self._tell(server for server in self._order if server in self._ready)
             if not is_done and not self._is_quiet:

@@ -29,6 +29,7 @@ from mcp_workbench.errors import ConfigError
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.nearest import nearest_or_known
 from mcp_workbench.shown import shown, slashed
+from mcp_workbench.wire.tasks import beside
 
 INTERRUPTED = 128 + signal.SIGINT
 
@@ -148,15 +149,13 @@ async def _before(place: Place) -> Login | None:
 async def _asked(place: Place, address: str, state: str, callback: Callback, *, opens: bool) -> Answer:
     """What a person's browser brings back from an address."""
     say(f"{place.name} wants a login at {shown_origin(httpx2.URL(address))}.")
-    showing = asyncio.ensure_future(_show(address, opens=opens))
     seconds = place.limits.login_wait_seconds
     try:
-        async with asyncio.timeout(seconds):
-            answer = await _first(callback, state)
+        with beside(_show(address, opens=opens)):
+            async with asyncio.timeout(seconds):
+                answer = await _first(callback, state)
     except TimeoutError:
         raise LoginFailed(f"nobody logged in within {seconds:g} s", hint="Run the command again.") from None
-    finally:
-        showing.cancel()
     answer.check()
     return answer
 
@@ -173,15 +172,12 @@ async def _show(address: str, *, opens: bool) -> None:
 
 async def _first(callback: Callback, state: str) -> Answer:
     """What comes back by itself, or what is pasted at a terminal."""
-    tasks = [asyncio.ensure_future(callback.answer(state))]
-    if _is_terminal():
-        tasks.append(asyncio.ensure_future(_pasted(state)))
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        return done.pop().result()
-    finally:
-        for task in tasks:
-            task.cancel()
+    with beside(callback.answer(state)) as answered:
+        if not _is_terminal():
+            return await answered
+        with beside(_pasted(state)) as pasted:
+            done, _ = await asyncio.wait((answered, pasted), return_when=asyncio.FIRST_COMPLETED)
+            return done.pop().result()
 
 
 async def _pasted(state: str) -> Answer:

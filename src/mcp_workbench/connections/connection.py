@@ -28,7 +28,7 @@ from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import Params, RpcError
-from mcp_workbench.wire.tasks import heard
+from mcp_workbench.wire.tasks import Tasks
 
 
 class Connection:
@@ -42,6 +42,7 @@ class Connection:
         self.agreement = agreement
         self._limits = limits
         self._level: str | None = None
+        self._tasks = Tasks()
         self.began = asyncio.get_running_loop().time()
         self.questions = Questions(channel, slots, limits, takes_turns=takes_turns)
         self.pages = Pages(self.questions, limits)
@@ -140,7 +141,7 @@ class Connection:
 
     def set_level(self, level: str) -> None:
         """Which log messages the server shall send, from now on."""
-        asyncio.ensure_future(self._use_level(level)).add_done_callback(heard)
+        self._tasks.start(self._use_level(level))
 
     async def _use_level(self, level: str) -> None:
         """A refusal is no harm: the server sends what it likes then."""

@@ -8,7 +8,7 @@ what later requests must carry.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Any, Final, TypeAlias, cast
 
 import msgspec
@@ -22,7 +22,7 @@ from mcp_workbench.wire import eras
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.eras import HANDSHAKE_VERSIONS, MODERN_VERSIONS
 from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, METHOD_NOT_FOUND, UNSUPPORTED_VERSION
-from mcp_workbench.wire.tasks import heard
+from mcp_workbench.wire.tasks import Tasks
 
 Order: TypeAlias = tuple[bool, ...]
 """The eras to try, in order: True is the modern one."""
@@ -89,22 +89,21 @@ async def negotiate(
     not probed while `initialize` is unanswered: a late answer would open a session that nobody closes.
     Raises a `Fault`: `NegotiationFailed`, or whatever ended the connection.
     """
-    asked = {order[0]: _greet(channel, caller, modern=order[0])}
+    greetings = Tasks()
+    asked = {order[0]: greetings.start(_greet(channel, caller, modern=order[0]))}
     patience = None if order == HANDSHAKE_ONLY or (is_remote and not order[0]) else limits.probe_patience_seconds
     try:
         await asyncio.wait(asked.values(), timeout=patience)
         for modern in order[1:]:
             if not _is_settled(asked[order[0]], channel):
-                asked[modern] = _greet(channel, caller, modern=modern)
+                asked[modern] = greetings.start(_greet(channel, caller, modern=modern))
         agreement = await _first_good(channel, asked)
         if order == HANDSHAKE_FIRST and not agreement.modern and (probe := asked.get(True)) is not None:
             # It started slowly, so it got the probe too. Some servers exit on it: better now than during a call.
             await asyncio.wait((probe, channel.ended), timeout=patience, return_when=asyncio.FIRST_COMPLETED)
         return agreement
     finally:
-        for task in asked.values():
-            task.cancel()
-            task.add_done_callback(heard)
+        greetings.cancel()
 
 
 def has_no_handshake(fault: NegotiationFailed) -> bool:
@@ -113,8 +112,8 @@ def has_no_handshake(fault: NegotiationFailed) -> bool:
     return isinstance(refusal, ServerRefused) and refusal.rpc_code in (METHOD_NOT_FOUND, UNSUPPORTED_VERSION)
 
 
-def _greet(channel: Channel, caller: Caller, *, modern: bool) -> asyncio.Task[Agreement]:
-    return asyncio.ensure_future(_discover(channel, caller) if modern else _initialize(channel, caller))
+def _greet(channel: Channel, caller: Caller, *, modern: bool) -> Coroutine[Any, Any, Agreement]:
+    return _discover(channel, caller) if modern else _initialize(channel, caller)
 
 
 def _is_settled(greeting: asyncio.Task[Agreement], channel: Channel) -> bool:

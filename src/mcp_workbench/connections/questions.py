@@ -22,7 +22,7 @@ from mcp_workbench.errors import InputUnavailable
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire.exchange import Exchange, Withdrawn
 from mcp_workbench.wire.jsonrpc import Params
-from mcp_workbench.wire.tasks import heard
+from mcp_workbench.wire.tasks import Tasks, beside
 
 T = TypeVar("T")
 Posed: TypeAlias = tuple[Exchange, asyncio.Future[Raw]]
@@ -49,6 +49,7 @@ class Questions:
         self._slots = slots
         self._limits = limits
         self._turns = Turns(limits) if takes_turns else None
+        self._tasks = Tasks()
         self._asking: dict[asyncio.Task[Any], Exchange] = {}
         self._background: set[asyncio.Task[Any]] = set()
         self._waiting: list[_Waiting] = []
@@ -120,7 +121,7 @@ class Questions:
         Meanwhile the server waits, and its silence is not held against that call; against none, where it
         is not known which call it is.
         """
-        task = asyncio.ensure_future(question)
+        task = self._tasks.start(question)
         if call is not None:
             self._asking[task] = call
         answering = asyncio.current_task()
@@ -139,7 +140,6 @@ class Questions:
                 asyncio.get_running_loop().call_soon(self._background.discard, answering)
             self._asking.pop(task, None)
             task.cancel()
-            task.add_done_callback(heard)
 
     async def put(self, method: str, params: Params, owner: object = None) -> Raw:
         """Ask a modern client, in answer to one of its calls, now or when it makes one.
@@ -162,8 +162,7 @@ class Questions:
         """Wait for a modern client's answer. If it takes long, the client's other calls get their turn."""
         if self._turns is not None:
             self._turns.claim(call)
-        asking = asyncio.ensure_future(self.ask(call, _wait(answer)))
-        try:
+        with beside(self.ask(call, _wait(answer))) as asking:
             await asyncio.wait((asking,), timeout=self._limits.turn_seconds)
             if not asking.done() and self._turns is not None:
                 self._turns.release(call)
@@ -171,9 +170,6 @@ class Questions:
                 if call in self.calls and asking.exception() is None:
                     await self._turns.take(call, again=True)
             return asking.result()
-        finally:
-            asking.cancel()
-            asking.add_done_callback(heard)
 
     async def _pose(self, method: str, params: Params, after: Exchange | None, owner: object) -> Posed:
         """Put a question to the call that it belongs to, else to the next that comes; never to `after`."""

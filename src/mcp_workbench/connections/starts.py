@@ -29,6 +29,7 @@ from mcp_workbench.limits import Limits
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.jsonrpc import RpcError
+from mcp_workbench.wire.tasks import Tasks
 
 OpenChannel: TypeAlias = Callable[[], Awaitable[Channel]]
 """Opens a wire to the server. Raises the `Fault` that prevents it."""
@@ -83,7 +84,7 @@ class Starts:
         self._was_tried = False
         self.modern: bool | None = None
         """The era that the server spoke last."""
-        self.closings: set[asyncio.Task[None]] = set()
+        self.closings = Tasks()
         """Channels that are being closed."""
 
     @property
@@ -169,9 +170,7 @@ class Starts:
 
     def close(self, channel: Channel) -> None:
         """Have a channel closed. The next start waits for that."""
-        closing = asyncio.get_running_loop().create_task(channel.close())
-        self.closings.add(closing)
-        closing.add_done_callback(self.closings.discard)
+        self.closings.start(channel.close())
 
 
 def _check_open(channel: Channel) -> None:

@@ -18,7 +18,7 @@ from mcp_workbench.errors import DownstreamUnavailable, Fault, ServerRefused
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.jsonrpc import METHOD_NOT_FOUND
-from mcp_workbench.wire.tasks import heard
+from mcp_workbench.wire.tasks import Tasks
 
 RESUME_MOST_SECONDS = 60.0
 """The longest such pause, whatever the server says, and what it doubles up to."""
@@ -33,6 +33,7 @@ class Subscriptions:
         self._limits = limits
         self._uris: dict[str, int] = {}
         self._tasks: dict[str, int] = {}
+        self._running = Tasks()
         self._listening: asyncio.Task[Any] | None = None
         self._due: Connection | None = None
         self._is_closed = False
@@ -133,8 +134,7 @@ class Subscriptions:
             wanted["taskIds"] = list(self._tasks)
         before, self._listening = self._listening, None
         if wanted:
-            self._listening = asyncio.get_running_loop().create_task(self._keep_listening(connection, wanted))
-            self._listening.add_done_callback(heard)
+            self._listening = self._running.start(self._keep_listening(connection, wanted))
         if before is not None:
             # After the new one has been sent: nothing is missed in between.
             asyncio.get_running_loop().call_soon(before.cancel)
@@ -158,7 +158,7 @@ class Subscriptions:
 
     def _in_background(self, connection: Connection, method: str, params: dict[str, Any]) -> None:
         work = _quietly(connection, method, params, self._limits.list_page_timeout_seconds)
-        asyncio.get_running_loop().create_task(work).add_done_callback(heard)
+        self._running.start(work)
 
 
 async def _quietly(connection: Connection, method: str, params: dict[str, Any], seconds: float) -> None:

@@ -51,7 +51,7 @@ from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import Params
 from mcp_workbench.wire.memory_budget import Account
-from mcp_workbench.wire.tasks import heard
+from mcp_workbench.wire.tasks import Tasks, beside, heard
 
 T = TypeVar("T")
 State = Literal["idle", "starting", "ready", "needs_auth", "failing", "resting", "closed"]
@@ -87,7 +87,7 @@ class Supervisor:
         self._health = health or Health(limits)
         self._slots = Slots(limits.in_flight, limits.queued, limits.queue_wait_seconds)
         self._starts = Starts(open_channel, caller, self._slots, limits, self._events, era=era, is_remote=is_remote)
-        self._owners: set[asyncio.Task[None]] = set()
+        self._owners = Tasks()
         self._liveness = Liveness(caller, limits)
         self._closing = asyncio.Event()
         self._is_closed = False
@@ -265,7 +265,7 @@ class Supervisor:
             await asyncio.wait((self._drained,), timeout=seconds)
         self._closing.set()
         self._liveness.close()
-        while tasks := self._owners | self._starts.closings:
+        while tasks := (*self._owners, *self._starts.closings):
             await asyncio.wait(tasks)
 
     # -- the owner task
@@ -276,9 +276,7 @@ class Supervisor:
         ready.add_done_callback(heard)
         self._health.trying()
         self._health.changed(None)
-        owner = loop.create_task(self._own(ready), name=f"owner of {self._label}")
-        self._owners.add(owner)
-        owner.add_done_callback(self._owners.discard)
+        self._owners.start(self._own(ready), name=f"owner of {self._label}")
         return ready
 
     async def _own(self, ready: asyncio.Future[Connection]) -> None:
@@ -359,17 +357,14 @@ class Supervisor:
 
     async def _or_closing(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of `work`, which is cancelled when we close. Then: raises `ShuttingDown`."""
-        task = asyncio.ensure_future(work)
-        closing = asyncio.ensure_future(self._closing.wait())
-        try:
+        task = self._owners.start(work)
+        with beside(self._closing.wait()) as closing:
             await asyncio.wait((task, closing), return_when=asyncio.FIRST_COMPLETED)
-            if task.done():
-                return task.result()
-            task.cancel()
-            await asyncio.wait((task,))
-            raise _closed()
-        finally:
-            closing.cancel()
+        if task.done():
+            return task.result()
+        task.cancel()
+        await asyncio.wait((task,))
+        raise _closed()
 
 
 def _closed() -> ShuttingDown:

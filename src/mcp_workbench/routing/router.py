@@ -41,7 +41,7 @@ from mcp_workbench.routing.server_lists import Kind
 from mcp_workbench.wire.client import ClientRef
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import Params
-from mcp_workbench.wire.tasks import heard
+from mcp_workbench.wire.tasks import Tasks
 
 if TYPE_CHECKING:
     from mcp_workbench.catalog.search.finder import Finder
@@ -70,6 +70,7 @@ class Router:
         `refused` tells why the configuration file is not used as it is now; nothing where it is.
         """
         self._siblings = siblings
+        self._reconnecting = Tasks()
         self._limits = limits
         self.catalog = Catalog(_shape(config))
         self.pool = ServerPool(
@@ -300,7 +301,7 @@ class Router:
         there = set(self.servers_of(config.toolboxes))
         for server in replaced:
             if self.pool.replace(server, is_gone=server not in there):
-                asyncio.ensure_future(self.pool.connect(server)).add_done_callback(heard)
+                self._reconnecting.start(self.pool.connect(server))
 
     def _host(self, server: ServerIdentifier) -> ServerHandle | None:
         """A modern server's handle: it takes what was declared with each request, so one connection is enough."""

@@ -26,6 +26,7 @@ from mcp_workbench.wire.exchange import PROGRESS, OnProgress
 from mcp_workbench.wire.fairness import FairShare
 from mcp_workbench.wire.jsonrpc import Envelope, ErrorBody, Id, Message, Params, RpcError, Unreadable
 from mcp_workbench.wire.memory_budget import MEMORY_SMALL_BYTES, Account
+from mcp_workbench.wire.tasks import beside
 
 CANCELLED = "notifications/cancelled"
 _KEPT = frozenset({*eras.LIST_CHANGED, eras.ACKNOWLEDGED})
@@ -348,11 +349,8 @@ class Peer:
 
     async def _until_writable(self, pending: Pending) -> None:
         """Wait until the other side has read enough, or the request is over before it was sent."""
-        drained = asyncio.ensure_future(self._writer.drained())
-        try:
+        with beside(self._writer.drained()) as drained:
             await asyncio.wait((drained, pending.future), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            drained.cancel()
         if pending.future.done() or self._writer.is_closed:
             try:
                 await pending.future  # why the connection ends comes soon after its end

@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from mcp_workbench.wire.exchange import Exchange
+from mcp_workbench.wire.tasks import beside
 
 T = TypeVar("T")
 
@@ -20,11 +21,8 @@ async def meanwhile(
     """The result of `work`; `doing` says what it is about just then."""
     if exchange is None or exchange.progress_token is None:
         return await work
-    task = asyncio.ensure_future(work)
     began = asyncio.get_running_loop().time()
-    try:
+    with beside(work) as task:
         while not (await asyncio.wait((task,), timeout=every_seconds))[0]:
             exchange.say(f"{doing()} ({asyncio.get_running_loop().time() - began:.0f} s)")
         return task.result()
-    finally:
-        task.cancel()

@@ -26,7 +26,7 @@ from mcp_workbench.connections.http.credentials import Busy, Credentials, Login,
 from mcp_workbench.connections.http.dial import is_loopback
 from mcp_workbench.errors import DownstreamUnavailable, NeedsLogin, login_command
 from mcp_workbench.limits import Limits
-from mcp_workbench.wire.tasks import heard
+from mcp_workbench.wire.tasks import Tasks
 
 LOGIN_SCOPES_LENGTH = 1000
 """Characters of the scopes that a server has asked for more of, one refusal after the other."""
@@ -163,6 +163,7 @@ class Renewals:
         self._endpoint = endpoint
         self._credentials = credentials
         self._limits = limits
+        self._running = Tasks()
         self._tasks: dict[str, asyncio.Task[Login]] = {}
 
     async def finished(self) -> None:
@@ -174,9 +175,7 @@ class Renewals:
         """Another login than `stale`. A caller who gives up leaves it to the others: the server counts its use."""
         token = stale.access_token
         if token not in self._tasks:
-            task = asyncio.get_running_loop().create_task(self._renew(stale), name="renewal of a login")
-            self._tasks[token] = task
-            task.add_done_callback(heard)
+            task = self._tasks[token] = self._running.start(self._renew(stale), name="renewal of a login")
             task.add_done_callback(lambda _: self._tasks.pop(token, None))
         return await asyncio.shield(self._tasks[token])
 

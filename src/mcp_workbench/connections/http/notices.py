@@ -9,6 +9,7 @@ from typing import Any
 from mcp_workbench import observe
 from mcp_workbench.errors import Fault
 from mcp_workbench.identity import ServerIdentifier
+from mcp_workbench.wire.tasks import Tasks
 
 NOTICE_SECONDS = 10.0
 """How long a remote server may take to accept a notification or an answer of ours; it has nothing to do for it."""
@@ -26,7 +27,7 @@ class Notices:
         self._last: asyncio.Task[None] | None = None
         self._room = asyncio.Event()
         self._room.set()
-        self.tasks: set[asyncio.Task[None]] = set()
+        self.tasks = Tasks()
 
     @property
     def congested(self) -> bool:
@@ -38,8 +39,7 @@ class Notices:
     def send(self, line: bytes, *, in_order: bool) -> asyncio.Task[None]:
         """Send one soon: with `in_order` after those before it."""
         before = self._last if in_order else None
-        task = asyncio.get_running_loop().create_task(self._send(line, before))
-        self.tasks.add(task)
+        task = self.tasks.start(self._send(line, before))
         task.add_done_callback(self._sent)
         if self.congested:
             self._room.clear()
@@ -48,12 +48,10 @@ class Notices:
         return task
 
     def stop(self) -> None:
-        for task in self.tasks:
-            task.cancel()
+        self.tasks.cancel()
         self._room.set()
 
     def _sent(self, task: asyncio.Task[None]) -> None:
-        self.tasks.discard(task)
         if self._last is task:
             self._last = None
         if not self.congested:

@@ -132,7 +132,7 @@ class Outbox(ABC):
 
     async def stopped(self) -> None:
         """Until nothing of it is left."""
-        tasks = {post.task for post in self._posts.values()} | self._notices.tasks
+        tasks = {post.task for post in self._posts.values()} | set(self._notices.tasks)
         if tasks:
             await asyncio.wait(tasks, timeout=GOODBYE_SECONDS)
 

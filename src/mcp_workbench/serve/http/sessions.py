@@ -30,6 +30,7 @@ from mcp_workbench.wire.batch import Part, first_request
 from mcp_workbench.wire.exchange import Line
 from mcp_workbench.wire.jsonrpc import Envelope, Id, Message, RpcError
 from mcp_workbench.wire.peer import CANCELLED
+from mcp_workbench.wire.tasks import beside
 from mcp_workbench.workbench import Workbench
 
 HTTP_TRIM_SECONDS = 1.0
@@ -188,11 +189,10 @@ class HttpSession(PeerFront):
             return
         account = self._workbench.budget.open(f"a request of {self.owner}", request.wire.abort)
         account.reserve(len(request.body))
-        was_read = asyncio.ensure_future(self.account.unpaused())
         try:
-            await asyncio.wait((was_read, request.wire.lost), return_when=asyncio.FIRST_COMPLETED)
+            with beside(self.account.unpaused()) as was_read:
+                await asyncio.wait((was_read, request.wire.lost), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            was_read.cancel()
             account.end()
         if request.wire.lost.done():
             raise HungUp
