@@ -18,7 +18,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 WORKERS ?= auto
 # What downloads servers and clients, or looks at processes as only Linux shows them.
-SYSTEM_TESTS := benchmarks conformance connections/test_http_real.py e2e faults fuzz matrix nemesis soak
+SYSTEM_TESTS := benchmarks conformance e2e faults fuzz matrix nemesis soak
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: demo test unit check format bench fuzz nemesis soak conformance matrix firsthour pictures schema clean help
@@ -34,7 +34,7 @@ test: .venv/dev
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) $(ARGS)
 
 unit: .venv/dev
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) $(addprefix --ignore=tests/,$(SYSTEM_TESTS)) $(ARGS)
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) -m 'not downloads' $(addprefix --ignore=tests/,$(SYSTEM_TESTS)) $(ARGS)
 
 check: .venv/dev
 	$(BIN)/ruff check .

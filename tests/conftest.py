@@ -53,6 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "requirement(number, ...): the requirements of tests/requirements.py that it holds"
     )
+    config.addinivalue_line("markers", "downloads: needs what tests/e2e/install.py downloads")
     config.addinivalue_line("markers", "row(number, ...): the rows of tests/faults/rows.py that it holds")
 
 

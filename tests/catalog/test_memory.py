@@ -33,6 +33,22 @@ def own_log(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(observe, "log", observe.Log())
 
 
+@pytest.fixture(autouse=True)
+def closed_memories(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Close what a test opened: since Python 3.13 a database that is collected while it is open is a warning."""
+    made: list[Memory] = []
+    init = Memory.__init__
+
+    def remember(self: Memory, *arguments: Any) -> None:
+        init(self, *arguments)
+        made.append(self)
+
+    monkeypatch.setattr(Memory, "__init__", remember)
+    yield
+    for memory in made:
+        memory.close()
+
+
 @pytest.fixture
 def clock() -> Iterator[Clock]:
     with own_clock() as clock:

@@ -57,6 +57,7 @@ def schemas() -> list[Json]:
     return [WHOLE, *patterned, *spoiled]
 
 
+@pytest.mark.downloads
 def test_what_counts_as_compilable_is_compiled_by_the_validator_of_the_typescript_client(tmp_path: Path):
     client_driver("ts1")  # skips the test if the client is not installed
     file = tmp_path / "schemas.json"

@@ -22,6 +22,8 @@ from tests.support.remote import everything_over_http, sdk_over_http
 from tests.support.warm import warm_server
 from tests.support.wire import Era, Wire, lasting, serving, text_of, use_params
 
+pytestmark = pytest.mark.downloads
+
 ABLE: dict[str, Any] = {"elicitation": {"form": {}}, "sampling": {}}
 ERAS: list[Era] = ["handshake", "modern"]
 CALLS: list[tuple[str, dict[str, Any]]] = [

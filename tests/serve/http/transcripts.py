@@ -81,7 +81,7 @@ _ODD = [
     '{"jsonrpc":"2.0","id":11,"result":{},"error":{"code":1,"message":"x"}}',
     '{"jsonrpc":"2.0","id":12,"result":{}}',
     '{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"}}',
-    '{"jsonrpc":"2.0","id":13,"method":"tools/list","params":{"x":' + "[" * 3000 + "]" * 3000 + "}}",
+    '{"jsonrpc":"2.0","id":13,"method":"tools/list","params":{"x":' + "[" * 20_000 + "]" * 20_000 + "}}",
     '{"jsonrpc":"2.0","id":14,"method":"tools/call","params":{"name":"use_tool","arguments":{"x":"\\ud800"}}}',
 ]
 
