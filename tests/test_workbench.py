@@ -29,6 +29,7 @@ from mcp_workbench.errors import (
     ToolNotFound,
     WorkbenchError,
 )
+from mcp_workbench.routing.requests import ToolCall
 from mcp_workbench.wire.caller import LIBRARY, Caller
 from mcp_workbench.wire.exchange import Exchange
 from tests.support.configs import received, rogue, starts, write_config
@@ -334,13 +335,13 @@ async def test_a_change_is_told_to_the_client_whose_connection_it_came_on_and_to
             routers[audience] = bench.at(caller)
             await routers[audience].open("dev")
             client.changes.clear()
-        await routers["one"].use(tool("fs", "grow"), Raw(b"{}"), None)
+        await routers["one"].calls.call(ToolCall(tool("fs", "grow"), Raw(b"{}")))
         await wait_until(lambda: clients["one"].changes == [("dev", "tools")])
         assert clients["two"].changes == []
         assert [len(list(routers[audience].catalog.known())) for audience in clients] == [3, 2]
         await bench.leave("one")
         assert bench.routers("one") == []
-        assert await routers["two"].use(tool("fs", "echo"), Raw(b"{}"), None)
+        assert await routers["two"].calls.call(ToolCall(tool("fs", "echo"), Raw(b"{}")))
 
 
 async def test_a_storm_of_changes_leads_to_few_new_listings(tmp_path: Path):

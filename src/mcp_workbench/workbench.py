@@ -21,6 +21,7 @@ from mcp_workbench.config.model import Config
 from mcp_workbench.errors import CallFailed, Overloaded, ProtocolViolation, ShuttingDown
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
+from mcp_workbench.routing.requests import ToolCall
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import LIBRARY, RECORD_CLIENTS, Caller, ClientInfo, Key
 from mcp_workbench.wire.fairness import Turns
@@ -126,7 +127,7 @@ class Workbench:
     async def relay(self, identifier: ToolIdentifier, arguments: Raw, exchange: Exchange | None = None) -> Raw:
         """`use` in raw JSON, on behalf of a client: what the server says goes to `exchange`."""
         caller = exchange.caller if exchange is not None else LIBRARY
-        return await self.at(caller).use(identifier, arguments, exchange)
+        return await self.at(caller).calls.call(ToolCall(identifier, arguments, exchange))
 
     def expected(self) -> list[Caller]:
         """The clients to expect: recent ones, newest first, and a handshake client that declares nothing."""

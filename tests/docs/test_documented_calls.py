@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from mcp_workbench import load_config
 from mcp_workbench.cli.app import app
 from mcp_workbench.cli.commands import COMMANDS
-from mcp_workbench.surfaces import metatools
+from mcp_workbench.surfaces import proxy
 from tests.docs.markdown import EVERY, GUIDES, ROOT, blocks, plain, prose, sections
 from tests.support.documents import objects_in
 
@@ -37,7 +37,7 @@ def schemas(tmp_path: Path) -> dict[str, Any]:
     """The input schemas as a client gets them; any toolbox will do, since documents have many."""
     path = tmp_path / "workbench-config.json"
     path.write_text(CONFIG, encoding="utf-8")
-    tools = [msgspec.json.decode(raw) for raw in metatools.definitions(load_config(path))]
+    tools = [msgspec.json.decode(raw) for raw in proxy.definitions(load_config(path))]
     found = {tool["name"]: tool["inputSchema"] for tool in tools}
     del found["open_toolbox"]["properties"]["toolbox"]["enum"]
     return found

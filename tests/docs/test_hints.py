@@ -14,7 +14,7 @@ from mcp_workbench.cli import manual
 from mcp_workbench.cli.commands import COMMANDS
 from mcp_workbench.cli.terminal import hint_of
 from mcp_workbench.errors import WorkbenchError
-from mcp_workbench.surfaces import dynamic, metatools
+from mcp_workbench.surfaces import dynamic, proxy
 from tests.docs.markdown import EVERY, ROOT
 from tests.docs.test_errors_documented import classes
 
@@ -26,7 +26,7 @@ FILES = re.compile(
     r"\bdocs/|\b(?:README|SECURITY|CHANGELOG|CONTRIBUTING|CLAUDE)\b|\w\.md\b|\bbenchmarks\b"
     rf"|\bmake (?:{TARGETS})\b"
 )
-MIGRATIONS = {metatools.MIGRATION, dynamic.MIGRATION}
+MIGRATIONS = {proxy.MIGRATION, dynamic.MIGRATION}
 """Texts that clients know word for word."""
 NO_FILES = re.compile(r"path=README\.md|\"path\": \"README\.md\"|/SKILL\.md")
 """Examples of arguments, and what a server's skill is called."""

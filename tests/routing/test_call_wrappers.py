@@ -9,7 +9,8 @@ from msgspec import Raw
 
 from mcp_workbench.errors import CallFailed, ConnectFailed, ServerExited, ShuttingDown
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
-from mcp_workbench.routing.calls import RecordedCalls, Request, RetriedCalls, ServerRequest, ToolCall
+from mcp_workbench.routing.calls import RecordedCalls, RetriedCalls
+from mcp_workbench.routing.requests import Request, ServerRequest, ToolCall
 from mcp_workbench.wire.caller import LIBRARY
 from mcp_workbench.wire.exchange import Exchange
 from tests.support.library import DeafLine
@@ -35,6 +36,17 @@ class Outcomes:
         return outcome
 
 
+class Configurations:
+    """Each look finds the next configuration in force."""
+
+    def __init__(self, *versions: int) -> None:
+        self._versions = list(versions)
+
+    @property
+    def config(self) -> int:
+        return self._versions.pop(0)
+
+
 def forwarded(method: str, **params: Any) -> ServerRequest:
     return ServerRequest(ServerIdentifier("dev", "s"), method, params, Exchange(LIBRARY, DeafLine()))
 
@@ -48,8 +60,8 @@ def forwarded(method: str, **params: Any) -> ServerRequest:
     ids=["start", "call", "request"],
 )
 async def test_a_request_that_was_not_sent_before_another_configuration_came_is_made_again(error: Exception):
-    inner, versions = Outcomes(error, RESULT), iter([1, 2, 2])
-    assert await RetriedCalls(inner, lambda: next(versions)).call(CALL) is RESULT
+    inner = Outcomes(error, RESULT)
+    assert await RetriedCalls(inner, Configurations(1, 2, 2)).call(CALL) is RESULT
     assert inner.requests == [CALL, CALL]
 
 
@@ -63,9 +75,9 @@ async def test_a_request_that_was_not_sent_before_another_configuration_came_is_
     ids=["sent", "unchanged", "exited"],
 )
 async def test_any_other_failure_is_the_outcome(error: Exception, versions: tuple[int, int]):
-    inner, seen = Outcomes(error), iter(versions)
+    inner = Outcomes(error)
     with pytest.raises(type(error)) as caught:
-        await RetriedCalls(inner, lambda: next(seen, versions[-1])).call(CALL)
+        await RetriedCalls(inner, Configurations(*versions)).call(CALL)
     assert caught.value is error
     assert len(inner.requests) == 1
 

@@ -12,6 +12,7 @@ from msgspec import Raw
 from mcp_workbench.errors import Overloaded, ShuttingDown
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.record.recorder import Recorder
+from mcp_workbench.routing.requests import ServerRequest
 from mcp_workbench.wire import eras
 from mcp_workbench.wire.caller import LIBRARY, Caller
 from mcp_workbench.wire.exchange import Exchange
@@ -34,7 +35,7 @@ def client(audience: str = "one", *, modern: bool = True, **capabilities: Any) -
 
 async def use(workbench: Workbench, caller: Caller, method: str = "tools/call") -> None:
     exchange = Exchange(caller, DeafLine())
-    await workbench.at(caller).forward(A, method, {"name": "t"}, exchange)
+    await workbench.at(caller).calls.call(ServerRequest(A, method, {"name": "t"}, exchange))
 
 
 def declared_in(server: MemoryServer, method: str) -> list[Any]:
@@ -172,7 +173,8 @@ async def test_a_call_is_recorded_though_its_result_is_nested_too_deep_to_be_rea
         workbench._recorder = recorder
         caller = client()
         params = {"name": Raw(b'"t"'), "arguments": Raw(b"{}")}
-        answer = await workbench.at(caller).forward(A, "tools/call", params, Exchange(caller, DeafLine()))
+        request = ServerRequest(A, "tools/call", params, Exchange(caller, DeafLine()))
+        answer = await workbench.at(caller).calls.call(request)
         workbench._recorder = None
     assert bytes(answer) == result
     recorder.began.assert_called_once_with(ToolIdentifier("dev", "a", "t"))
@@ -226,6 +228,7 @@ async def test_a_level_holds_for_servers_that_run_and_for_those_that_start_later
         router, caller = workbench.at(client(modern=False)), client(modern=False)
         await use(workbench, caller)
         router.pool.set_level("debug")
-        await router.forward(ServerIdentifier("dev", "b"), "tools/call", {"name": "t"}, Exchange(caller, DeafLine()))
+        b = ServerIdentifier("dev", "b")
+        await router.calls.call(ServerRequest(b, "tools/call", {"name": "t"}, Exchange(caller, DeafLine())))
         await settle()
     assert [server.asked("logging/setLevel") for server in servers.values()] == [[{"level": "debug"}]] * 2

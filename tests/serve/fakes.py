@@ -16,7 +16,7 @@ from mcp_workbench.serve.callers import Callers
 from mcp_workbench.serve.session import Session
 from mcp_workbench.surfaces.base import Method, one_page
 from mcp_workbench.surfaces.hello import Hello
-from mcp_workbench.surfaces.metatools import called
+from mcp_workbench.surfaces.proxy import called
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange, OnProgress

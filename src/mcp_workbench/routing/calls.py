@@ -8,8 +8,7 @@ A wrapper takes a request, hands it to the calls that it wraps, and changes one 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import Raw
@@ -24,6 +23,7 @@ from mcp_workbench.limits import Limits
 from mcp_workbench.record.recorder import Recorder
 from mcp_workbench.routing.finding import check_gone, find_tool
 from mcp_workbench.routing.pool import ServerPool
+from mcp_workbench.routing.requests import Request, ServerRequest, ToolCall
 from mcp_workbench.routing.server_handle import ServerHandle
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.exchange import Exchange
@@ -31,26 +31,6 @@ from mcp_workbench.wire.jsonrpc import Params
 
 _MAY_BE_GONE = (jsonrpc.METHOD_NOT_FOUND, jsonrpc.INVALID_PARAMS)
 """How servers refuse a call of a tool that they do not have."""
-
-
-class ToolCall(msgspec.Struct, frozen=True):
-    """A call of a tool that is checked first. What the server says meanwhile goes to `exchange`."""
-
-    identifier: ToolIdentifier
-    arguments: Raw
-    exchange: Exchange | None = None
-
-
-class ServerRequest(msgspec.Struct, frozen=True):
-    """Any request of a client, passed on to one server as it is."""
-
-    server: ServerIdentifier
-    method: str
-    params: Params
-    exchange: Exchange
-
-
-Request: TypeAlias = ToolCall | ServerRequest
 
 
 class Calls(Protocol):
@@ -78,7 +58,7 @@ class DirectCalls:
         if isinstance(request, ServerRequest):
             return await self._forward(request)
         tool, exchange = request.identifier, request.exchange
-        handle = self._pool.handle(tool)
+        handle = self._pool.handles.get(tool.toolbox, {}).get(tool.server) or self._pool.handle(tool)
         listing = handle.lists.tools.kept.value
         if listing is None or (definition := listing.tools.get(tool.tool)) is None:
             definition = await self._pool.meanwhile(exchange, (handle.config,), find_tool(handle.lists, tool))
@@ -90,10 +70,12 @@ class DirectCalls:
         if handle.supervisor.current is None:
             await self._pool.meanwhile(exchange, (handle.config,), self._pool.connect(tool))
         result = await self._send(request, handle, definition, params)
-        if handle.offers("resources"):
+        if handle.features is not None and "resources" in handle.features:
             self._note_links(ServerIdentifier(tool.toolbox, tool.server), result, exchange)
         if exchange is not None and not exchange.caller.modern:
-            exchange.projection = handle.projection(definition)
+            current = handle.supervisor.current
+            is_modern = current is not None and current.agreement.modern  # a handshake server's values stay untouched
+            exchange.projection = "schema" if definition.wraps_output else "value" if is_modern else "none"
         return result
 
     async def _send(self, request: ToolCall, handle: ServerHandle, definition: Definition, params: Params) -> Raw:
@@ -138,21 +120,26 @@ class DirectCalls:
                 self._links.add(server, apps.ui_uris(meta))
 
 
+class Configured(Protocol):
+    """Has the configuration that is in force."""
+
+    config: Any
+
+
 class RetriedCalls:
     """Makes a request again where another configuration came before it was sent to its server."""
 
-    def __init__(self, calls: Calls, version: Callable[[], object]) -> None:
-        """`version` is the configuration that is in force."""
+    def __init__(self, calls: Calls, pool: Configured) -> None:
         self._calls = calls
-        self._version = version
+        self._pool = pool
 
     async def call(self, request: Request) -> Raw:
         while True:
-            before = self._version()
+            before = self._pool.config
             try:
                 return await self._calls.call(request)
             except (ConnectFailed, CallFailed, ShuttingDown) as error:
-                if before is self._version() or not _is_unsent(error):
+                if before is self._pool.config or not _is_unsent(error):
                     raise
 
 

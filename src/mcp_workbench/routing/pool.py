@@ -61,7 +61,7 @@ class ServerPool:
         self._health = health
         self._host = host
         self._level: str | None = None
-        self._handles: dict[str, dict[str, ServerHandle]] = {}
+        self.handles: dict[str, dict[str, ServerHandle]] = {}
         self._replaced: dict[ServerIdentifier, ServerHandle] = {}
         """Handles of replaced servers; the new one is made when somebody needs it."""
         self._ending: dict[asyncio.Task[None], ServerHandle] = {}
@@ -82,21 +82,21 @@ class ServerPool:
 
     def handle(self, where: ServerIdentifier | ToolIdentifier) -> ServerHandle:
         """The handle of a server, made if need be. Raises `ToolboxNotFound` or `ServerNotFound`."""
-        handle = self._handles.get(where.toolbox, {}).get(where.server)
+        handle = self.handles.get(where.toolbox, {}).get(where.server)
         return handle if handle is not None else self._make((self.configured(where.toolbox, where.server),))[0]
 
     def all_of(self, servers: Iterable[ServerConfig]) -> list[ServerHandle]:
         """The handles of servers; those that are not there yet are made together."""
         chosen = tuple(servers)
-        self._make([one for one in chosen if one.name not in self._handles.get(one.toolbox, {})])
-        return [self._handles[one.toolbox][one.name] for one in chosen]
+        self._make([one for one in chosen if one.name not in self.handles.get(one.toolbox, {})])
+        return [self.handles[one.toolbox][one.name] for one in chosen]
 
     def find(self, server: ServerIdentifier) -> ServerHandle | None:
         """The handle of a server, if somebody needed it, and if it is still configured."""
-        return self._handles.get(server.toolbox, {}).get(server.server)
+        return self.handles.get(server.toolbox, {}).get(server.server)
 
     def __iter__(self) -> Iterator[tuple[ServerIdentifier, ServerHandle]]:
-        for toolbox, handles in self._handles.items():
+        for toolbox, handles in self.handles.items():
             for server, handle in handles.items():
                 yield ServerIdentifier(toolbox, server), handle
 
@@ -130,7 +130,7 @@ class ServerPool:
 
     def replace(self, server: ServerIdentifier, *, is_gone: bool) -> bool:
         """Take a server out; whether another one has to be there at once, since the client waits for what it tells."""
-        handle = self._handles.get(server.toolbox, {}).pop(server.server, None)
+        handle = self.handles.get(server.toolbox, {}).pop(server.server, None)
         if handle is None:
             return False
         end = handle.retire()
@@ -166,7 +166,7 @@ class ServerPool:
                 host=self._host(server),
                 predecessor=self._replaced.pop(server, None),
             )
-            self._handles.setdefault(config.toolbox, {})[config.name] = handle
+            self.handles.setdefault(config.toolbox, {})[config.name] = handle
             if self._level is not None:
                 handle.set_level(self._level)
             made.append(handle)

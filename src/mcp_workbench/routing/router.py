@@ -9,11 +9,10 @@ list and offer together; calls to one of them are in `calls.py`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
-from msgspec import Raw
 
 from mcp_workbench import observe
 from mcp_workbench.catalog import links
@@ -34,7 +33,7 @@ from mcp_workbench.errors import (
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.record.recorder import Recorder, Standing
-from mcp_workbench.routing.calls import Calls, DirectCalls, RecordedCalls, RetriedCalls, ServerRequest, ToolCall
+from mcp_workbench.routing.calls import Calls, DirectCalls, RecordedCalls, RetriedCalls
 from mcp_workbench.routing.pool import ServerPool
 from mcp_workbench.routing.server_handle import ServerHandle
 from mcp_workbench.routing.server_lists import Kind
@@ -87,7 +86,7 @@ class Router:
         self._finder: Finder | None = None
         self.links = links.Links(limits)
         """Resources that servers named in results."""
-        self.calls: Calls = RetriedCalls(DirectCalls(self.pool, self.links, limits), lambda: self.pool.config)
+        self.calls: Calls = RetriedCalls(DirectCalls(self.pool, self.links, limits), self.pool)
         if recorder is not None:
             self.calls = RecordedCalls(self.calls, recorder)
 
@@ -198,16 +197,6 @@ class Router:
                 if handle is not None and handle.instructions
             },
         )
-
-    # -- calls
-
-    def use(self, identifier: ToolIdentifier, arguments: Raw, exchange: Exchange | None = None) -> Awaitable[Raw]:
-        """Call a tool; see `Calls.call`."""
-        return self.calls.call(ToolCall(identifier, arguments, exchange))
-
-    def forward(self, server: ServerIdentifier, method: str, params: Params, exchange: Exchange) -> Awaitable[Raw]:
-        """Any request of a client to one server; see `Calls.call`."""
-        return self.calls.call(ServerRequest(server, method, params, exchange))
 
     # -- everything else
 

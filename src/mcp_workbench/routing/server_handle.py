@@ -11,7 +11,6 @@ from itertools import chain
 
 from msgspec import Raw
 
-from mcp_workbench.catalog.definition import Definition
 from mcp_workbench.catalog.items import OFFERED, offer_text
 from mcp_workbench.catalog.memory.records import Record
 from mcp_workbench.catalog.rendering.instructions import read_instructions
@@ -35,7 +34,6 @@ from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.client import ClientRef
 from mcp_workbench.wire.eras import HANDSHAKE_NOTICES, LIST_CHANGED
 from mcp_workbench.wire.jsonrpc import Params
-from mcp_workbench.wire.projection import Projection
 
 
 class ServerHandle:
@@ -89,7 +87,7 @@ class ServerHandle:
             changed=client_ref.changed,
         )
         before = self.lists.remembered("tools")
-        self._offers = before.offers if before is not None else None
+        self.features = before.offers if before is not None else None
         self._was_modern = None if before is None or before.is_lent else before.modern
         self.instructions = jsonrpc.text_or_none(before.instructions) or "" if before is not None else ""
         """The server's instructions, as of its last run."""
@@ -126,13 +124,6 @@ class ServerHandle:
         current = self.supervisor.current
         return current is not None and current.agreement.modern
 
-    def projection(self, tool: Definition) -> Projection:
-        """How results of a tool are projected for handshake clients. A handshake server's values stay untouched."""
-        if tool.wraps_output:
-            return "schema"
-        current = self.supervisor.current
-        return "value" if current is not None and current.agreement.modern else "none"
-
     def runs_with(self, capability: str) -> bool:
         """Whether the connection that is there now declared it."""
         current = self.supervisor.current
@@ -140,11 +131,11 @@ class ServerHandle:
 
     def offers(self, capability: str) -> bool:
         """Whether the server declared it, when it ran last."""
-        return self._offers is not None and capability in self._offers
+        return self.features is not None and capability in self.features
 
     def may_have(self, kind: Kind) -> bool:
         """Whether the server declared such a list, or never ran and so may have one."""
-        return self._offers is None or bool(self._offers & FEATURES[kind])
+        return self.features is None or bool(self.features & FEATURES[kind])
 
     def may_have_tasks(self, *, modern: bool) -> bool:
         """Whether the server has tasks for clients of this era, or has never run for one and so may have them."""
@@ -256,7 +247,7 @@ class ServerHandle:
 
     def _hear(self, agreement: Agreement) -> None:
         """Take over what the server declared in its answer to the greeting."""
-        self._offers = agreement.features
+        self.features = agreement.features
         self._was_modern = agreement.modern
         self.instructions = read_instructions(agreement.hello)
 

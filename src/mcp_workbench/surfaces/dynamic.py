@@ -20,9 +20,8 @@ from mcp_workbench.shown import NAMES_SHOWN, shown, slashed
 from mcp_workbench.surfaces.arguments import read_tool_arguments
 from mcp_workbench.surfaces.failures import as_result
 from mcp_workbench.surfaces.hello import Hello, extended
-from mcp_workbench.surfaces.metatools import OLD_METATOOLS, called, relay
 from mcp_workbench.surfaces.pages import page
-from mcp_workbench.surfaces.proxy import ProxySurface
+from mcp_workbench.surfaces.proxy import OLD_METATOOLS, ProxySurface, called, relay
 from mcp_workbench.surfaces.wording import OPEN_TOOLBOX, USE_TOOL
 from mcp_workbench.wire.caller import Caller, Key
 from mcp_workbench.wire.exchange import Exchange
@@ -50,12 +49,12 @@ class DynamicSurface(ProxySurface):
         if exchange.caller.modern:
             await self._open_all(exchange)
         native = await self._native_tools(exchange.caller)
-        return page("tools", [*self._metatools.definitions, *native], params, self._workbench.limits)
+        return page("tools", [*self.definitions, *native], params, self._workbench.limits)
 
     async def _call_tool(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         name, arguments = called(params)
         if name in (OPEN_TOOLBOX, USE_TOOL, *OLD_METATOOLS):
-            return await self._metatools.call_tool(exchange, params)
+            return await self.call_tool(exchange, params)
         caller = exchange.caller
         if self.resolve(name) is None:
             self._register(caller)
@@ -72,7 +71,7 @@ class DynamicSurface(ProxySurface):
         return self._names.resolve(name)
 
     def changed(self, toolbox: str, kind: str) -> bool:
-        is_renewed = kind == "tools" and self._metatools.renew()
+        is_renewed = kind == "tools" and self.renew()
         return is_renewed or self._scope.has_shown(toolbox)
 
     def refuse_call(self, params: dict[str, Raw], fault: Fault) -> Raw:
@@ -124,7 +123,7 @@ class DynamicSurface(ProxySurface):
             return _failed(identifier, error)
 
     async def _unknown(self, exchange: Exchange, name: str, arguments: Raw) -> RequestError:
-        corrections = await self._metatools.corrections(exchange)
+        corrections = await self.corrections(exchange)
         once = tools_once_named(name, self._workbench.at(exchange.caller).catalog.known())
         is_old = any(joined_name(tool) != name for tool in once)
         names = [joined for tool in corrections.tools_of(name) if self.resolve(joined := joined_name(tool)) == tool]

@@ -1,23 +1,55 @@
-"""The default surface: two tools, whatever is behind them. Only another configuration changes what they say."""
+"""The default surface: two tools, whatever is behind them. Only another configuration changes what they say.
+
+What the tools say of themselves: `wording.py`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
-from mcp_workbench.errors import Fault
-from mcp_workbench.identity import ServerIdentifier
+from mcp_workbench.errors import (
+    CallFailed,
+    Fault,
+    InvalidToolIdentifier,
+    RequestError,
+    ToolsNotFound,
+    UnknownToolName,
+    WorkbenchError,
+)
+from mcp_workbench.identity import EVERY_TOOLBOX, ServerIdentifier, ToolIdentifier
+from mcp_workbench.nearest import NEAREST_SHOWN, known_names, nearest_tools
+from mcp_workbench.routing.requests import ToolCall
+from mcp_workbench.shown import NAMES_SHOWN, shown
+from mcp_workbench.surfaces.arguments import (
+    NoToolbox,
+    OpenRequest,
+    named_parts,
+    read_open,
+    read_use,
+)
 from mcp_workbench.surfaces.base import Method, one_page
+from mcp_workbench.surfaces.failures import as_result, as_rpc_error
 from mcp_workbench.surfaces.hello import Hello, static_hello
-from mcp_workbench.surfaces.metatools import MetaTools
 from mcp_workbench.surfaces.scope import Scope
 from mcp_workbench.surfaces.shelf import Shelf, ShelfSurface
+from mcp_workbench.surfaces.wording import OPEN_TOOLBOX, USE_TOOL, definitions
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import QUESTIONS, Caller
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.workbench import Workbench
+
+if TYPE_CHECKING:
+    from mcp_workbench.catalog.opened import Found, Opened
+    from mcp_workbench.routing.router import Router
+    from mcp_workbench.surfaces.corrections import Corrections
+
+MIGRATION = "Tool names changed in 0.11.0: see docs/migration.md"
+OLD_METATOOLS = {f"workbench_{name}": name for name in (OPEN_TOOLBOX, USE_TOOL)}
+"""The names of the meta-tools before 0.10, with their current names."""
 
 
 class ProxySurface(ShelfSurface):
@@ -30,10 +62,11 @@ class ProxySurface(ShelfSurface):
         self._workbench = workbench
         self._scope = Scope(lambda: workbench.config.toolboxes)
         super().__init__(Shelf(workbench, self._scope))
-        self._metatools = MetaTools(workbench, on_opened=self._opened)
+        self.definitions = definitions(workbench.config)
+        """The two tools, which name the toolboxes."""
         self._changed: Callable[[str], None] = lambda _kind: None
         self._methods: dict[str, Method] = {
-            "tools/call": self._metatools.call_tool,
+            "tools/call": self.call_tool,
             "tools/list": self._list_tools,
             **self._shelf.methods,
         }
@@ -48,11 +81,8 @@ class ProxySurface(ShelfSurface):
     def translate(self, source: ServerIdentifier, method: str, params: dict[str, Raw]) -> Iterable[dict[str, Any]]:
         return self._shelf.translate(source, method, params)
 
-    def refuse_call(self, params: dict[str, Raw], fault: Fault) -> Raw:
-        return self._metatools.refuse_call(params, fault)
-
     def changed(self, toolbox: str, kind: str) -> bool:
-        return self._metatools.renew() if kind == "tools" else self._scope.has_shown(toolbox)
+        return self.renew() if kind == "tools" else self._scope.has_shown(toolbox)
 
     def watch(self, changed: Callable[[str], None]) -> None:
         self._changed = changed
@@ -71,7 +101,7 @@ class ProxySurface(ShelfSurface):
     async def _list_tools(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         del exchange
         one_page(params)
-        return Raw(jsonrpc.encode({"tools": self._metatools.definitions}))
+        return Raw(jsonrpc.encode({"tools": self.definitions}))
 
     def _opened(self, caller: Caller, toolbox: str) -> None:
         """Its prompts and resources appear for a client whose lists may grow."""
@@ -79,6 +109,96 @@ class ProxySurface(ShelfSurface):
             return
         for kind in new_kinds(self._workbench, caller, (toolbox,)):
             self._changed(kind)
+
+    # -- the two tools
+
+    def renew(self) -> bool:
+        """Describe them by what the configuration says now; whether that is otherwise than before."""
+        before, self.definitions = self.definitions, definitions(self._workbench.config)
+        return [bytes(one) for one in before] != [bytes(one) for one in self.definitions]
+
+    async def call_tool(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
+        """Do what one of the two is for. What is wrong with the call becomes a result."""
+        name, arguments = called(params)
+        try:
+            if name == USE_TOOL:
+                return await relay(self._workbench, *read_use(arguments), exchange)
+            if name == OPEN_TOOLBOX:
+                return await self._open(exchange, arguments)
+            raise _unknown(name)
+        except WorkbenchError as error:
+            if isinstance(error, RequestError):
+                with contextlib.suppress(Fault):  # no connections for this client: it is still told what is wrong
+                    error = await self._helped(error, exchange, name, arguments)
+            return as_result(error, named=named_parts(arguments))
+
+    def refuse_call(self, params: dict[str, Raw], fault: Fault) -> Raw:
+        """The result of a meta-tool call that reached no server; see `Surface.refuse_call`."""
+        name, arguments = called(params)
+        if name == USE_TOOL:
+            with contextlib.suppress(RequestError):
+                return as_result(CallFailed(read_use(arguments)[0], fault))
+        return as_result(fault, named=named_parts(arguments))
+
+    async def _open(self, exchange: Exchange, arguments: Raw) -> Raw:
+        try:
+            request = read_open(arguments)
+        except NoToolbox as error:
+            hint = error.hint or known_names(self._workbench.config.toolboxes, "toolboxes")
+            raise error.copy_with(hint=hint) from None
+        router = self._workbench.at(exchange.caller)
+        # Only an answer needs it, and the first one need not wait for it.
+        from mcp_workbench.surfaces import answers  # noqa: PLC0415
+
+        limits, turns = self._workbench.limits, self._workbench.turns
+        if request.toolbox == EVERY_TOOLBOX:
+            searched = await router.search_all(request.query, request.limit)
+            return await answers.matches(searched, request, limits, turns)
+        if request.tools:
+            await self._check_known(router, request)
+        opened = await router.open(request.toolbox, exchange)
+        self._opened(exchange.caller, opened.toolbox)
+        if request.query:
+            searched = await router.search(request.query, request.toolbox, request.limit)
+            answered = await answers.matches(searched, request, limits, turns, opened)
+        else:
+            found = _chosen(opened, request.tools) if request.tools else opened.found
+            if not request.tools and request.detail is None:
+                request = request._replace(detail=self._workbench.config.open_detail)
+            answered = await answers.opened(opened, found, request, limits, turns)
+        if (recorder := self._workbench.record()) is not None and self._workbench.config.tool_mode == "proxy":
+            definitions = (len(tool.raw) for _, tool in opened.found)
+            recorder.opened(exchange.caller.audience, opened.toolbox, definitions, len(answered))
+        return answered
+
+    async def _check_known(self, router: Router, request: OpenRequest) -> None:
+        """Refuse names that no server of the toolbox has, before one is started for them. Raises `ToolsNotFound`."""
+        known = await router.known_of(request.toolbox)
+        if known is None:
+            return
+        try:
+            _chosen(known, request.tools)
+        except ToolsNotFound:
+            await router.recheck((request.toolbox,), "tools")
+            _chosen(await router.known_of(request.toolbox) or known, request.tools)
+
+    async def corrections(self, exchange: Exchange) -> Corrections:
+        """Looks up what a mistaken call stands for, among all that is known without starting a server."""
+        from mcp_workbench.surfaces.corrections import Corrections  # noqa: PLC0415 -- only a mistake needs it
+
+        router = self._workbench.at(exchange.caller)
+        await router.recall()
+        return Corrections(self._workbench.config, router.catalog)
+
+    async def _helped(self, error: RequestError, exchange: Exchange, name: str, arguments: Raw) -> RequestError:
+        """The error, with the calls that can be sent instead."""
+        corrections = await self.corrections(exchange)
+        is_old = name in OLD_METATOOLS or corrections.is_old_name(name, arguments)
+        lines = corrections.of_call(OLD_METATOOLS.get(name, name), arguments)
+        # A whole call says more than where its parts come from.
+        is_answered = isinstance(error, InvalidToolIdentifier) and any(line.startswith("Send: ") for line in lines)
+        hints = [MIGRATION if is_old else "", "" if is_answered else error.hint, *lines]
+        return error.copy_with(hint="\n".join(dict.fromkeys(hint for hint in hints if hint)))
 
 
 def new_kinds(workbench: Workbench, caller: Caller, toolboxes: Iterable[str]) -> list[str]:
@@ -89,3 +209,51 @@ def new_kinds(workbench: Workbench, caller: Caller, toolboxes: Iterable[str]) ->
         for kind in ("prompts", "resources")
         if any(server.toolbox in toolboxes for server in router.declaring(kind))
     ]
+
+
+def _unknown(name: str) -> UnknownToolName:
+    if name in OLD_METATOOLS:
+        return UnknownToolName(f"Tool '{name}' not found: it is called {OLD_METATOOLS[name]}")
+    return UnknownToolName(f"Tool '{shown(name)}' not found: the tools here are {OPEN_TOOLBOX} and {USE_TOOL}")
+
+
+def _chosen(opened: Opened, names: Sequence[str]) -> list[Found]:
+    """The tools of these names, of whichever servers. Raises `ToolsNotFound`."""
+    by_name: dict[str, list[Found]] = {}
+    for found in opened.found:
+        by_name.setdefault(found[0].tool, []).append(found)
+    if missing := [name for name in names if name not in by_name]:
+        near = {name: nearest_tools(name, by_name)[:1] for name in missing[:NEAREST_SHOWN]}
+        hints = [f"Did you mean '{shown(names[0])}'?" for names in near.values() if names]
+        failed = [f"{shown(one.server)} could not be asked: {one.fault}" for one in opened.failed[:NAMES_SHOWN]]
+        hint = "\n".join([" ".join([*hints, known_names(by_name, "tools")]), *failed])
+        raise ToolsNotFound(opened.toolbox, missing, hint=hint)
+    return [found for name in names for found in by_name[name]]
+
+
+def called(params: dict[str, Raw]) -> tuple[str, Raw]:
+    """The name and the arguments of a `tools/call`. Raises `RpcError`."""
+    name = jsonrpc.text_or_none(params.get("name"))
+    if name is None:
+        raise jsonrpc.RpcError(jsonrpc.INVALID_PARAMS, "params.name must be a string")
+    return name, params.get("arguments", jsonrpc.NOTHING)
+
+
+async def relay(workbench: Workbench, identifier: ToolIdentifier, arguments: Raw, exchange: Exchange) -> Raw:
+    """Call a tool for a client. What asks something of the client itself is told it as the protocol says."""
+    exchange.members.pop("task", None)  # No tasks are offered here, and then the protocol has it ignored.
+    try:
+        return await workbench.at(exchange.caller).calls.call(ToolCall(identifier, arguments, exchange))
+    except CallFailed as error:
+        if error.refusal is not None and _is_for_client(error.refusal.rpc_code, exchange.caller):
+            raise as_rpc_error(error, modern=exchange.caller.modern) from None
+        raise
+    except Fault as fault:  # no connections for this client: too many clients, or the workbench is shutting down
+        raise CallFailed(identifier, fault) from None
+
+
+def _is_for_client(code: int, caller: Caller) -> bool:
+    """Whether a modern client has to declare a capability, or the user of a handshake client has to visit a page."""
+    if caller.modern:
+        return code == jsonrpc.MISSING_CLIENT_CAPABILITY
+    return code == jsonrpc.URL_ELICITATION_REQUIRED and "elicitation/create" in caller.answers

@@ -17,13 +17,14 @@ from mcp_workbench.connections.connection import Connection
 from mcp_workbench.connections.negotiate import Agreement
 from mcp_workbench.errors import CallFailed, Fault, ToolNotFound, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
+from mcp_workbench.routing.requests import ServerRequest
 from mcp_workbench.routing.server_handle import ServerHandle
 from mcp_workbench.shown import shown
 from mcp_workbench.surfaces.arguments import read_tool_arguments
 from mcp_workbench.surfaces.base import Method, forward, one_page
 from mcp_workbench.surfaces.failures import as_result, as_rpc_error, is_refused, rpc_errors
 from mcp_workbench.surfaces.hello import Hello
-from mcp_workbench.surfaces.metatools import called
+from mcp_workbench.surfaces.proxy import called
 from mcp_workbench.surfaces.shelf import read_level, read_text
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.caller import Caller
@@ -182,7 +183,7 @@ class ServerSurface:
     async def _forward_call(
         self, router: Router, tool: ToolIdentifier, params: dict[str, Raw], exchange: Exchange
     ) -> Raw:
-        result = await router.forward(self._server, "tools/call", params, exchange)
+        result = await router.calls.call(ServerRequest(self._server, "tools/call", params, exchange))
         if self._is_projected(exchange.caller):
             exchange.projection = "schema" if await self._wraps_output(router, tool, result) else "value"
         return result

@@ -21,8 +21,8 @@ from mcp_workbench.surfaces.arguments import read_tool_arguments
 from mcp_workbench.surfaces.base import Method
 from mcp_workbench.surfaces.failures import as_result, as_rpc_error, is_refused
 from mcp_workbench.surfaces.hello import Hello, declared_tasks, extended, toolbox_hello
-from mcp_workbench.surfaces.metatools import called
 from mcp_workbench.surfaces.pages import page
+from mcp_workbench.surfaces.proxy import called
 from mcp_workbench.surfaces.scope import Scope
 from mcp_workbench.surfaces.shelf import Shelf, ShelfSurface
 from mcp_workbench.surfaces.tasks import Tasks
