@@ -145,15 +145,16 @@ class Index:
             scores = self._mixed(scores, [self._ranked(self._reader.read(step), toolbox) for step in steps])
         scores = self._compared(asked, scores)
         named = self._named(query, toolbox)
-        if fit < self._ranking.fit_least and not named:
-            parts = sentences(query)
-            fits = (self._ranked(self._reader.read(part), toolbox)[1] for part in parts if len(parts) > 1)
-            if not any(other >= self._ranking.fit_least for other in fits):
-                numbers = self._good(scores, _NEAREST)
-                return Hits([self._hit(number, scores, fit, toolbox) for number in numbers], is_weak=True)
-        numbers = self._with_named(self._good(scores, most), scores, named, most)
-        also = frozenset[ServerIdentifier]().union(*named)
-        return Hits([self._hit(number, scores, fit, toolbox, also) for number in numbers], is_weak=False)
+        is_weak = not named and self._is_weak(query, fit, toolbox)
+        numbers = self._with_named(self._good(scores, _NEAREST if is_weak else most), scores, named, most)
+        first = {server for servers in named for server in servers}
+        return Hits([self._hit(n, fit * scores.get(n, 0.0), toolbox, first) for n in numbers], is_weak)
+
+    def _is_weak(self, query: str, fit: float, toolbox: str | None) -> bool:
+        """Whether neither the query nor a sentence of it fits."""
+        parts = sentences(query) if fit < self._ranking.fit_least else []
+        fits = (self._ranked(self._reader.read(part), toolbox)[1] for part in parts if len(parts) > 1)
+        return fit < self._ranking.fit_least and not any(other >= self._ranking.fit_least for other in fits)
 
     def _ranked(self, asked: Asked, toolbox: str | None) -> tuple[_Scores, float]:
         """Scores up to 1, and the share of the query that the best tool covers."""
@@ -281,22 +282,12 @@ class Index:
         good = [number for number, score in scores.items() if score >= self._ranking.tail_share]
         return heapq.nsmallest(most, good, key=lambda number: (-scores[number], self._rows[number].identifier))
 
-    def _hit(
-        self,
-        number: int,
-        scores: _Scores,
-        fit: float,
-        toolbox: str | None,
-        named: frozenset[ServerIdentifier] = frozenset(),
-    ) -> Hit:
-        """A tool that was found. Of the other servers that have it, those that were named come first."""
-        row = self._rows[number]
+    def _hit(self, number: int, score: float, toolbox: str | None, first: set[ServerIdentifier]) -> Hit:
+        """A tool that was found, and the other servers that have it: some of them first."""
         others = (self._rows[other].server for other in self._copied.get(number, ()) if other != number)
-        also_in = sorted(
-            (server for server in others if toolbox in (None, server.toolbox)),
-            key=lambda server: (server not in named, server),
-        )
-        return Hit(row.identifier, fit * scores.get(number, 0.0), tuple(also_in))
+        inside = [server for server in others if toolbox in (None, server.toolbox)]
+        also_in = sorted(inside, key=lambda server: (server not in first, server))
+        return Hit(self._rows[number].identifier, score, tuple(also_in))
 
     def _named(self, query: str, toolbox: str | None) -> list[set[ServerIdentifier]]:
         """The servers that a query names, by their own name or, in a search of all toolboxes, by that of a toolbox."""
