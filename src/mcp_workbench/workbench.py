@@ -7,7 +7,8 @@ knows no front, no surface and no tool names but identifiers.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import contextlib
+from collections.abc import AsyncGenerator, Mapping
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.routing.requests import ToolCall
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import LIBRARY, RECORD_CLIENTS, Caller, ClientInfo, Key
-from mcp_workbench.wire.fairness import Turns
+from mcp_workbench.wire.fairness import Renderer, Turns
 from mcp_workbench.wire.memory_budget import Account, MemoryBudget
 
 if TYPE_CHECKING:
@@ -165,6 +166,12 @@ class Workbench:
         if (account := self._accounts.get(audience)) is None:
             account = self._accounts[audience] = self.budget.open(audience)
         return account
+
+    @contextlib.asynccontextmanager
+    async def rendering(self, caller: Caller) -> AsyncGenerator[Renderer]:
+        """Render an answer that may be large. See `Account.making` for when that may begin."""
+        async with self.account(caller.audience).making() as count:
+            yield Renderer(self.turns, count)
 
     async def leave(self, audience: str) -> None:
         """The client is gone: nobody is told or asked any more, and its servers end."""

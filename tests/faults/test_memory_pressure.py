@@ -78,6 +78,32 @@ async def test_d14_a_client_that_does_not_read_costs_its_share_and_loses_nothing
         await process.wait()
 
 
+@pytest.mark.row("D14", "B9")
+@needs_proc
+async def test_d14_long_answers_of_our_own_are_not_made_while_the_client_does_not_read(tmp_path: Path):
+    calls = 60
+    config = write_config(tmp_path, {"dev": {"bad": rogue("costly", "properties", 60)}}, maxMemory=SMALL_MEMORY)
+    command = [*programs.PROGRAM, "serve", "--config", str(config)]
+    process = await programs.start(command, env=environment(tmp_path / "home"), limit=2 * LARGE)
+    try:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(greeting()).encode() + b"\n")
+        await process.stdout.readline()
+        process.stdout._transport.pause_reading()  # type: ignore[attr-defined]
+        params = {"name": "open_toolbox", "arguments": {"toolbox": "dev", "detail": "full"}}
+        for number in range(calls):
+            process.stdin.write(json.dumps(rpc("tools/call", params, number + 1)).encode() + b"\n")
+        await settled(process.pid, 11 * MIB)
+        process.stdout._transport.resume_reading()  # type: ignore[attr-defined]
+        sizes = [len(await process.stdout.readline()) for _ in range(calls)]
+        assert min(sizes) > 7 * MIB  # 450 MiB in all
+        assert peak_memory(process.pid) < WITHIN * SMALL_MEMORY
+    finally:
+        process.kill()
+        await process.wait()
+
+
 @pytest.mark.row("D14")
 async def test_d14_large_requests_beyond_a_clients_share_are_refused_and_reach_no_server(tmp_path: Path):
     log = tmp_path / "log"

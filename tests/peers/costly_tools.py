@@ -67,7 +67,13 @@ SCHEMAS: dict[str, Callable[[], Schema]] = {
 
 
 def tools(kind: str, count: int) -> list[Schema]:
-    """So many tools of a kind; with `output_` before it their output schemas are so, else their input schemas."""
+    """So many tools of a kind; with `output_` before it their output schemas are so, else their input schemas.
+
+    Of the kind `names` all but one are withheld, since each of their long names is there twice.
+    """
+    if kind == "names":
+        names = ["tool", *(f"{n // 2}_{'n' * SIZE}" for n in range(count))]
+        return [{"name": name, "inputSchema": {"type": "object"}} for name in names]
     schema = {"type": "object", **SCHEMAS[kind.removeprefix("output_")]()}
     member = "outputSchema" if kind.startswith("output_") else "inputSchema"
     return [

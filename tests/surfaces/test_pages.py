@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,16 +13,21 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from mcp_workbench.limits import DEFAULTS, Limits
-from mcp_workbench.surfaces.pages import page
+from mcp_workbench.surfaces.pages import Listed, page
+from mcp_workbench.wire.fairness import Renderer
 from mcp_workbench.wire.jsonrpc import RpcError
 
 ITEMS = st.lists(st.text(max_size=40), max_size=30)
 
 
 def one(items: list[str], limits: Limits = DEFAULTS, **params: Any) -> dict[str, Any]:
-    raw = [Raw(json.dumps(item).encode()) for item in items]
+    listed = [Listed(Raw(json.dumps(item).encode())) for item in items]
+    return paged(listed, limits, **params)
+
+
+def paged(listed: list[Listed], limits: Limits = DEFAULTS, **params: Any) -> dict[str, Any]:
     given_params = {key: Raw(json.dumps(value).encode()) for key, value in params.items()}
-    return json.loads(bytes(page("things", raw, given_params, limits)))
+    return json.loads(bytes(asyncio.run(page("things", listed, given_params, limits, Renderer()))))
 
 
 def cursors(items: list[str], limits: Limits) -> list[str]:
@@ -85,3 +92,15 @@ def test_no_page_is_much_larger_than_it_may_be_and_one_that_is_has_one_item_more
 def test_an_item_that_is_larger_than_a_page_has_one_to_itself():
     items = ["x" * 100, "y" * 100]
     assert one(items, Limits(page_bytes=10)) == {"things": items[:1], "nextCursor": "1"}
+
+
+def test_only_the_items_of_the_page_are_rendered():
+    rendered: list[str] = []
+
+    def render(name: str) -> Raw:
+        rendered.append(name)
+        return Raw(json.dumps(name.upper()).encode())
+
+    listed = [Listed(Raw(json.dumps(name).encode()), partial(render, name)) for name in "abc"]
+    assert paged(listed, Limits(page_bytes=1), cursor="1") == {"things": ["B"], "nextCursor": "2"}
+    assert rendered == ["b"]

@@ -28,12 +28,16 @@ def ui_uris(meta: Raw | None) -> Iterator[str]:
             yield uri
 
 
-def named_by(definition: Definition) -> set[str]:
-    """The UI resources that a tool's definition names."""
+def named_by(definition: Definition) -> frozenset[str]:
+    """The UI resources that a tool's definition names, looked for once."""
+    return definition.memoized(_named_by)
+
+
+def _named_by(definition: Definition) -> frozenset[str]:
     text = bytes(definition.raw)
     if not any(mark in text for mark in _MARKS):
-        return set()
-    return set(ui_uris(jsonrpc.fields(definition.raw).get("_meta")))
+        return frozenset()
+    return frozenset(ui_uris(jsonrpc.fields(definition.raw).get("_meta")))
 
 
 def named_in(catalog: Catalog) -> Iterator[tuple[ServerIdentifier, str]]:

@@ -4,11 +4,15 @@ Whole definitions while they fit, then signatures, then parameter names with the
 then as many of those as fit. A search shows signatures of its best matches and first sentences of the others, in a
 smaller budget. Everything but the tools is shortened first: the servers' instructions get the room that the tools
 leave, but always a small part of the budget.
+
+An answer with a `detail` of the client's choice has no budget of tokens. It has at most `answer_bytes`: a server may
+list megabytes, and one answer must neither block the event loop nor fill the memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from msgspec import Raw
@@ -20,11 +24,11 @@ from mcp_workbench.catalog.rendering.budget import estimate, usable
 from mcp_workbench.catalog.rendering.instructions import INSTRUCTIONS_SHARE, fitted
 from mcp_workbench.identity import EVERY_TOOLBOX, ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import Limits
-from mcp_workbench.shown import NAMES_SHOWN, count
+from mcp_workbench.shown import NAME_SHOWN_LENGTH, NAMES_SHOWN, count
 from mcp_workbench.surfaces.arguments import OpenRequest
 from mcp_workbench.surfaces.failures import text_result
 from mcp_workbench.wire import jsonrpc
-from mcp_workbench.wire.fairness import Turns
+from mcp_workbench.wire.fairness import Renderer
 
 MISFITS = 20
 """Tools that are passed over because they are too large for what is left of an answer, before it ends."""
@@ -42,13 +46,17 @@ ERROR_SHOWN_LEAST_LENGTH = 80
 
 Render: TypeAlias = Callable[[ToolIdentifier, Definition], Raw]
 Answer: TypeAlias = dict[str, Any]
+Mark: TypeAlias = Callable[[ToolIdentifier, Raw], Raw]
+"""Adds to the entry of a tool what a search says about it."""
 T = TypeVar("T")
 
 WHOLE = 'for a whole definition: {"toolbox":"TOOLBOX","tools":["NAME"]}'
 NOTHING_FITS = "No tool fits this query."
 NEAREST = "No tool fits this query well; these are the nearest."
 LONGEST_TOKEN_BYTES: Final = 16
-"""An entry with more bytes per token of room does not fit, and need not be estimated."""
+"""A text with more bytes per token of room does not fit, and need not be estimated."""
+BESIDE_SHARE: Final = 4
+"""What is said beside the tools takes at most `1 / BESIDE_SHARE` of the bytes of an answer."""
 INSTRUCTIONS_LEAST_SHARE: Final = 16
 """Instructions get at least `1 / INSTRUCTIONS_LEAST_SHARE` of the budget, even if the tools need it."""
 
@@ -89,13 +97,13 @@ LEAN = _Level(signature.lean, f"Signatures of the best, first sentences of the o
 
 
 async def opened(
-    toolbox: Opened, found: Sequence[Found], request: OpenRequest, limits: Limits, turns: Turns | None = None
+    toolbox: Opened, found: Sequence[Found], request: OpenRequest, limits: Limits, renderer: Renderer | None = None
 ) -> Raw:
     """The answer for one toolbox, of whose tools `found` were asked for."""
     detail = request.detail or ("full" if request.tools else "auto")
     # A request for some definitions usually follows an open: do not repeat the instructions.
     instructions = toolbox.instructions if not request.tools else _NONE
-    rendering = _Rendering(limits, turns or Turns())
+    rendering = _Rendering(limits, renderer or Renderer())
     return await rendering.opened(lambda brevity: _toolbox(toolbox, brevity), found, detail, instructions)
 
 
@@ -103,7 +111,7 @@ async def matches(
     searched: Matches,
     request: OpenRequest,
     limits: Limits,
-    turns: Turns | None = None,
+    renderer: Renderer | None = None,
     toolbox: Opened | None = None,
 ) -> Raw:
     """The answer of a search: in one toolbox, or in all."""
@@ -120,23 +128,23 @@ async def matches(
         more: Answer = {"never_listed": unknown, "note": " ".join(notes)}
         return answer | {member: value for member, value in more.items() if value}
 
-    return await _Rendering(limits, turns or Turns()).matches(told, searched, request)
+    return await _Rendering(limits, renderer or Renderer()).matches(told, searched, request)
 
 
 class _Rendering:
-    """Renders one answer, in turns with all others."""
+    """Renders one answer."""
 
-    def __init__(self, limits: Limits, turns: Turns) -> None:
+    def __init__(self, limits: Limits, renderer: Renderer) -> None:
         self._limits = limits
-        self._turns = turns
+        self._renderer = renderer
         self._budget = usable(limits.open_budget_tokens)
 
     async def opened(self, told: Told, found: Sequence[Found], detail: str, instructions: Mapping[str, str]) -> Raw:
         budget = self._budget
         if detail != "auto":
             level = FULL if detail == "full" else SIGNATURE
-            said = told(ALL) | fitted(instructions, budget // INSTRUCTIONS_SHARE)
-            return _text(said, level, [entry async for _, entry in self._shown(level, found)])
+            said = _concisely(told, self._limits) | fitted(instructions, budget // INSTRUCTIONS_SHARE)
+            return await self._chosen(said, level, found, lambda _, entry: entry)
         beside = _briefly(told, budget)
         least = min(budget // INSTRUCTIONS_LEAST_SHARE, _room(beside, BRIEF, budget))
         said = beside | fitted(instructions, least)
@@ -158,7 +166,8 @@ class _Rendering:
         limits = self._limits
         if (detail := request.detail or "auto") != "auto":
             level = FULL if detail == "full" else SIGNATURE
-            return _text(told(ALL), level, await self._marked(level, searched, searched.found))
+            mark = partial(_marked, searched=searched)
+            return await self._chosen(_concisely(told, limits), level, searched.found, mark)
         share = max(1.0, request.limit / limits.matches)
         budget = min(self._budget, usable(int(share * SEARCH_BUDGET_TOKENS)))
         said = {**_briefly(told, budget), "tools_left_out": len(searched.found)}
@@ -166,6 +175,21 @@ class _Rendering:
         if not (left := len(searched.found) - len(entries)):
             del said["tools_left_out"]
         return _text(said | ({"tools_left_out": left} if left else {}), LEAN, entries)
+
+    async def _chosen(self, said: Answer, level: _Level, found: Sequence[Found], mark: Mark) -> Raw:
+        """Tools in the detail that was chosen: as many of the first ones as an answer may have bytes."""
+        room = self._limits.answer_bytes - _escaped_bytes(_encoded(said, level, ()))
+        entries: list[Raw] = []
+        async for entry in self._shown(level, found):
+            marked = mark(found[len(entries)][0], entry)
+            room -= _escaped_bytes(marked) + 1
+            if room < 0:
+                break
+            entries.append(marked)
+        if not (left := len(found) - len(entries)):
+            return _text(said, level, entries)
+        note = f"The first {len(entries)} of {count(len(found), 'tool')}: more are too much for one answer. {WHOLE}"
+        return _text({**said, "tools_left_out": left}, level._replace(note=note), entries)
 
     async def _lean(self, searched: Matches, room: int) -> list[Raw]:
         """First sentences of all matches; of the best, signatures or parameter names where there is room for them."""
@@ -183,12 +207,18 @@ class _Rendering:
         return entries
 
     async def _marked(self, level: _Level, searched: Matches, found: Sequence[Found]) -> list[Raw]:
-        return [_marked(one, searched) async for one in self._shown(level, found)]
+        entries = [entry async for entry in self._shown(level, found)]
+        return [_marked(tool, entry, searched) for (tool, _), entry in zip(found, entries, strict=True)]
 
     async def _fitting(self, level: _Level, found: Sequence[Found], room: int, misfits: int = 0) -> list[Raw]:
         """As many entries as there is room for; so many that are too large may be passed over."""
         entries: list[Raw] = []
-        async for _, entry in self._shown(level, found):
+        parts = 0
+        async for entry in self._shown(level, found):
+            if level is SIGNATURE:
+                parts += signature.parts(found[len(entries)][1])
+                if parts > self._limits.open_budget_tokens:
+                    break
             cost = _cost(entry) if len(entry) <= room * LONGEST_TOKEN_BYTES else room + 1
             if cost <= room:
                 room -= cost
@@ -199,14 +229,13 @@ class _Rendering:
                 break
         return entries
 
-    def _shown(self, level: _Level, found: Sequence[Found]) -> AsyncIterator[tuple[ToolIdentifier, Raw]]:
-        """The entries one by one, each with its tool."""
-        return self._turns.each(found, lambda one: (one[0], level.show(*one)))
+    def _shown(self, level: _Level, found: Sequence[Found]) -> AsyncIterator[Raw]:
+        """The entries one by one."""
+        return self._renderer.each(found, lambda one: level.show(*one))
 
 
-def _marked(one: tuple[ToolIdentifier, Raw], searched: Matches) -> Raw:
+def _marked(identifier: ToolIdentifier, entry: Raw, searched: Matches) -> Raw:
     """An entry, with the other servers that have the same tool, and whether it fits badly."""
-    identifier, entry = one
     others = searched.also_in.get(identifier, ())
     shown = others[:ALSO_IN_SHOWN]
     members: Answer = {"also_in": [{"toolbox": other.toolbox, "server": other.server} for other in shown]}
@@ -234,9 +263,24 @@ def _briefly(told: Told, budget: int) -> Answer:
     """What is said beside the tools, shortened until it leaves half of the room to them."""
     for length in (0, ERROR_SHOWN_LENGTH, ERROR_SHOWN_LEAST_LENGTH):
         said = told(Brevity(length, NAMES_SHOWN if length else 0))
-        if budget - estimate(_encoded(said, BRIEF, ())) >= budget // 2:
+        encoded = _encoded(said, BRIEF, ())
+        if len(encoded) <= budget * LONGEST_TOKEN_BYTES and budget - estimate(encoded) >= budget // 2:
             return said
     return told(Brevity(ERROR_SHOWN_LEAST_LENGTH, -1))
+
+
+def _concisely(told: Told, limits: Limits) -> Answer:
+    """What is said beside the tools; shortened if it is large, which a hostile server can make it."""
+    said = told(ALL)
+    if len(_encoded(said, BRIEF, ())) <= limits.answer_bytes // BESIDE_SHARE:
+        return said
+    return told(Brevity(ERROR_SHOWN_LENGTH, NAMES_SHOWN))
+
+
+def _escaped_bytes(text: bytes | Raw) -> int:
+    """The bytes of a JSON text within a JSON string."""
+    text = bytes(text)
+    return len(text) + text.count(b'"') + text.count(b"\\")
 
 
 def _cost(entry: Raw) -> int:
@@ -274,7 +318,7 @@ def _beside(toolbox: Opened, brevity: Brevity) -> Answer:
     """What is not offered, and why."""
     failed = [{"server": one.server, "error": brevity.text(one.fault.reason)} for one in brevity.some(toolbox.failed)]
     withheld = [
-        {"server": server, "name": brevity.text(tool.name), "reason": tool.reason}
+        {"server": server, "name": brevity.text(tool.name[:NAME_SHOWN_LENGTH]), "reason": tool.reason}
         for server, tool in brevity.some(toolbox.withheld)
     ]
     told: Answer = {}

@@ -8,6 +8,7 @@ list must not change by a call, so it has the tools of every toolbox from the st
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from msgspec import Raw
 
@@ -20,7 +21,7 @@ from mcp_workbench.shown import NAMES_SHOWN, shown, slashed
 from mcp_workbench.surfaces.arguments import read_tool_arguments
 from mcp_workbench.surfaces.failures import as_result
 from mcp_workbench.surfaces.hello import Hello, extended
-from mcp_workbench.surfaces.pages import page
+from mcp_workbench.surfaces.pages import Listed, page
 from mcp_workbench.surfaces.proxy import OLD_METATOOLS, ProxySurface, called, relay
 from mcp_workbench.surfaces.wording import OPEN_TOOLBOX, USE_TOOL
 from mcp_workbench.wire.caller import Caller, Key
@@ -48,8 +49,10 @@ class DynamicSurface(ProxySurface):
     async def _list_tools(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         if exchange.caller.modern:
             await self._open_all(exchange)
-        native = await self._native_tools(exchange.caller)
-        return page("tools", [*self.definitions, *native], params, self._workbench.limits)
+        await self._shelf.resources.learn_apps(exchange.caller)
+        async with self._workbench.rendering(exchange.caller) as renderer:
+            tools = [*map(Listed, self.definitions), *await self._native_tools(exchange.caller)]
+            return await page("tools", tools, params, self._workbench.limits, renderer)
 
     async def _call_tool(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         name, arguments = called(params)
@@ -82,13 +85,13 @@ class DynamicSurface(ProxySurface):
 
     # -- what is listed
 
-    async def _native_tools(self, caller: Caller) -> list[Raw]:
+    async def _native_tools(self, caller: Caller) -> list[Listed]:
         seen = self._scope.of(caller)
         present = self._workbench.at(caller).catalog.present()
         tools = {tool: definition for tool, definition in present if tool.toolbox in seen}
         shown = await self._shelf.resources.with_readable_apps(caller, tools)
         named = [one for one in shown.items() if self._names.register(one[0])]
-        return [entry async for entry in self._workbench.turns.each(named, lambda one: render.native(*one))]
+        return [Listed(definition.raw, partial(render.native, tool, definition)) for tool, definition in named]
 
     def _opened(self, caller: Caller, toolbox: str) -> None:
         """An open that succeeded, even in part, adds its tools; a modern client has them anyway."""

@@ -6,6 +6,8 @@ toolbox is served alone, its own name unless two servers share it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Raw
@@ -16,7 +18,7 @@ from mcp_workbench.identity import PromptIdentifier, ServerIdentifier, joined_na
 from mcp_workbench.nearest import nearest_or_known
 from mcp_workbench.shown import shown
 from mcp_workbench.surfaces.base import forward
-from mcp_workbench.surfaces.pages import page
+from mcp_workbench.surfaces.pages import Listed, page
 from mcp_workbench.surfaces.scope import Scope
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
@@ -38,9 +40,10 @@ class Prompts:
         self._names: dict[str, PromptIdentifier] = {}
 
     async def list(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
-        items = await self._list(self._workbench.at(exchange.caller), exchange.caller)
-        prompts = [self._shown(name, *item) for name, item in items.items()]
-        return page("prompts", prompts, params, self._workbench.limits)
+        found = await self._workbench.at(exchange.caller).items("prompts", self._scope.of(exchange.caller))
+        async with self._workbench.rendering(exchange.caller) as renderer:
+            prompts = [_listed(name, *item) for name, item in self._named(found).items()]
+            return await page("prompts", prompts, params, self._workbench.limits, renderer)
 
     async def get(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         router = self._workbench.at(exchange.caller)
@@ -54,20 +57,25 @@ class Prompts:
         if name is None:
             raise RpcError(jsonrpc.INVALID_PARAMS, "The name of a prompt must be a string")
         if name not in self._names:
-            await self._list(router, caller)
+            await self._learn(router, caller)
         if name not in self._names:
             await router.recheck(self._scope.of(caller), "prompts")
-            await self._list(router, caller)
+            await self._learn(router, caller)
         if (prompt := self._names.get(name)) is None:
             hint = nearest_or_known(name, self._names, "prompts")
             raise RpcError(jsonrpc.INVALID_PARAMS, f"Prompt '{shown(name)}' not found. {hint}")
         return prompt
 
-    async def _list(self, router: Router, caller: Caller) -> dict[str, tuple[PromptIdentifier, Item]]:
+    async def _learn(self, router: Router, caller: Caller) -> None:
+        found = await router.items("prompts", self._scope.of(caller))
+        async with self._workbench.rendering(caller):
+            self._named(found)
+
+    def _named(self, found: Mapping[ServerIdentifier, Sequence[Item]]) -> dict[str, tuple[PromptIdentifier, Item]]:
         """What there is now, by name. A name that was given out stays known, so that it can be called."""
         items = {
             PromptIdentifier(server.toolbox, server.server, item.name): item
-            for server, listed in (await router.items("prompts", self._scope.of(caller))).items()
+            for server, listed in found.items()
             for item in listed
         }
         named = native_names(items) if self._native else {joined_name(prompt): prompt for prompt in items}
@@ -76,5 +84,6 @@ class Prompts:
         self._names |= named
         return {name: (prompt, items[prompt]) for name, prompt in named.items()}
 
-    def _shown(self, name: str, prompt: PromptIdentifier, item: Item) -> Raw:
-        return item.raw if name == prompt.prompt else render.prompt(name, prompt, item)
+
+def _listed(name: str, prompt: PromptIdentifier, item: Item) -> Listed:
+    return Listed(item.raw, None if name == prompt.prompt else partial(render.prompt, name, prompt, item))

@@ -150,22 +150,25 @@ class ProxySurface(ShelfSurface):
         # Only an answer needs it, and the first one need not wait for it.
         from mcp_workbench.surfaces import answers  # noqa: PLC0415
 
-        limits, turns = self._workbench.limits, self._workbench.turns
+        limits = self._workbench.limits
         if request.toolbox == EVERY_TOOLBOX:
             searched = await router.search_all(request.query, request.limit)
-            return await answers.matches(searched, request, limits, turns)
+            async with self._workbench.rendering(exchange.caller) as renderer:
+                return await answers.matches(searched, request, limits, renderer)
         if request.tools:
             await self._check_known(router, request)
         opened = await router.open(request.toolbox, exchange)
         self._opened(exchange.caller, opened.toolbox)
         if request.query:
             searched = await router.search(request.query, request.toolbox, request.limit)
-            answered = await answers.matches(searched, request, limits, turns, opened)
+            async with self._workbench.rendering(exchange.caller) as renderer:
+                answered = await answers.matches(searched, request, limits, renderer, opened)
         else:
             found = _chosen(opened, request.tools) if request.tools else opened.found
             if not request.tools and request.detail is None:
                 request = request._replace(detail=self._workbench.config.open_detail)
-            answered = await answers.opened(opened, found, request, limits, turns)
+            async with self._workbench.rendering(exchange.caller) as renderer:
+                answered = await answers.opened(opened, found, request, limits, renderer)
         if (recorder := self._workbench.record()) is not None and self._workbench.config.tool_mode == "proxy":
             definitions = (len(tool.raw) for _, tool in opened.found)
             recorder.opened(exchange.caller.audience, opened.toolbox, definitions, len(answered))

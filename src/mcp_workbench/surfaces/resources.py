@@ -15,6 +15,7 @@ from msgspec import Raw
 
 from mcp_workbench.catalog import apps
 from mcp_workbench.catalog.definition import Definition
+from mcp_workbench.catalog.items import Item
 from mcp_workbench.catalog.rendering import render
 from mcp_workbench.errors import WorkbenchError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
@@ -22,7 +23,7 @@ from mcp_workbench.shown import NAMES_SHOWN, shown
 from mcp_workbench.surfaces import uris
 from mcp_workbench.surfaces.base import forward
 from mcp_workbench.surfaces.failures import as_rpc_error, rpc_errors
-from mcp_workbench.surfaces.pages import page
+from mcp_workbench.surfaces.pages import Listed, page
 from mcp_workbench.surfaces.resource_index import KnownResources, ResourceIndex
 from mcp_workbench.surfaces.scope import Scope
 from mcp_workbench.wire import jsonrpc
@@ -50,12 +51,10 @@ class Resources:
         """Under which URIs the client watches a server's resource, and how often."""
 
     async def list(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
-        resources = await self._shown(exchange.caller, "resources", "uri")
-        return page("resources", resources, params, self._workbench.limits)
+        return await self._page(exchange, params, "resources", "resources", "uri")
 
     async def templates(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
-        templates = await self._shown(exchange.caller, "templates", "uriTemplate")
-        return page("resourceTemplates", templates, params, self._workbench.limits)
+        return await self._page(exchange, params, "templates", "resourceTemplates", "uriTemplate")
 
     async def read(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         router = self._workbench.at(exchange.caller)
@@ -128,6 +127,13 @@ class Resources:
         if candidates:
             return self.only(router, candidates, template, modern=caller.modern)
         return await self.resolve(router, caller, template)
+
+    async def learn_apps(self, caller: Caller) -> None:
+        """Have servers list what the UI URIs of tools are compared with, if there are any."""
+        router = self._workbench.at(caller)
+        await self._workbench.turns.take()
+        if any(apps.named_by(definition) for _, definition in router.catalog.present()):
+            await self.known.learn(router, router.servers_of(self._scope.of(caller)))
 
     async def with_readable_apps(
         self, caller: Caller, tools: Mapping[ToolIdentifier, Definition]
@@ -205,20 +211,29 @@ class Resources:
             if item.name == name and self._scope.allows(server.toolbox)
         }
 
-    async def _shown(self, caller: Caller, kind: Kind, member: str) -> list[Raw]:
-        router = self._workbench.at(caller)
-        listed = await router.items(kind, self._scope.of(caller))
-        owned = {server: [item.name for item in items] for server, items in listed.items()}
-        index = self.known.index_of(router, owned)
-        if kind == "resources" and any(uris.has_kept_scheme(uri) for names in owned.values() for uri in names):
-            index = await self.known.index(router, caller)  # tools and skills may name the same resources
-        return [
-            item.raw
-            if (uri := _listed_uri(index, kind, server, item.name)) == item.name
-            else render.resource(member, uri, server, item)
-            for server, items in listed.items()
-            for item in items
-        ]
+    async def _page(self, exchange: Exchange, params: dict[str, Raw], kind: Kind, member: str, uri: str) -> Raw:
+        """A page of a list; `uri` is the member of an item that names it."""
+        caller = exchange.caller
+        router, scope = self._workbench.at(caller), self._scope.of(caller)
+        listed = await router.items(kind, scope)
+        has_more_owners = kind == "resources" and any(
+            uris.has_kept_scheme(item.name) for items in listed.values() for item in items
+        )
+        if has_more_owners:  # tools and skills may name the same resources
+            await self.known.learn(router, router.servers_of(scope))
+        async with self._workbench.rendering(caller) as renderer:
+            if has_more_owners:
+                index = self.known.known_index(router, router.servers_of(scope))
+            else:
+                owned = {server: [item.name for item in items] for server, items in listed.items()}
+                index = self.known.index_of(router, owned)
+
+            def entry(server: ServerIdentifier, item: Item) -> Raw:
+                shown_uri = _listed_uri(index, kind, server, item.name)
+                return item.raw if shown_uri == item.name else render.resource(uri, shown_uri, server, item)
+
+            found = [Listed(item.raw, partial(entry, server, item)) for server in listed for item in listed[server]]
+            return await page(member, found, params, self._workbench.limits, renderer)
 
     def only(self, router: Router, found: set[uris.Located], uri: str, *, modern: bool) -> uris.Located:
         """The one resource that was found. Raises `RpcError` if there are several or none."""

@@ -21,9 +21,10 @@ from mcp_workbench.routing.requests import ServerRequest
 from mcp_workbench.routing.server_handle import ServerHandle
 from mcp_workbench.shown import shown
 from mcp_workbench.surfaces.arguments import read_tool_arguments
-from mcp_workbench.surfaces.base import Method, forward, one_page
+from mcp_workbench.surfaces.base import Method, forward
 from mcp_workbench.surfaces.failures import as_result, as_rpc_error, is_refused, rpc_errors
 from mcp_workbench.surfaces.hello import Hello
+from mcp_workbench.surfaces.pages import Listed, page
 from mcp_workbench.surfaces.proxy import called
 from mcp_workbench.surfaces.shelf import read_level, read_text
 from mcp_workbench.wire import eras, jsonrpc
@@ -208,10 +209,11 @@ class ServerSurface:
         return handshake_tools(result, is_compilable)
 
     async def _list_filtered(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
-        one_page(params)
         with rpc_errors(self._server, "tools/list", modern=exchange.caller.modern):
             listing = await self._workbench.at(exchange.caller).pool.handle(self._server).lists.list_tools()
-        return Raw(jsonrpc.encode({"tools": [tool.raw for tool in listing.tools.values()]}))
+        tools = [Listed(tool.raw) for tool in listing.tools.values()]
+        async with self._workbench.rendering(exchange.caller) as renderer:
+            return await page("tools", tools, params, self._workbench.limits, renderer)
 
     async def _subscribe(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         uri = read_text(params, "uri")

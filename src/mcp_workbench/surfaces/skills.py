@@ -18,7 +18,7 @@ from mcp_workbench.identity import ServerIdentifier, SkillIdentifier, joined_nam
 from mcp_workbench.nearest import nearest_or_known
 from mcp_workbench.shown import shown
 from mcp_workbench.surfaces.base import Method, forward
-from mcp_workbench.surfaces.pages import page
+from mcp_workbench.surfaces.pages import Listed, page
 from mcp_workbench.surfaces.resource_index import ResourceIndex
 from mcp_workbench.surfaces.resources import Resources
 from mcp_workbench.surfaces.scope import Scope
@@ -47,10 +47,17 @@ class Skills:
     async def list(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         router = self._workbench.at(exchange.caller)
         listed = await router.items("skills", self._scope.of(exchange.caller))
-        names = {skill: name for name, skill in self._named(listed).items()}
-        index = await self._resources.known.index(router, exchange.caller)
-        found = [_shown(server, item, names, index) for server, items in listed.items() for item in items]
-        return page("skills", found, params, self._workbench.limits)
+        servers = router.servers_of(self._scope.of(exchange.caller))
+        await self._resources.known.learn(router, servers)
+        async with self._workbench.rendering(exchange.caller) as renderer:
+            names = {skill: name for name, skill in self._named(listed).items()}
+            index = self._resources.known.known_index(router, servers)
+            found = [
+                Listed(item.raw, partial(_shown, server, item, names, index))
+                for server, items in listed.items()
+                for item in items
+            ]
+            return await page("skills", found, params, self._workbench.limits, renderer)
 
     async def get(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         router = self._workbench.at(exchange.caller)

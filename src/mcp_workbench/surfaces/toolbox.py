@@ -6,10 +6,12 @@ Two servers may share a name. Then, and only then, both have joined names.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from msgspec import Raw
 
+from mcp_workbench.catalog.definition import Definition
 from mcp_workbench.catalog.rendering import render
 from mcp_workbench.catalog.rendering.instructions import INSTRUCTIONS_SHARE, fitted
 from mcp_workbench.config.model import Config
@@ -21,7 +23,7 @@ from mcp_workbench.surfaces.arguments import read_tool_arguments
 from mcp_workbench.surfaces.base import Method
 from mcp_workbench.surfaces.failures import as_result, as_rpc_error, is_refused
 from mcp_workbench.surfaces.hello import Hello, declared_tasks, extended, toolbox_hello
-from mcp_workbench.surfaces.pages import page
+from mcp_workbench.surfaces.pages import Listed, page
 from mcp_workbench.surfaces.proxy import called
 from mcp_workbench.surfaces.scope import Scope
 from mcp_workbench.surfaces.shelf import Shelf, ShelfSurface
@@ -93,17 +95,13 @@ class ToolboxSurface(ShelfSurface):
     async def _list_tools(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         self._has_listed = True  # at once: what changes meanwhile is told
         await self._learn(exchange.caller)
-        catalog = self._workbench.at(exchange.caller).catalog
-        present = {tool: definition for tool, definition in catalog.present() if tool.toolbox == self._toolbox}
-        present = await self._shelf.resources.with_readable_apps(exchange.caller, present)
-        named = native_names(present)
-
-        def entry(one: tuple[str, ToolIdentifier]) -> Raw:
-            name, tool = one
-            return present[tool].raw if name == tool.tool else render.native(tool, present[tool])
-
-        tools = [shown async for shown in self._workbench.turns.each(named.items(), entry)]
-        return page("tools", tools, params, self._workbench.limits)
+        await self._shelf.resources.learn_apps(exchange.caller)
+        async with self._workbench.rendering(exchange.caller) as renderer:
+            catalog = self._workbench.at(exchange.caller).catalog
+            present = {tool: definition for tool, definition in catalog.present() if tool.toolbox == self._toolbox}
+            present = await self._shelf.resources.with_readable_apps(exchange.caller, present)
+            tools = [_listed(name, tool, present[tool]) for name, tool in native_names(present).items()]
+            return await page("tools", tools, params, self._workbench.limits, renderer)
 
     async def _call_tool(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         name, arguments = called(params)
@@ -138,3 +136,8 @@ class ToolboxSurface(ShelfSurface):
         await router.list_tools((self._toolbox,))
         self._learnt_from = self._workbench.config
         self._names = native_names(tool for tool in router.catalog.known() if tool.toolbox == self._toolbox)
+
+
+def _listed(name: str, tool: ToolIdentifier, definition: Definition) -> Listed:
+    """Under its own name a tool is shown as its server sent it."""
+    return Listed(definition.raw, None if name == tool.tool else partial(render.native, tool, definition))

@@ -12,6 +12,8 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from time import monotonic
 from typing import Final, TypeVar
 
+from msgspec import Raw
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -69,12 +71,34 @@ class Turns:
             self._worked_at = monotonic()
             yield result
 
+    async def take(self) -> None:
+        """Wait for a turn of the event loop that no other task took here."""
+        async with self._lock:
+            await asyncio.sleep(0)
+
     async def _next(self) -> None:
         """Wait for the next turn, in order of arrival. If nobody worked lately, it begins at once."""
         if monotonic() - self._worked_at < TURN_SECONDS:
-            async with self._lock:
-                await asyncio.sleep(0)
+            await self.take()
         self._ends_at = monotonic() + TURN_SECONDS
+
+
+class Renderer:
+    """Renders the parts of one client's answer, in turns with everybody else's, and counts their bytes."""
+
+    def __init__(self, turns: Turns | None = None, count: Callable[[int], None] | None = None) -> None:
+        self._turns = turns or Turns()
+        self._count: Callable[[int], None] = count or (lambda _size: None)
+
+    def each(self, items: Iterable[T], render: Callable[[T], Raw]) -> AsyncIterator[Raw]:
+        """What `render` makes of each item, in order."""
+
+        def counted(item: T) -> Raw:
+            part = render(item)
+            self._count(len(part))
+            return part
+
+        return self._turns.each(items, counted)
 
 
 class RateLimit:

@@ -1,8 +1,9 @@
 """One memory budget for the process, over everything that waits for a peer.
 
 An `Account` counts the bytes that one client or one connection makes the process hold: answers that the client has not
-read, requests that are being answered, events kept for a broken stream, messages that are still arriving. Two integer
-additions per message. As the total grows the budget refuses, sheds and closes, each at its own threshold:
+read, answers that are being made, requests that are being answered, events kept for a broken stream, messages that are
+still arriving. Two integer additions per message. As the total grows the budget refuses, sheds and closes, each at its
+own threshold:
 
     refuse   a client that holds more than its fair share gets no new calls
     shed     kept events and held notifications are dropped, and the calls of the largest client are cancelled
@@ -15,8 +16,9 @@ loses nothing, and one that never reads costs at most its share. The budget does
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Final
 
 from mcp_workbench import observe
@@ -66,6 +68,7 @@ class Account:
     __slots__ = (
         "_budget",
         "_client",
+        "_making",
         "_watchers",
         "cancel",
         "close",
@@ -82,6 +85,7 @@ class Account:
     def __init__(self, budget: MemoryBudget | _Unlimited | None = None, label: str = "") -> None:
         self._budget = budget or _Unlimited()
         self._client = self
+        self._making: asyncio.Lock | None = None
         self._watchers: list[Callable[[bool], None]] = []
         self.label = label
         self.held = 0
@@ -175,6 +179,27 @@ class Account:
             await room
         finally:
             self.unwatch(watcher)
+
+    @contextlib.asynccontextmanager
+    async def making(self) -> AsyncGenerator[Callable[[int], None]]:
+        """Make an answer that may be large: one at a time for each client, and none while the client does not read.
+
+        Yields a function that counts the bytes of the answer while it is made.
+        """
+        made = 0
+
+        def count(size: int) -> None:
+            nonlocal made
+            made += size
+            self.reserve(size)
+
+        self._making = self._making or asyncio.Lock()
+        async with self._making:
+            await self.unpaused()
+            try:
+                yield count
+            finally:
+                self.release(made)
 
     def open(self, label: str, close: Callable[[], None] | None = None) -> Account:
         """The account of a connection that works for this client: it is paused with the client."""

@@ -128,9 +128,8 @@ def _objects(root: Schema) -> Iterator[Schema]:
         value = rest.pop()
         if isinstance(value, dict):
             yield cast("Schema", value)
-            rest.extend(cast("dict[str, Any]", value).values())
-        elif isinstance(value, list):
-            rest.extend(cast("list[Any]", value))
+            value = cast("dict[str, Any]", value).values()
+        rest += [one for one in value if isinstance(one, dict | list)]
 
 
 def _values(home: object) -> list[Any]:

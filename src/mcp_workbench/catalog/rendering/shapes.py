@@ -69,13 +69,13 @@ class Work:
     """How many parts of a schema may still be written, in all attempts together."""
 
     def __init__(self, parts: int) -> None:
-        self._left = parts
+        self.left = parts
 
     def spend(self) -> None:
         """One more. Raises `TooLong`."""
-        self._left -= 1
-        if self._left < 0:
+        if not self.left:
             raise TooLong
+        self.left -= 1
 
 
 class Shapes:

@@ -11,6 +11,8 @@ told in `shapes.py`, that of comments in `notes.py`.
 from __future__ import annotations
 
 import json
+from itertools import islice
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Raw
@@ -35,9 +37,12 @@ SIGNATURE_NODES = 1_000
 """A schema with more objects and arrays than this gets an outline instead of a signature: the names of its
 parameters, each with its type in one word. This bounds the work; the largest schemas seen in use have a few
 hundred."""
+SIGNATURE_VALUES = 5_000
+"""The same for a schema with more members and values than this, counted by its commas."""
 SIGNATURE_PARTS = 800
-"""How many parts of a schema are rendered for a signature, over all attempts to make it fit (5 ms). A schema that
-needs more is rendered less deeply. A signature of the greatest length has about 600."""
+"""How many parts of a schema are rendered for a signature, over all attempts to make it fit (12 ms). A schema that
+needs more is rendered less deeply. A signature of the greatest length has about 600. An open whose signatures would
+need more parts than it may have tokens shows parameter names instead: they could hardly fit."""
 SIGNATURE_INLINE_DEPTH = 8
 """How deep a definition that is used once still stands in its place: deeper ones get a name, so that a chain of
 them needs no stack."""
@@ -46,13 +51,13 @@ _SAID = ("title", "description")
 _NOTHING: Schema = {}
 
 
-def signature(schema: object) -> str:
+def signature(schema: object, work: Work | None = None) -> str:
     """A tool's `inputSchema`, decoded, as one line. Whatever it is, the line is bounded, and made in bounded time.
 
-    One that would be too long leaves out what is deepest.
+    One that would be too long leaves out what is deepest. `work` counts how many parts are rendered for it.
     """
     references = References(schema if schemas.is_object(schema) else _NOTHING)
-    work = Work(SIGNATURE_PARTS)
+    work = work or Work(SIGNATURE_PARTS)
     if (whole := _written(schema, references, work, SIGNATURE_DEPTH)) is not None:
         return whole
     if (best := _written(schema, references, work, 0)) is None:
@@ -69,7 +74,12 @@ def signature(schema: object) -> str:
 
 def parameters(definition: Definition) -> str:
     """A tool's signature, made once for each definition."""
-    return definition.memoized(_summary)["signature"]
+    return definition.memoized(_summary).said["signature"]
+
+
+def parts(definition: Definition) -> int:
+    """How many parts of its schema were rendered for the signature."""
+    return definition.memoized(_summary).parts
 
 
 def entry(identifier: ToolIdentifier, definition: Definition) -> Raw:
@@ -79,12 +89,12 @@ def entry(identifier: ToolIdentifier, definition: Definition) -> Raw:
     be had with the full definition, is what a model does not need for a call: `outputSchema`, `annotations`, `icons`,
     `_meta` and fields that the protocol does not know.
     """
-    return Raw(jsonrpc.encode({**_place(identifier), **definition.memoized(_summary)}))
+    return Raw(jsonrpc.encode({**_place(identifier), **definition.memoized(_summary).said}))
 
 
 def lean(identifier: ToolIdentifier, definition: Definition) -> Raw:
     """An entry with the signature and the first sentence, for the best matches of a search."""
-    said = definition.memoized(_summary)["signature"]
+    said = parameters(definition)
     return Raw(jsonrpc.encode({**_sentence(identifier, definition), "signature": said}))
 
 
@@ -107,36 +117,43 @@ def _sentence(identifier: ToolIdentifier, definition: Definition) -> dict[str, s
 def _parameter_names(definition: Definition) -> str:
     """As many as fit into twice a first sentence, and how many there are besides."""
     shallow = _shallow(jsonrpc.fields(definition.raw).get("inputSchema", jsonrpc.EMPTY_OBJECT))
-    required = frozenset(shallow["required"])
-    names = [f"{notes.name(name)}{'' if name in required else '?'}" for name in shallow["properties"]]
-    room, shown = 2 * BRIEF_LENGTH, len(names)
+    required, properties = frozenset(shallow["required"]), shallow["properties"]
+    room, shown = 2 * BRIEF_LENGTH, len(properties)
+    names = [f"{notes.name(name)}{'' if name in required else '?'}" for name in islice(properties, room)]
     while shown and len(", ".join(names[:shown])) > room:
         shown = shown // 2 if shown > 1 else 0
-    left = [f"... {len(names) - shown} more"] if shown < len(names) else []
+    left = [f"... {len(properties) - shown} more"] if shown < len(properties) else []
     return f"({', '.join([*names[:shown], *left])})"
 
 
-def _summary(definition: Definition) -> dict[str, str]:
+class _Summary(NamedTuple):
+    said: dict[str, str]
+    parts: int
+
+
+def _summary(definition: Definition) -> _Summary:
+    work = Work(SIGNATURE_PARTS)
     fields = jsonrpc.fields(definition.raw)
     words = {field: " ".join((jsonrpc.text_or_none(fields.get(field)) or "").split()) for field in _SAID}
     said = {field: text for field, text in words.items() if text}
-    return {**said, "signature": _signature_of(fields.get("inputSchema", jsonrpc.EMPTY_OBJECT))}
+    written = _signature_of(fields.get("inputSchema", jsonrpc.EMPTY_OBJECT), work)
+    return _Summary({**said, "signature": written}, SIGNATURE_PARTS - work.left)
 
 
 def _place(identifier: ToolIdentifier) -> dict[str, str]:
     return {"toolbox_name": identifier.toolbox, "source_server": identifier.server, "name": identifier.tool}
 
 
-def _signature_of(raw: Raw) -> str:
+def _signature_of(raw: Raw, work: Work) -> str:
     """A number that is beyond all reading makes a schema unreadable. A schema of too many parts is only outlined."""
     text = bytes(raw)
-    if text.count(b"{") + text.count(b"[") > SIGNATURE_NODES:
+    if text.count(b"{") + text.count(b"[") > SIGNATURE_NODES or text.count(b",") > SIGNATURE_VALUES:
         return _outline(_shallow(raw))
     try:
         schema = json.loads(text)
     except (ValueError, RecursionError):
         schema = None
-    return signature(schema)
+    return signature(schema, work)
 
 
 def _shallow(raw: Raw) -> Schema:
