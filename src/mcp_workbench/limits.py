@@ -111,9 +111,6 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How long a parked call waits for its client's answer: a person may be reading it."""
     parked: int = 256
     """Calls of one client that wait for it; beyond it the one that waited longest is given up."""
-    answer_bytes: int = 8_000_000
-    """An `open_toolbox` answer whose `detail` the client chose: it fits into the largest message, and writing it takes
-    40 ms. No model reads two million tokens."""
     page_bytes: int = 2 * 1024 * 1024
     """A page of a list that several servers share: a fourth of the largest message."""
     question_rounds: int = 10

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -50,3 +51,14 @@ def test_a_megabyte_is_estimated_in_a_moment():
     begin = time.process_time()
     estimate(text)
     assert time.process_time() - begin < 0.25
+
+
+def test_what_a_hostile_text_is_cut_into_is_not_kept():
+    tracemalloc.start()
+    try:
+        for number in range(100):
+            estimate(b"%d" % number + b"a" * 100_000)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 1_000_000

@@ -27,6 +27,8 @@ from tests.support.wire import Wire, serving, text_of, use_params
 CALLS_AT_ONCE = 8
 FIRST_SECONDS, AGAIN_SECONDS = 0.3, 0.01
 """CPU time of opening 64 costly tools, the first time and later."""
+KNOWN_SECONDS = 0.005
+"""CPU time of opening 200 tools that were opened before."""
 LOADING_SECONDS = 0.01
 """CPU time of `loading_seconds` on the machine that they were measured on."""
 
@@ -132,6 +134,13 @@ async def test_b9_costly_definitions_are_opened_in_little_time_and_short_turns(t
         assert await opening_seconds(wire, query="tool") < FIRST_SECONDS * slower
         opens = [await wire.begin("tools/call", OPEN) for _ in range(20)]
         assert await worst_ping_seconds(wire, opens) < STRETCH_SECONDS
+
+
+@pytest.mark.row("B1")
+async def test_b1_two_hundred_tools_that_were_opened_before_take_five_milliseconds(tmp_path: Path):
+    async with serving(write_config(tmp_path, {"dev": {"good": rogue("pages", 200, 200)}})) as wire:
+        assert len((await wire.open("dev"))["tools"]) == 200
+        assert min([await opening_seconds(wire) for _ in range(5)]) < KNOWN_SECONDS
 
 
 DOCUMENT = json.dumps([{"name": f"n{number}"} for number in range(50_000)])

@@ -5,14 +5,14 @@ then as many of those as fit. A search shows signatures of its best matches and 
 smaller budget. Everything but the tools is shortened first: the servers' instructions get the room that the tools
 leave, but always a small part of the budget.
 
-An answer with a `detail` of the client's choice has no budget of tokens. It has at most `answer_bytes`: a server may
+An answer with a `detail` of the client's choice has no budget of tokens. It has at most `ANSWER_BYTES`: a server may
 list megabytes, and one answer must neither block the event loop nor fill the memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from msgspec import Raw
@@ -30,6 +30,9 @@ from mcp_workbench.surfaces.failures import text_result
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.fairness import Renderer
 
+ANSWER_BYTES = 8_000_000
+"""An `open_toolbox` answer whose `detail` the client chose: it fits into the largest message, and writing it takes
+40 ms. No model reads two million tokens."""
 MISFITS = 20
 """Tools that are passed over because they are too large for what is left of an answer, before it ends."""
 SEARCH_BUDGET_TOKENS = 1000
@@ -55,6 +58,8 @@ NOTHING_FITS = "No tool fits this query."
 NEAREST = "No tool fits this query well; these are the nearest."
 LONGEST_TOKEN_BYTES: Final = 16
 """A text with more bytes per token of room does not fit, and need not be estimated."""
+SHORT_BYTES: Final = 1024
+"""What entries cost is remembered up to this size, 8 MB of them at most."""
 BESIDE_SHARE: Final = 4
 """What is said beside the tools takes at most `1 / BESIDE_SHARE` of the bytes of an answer."""
 INSTRUCTIONS_LEAST_SHARE: Final = 16
@@ -143,7 +148,7 @@ class _Rendering:
         budget = self._budget
         if detail != "auto":
             level = FULL if detail == "full" else SIGNATURE
-            said = _concisely(told, self._limits) | fitted(instructions, budget // INSTRUCTIONS_SHARE)
+            said = _concisely(told) | fitted(instructions, budget // INSTRUCTIONS_SHARE)
             return await self._chosen(said, level, found, lambda _, entry: entry)
         beside = _briefly(told, budget)
         least = min(budget // INSTRUCTIONS_LEAST_SHARE, _room(beside, BRIEF, budget))
@@ -167,7 +172,7 @@ class _Rendering:
         if (detail := request.detail or "auto") != "auto":
             level = FULL if detail == "full" else SIGNATURE
             mark = partial(_marked, searched=searched)
-            return await self._chosen(_concisely(told, limits), level, searched.found, mark)
+            return await self._chosen(_concisely(told), level, searched.found, mark)
         share = max(1.0, request.limit / limits.matches)
         budget = min(self._budget, usable(int(share * SEARCH_BUDGET_TOKENS)))
         said = {**_briefly(told, budget), "tools_left_out": len(searched.found)}
@@ -178,7 +183,7 @@ class _Rendering:
 
     async def _chosen(self, said: Answer, level: _Level, found: Sequence[Found], mark: Mark) -> Raw:
         """Tools in the detail that was chosen: as many of the first ones as an answer may have bytes."""
-        room = self._limits.answer_bytes - _escaped_bytes(_encoded(said, level, ()))
+        room = ANSWER_BYTES - _escaped_bytes(_encoded(said, level, ()))
         entries: list[Raw] = []
         async for entry in self._shown(level, found):
             marked = mark(found[len(entries)][0], entry)
@@ -269,10 +274,10 @@ def _briefly(told: Told, budget: int) -> Answer:
     return told(Brevity(ERROR_SHOWN_LEAST_LENGTH, -1))
 
 
-def _concisely(told: Told, limits: Limits) -> Answer:
+def _concisely(told: Told) -> Answer:
     """What is said beside the tools; shortened if it is large, which a hostile server can make it."""
     said = told(ALL)
-    if len(_encoded(said, BRIEF, ())) <= limits.answer_bytes // BESIDE_SHARE:
+    if len(_encoded(said, BRIEF, ())) <= ANSWER_BYTES // BESIDE_SHARE:
         return said
     return told(Brevity(ERROR_SHOWN_LENGTH, NAMES_SHOWN))
 
@@ -284,7 +289,14 @@ def _escaped_bytes(text: bytes | Raw) -> int:
 
 
 def _cost(entry: Raw) -> int:
-    return estimate(bytes(entry)) + 1
+    text = bytes(entry)
+    return _short_cost(text) if len(text) <= SHORT_BYTES else estimate(text) + 1
+
+
+@lru_cache(maxsize=8192)
+def _short_cost(text: bytes) -> int:
+    """Remembered, since a toolbox is opened again and again: estimating takes longer than all the rest of it."""
+    return estimate(text) + 1
 
 
 def _room(said: Answer, level: _Level, budget: int) -> int:

@@ -19,6 +19,8 @@ _RESERVE, _RESERVE_LEAST = 16, 64
 """`1 / _RESERVE` of a budget, but so many tokens at least, is kept for texts that cost more than estimated: short ones
 vary most."""
 
+_REMEMBERED_LENGTH: Final = 32
+"""What longer pieces cost is not remembered: a hostile text may be one piece of megabytes."""
 _ASCII_END: Final = 0x80
 _PIECE: Final = re.compile(
     rb"[^\r\n0-9A-Za-z\x80-\xff]?(?:[A-Z]*[a-z\x80-\xff]+|[A-Z]+)|[0-9]{1,3}| ?[^\s0-9A-Za-z\x80-\xff]+|\s+"
@@ -41,7 +43,7 @@ def estimate(text: bytes) -> int:
     """The tokens of a text in UTF-8. Takes about 0.1 s for a megabyte."""
     pieces = Counter(_PIECE.findall(text))
     values = text.count(b"'|'")  # one more each than such a run costs elsewhere; signatures have many
-    return math.ceil(values + sum([_cost(piece) * times for piece, times in pieces.items()]))
+    return math.ceil(values + sum([_cost_of(piece) * times for piece, times in pieces.items()]))
 
 
 def usable(budget: int) -> int:
@@ -49,7 +51,15 @@ def usable(budget: int) -> int:
     return budget - max(budget // _RESERVE, _RESERVE_LEAST)
 
 
+def _cost_of(piece: bytes) -> float:
+    return _remembered_cost(piece) if len(piece) <= _REMEMBERED_LENGTH else _cost(piece)
+
+
 @lru_cache(maxsize=16_384)
+def _remembered_cost(piece: bytes) -> float:
+    return _cost(piece)
+
+
 def _cost(piece: bytes) -> float:
     if piece[-1] >= _ASCII_END or piece[-1:].isalpha():
         return _word(piece)
