@@ -17,7 +17,7 @@ from tests.support.users import made_user
 PAGES = ROOT / "docs" / "hosts"
 EACH = pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.key)
 PROGRAM = "/home/me/.local/bin/mcp-workbench"
-STEPS = ["Take your servers along", "Set the variables", "See that they work", "Put the workbench in"]
+STEPS = ["Import your servers", "Set the variables", "Check that they work", "Install the workbench"]
 
 
 def guide(host: Host) -> str:
