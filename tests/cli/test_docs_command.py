@@ -273,7 +273,7 @@ def test_a_link_shows_what_to_pass_to_the_command():
     with at_terminal("docs", "hosts/cursor", "--no-pager", columns=80) as screen:
         assert screen.finish() == 0
     text = " ".join(" ".join(seen(screen.text)).split())
-    assert "commands/doctor starts each once" in text
+    assert "commands/doctor starts each server once" in text
     assert "the values (commands/install#the-values-of-variables)" in text
     assert "To follow a link: mcp-workbench docs commands/import" in text
     assert "](" not in text
