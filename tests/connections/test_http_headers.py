@@ -14,11 +14,11 @@ from mcp.shared import inbound
 from msgspec import Raw
 
 from mcp_workbench.connections.http.headers import modern
-from mcp_workbench.connections.http.mirrors import Mirrors
 from mcp_workbench.connections.http.refusals import retry_after
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.wire import param_headers
+from mcp_workbench.wire.param_headers import SentHeaders
 
 NAMES = st.sampled_from(["a", "b", "Region", "region", "x y", ""])
 SCALARS = st.one_of(
@@ -68,7 +68,7 @@ def test_annotations_are_judged_as_the_sdk_judges_them(schema: Any):
 def test_parameters_are_mirrored_as_the_sdk_mirrors_them(arguments: dict[str, Any]):
     deep = {"type": "object", "properties": {"b": {"type": "string", "x-mcp-header": "B"}}}
     schema = {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": "A"}, "deep": deep}}
-    mirrors = Mirrors(ServerIdentifier("dev", "far"), DEFAULTS)
+    mirrors = SentHeaders(ServerIdentifier("dev", "far"), DEFAULTS)
     mirrors.learn(msgspec.json.encode({"id": 1, "result": {"tools": [{"name": "t", "inputSchema": schema}]}}))
     expected = inbound.mcp_param_headers(inbound.x_mcp_header_map(schema), arguments)
     found = mirrors.headers("t", Raw(msgspec.json.encode(arguments)))
@@ -76,7 +76,7 @@ def test_parameters_are_mirrored_as_the_sdk_mirrors_them(arguments: dict[str, An
 
 
 def test_what_is_kept_of_lists_is_bounded():
-    mirrors = Mirrors(ServerIdentifier("dev", "far"), Limits(mirrored_tools=2))
+    mirrors = SentHeaders(ServerIdentifier("dev", "far"), Limits(mirrored_tools=2))
     schema = {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": "A"}}}
     tools = [{"name": str(number), "inputSchema": schema} for number in range(5)]
     mirrors.learn(msgspec.json.encode({"result": {"tools": tools}}))
@@ -85,7 +85,7 @@ def test_what_is_kept_of_lists_is_bounded():
 
 @pytest.mark.parametrize("message", [b'{"x-mcp-header": 1}', b'"x-mcp-header"', b'{"result":{"tools":"x-mcp-header"}}'])
 def test_a_message_that_is_no_list_passes_as_it_is(message: bytes):
-    assert Mirrors(ServerIdentifier("dev", "far"), DEFAULTS).learn(message) == message
+    assert SentHeaders(ServerIdentifier("dev", "far"), DEFAULTS).learn(message) == message
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,6 @@ import pytest
 from msgspec import Raw
 
 from mcp_workbench.connections.http.bodies import events_in, read_body
-from mcp_workbench.connections.http.mirrors import Mirrors
 from mcp_workbench.connections.http.refusals import retry_after
 from mcp_workbench.connections.http.sse import SseChannel
 from mcp_workbench.errors import DownstreamUnavailable, Fault, MessageTooLarge, ProtocolViolation
@@ -30,7 +29,7 @@ from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire.fairness import FairShare
 from mcp_workbench.wire.memory_budget import MemoryBudget
-from mcp_workbench.wire.param_headers import MARK
+from mcp_workbench.wire.param_headers import MARK, SentHeaders
 from tests.connections.remote import agreed, call, remote
 from tests.peers.rogue_http import MEGABYTE, Hangup, Request, Rogue, mode, rogue
 from tests.support.lag import LagProbe
@@ -353,7 +352,7 @@ def test_a_tool_with_very_many_headers_costs_no_more_than_reading_it():
     tool = {"name": "many", "inputSchema": {"type": "object", "properties": properties}}
     message = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"tools": [tool]}}).encode()
     began = time.thread_time()
-    mirrors = Mirrors(ServerIdentifier("dev", "far"), Limits())
+    mirrors = SentHeaders(ServerIdentifier("dev", "far"), Limits())
     assert mirrors.learn(message) == message
     assert time.thread_time() - began < 2
     assert not mirrors.knows("many")
@@ -361,7 +360,7 @@ def test_a_tool_with_very_many_headers_costs_no_more_than_reading_it():
 
 async def test_hostile_values_of_a_mirrored_parameter_survive_as_headers():
     schema = {"type": "object", "properties": {"region": {"type": "string", MARK: "Region"}}}
-    mirrors = Mirrors(ServerIdentifier("dev", "far"), Limits())
+    mirrors = SentHeaders(ServerIdentifier("dev", "far"), Limits())
     mirrors.learn(json.dumps({"result": {"tools": [{"name": "t", "inputSchema": schema}]}}).encode())
     for value in ("a\r\nx-evil: 1", "ä€😀", "\x00", " padded ", "=?base64?eA==?=", "x" * 100_000, "", "\x7f", "a\tb"):
         sent = mirrors.headers("t", Raw(json.dumps({"region": value}).encode()))

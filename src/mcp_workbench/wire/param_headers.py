@@ -1,15 +1,26 @@
 """Values in HTTP headers of the modern era: their encoding, and the tool parameters that `x-mcp-header` mirrors.
 
-Both sides use it: to send the headers of a call to a server, and to compare those of a client with the body.
+`SentHeaders` makes the headers of a call to a server, `ReceivedHeaders` compares those of a client with the body. Both
+learn from the lists of tools that pass by; no server is started or asked for it.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias, cast
+
+import msgspec
+from msgspec import Raw
+
+from mcp_workbench import observe
+from mcp_workbench.identity import ServerIdentifier
+from mcp_workbench.limits import Limits
+from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire.jsonrpc import RpcError
 
 MARK: Final = "x-mcp-header"
 """The member of a property's schema that names its header."""
@@ -25,11 +36,19 @@ _ONE: Final = frozenset(
 )
 _SEVERAL: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _NAMED: Final = frozenset({"patternProperties", "dependentSchemas", "$defs", "definitions"})
+_MARKED: Final = MARK.encode()
+_NO_SCALAR: Final[list[Any]] = []
+"""Stands for a value that no header can carry."""
 _SAFE: Final = r"[\x20-\x7e]*"
 _BEGIN, _END = "=?base64?", "?="
 
 Path: TypeAlias = tuple[str, ...]
 """Names of properties, from the outermost."""
+Tree: TypeAlias = "dict[str, Parameter | Tree]"
+"""The marked parameters of a tool, nested as its arguments are."""
+
+MIRRORED_PARAMETERS = 64
+"""Such parameters of one tool."""
 
 
 class Parameter(NamedTuple):
@@ -132,3 +151,190 @@ def _below(path: Path | None, keyword: str, value: Any) -> list[tuple[Path | Non
     if keyword in _NAMED and isinstance(value, dict):
         return [(None, part) for part in cast("dict[str, Any]", value).values()]
     return []
+
+
+# -- of calls to servers
+
+
+class _Tool(msgspec.Struct, rename="camel"):
+    name: str
+    input_schema: Any = None
+
+
+class _Listed(msgspec.Struct):
+    """The message with a list, as far as it is looked at."""
+
+    result: dict[str, Raw]
+
+
+class SentHeaders:
+    """The headers of calls to one modern server, learned from the lists that pass by.
+
+    By the protocol a tool whose annotations are wrong is left out of the list.
+    """
+
+    def __init__(self, label: ServerIdentifier, limits: Limits) -> None:
+        self._label = label
+        self._limits = limits
+        self._tools: dict[str, dict[Path, Parameter]] = {}
+
+    def knows(self, name: str) -> bool:
+        """Whether the server listed a tool of this name."""
+        return name in self._tools
+
+    def learn(self, message: bytes) -> bytes:
+        """Take note of a list that passes by; the list without the tools that may not be offered."""
+        if _MARKED not in message:
+            return message
+        try:
+            listed = msgspec.json.decode(message, type=_Listed).result
+            tools = msgspec.json.decode(listed["tools"], type=list[Raw])
+        except (msgspec.DecodeError, KeyError, RecursionError):
+            return message
+        kept = [tool for tool in tools if self._take(tool)]
+        if len(kept) == len(tools):
+            return message
+        whole = msgspec.json.decode(message, type=dict[str, Raw])
+        return jsonrpc.encode({**whole, "result": {**listed, "tools": kept}})
+
+    def _take(self, raw: Raw) -> bool:
+        """Note a tool; False where it may not be offered."""
+        if _MARKED not in bytes(raw):
+            return True
+        try:
+            tool = msgspec.json.decode(raw, type=_Tool)
+        except (msgspec.DecodeError, RecursionError):
+            return True
+        found = mirrored(tool.input_schema)
+        if found is None:
+            what = "a tool is left out: its header annotations are invalid"
+            observe.warning(what, server=self._label, tool=tool.name)
+            self._tools.pop(tool.name, None)
+            return False
+        if len(self._tools) < self._limits.mirrored_tools and len(found) <= MIRRORED_PARAMETERS:
+            self._tools[tool.name] = found
+        return True
+
+    def headers(self, name: str, arguments: Any) -> dict[str, str]:
+        """The headers of a call of the tool of this name, from its arguments."""
+        known = self._tools.get(name)
+        if not known or arguments is None:
+            return {}
+        values = msgspec.json.decode(arguments) if isinstance(arguments, Raw) else arguments
+        found = ((one.header, render(_value(values, path))) for path, one in known.items())
+        return {f"{PREFIX}{name}": encode(text) for name, text in found if text is not None}
+
+
+def _value(arguments: Any, path: Path) -> Any:
+    for key in path:
+        if not isinstance(arguments, dict):
+            return None
+        arguments = cast("dict[str, Any]", arguments).get(key)
+    return arguments
+
+
+# -- of calls by clients
+
+
+class _List(msgspec.Struct):
+    tools: list[Raw] = []
+
+
+class ReceivedHeaders:
+    """The tools that mirror arguments in headers, learned from the lists that clients got at one endpoint.
+
+    To learn them, no server is started or asked.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._trees: dict[str, Tree] = {}
+
+    def learn(self, listed: Raw) -> None:
+        """Take note of a page of tools."""
+        page = bytes(listed)
+        if not self._trees and _MARKED not in page:
+            return
+        for raw in _tools(page):
+            tool = _decoded(raw, _Tool)
+            if tool is not None:
+                self._trees.pop(tool.name, None)
+                if _MARKED in bytes(raw) and (tree := _tree(tool.input_schema)):
+                    self._keep(tool.name, tree)
+
+    def check(self, params: dict[str, Raw], headers: Mapping[str, str], repeated: Collection[str]) -> None:
+        """Raises `RpcError` if the headers of a call differ from its arguments."""
+        if not self._trees or (tree := self._trees.get(jsonrpc.text_or_none(params.get("name")) or "")) is None:
+            return
+        try:
+            _check(tree, params.get("arguments"), headers, repeated)
+        except msgspec.DecodeError as error:
+            raise RpcError(jsonrpc.INVALID_PARAMS, f"params.arguments can't be read ({error})") from None
+
+    def _keep(self, name: str, tree: Tree) -> None:
+        if len(self._trees) >= self._most:
+            del self._trees[next(iter(self._trees))]
+        self._trees[name] = tree
+
+
+def _tree(schema: Any) -> Tree:
+    """The marked parameters; none if an annotation is invalid, since no client goes by it."""
+    tree: Tree = {}
+    for path, parameter in (mirrored(schema) or {}).items():
+        node = tree
+        for name in path[:-1]:
+            node = cast("Tree", node.setdefault(name, {}))
+        node[path[-1]] = parameter
+    return tree
+
+
+def _check(tree: Tree, raw: Raw | None, headers: Mapping[str, str], repeated: Collection[str]) -> None:
+    members = jsonrpc.members(raw)
+    for name, part in tree.items():
+        if isinstance(part, Parameter):
+            _compare(part, name, _scalar(members.get(name)), headers, repeated)
+        else:
+            _check(part, members.get(name), headers, repeated)
+
+
+def _compare(
+    parameter: Parameter, name: str, value: Any, headers: Mapping[str, str], repeated: Collection[str]
+) -> None:
+    header = f"{PREFIX}{parameter.header}".lower()
+    given = headers.get(header)
+    if header in repeated:
+        raise _mismatch(header, "appears more than once")
+    if value is None or render(value) is None:
+        if given is not None:
+            raise _mismatch(header, f"is present, but the argument {name!r} is missing or has no header form")
+    elif given is None:
+        raise _mismatch(header, f"is missing, but the argument {name!r} is present")
+    elif (decoded := decode(given)) is None or not matches(parameter, value, decoded):
+        raise _mismatch(header, f"does not match the argument {name!r}")
+
+
+def _mismatch(header: str, problem: str) -> RpcError:
+    return RpcError(jsonrpc.HEADER_MISMATCH, f"{header} header {problem}")
+
+
+def _scalar(raw: Raw | None) -> Any:
+    if raw is None:
+        return None
+    if bytes(raw)[:1] in (b"[", b"{"):
+        return _NO_SCALAR
+    try:
+        return json.loads(bytes(raw))
+    except ValueError:  # a number of thousands of digits
+        return _NO_SCALAR
+
+
+def _tools(page: bytes) -> list[Raw]:
+    listed = _decoded(page, _List)
+    return listed.tools if listed is not None else []
+
+
+def _decoded(raw: bytes | Raw, kind: Any) -> Any:
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except (msgspec.DecodeError, RecursionError):
+        return None

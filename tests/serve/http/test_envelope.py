@@ -14,10 +14,10 @@ from msgspec import Raw
 
 from mcp_workbench.serve.http.envelope import ModernRequest, checked
 from mcp_workbench.serve.http.head import Head
-from mcp_workbench.serve.http.mirrored_params import MirroredTools
 from mcp_workbench.serve.http.protocol import Wire
 from mcp_workbench.serve.http.request import HttpRequest
 from mcp_workbench.wire.jsonrpc import RpcError
+from mcp_workbench.wire.param_headers import ReceivedHeaders
 from tests.serve.http.serving import BOTH, META
 
 VERSIONS = st.sampled_from(["2026-07-28", "2025-11-25", "2099-01-01", "", 7, None])
@@ -91,11 +91,12 @@ HEADERS = st.sampled_from(["2", "2.0", "2.5", "02", "x", "true", "=?base64?w6k=?
     st.fixed_dictionaries({}, optional={"mcp-param-text": HEADERS, "mcp-param-number": HEADERS}),
 )
 def test_mirrored_parameters_are_judged_as_the_sdk_judges_them(arguments: dict[str, Any], headers: dict[str, str]):
-    tools = MirroredTools(8)
+    tools = ReceivedHeaders(8)
     tools.learn(Raw(msgspec.json.encode({"tools": [{"name": "t", "inputSchema": SCHEMA}]})))
     params = {"name": Raw(b'"t"'), "arguments": Raw(json.dumps(arguments).encode())}
+    given = request(headers, {})
     try:
-        tools.check(params, request(headers, {}))
+        tools.check(params, given.headers, given.repeated)
     except RpcError as error:
         code: int | None = error.code
     else:

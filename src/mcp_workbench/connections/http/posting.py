@@ -17,7 +17,6 @@ from msgspec import Raw
 from mcp_workbench.connections.http import headers
 from mcp_workbench.connections.http.bodies import EVENTS, JSON, events_in, kind_of, one_line, read_body, read_refusal
 from mcp_workbench.connections.http.client import STREAM_END_SECONDS, Client
-from mcp_workbench.connections.http.mirrors import Mirrors
 from mcp_workbench.connections.http.outbox import Outbox, Owner, Post
 from mcp_workbench.connections.http.refusals import (
     BUSY,
@@ -41,6 +40,7 @@ from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import Id, Unreadable
 from mcp_workbench.wire.memory_budget import Account
+from mcp_workbench.wire.param_headers import SentHeaders
 
 RESUME_LEAST_SECONDS = 0.05
 """The shortest such pause for an answer, whatever the server says; it doubles while nothing new comes of it."""
@@ -67,7 +67,7 @@ class Posting(Outbox):
         self._account = account
         self._client = client
         self._session = session
-        self._mirrors = Mirrors(label, limits)
+        self._mirrors = SentHeaders(label, limits)
 
     def _is_told(self, cancelled: Id) -> bool:
         """A modern server is not: the end of the response tells it."""

@@ -16,7 +16,6 @@ from mcp_workbench.serve.greeting import new_callers
 from mcp_workbench.serve.http import envelope
 from mcp_workbench.serve.http.envelope import ModernRequest
 from mcp_workbench.serve.http.event_stream import AnswerStream
-from mcp_workbench.serve.http.mirrored_params import MirroredTools
 from mcp_workbench.serve.http.protocol import Wire
 from mcp_workbench.serve.http.request import HttpRequest
 from mcp_workbench.surfaces.hello import View
@@ -24,6 +23,7 @@ from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.exchange import OnProgress
 from mcp_workbench.wire.jsonrpc import Envelope, Id, Params, RpcError
 from mcp_workbench.wire.memory_budget import Account
+from mcp_workbench.wire.param_headers import ReceivedHeaders
 from mcp_workbench.workbench import Workbench
 
 _KEPT: Final = frozenset({*eras.LIST_CHANGED, eras.ACKNOWLEDGED})
@@ -87,7 +87,7 @@ class ModernFront:
         """Those that were cancelled to free memory."""
         self._wires: dict[AnswerStream, Wire] = {}
         """The connections that streams are sent on."""
-        self._mirrored = MirroredTools(workbench.limits.mirrored_tools)
+        self._mirrored = ReceivedHeaders(workbench.limits.mirrored_tools)
         self._front = self._new_front()
 
     def _new_front(self) -> Front:
@@ -166,7 +166,7 @@ class ModernFront:
         if asked.method == "initialize":  # it belongs to the handshake era; here each request has its own era
             raise RpcError(jsonrpc.METHOD_NOT_FOUND, "Method not found: initialize")
         if asked.method == "tools/call":
-            self._mirrored.check(asked.params, request)
+            self._mirrored.check(asked.params, request.headers, request.repeated)
         front = self._front
         if (overload := front.overload(len(self._serving) - 1)) is not None:
             return front.refusal(overload, asked.method, asked.params, asked.meta)
