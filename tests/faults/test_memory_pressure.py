@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -175,6 +176,18 @@ async def test_e18_with_the_defaults_eight_of_the_largest_answers_wait_until_the
                 assert len(text_of(answer_in(stream)["result"])) == LARGE
         assert running.process is not None
         assert peak_memory(running.process.pid) < 300 * MIB
+
+
+@pytest.mark.row("E18", "D4")
+async def test_e18_a_signal_while_answers_are_not_read_is_no_error(tmp_path: Path):
+    config = write_config(tmp_path, {"dev": {"big": rogue("bigline")}})
+    async with program(config) as running, running.client() as http, contextlib.AsyncExitStack() as stack:
+        assert running.process is not None
+        for _ in range(3):
+            await stack.enter_async_context(unread(http))
+        running.process.send_signal(signal.SIGTERM)
+        assert await asyncio.wait_for(running.process.wait(), 5) == 128 + signal.SIGTERM
+        assert b" error " not in running.stderr
 
 
 @pytest.mark.row("D6")

@@ -148,12 +148,16 @@ class Listener:
         for connection in tuple(self._state.connections):
             connection.shutdown()
         await asyncio.gather(self._app.close(), self._workbench.close())
-        if tasks := tuple(self._state.tasks):
-            await asyncio.wait(tasks, timeout=self._limits.http_ending_seconds)
+        await self._wait_for_requests()
         for connection in tuple(self._state.connections):
             connection.transport.abort()
+        await self._wait_for_requests()  # each sees that its client is gone; uvicorn logs a cancelled one as an error
         for task in tuple(self._state.tasks):
             task.cancel()
+
+    async def _wait_for_requests(self) -> None:
+        if tasks := tuple(self._state.tasks):
+            await asyncio.wait(tasks, timeout=self._limits.http_ending_seconds)
 
 
 class _ToObserve(logging.Handler):
