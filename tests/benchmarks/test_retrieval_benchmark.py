@@ -136,6 +136,6 @@ def test_a_catalog_is_enlarged_with_other_tools_and_in_every_run_the_same(data):
 
 
 def test_times_are_medians_over_the_rounds():
-    rounds = [run_of([A], build_s=n, memory_mb=n, seconds=[n / 1000] * 20) for n in (1.0, 5.0, 2.0)]
-    figures = retrieval_report.times([question([A])], rounds)
+    rounds = [run_of(*[[A]] * 20, build_s=n, memory_mb=n, seconds=[n / 1000] * 20) for n in (1.0, 5.0, 2.0)]
+    figures = retrieval_report.times([question([A])] * 20, rounds)
     assert (figures["build_s"], figures["query_ms"], figures["p95_ms"]) == (2.0, pytest.approx(2.0), pytest.approx(2.0))
