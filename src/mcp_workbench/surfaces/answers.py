@@ -198,17 +198,22 @@ class _Rendering:
 
     async def _lean(self, searched: Matches, room: int) -> list[Raw]:
         """First sentences of all matches; of the best, signatures or parameter names where there is room for them."""
+        best, others = searched.found[:SEARCH_SIGNATURES], searched.found[SEARCH_SIGNATURES:]
+        entries = [*await self._marked(LEAN, searched, best), *await self._marked(BRIEF, searched, others)]
+        if estimate(b",".join(map(bytes, entries))) <= room:  # as nearly always
+            return entries
         entries = await self._marked(BRIEF, searched, searched.found)
-        spare = room - sum(map(_cost, entries))
+        costs = [_cost(entry) for entry in entries]
+        spare = room - sum(costs)
         while entries and spare < 0:
-            spare += _cost(entries.pop())
-        best = searched.found[: min(len(entries), SEARCH_SIGNATURES)]
-        forms = [await self._marked(level, searched, best) for level in (LEAN, OUTLINE)]
-        for number, longer in enumerate(zip(*forms, strict=True)):
-            fitting = (entry for entry in longer if _cost(entry) - _cost(entries[number]) <= spare)
-            if (entry := next(fitting, None)) is not None:
-                spare -= _cost(entry) - _cost(entries[number])
-                entries[number] = entry
+            entries.pop()
+            spare += costs.pop()
+        for number, one in enumerate(best[: len(entries)]):
+            for level in (LEAN, OUTLINE):
+                [entry] = await self._marked(level, searched, (one,))
+                if (more := _cost(entry) - costs[number]) <= spare:
+                    entries[number], spare = entry, spare - more
+                    break
         return entries
 
     async def _marked(self, level: _Level, searched: Matches, found: Sequence[Found]) -> list[Raw]:
