@@ -26,6 +26,7 @@ class FakeChannel:
         self.on_progress: list[OnProgress | None] = []
         self.notified: list[str] = []
         self.waiting: dict[str, asyncio.Future[Raw]] = {}
+        self.peer: Any = self
         self.heard_at = 0.0
         self.is_held = False
         self.ended: asyncio.Future[Fault] = asyncio.get_running_loop().create_future()

@@ -78,7 +78,7 @@ async def agreed(
 async def call(channel: Channel, agreement: Agreement, tool: str = "echo", /, **arguments: Any) -> Any:
     """The result of a call, parsed."""
     params, stamp = {"name": tool, "arguments": arguments}, agreement.stamp()
-    return msgspec.json.decode(await channel.request("tools/call", params, stamp=stamp, hard_seconds=30))
+    return msgspec.json.decode(await channel.peer.request("tools/call", params, stamp=stamp, hard_seconds=30))
 
 
 @contextlib.asynccontextmanager

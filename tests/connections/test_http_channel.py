@@ -69,7 +69,7 @@ async def test_a_server_without_sessions_is_not_told_that_one_ends():
 async def test_an_answer_is_the_same_however_it_comes(mode: str):
     async with rogue() as server, agreed(server.url(mode)) as (channel, agreement):
         params = {"name": "echo", "arguments": {"n": 1}}
-        raw = await channel.request("tools/call", params, stamp=agreement.stamp(), hard_seconds=5)
+        raw = await channel.peer.request("tools/call", params, stamp=agreement.stamp(), hard_seconds=5)
         assert b"\n" not in bytes(raw)
         assert json.loads(said(msgspec.json.decode(raw))) == {"n": 1}
 
@@ -85,9 +85,9 @@ async def test_a_message_on_the_response_stream_of_a_request_says_whose_request_
     heard, owner = Heard(), object()
     async with rogue() as server, agreed(server.url("events"), heard) as (channel, agreement):
         params, stamp = {"name": "echo", "arguments": {}}, agreement.stamp()
-        await channel.request("tools/call", params, stamp=stamp, owner=owner, hard_seconds=30)
+        await channel.peer.request("tools/call", params, stamp=stamp, owner=owner, hard_seconds=30)
         assert heard.owners == [owner]
-        await channel.request("tools/call", params, stamp=stamp, hard_seconds=30)
+        await channel.peer.request("tools/call", params, stamp=stamp, hard_seconds=30)
         assert heard.owners[1] not in (None, owner)
 
 
@@ -121,7 +121,7 @@ async def test_a_modern_server_that_refuses_a_version_which_it_names_is_asked_on
 
 async def test_a_parameter_that_is_a_header_is_mirrored_once_the_list_is_known_and_a_wrong_tool_is_left_out():
     async with rogue() as server, agreed(server.url("mirrors")) as (channel, agreement):
-        listed = msgspec.json.decode(await channel.request("tools/list", {}, stamp=agreement.stamp()))
+        listed = msgspec.json.decode(await channel.peer.request("tools/list", {}, stamp=agreement.stamp()))
         assert [tool["name"] for tool in listed["tools"]] == ["echo"]
         assert said(await call(channel, agreement, region="Zürich")) == "=?base64?WsO8cmljaA==?="
         assert len(server.got("tools/call")) == 1
@@ -139,7 +139,7 @@ async def test_a_call_that_was_sent_before_the_list_was_known_is_made_again_with
     async with rogue() as server, agreed(server.url("late_mirrors")) as (channel, agreement):
         early = asyncio.ensure_future(call(channel, agreement, region="eu"))
         await wait_until(lambda: server.got("tools/call"), what="the call")
-        await channel.request("tools/list", {}, stamp=agreement.stamp())
+        await channel.peer.request("tools/list", {}, stamp=agreement.stamp())
         assert said(await call(channel, agreement, region="us")) == "us"
         assert said(await early) == "eu"
         assert len(server.got("tools/list")) == 1
@@ -219,12 +219,12 @@ async def test_the_stream_of_its_own_is_opened_again_from_where_it_broke_off():
 async def test_what_a_request_meets_is_told_for_what_it_is(mode: str, fault: type[Fault], kind: str | None):
     async with rogue() as server, agreed(server.url(mode)) as (channel, _):
         with pytest.raises(fault) as caught:
-            await channel.request("tools/call", {"name": "echo", "arguments": {}}, hard_seconds=0.5)
+            await channel.peer.request("tools/call", {"name": "echo", "arguments": {}}, hard_seconds=0.5)
         assert getattr(caught.value, "kind", None) == kind
         assert "s3cret" not in f"{caught.value} {caught.value.hint} {vars(caught.value)}"
         assert channel.ended.done() == (kind == "session_expired")
         if not channel.ended.done():
-            assert await channel.request("ping", {}, hard_seconds=5)
+            assert await channel.peer.request("ping", {}, hard_seconds=5)
 
 
 @pytest.mark.parametrize("mode", ["big_json", "big_event", "big_comment", "many_lines", "bomb", "bomb_twice"])
@@ -232,7 +232,7 @@ async def test_a_message_over_the_bound_fails_its_request_alone(mode: str):
     async with rogue() as server, agreed(server.url(mode), message_bytes=100_000) as (channel, agreement):
         with pytest.raises(MessageTooLarge):
             await call(channel, agreement)
-        assert await channel.request("ping", {}, hard_seconds=5)
+        assert await channel.peer.request("ping", {}, hard_seconds=5)
 
 
 async def test_a_refusal_at_the_opening_is_asked_for_once():

@@ -253,5 +253,5 @@ async def test_a_session_is_ended_when_its_channel_closes(sdk: str):
     async with remote(sdk) as other:
         other._session.id, other._session.version = session, "2025-11-25"  # type: ignore[attr-defined]
         with pytest.raises(DownstreamUnavailable) as caught:
-            await other.request("tools/list", {}, hard_seconds=5)
+            await other.peer.request("tools/list", {}, hard_seconds=5)
         assert caught.value.kind == "session_expired"

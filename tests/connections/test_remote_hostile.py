@@ -106,7 +106,7 @@ async def test_a_flood_of_notifications_does_not_keep_others_waiting():
             asking = asyncio.ensure_future(call(channel, agreement))
             await wait_until(lambda: server.got("tools/call"))
             for _ in range(5):
-                assert await channel.request("ping", {}, hard_seconds=5)
+                assert await channel.peer.request("ping", {}, hard_seconds=5)
             asking.cancel()
             await asyncio.wait((asking,))
         assert lag.worst_cpu_seconds < BLOCKED_SECONDS
@@ -300,7 +300,7 @@ async def test_an_address_for_messages_that_is_none_of_its_own_ends_the_old_tran
     name = old_transport(named)
     async with rogue() as server, remote(server.url(name), endpoint={"transport": "sse"}) as channel:
         with pytest.raises((ProtocolViolation, DownstreamUnavailable)):
-            await channel.request("initialize", {}, hard_seconds=5)
+            await channel.peer.request("initialize", {}, hard_seconds=5)
         assert channel.ended.done()
         assert isinstance(channel.ended.result(), ProtocolViolation)
 
@@ -309,7 +309,7 @@ async def test_a_defect_of_ours_ends_the_old_transport_and_leaves_no_call_waitin
     monkeypatch.setattr(SseChannel, "_checked", lambda *_: 1 / 0)
     async with rogue() as server, remote(server.url("old"), endpoint={"transport": "sse"}) as channel:
         with pytest.raises(DownstreamUnavailable) as caught:
-            await channel.request("initialize", {}, hard_seconds=5)
+            await channel.peer.request("initialize", {}, hard_seconds=5)
         assert caught.value.kind == "internal"
 
 
@@ -324,7 +324,7 @@ async def test_a_redirect_to_what_is_no_server_is_told_as_one(where: str):
             await call(channel, agreement)
         assert caught.value.kind in ("redirect", "not_http")
         assert caught.value.was_sent  # and is not made again
-        assert await channel.request("ping", {}, hard_seconds=5)
+        assert await channel.peer.request("ping", {}, hard_seconds=5)
 
 
 # -- headers
@@ -398,7 +398,7 @@ async def test_a_notification_and_a_message_of_the_old_transport_cost_no_connect
     async with rogue() as server, agreed(server.url("ok")) as (channel, _):
         before = server.connections
         for number in range(20):
-            channel.notify("notifications/progress", {"progressToken": 1, "progress": number})
+            channel.peer.notify("notifications/progress", {"progressToken": 1, "progress": number})
         await wait_until(lambda: len(server.got("notifications/progress")) == 20)
         assert server.connections - before <= 2
     async with rogue() as server, agreed(server.url("old"), endpoint={"transport": "sse"}) as (channel, agreement):

@@ -54,19 +54,19 @@ class Hears:
 
 async def test_a_request_is_answered_and_a_ping_of_the_server_too():
     async with channel(script(ASKS.format("ping"))) as opened:
-        assert json.loads(bytes(await opened.request("m", {}))) == {"jsonrpc": "2.0", "id": "p", "result": {}}
+        assert json.loads(bytes(await opened.peer.request("m", {}))) == {"jsonrpc": "2.0", "id": "p", "result": {}}
 
 
 async def test_nothing_else_that_a_server_asks_is_offered_where_nobody_listens():
     async with channel(script(ASKS.format("roots/list"))) as opened:
-        assert json.loads(bytes(await opened.request("m", {})))["error"]["code"] == -32601
+        assert json.loads(bytes(await opened.peer.request("m", {})))["error"]["code"] == -32601
 
 
 async def test_what_a_server_asks_is_answered_by_who_listens_but_a_ping_is_not_handed_on():
     for method, result in (("roots/list", {"method": "roots/list"}), ("ping", {})):
         async with channel(script(ASKS.format(method))) as opened:
             opened.listen(Hears())
-            assert json.loads(bytes(await opened.request("m", {})))["result"] == result
+            assert json.loads(bytes(await opened.peer.request("m", {})))["result"] == result
 
 
 async def test_notifications_of_the_server_are_handed_on_in_order():
@@ -74,18 +74,18 @@ async def test_notifications_of_the_server_are_handed_on_in_order():
     code = "i = id_of(); [say({'jsonrpc': '2.0', 'method': f'n{n}'}) for n in range(5)]; answer(i)"
     async with channel(script(code)) as opened:
         opened.listen(hears)
-        await opened.request("m", {})
+        await opened.peer.request("m", {})
         assert hears.methods == [f"n{number}" for number in range(5)]
 
 
 async def test_a_broken_answer_fails_its_own_call_and_the_connection_goes_on():
     code = 'a, b = id_of(), id_of(); say(b\'{"jsonrpc":"2.0","id":%d,"result":{\' % a); answer(b); answer(id_of())'
     async with channel(script(code)) as opened:
-        broken, good = (asyncio.ensure_future(opened.request(method, {})) for method in "ab")
+        broken, good = (asyncio.ensure_future(opened.peer.request(method, {})) for method in "ab")
         with pytest.raises(ProtocolViolation):
             await broken
         await good
-        await opened.request("c", {})
+        await opened.peer.request("c", {})
 
 
 async def test_a_broken_message_that_names_no_call_ends_the_connection():
@@ -93,14 +93,14 @@ async def test_a_broken_message_that_names_no_call_ends_the_connection():
         script('id_of(); say(b\'{"jsonrpc":"2.0","id":1.5}\'); time.sleep(60)'), stdin_eof_seconds=0.1
     ) as opened:
         with pytest.raises(ProtocolViolation):
-            await asyncio.wait_for(opened.request("m", {}), 5)
+            await asyncio.wait_for(opened.peer.request("m", {}), 5)
         assert isinstance(await opened.ended, ProtocolViolation)
 
 
 async def test_a_server_that_could_not_read_us_fails_every_call_since_none_can_be_told():
     code = "id_of(); id_of(); say({'jsonrpc': '2.0', 'id': None, 'error': {'code': -32700, 'message': 'Parse error'}})"
     async with channel(script(f"{code}; time.sleep(60)"), stdin_eof_seconds=0.1) as opened:
-        calls = [asyncio.ensure_future(opened.request("m", {})) for _ in range(2)]
+        calls = [asyncio.ensure_future(opened.peer.request("m", {})) for _ in range(2)]
         for outcome in await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 5):
             assert isinstance(outcome, ProtocolViolation)
 
@@ -109,7 +109,7 @@ async def test_some_noise_is_tolerated_and_a_good_message_makes_up_for_it():
     code = "\nfor _ in range(3):\n    i = id_of()\n    for n in range(8): say(b'\\x1b[1mbanner')\n    answer(i)"
     async with channel(script(code), noise_lines=10) as opened:
         for _ in range(3):
-            await opened.request("m", {})
+            await opened.peer.request("m", {})
 
 
 @pytest.mark.parametrize("code", ["for n in range(11): say(b'banner')", "say(b'x' * 600); say(b'y' * 600)"])
@@ -118,7 +118,7 @@ async def test_too_much_noise_ends_the_connection(code: str, monkeypatch: pytest
     silent = script(f"i = id_of()\n{code}\ntime.sleep(60)")
     async with channel(silent, stdin_eof_seconds=0.1, noise_lines=10) as opened:
         with pytest.raises(ProtocolViolation, match="something else than messages"):
-            await asyncio.wait_for(opened.request("m", {}), 5)
+            await asyncio.wait_for(opened.peer.request("m", {}), 5)
 
 
 async def test_a_message_over_the_cap_ends_the_connection():
@@ -126,7 +126,7 @@ async def test_a_message_over_the_cap_ends_the_connection():
         script("id_of(); say(b'x' * 3000); time.sleep(60)"), message_bytes=2000, stdin_eof_seconds=0.1
     ) as opened:
         with pytest.raises(MessageTooLarge):
-            await asyncio.wait_for(opened.request("m", {}), 5)
+            await asyncio.wait_for(opened.peer.request("m", {}), 5)
 
 
 # -- its end
@@ -145,19 +145,19 @@ async def test_a_message_over_the_cap_ends_the_connection():
 )
 async def test_when_a_server_ends_its_calls_fail_with_how_and_its_last_words(code: str, how: str):
     async with channel(script(f"id_of(); {code}")) as opened:
-        calls = [asyncio.ensure_future(opened.request("m", {})) for _ in range(5)]
+        calls = [asyncio.ensure_future(opened.peer.request("m", {})) for _ in range(5)]
         for outcome in await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 5):
             assert isinstance(outcome, ServerExited)
             assert str(outcome) == how
         assert isinstance(await opened.ended, ServerExited)
         with pytest.raises(ServerExited):
-            await opened.request("late", {})
+            await opened.peer.request("late", {})
 
 
 async def test_an_answer_just_before_the_end_is_delivered():
     for _ in range(5):
         async with channel(script("answer(id_of()); os._exit(1)")) as opened:
-            assert bytes(await asyncio.wait_for(opened.request("m", {}), 5))
+            assert bytes(await asyncio.wait_for(opened.peer.request("m", {}), 5))
 
 
 async def test_a_server_that_closes_its_output_and_stays_has_ended():
@@ -165,7 +165,7 @@ async def test_a_server_that_closes_its_output_and_stays_has_ended():
         script("id_of(); os.close(1); time.sleep(60)"), obituary_seconds=0.1, stdin_eof_seconds=0.1
     ) as opened:
         with pytest.raises(ServerExited, match="closed its output"):
-            await asyncio.wait_for(opened.request("m", {}), 5)
+            await asyncio.wait_for(opened.peer.request("m", {}), 5)
 
 
 async def test_noise_between_good_messages_is_shown_once_and_counted(monkeypatch: pytest.MonkeyPatch):
@@ -174,7 +174,7 @@ async def test_noise_between_good_messages_is_shown_once_and_counted(monkeypatch
     notice = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
     code = f"[(say(b'x' * 180), say({notice})) for _ in range(3000)]; answer(id_of())"
     async with channel(script(code)) as opened:
-        await asyncio.wait_for(opened.request("m", {}), 10)
+        await asyncio.wait_for(opened.peer.request("m", {}), 10)
     assert [values.get("sample", values.get("count")) for _, values in told] == ["x" * 180, 3000]
 
 
@@ -192,7 +192,7 @@ async def test_a_flood_of_notifications_is_cut_and_the_log_says_so_once(monkeypa
 
     async with channel(script(code), notices_per_second=0.1, notices_burst=20) as opened:
         opened.listen(Listener())  # type: ignore[arg-type]  # it is asked nothing
-        await asyncio.wait_for(opened.request("m", {}), 10)
+        await asyncio.wait_for(opened.peer.request("m", {}), 10)
     assert heard[-1] == "notifications/tools/list_changed"
     passed = heard.count("notifications/message")
     assert 15 <= passed <= 21
@@ -201,7 +201,7 @@ async def test_a_flood_of_notifications_is_cut_and_the_log_says_so_once(monkeypa
 
 async def test_closing_fails_what_is_under_way_and_can_be_done_twice():
     async with channel(script("id_of(); id_of()")) as opened:
-        call = asyncio.ensure_future(opened.request("m", {}))
+        call = asyncio.ensure_future(opened.peer.request("m", {}))
         await asyncio.sleep(0)
         await asyncio.gather(opened.close(), opened.close())
         with pytest.raises(ShuttingDown):
@@ -221,7 +221,7 @@ async def test_a_cancelled_close_goes_on():
 async def test_a_cancelled_call_is_cancelled_at_the_server(tmp_path: Path):
     log = tmp_path / "log"
     async with channel(launch("hang_list", log=log)) as opened:
-        call = asyncio.ensure_future(opened.request("tools/list", {}))
+        call = asyncio.ensure_future(opened.peer.request("tools/list", {}))
         await wait_until(lambda: len(read_log(log)) >= 2)
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
@@ -231,7 +231,7 @@ async def test_a_cancelled_call_is_cancelled_at_the_server(tmp_path: Path):
 async def test_a_refusal_is_a_refusal():
     async with channel(launch("ok")) as opened:
         with pytest.raises(ServerRefused):
-            await opened.request("nonsense", {"a": Raw(b"1.00")})
+            await opened.peer.request("nonsense", {"a": Raw(b"1.00")})
 
 
 # -- its last words

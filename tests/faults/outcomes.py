@@ -34,7 +34,7 @@ def peer_of(running: Workbench, server: str, toolbox: str = "dev") -> Any:
     """The JSON-RPC peer of the connection that is there now."""
     current = handle_of(running, toolbox, server).supervisor.current
     assert current is not None
-    return current.channel._peer  # type: ignore[attr-defined]
+    return current.channel.peer
 
 
 def peak_memory(pid: int) -> int:

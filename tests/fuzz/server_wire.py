@@ -67,7 +67,9 @@ async def _scene(stream: bytes, cuts: list[int]) -> dict[str, Any]:
     channel = await StdioChannel.open(strung({"a": puppet}), Launch(command="a"), "dev/a", SMALL)
     channel.listen(Listener())
     progress: list[dict[str, Raw]] = []
-    calls = [asyncio.ensure_future(channel.request(f"m{n}", {}, progress.append, **DEADLINES[n])) for n in range(CALLS)]
+    calls = [
+        asyncio.ensure_future(channel.peer.request(f"m{n}", {}, progress.append, **DEADLINES[n])) for n in range(CALLS)
+    ]
     await settle()
     ids = [message["id"] for message in puppet.heard]
     assert len(set(ids)) == CALLS
@@ -102,7 +104,7 @@ async def _try_one_more(channel: StdioChannel, puppet: Puppet, calls: list[async
     if is_over:
         assert isinstance(channel.ended.result(), (ProtocolViolation, MessageTooLarge))
         assert all(call.done() for call in calls)
-    more = asyncio.ensure_future(channel.request("more", {}, hard_seconds=5))
+    more = asyncio.ensure_future(channel.peer.request("more", {}, hard_seconds=5))
     await settle()
     sent = puppet.asked("more")
     assert len(sent) == (not is_over)

@@ -98,6 +98,7 @@ class MemoryChannel:
         self.told: list[tuple[str, Any]] = []
         self.holds: list[object] = []
         self.congested = False
+        self.peer: Any = self
         self.heard_at = 0.0
         self.is_held = False
         self.ended: asyncio.Future[Fault] = asyncio.get_running_loop().create_future()

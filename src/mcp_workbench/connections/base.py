@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Coroutine
 from typing import Any, Protocol
 
 from msgspec import Raw
 
 from mcp_workbench import observe
 from mcp_workbench.errors import Fault, ServerRefused
-from mcp_workbench.wire.exchange import OnProgress
-from mcp_workbench.wire.jsonrpc import REFUSAL_LENGTH, Params
+from mcp_workbench.wire.jsonrpc import REFUSAL_LENGTH
+from mcp_workbench.wire.peer import Peer
 
 
 def explained(refusal: ServerRefused, hint: str = "") -> ServerRefused:
@@ -38,42 +37,20 @@ class Inbound(Protocol):
 
 
 class Channel(Protocol):
-    """An open wire to one server: requests, notifications, an end."""
+    """An open wire to one server: a peer to make requests of, and an end."""
+
+    @property
+    def peer(self) -> Peer:
+        """Our end of the wire: what we ask the server, and what we know of it."""
+        ...
 
     @property
     def ended(self) -> asyncio.Future[Fault]:
         """Resolves when the wire is of no more use, with the reason."""
         ...
 
-    def request(
-        self,
-        method: str,
-        params: Params,
-        on_progress: OnProgress | None = None,
-        *,
-        stamp: Mapping[str, Any] | None = None,
-        owner: object = None,
-        idle_seconds: float = 0,
-        hard_seconds: float = 0,
-        cancellable: bool = True,
-        lenient: bool = False,
-    ) -> Coroutine[Any, Any, Raw]:
-        """Send a request and return its raw result.
-
-        `stamp` is added to its `_meta`. `lenient`: of an answer that is nested too deep to be read, the deepest is left
-        out.
-        """
-        ...
-
-    def notify(self, method: str, params: Params) -> None: ...
-
     def listen(self, inbound: Inbound) -> None:
         """Hand what the server starts to `inbound`, in order."""
-        ...
-
-    @property
-    def is_held(self) -> bool:
-        """Whether the server waits for a client now."""
         ...
 
     @property
@@ -81,25 +58,8 @@ class Channel(Protocol):
         """How the first line begins that was no message; empty where there was none."""
         ...
 
-    @property
-    def heard_at(self) -> float:
-        """When the server last sent a message, of whatever kind, by the clock of the event loop; 0 if never."""
-        ...
-
     def give_up(self, fault: Fault) -> None:
         """The server is of no more use: everything on the wire fails with `fault`."""
-        ...
-
-    @property
-    def congested(self) -> bool:
-        """The server does not read what we send."""
-        ...
-
-    def held(self, owner: object = None) -> AbstractContextManager[None]:
-        """The server waits for a client meanwhile: its silence is not its own.
-
-        That holds for the requests of `owner`, for all where it is not known which.
-        """
         ...
 
     def last_words(self) -> str:

@@ -63,7 +63,7 @@ class Connection:
         hard_seconds: float = 0,
         lenient: bool = False,
     ) -> Coroutine[Any, Any, Raw]:
-        """As `Channel.request`, with what the server's era wants in every request.
+        """As `Peer.request`, with what the server's era wants in every request.
 
         A modern server hears in each what `caller`, or the caller of `exchange`, declared.
         """
@@ -77,7 +77,7 @@ class Connection:
         stamp = None
         if self.agreement.modern:
             stamp = self.agreement.stamp(level, caller.capabilities if caller is not None else None)
-        return self.channel.request(
+        return self.channel.peer.request(
             method,
             params,
             on_progress,
@@ -151,7 +151,7 @@ class Connection:
         if not self.agreement.modern and "logging" in self.agreement.offers:
             seconds = self._limits.list_page_timeout_seconds
             with contextlib.suppress(ServerRefused, CallTimeout):
-                await self.channel.request("logging/setLevel", {"level": level}, hard_seconds=seconds)
+                await self.channel.peer.request("logging/setLevel", {"level": level}, hard_seconds=seconds)
 
     def _send(self, method: str, params: Params, exchange: Exchange | None) -> Coroutine[Any, Any, Raw]:
         return self.request(

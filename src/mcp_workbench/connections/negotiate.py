@@ -141,11 +141,11 @@ async def _discover(channel: Channel, caller: Caller) -> Agreement:
         eras.CLIENT_CAPABILITIES: caller.capabilities,
     }
     try:
-        raw = await channel.request("server/discover", {"_meta": envelope}, cancellable=False)
+        raw = await channel.peer.request("server/discover", {"_meta": envelope}, cancellable=False)
     except ServerRefused as refusal:
         if not _is_offered(refusal, version):
             raise
-        raw = await channel.request("server/discover", {"_meta": envelope}, cancellable=False)
+        raw = await channel.peer.request("server/discover", {"_meta": envelope}, cancellable=False)
     try:
         found = msgspec.json.decode(raw, type=_Discovered)
     except (msgspec.DecodeError, RecursionError):
@@ -171,7 +171,7 @@ async def _initialize(channel: Channel, caller: Caller) -> Agreement:
     version = caller.version if caller.version in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
     params = {"protocolVersion": version, "capabilities": caller.capabilities, "clientInfo": eras.SELF}
     try:
-        raw = await channel.request("initialize", params, cancellable=False)
+        raw = await channel.peer.request("initialize", params, cancellable=False)
         found = msgspec.json.decode(raw, type=_Initialized)
     except ServerRefused as refusal:
         raise NegotiationFailed(f"it refused to initialize: {explained(refusal)}") from refusal
@@ -179,7 +179,7 @@ async def _initialize(channel: Channel, caller: Caller) -> Agreement:
         raise NegotiationFailed("it answered initialize with something else") from None
     if found.protocol_version not in HANDSHAKE_VERSIONS:
         raise NegotiationFailed(f"it speaks only protocol version {observe.foreign(found.protocol_version)}")
-    channel.notify("notifications/initialized", {})
+    channel.peer.notify("notifications/initialized", {})
     return Agreement(version=found.protocol_version, modern=False, hello=raw, offers=_offers(found.capabilities))
 
 

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine
 from contextlib import AbstractContextManager
-from typing import Any
-
-from msgspec import Raw
 
 from mcp_workbench.connections.base import Inbound
 from mcp_workbench.connections.inbox import Inbox
 from mcp_workbench.errors import Fault, Overloaded
-from mcp_workbench.wire.exchange import OnProgress
-from mcp_workbench.wire.jsonrpc import Params
 from mcp_workbench.wire.memory_budget import Account
 from mcp_workbench.wire.peer import Peer
 
@@ -26,7 +20,7 @@ class PeeredChannel(ABC):
         """`account` counts what the server makes the process hold."""
         self._account = account
         self._silence: AbstractContextManager[None] | None = None
-        self._peer = inbox.peer = peer
+        self.peer = inbox.peer = peer
         self._inbox = inbox
         self._loop = asyncio.get_running_loop()
         self._closing: asyncio.Task[None] | None = None
@@ -36,7 +30,7 @@ class PeeredChannel(ABC):
     def _throttle(self, paused: bool) -> None:  # noqa: FBT001 -- a callback's state
         """While the client does not read, the server is not read either: its silence is not its own."""
         if paused and self._silence is None:
-            self._silence = self.held()
+            self._silence = self.peer.held()
             self._silence.__enter__()
         elif not paused and self._silence is not None:
             self._silence.__exit__(None, None, None)
@@ -53,32 +47,9 @@ class PeeredChannel(ABC):
     @abstractmethod
     def last_words(self) -> str: ...
 
-    def request(
-        self, method: str, params: Params, on_progress: OnProgress | None = None, **options: Any
-    ) -> Coroutine[Any, Any, Raw]:
-        return self._peer.request(method, params, on_progress, **options)
-
-    def notify(self, method: str, params: Params) -> None:
-        self._peer.notify(method, params)
-
-    def held(self, owner: object = None) -> AbstractContextManager[None]:
-        return self._peer.held(owner)
-
-    @property
-    def is_held(self) -> bool:
-        return self._peer.is_held
-
     @property
     def noise(self) -> str:
         return self._inbox.noise
-
-    @property
-    def heard_at(self) -> float:
-        return self._peer.heard_at
-
-    @property
-    def congested(self) -> bool:
-        return self._peer.congested
 
     def listen(self, inbound: Inbound) -> None:
         self._inbox.inbound = inbound
@@ -94,7 +65,7 @@ class PeeredChannel(ABC):
 
     def end(self, fault: Fault) -> None:
         """It is of no more use: everything on it fails."""
-        self._peer.close(fault)
+        self.peer.close(fault)
         self._account.unwatch(self._throttle)
         if not self.ended.done():
             self.ended.set_result(fault)

@@ -175,9 +175,13 @@ class ServerHandle:
     def tell(self, method: str, params: Params) -> None:
         """A client's notification, if the server runs, reads, and knows it in its era."""
         current = self.supervisor.current
-        if current is None or current.channel.congested or (current.agreement.modern and method in HANDSHAKE_NOTICES):
+        if (
+            current is None
+            or current.channel.peer.congested
+            or (current.agreement.modern and method in HANDSHAKE_NOTICES)
+        ):
             return
-        current.channel.notify(method, params)
+        current.channel.peer.notify(method, params)
 
     def set_level(self, level: str) -> None:
         """Which log messages the client wants, from now on and after a restart."""

@@ -111,7 +111,7 @@ def _back_to(connection: Connection, token: Raw | None) -> OnProgress | None:
     """Progress of the client's answer goes to the server, under the token that it gave."""
     if token is None:
         return None
-    return lambda fields: connection.channel.notify(PROGRESS, {**fields, eras.PROGRESS_TOKEN: token})
+    return lambda fields: connection.channel.peer.notify(PROGRESS, {**fields, eras.PROGRESS_TOKEN: token})
 
 
 def _without_subscription(fields: dict[str, Raw]) -> dict[str, Raw]:

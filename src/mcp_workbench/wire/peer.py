@@ -116,7 +116,7 @@ class Peer:
         self._share = share
         self._deadlines = Deadlines(self._pending.values())
         self.heard_at = 0.0
-        """When something came last, of whatever kind."""
+        """When something came last, of whatever kind, by the clock of the event loop; 0 if never."""
         self.messages = 0
         """Messages that came."""
         self.strays = 0
@@ -146,7 +146,9 @@ class Peer:
 
         Raises the `Fault` that ended it: `ServerRefused` for a JSON-RPC error, `CallTimeout` after
         `idle_seconds` of silence (progress is none) or `hard_seconds` in all, or whatever ended the
-        connection. A deadline of 0 is none. For `stamp` and `lenient` see `Channel.request`, for `about` `Envelope`.
+        connection. A deadline of 0 is none. For `about` see `Envelope`.
+        `stamp` is added to the request's `_meta`. `lenient`: of an answer that is nested too deep to be read, the
+        deepest is left out.
         """
         if self._deaf is not None:
             raise self._deaf.unsent()

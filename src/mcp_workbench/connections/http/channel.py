@@ -50,7 +50,7 @@ class RemoteChannel(PeeredChannel):
         )
         super().__init__(peer, inbox, account)
         account.watch(self._throttle)
-        outbox.peer = self._peer
+        outbox.peer = self.peer
 
     # -- what each transport does in its own way
 
@@ -109,7 +109,7 @@ class HttpChannel(RemoteChannel):
                 self._label,
                 self._limits,
                 self._account,
-                receive=self._peer.receive,
+                receive=self.peer.receive,
                 end=self.end,
             )
             self._stream = self._loop.create_task(listening.run())

@@ -85,7 +85,7 @@ class SseChannel(RemoteChannel):
                 if event.event == "endpoint" and not self._outbox.address.done():
                     self._outbox.address.set_result(self._checked(event.data))
                 elif event.event == "message" and event.data:
-                    self._peer.receive(one_line(event.data.encode()))
+                    self.peer.receive(one_line(event.data.encode()))
 
     def _checked(self, named: str) -> httpx2.URL:
         """The address for what the server is told. Raises `ProtocolViolation` where it is another server's."""
