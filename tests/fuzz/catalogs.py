@@ -173,7 +173,7 @@ def _read(definition: bytes) -> dict[str, Any] | Unfit:
     name = value.get("name")
     # Half a surrogate pair is replaced where a line is read.
     name = name.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if isinstance(name, str) else ""
-    return {**value, "name": name} if name else {"name": ""}
+    return {**value, "name": name}
 
 
 def allows(filters: Iterable[str], tool: dict[str, Any]) -> bool:
