@@ -29,6 +29,8 @@ FIRST_SECONDS, AGAIN_SECONDS = 0.3, 0.01
 """CPU time of opening 64 costly tools, the first time and later."""
 KNOWN_SECONDS = 0.005
 """CPU time of opening 200 tools that were opened before."""
+SLACK = 1.25
+"""How much more a first open may take where other programs take turns on the processor: caches are cold more often."""
 LOADING_SECONDS = 0.01
 """CPU time of `loading_seconds` on the machine that they were measured on."""
 
@@ -127,11 +129,11 @@ async def test_b9_costly_definitions_are_opened_in_little_time_and_short_turns(t
     folders = [tmp_path / str(number) for number in range(3)]
     for folder in folders:
         folder.mkdir()
-    assert min([await first_seconds(folder, boxes) for folder in folders]) < FIRST_SECONDS * slower
+    assert min([await first_seconds(folder, boxes) for folder in folders]) < FIRST_SECONDS * slower * SLACK
     async with serving(write_config(tmp_path, boxes)) as wire:
         await opening_seconds(wire)
         assert min([await opening_seconds(wire) for _ in range(3)]) < AGAIN_SECONDS * slower
-        assert await opening_seconds(wire, query="tool") < FIRST_SECONDS * slower
+        assert await opening_seconds(wire, query="tool") < FIRST_SECONDS * slower * SLACK
         opens = [await wire.begin("tools/call", OPEN) for _ in range(20)]
         assert await worst_ping_seconds(wire, opens) < STRETCH_SECONDS
 
