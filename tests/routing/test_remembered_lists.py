@@ -493,7 +493,7 @@ async def test_in_dynamic_mode_the_list_of_a_client_changes_with_what_a_check_fi
         surface = DynamicSurface(bench)
         watching = Watching(bench, surface)
         await bench.at(HANDSHAKE).open("dev")
-        surface._opened(HANDSHAKE, "dev")
+        surface.note_opened(HANDSHAKE, "dev")
         assert [one["name"] for one in await listed(surface)] == [*META, "dev__a__before"]
         watching.kinds.clear()
         await wait_until(lambda: watching.kinds == ["tools"], what="the news")

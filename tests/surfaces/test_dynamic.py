@@ -30,7 +30,7 @@ def opened(*toolboxes: str) -> DynamicSurface:
     """A surface of known tools on which these toolboxes are open."""
     surface = DynamicSurface(knowing(KNOWN))
     for toolbox in toolboxes:
-        surface._opened(HANDSHAKE, toolbox)
+        surface.note_opened(HANDSHAKE, toolbox)
     return surface
 
 
@@ -47,12 +47,12 @@ async def test_before_anything_is_open_there_are_the_two_meta_tools():
 
 async def test_opening_adds_the_tools_of_that_toolbox_after_the_meta_tools_and_tells_it_once():
     surface = opened()
-    watching = Watching(surface._workbench, surface)
-    surface._opened(HANDSHAKE, "dev")
+    watching = Watching(surface.workbench, surface)
+    surface.note_opened(HANDSHAKE, "dev")
     assert await names(surface) == [*META, "dev__fs__read", "dev__fs__my__tool", "dev__a_b__c"]
-    surface._opened(HANDSHAKE, "dev")
+    surface.note_opened(HANDSHAKE, "dev")
     assert watching.kinds == ["tools"]
-    surface._opened(HANDSHAKE, "ops")
+    surface.note_opened(HANDSHAKE, "ops")
     assert (await names(surface))[-1] == "ops__fs__read"
 
 
@@ -168,26 +168,26 @@ async def test_use_tool_works_here_too(tmp_path: Path):
 
 async def test_a_client_that_left_hears_of_no_more_changes():
     surface = opened("dev")
-    workbench = surface._workbench
+    workbench = surface.workbench
     router = workbench.at(HANDSHAKE)
     watching = Watching(workbench, surface)
     router.catalog.kept("dev", "fs").put(ServerTools(tools={}))
-    router.pool._client_ref.changed("dev", "tools")
+    router.pool.client_ref.changed("dev", "tools")
     assert watching.kinds == ["tools"]
     await workbench.leave(HANDSHAKE.audience)
     router.catalog.kept("dev", "a_b").put(ServerTools(tools={}))
-    router.pool._client_ref.changed("dev", "tools")
+    router.pool.client_ref.changed("dev", "tools")
     assert watching.kinds == ["tools"]
 
 
 async def test_a_change_in_a_toolbox_that_is_not_open_is_not_told():
     """The client's list is the same: it need not fetch it again."""
     surface = opened("dev")
-    watching = Watching(surface._workbench, surface)
+    watching = Watching(surface.workbench, surface)
     before = await names(surface)
-    router = surface._workbench.at(HANDSHAKE)
+    router = surface.workbench.at(HANDSHAKE)
     router.catalog.kept("ops", "fs").put(ServerTools(tools={}))
-    router.pool._client_ref.changed("ops", "tools")
+    router.pool.client_ref.changed("ops", "tools")
     assert await names(surface) == before
     assert watching.kinds == []
 
@@ -223,10 +223,10 @@ async def test_an_old_name_of_a_known_tool_is_told_the_new_one(old: str, new: st
 async def test_a_registered_name_wins_over_any_historical_reading():
     surface = DynamicSurface(knowing({"t": {"s": ["x__y__z"], "x": ["y"]}, "s_x": {"y": ["z"]}}))
     for toolbox in ("t", "s_x"):
-        surface._opened(HANDSHAKE, toolbox)
+        surface.note_opened(HANDSHAKE, toolbox)
     assert surface.resolve("s_x__y__z") == ToolIdentifier("s_x", "y", "z")  # also `{server}_{tool}` of t/s/x__y__z
     text = error_of(await call(surface, "s_x__y__z", {}))
-    await surface._workbench.close()
+    await surface.workbench.close()
     assert text.startswith("[s_x/y/z] Error: ")
 
 
@@ -250,7 +250,7 @@ async def test_a_failure_of_the_server_says_which_tool_it_was(tmp_path: Path):
 
 async def test_a_tool_that_its_server_no_longer_lists_is_not_listed_and_its_call_is_told():
     surface = opened("dev")
-    surface._workbench.at(HANDSHAKE).catalog.kept("dev", "fs").put(ServerTools(tools={}))
+    surface.workbench.at(HANDSHAKE).catalog.kept("dev", "fs").put(ServerTools(tools={}))
     assert await names(surface) == [*META, "dev__a_b__c"]
     text = error_of(await call(surface, "dev__fs__read", {}))
     assert text.startswith("Error: Tool 'read' not found in server 'fs' (toolbox 'dev')")
@@ -260,7 +260,7 @@ async def test_a_tool_that_its_server_no_longer_lists_is_not_listed_and_its_call
 async def test_the_parts_of_the_tool_are_told_to_programs_whatever_goes_wrong(arguments: object):
     surface = opened("dev")
     result = await call(surface, "dev__fs__read", arguments)
-    await surface._workbench.close()
+    await surface.workbench.close()
     where = result["_meta"]["mcp-workbench/error"]
     assert where.pop("code") in {"spawn_failed", "invalid_parameters"}
     assert where == {"toolbox": "dev", "server": "fs", "tool": "read"}

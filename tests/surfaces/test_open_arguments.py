@@ -320,7 +320,7 @@ async def test_a_search_shows_no_more_than_it_is_asked_for(store: Path):
 @pytest.mark.parametrize("detail", ["auto", "full", "signature"])
 async def test_the_configured_detail_is_for_opens_that_do_not_say(store: Path, detail: Any):
     async with surface(store) as (served, _):
-        bench = served._workbench
+        bench = served.workbench
         bench.config = msgspec.structs.replace(bench.config, open_detail=detail)
         for arguments, form in (
             ({}, "signature" if detail == "signature" else "inputSchema"),

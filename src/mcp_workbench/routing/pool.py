@@ -53,7 +53,7 @@ class ServerPool:
         self.config = config
         """The configuration in force."""
         self._refused = refused
-        self._client_ref = client_ref
+        self.client_ref = client_ref
         self._catalog = catalog
         self._limits = limits
         self._processes = processes
@@ -150,13 +150,13 @@ class ServerPool:
         if self._is_closed and servers:
             raise ShuttingDown("the workbench is closing")
         made: list[ServerHandle] = []
-        caller = self._client_ref.caller
+        caller = self.client_ref.caller
         records = self._memory.of(servers, caller.capabilities, modern=caller.modern)
         for config, record in zip(servers, records, strict=True):
             server = ServerIdentifier(config.toolbox, config.name)
             handle = ServerHandle(
                 config,
-                self._client_ref,
+                self.client_ref,
                 self._processes(),
                 self._catalog.kept(config.toolbox, config.name),
                 self._limits,

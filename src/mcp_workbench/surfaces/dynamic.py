@@ -50,9 +50,9 @@ class DynamicSurface(ProxySurface):
         if exchange.caller.modern:
             await self._open_all(exchange)
         await self._shelf.resources.learn_apps(exchange.caller)
-        async with self._workbench.rendering(exchange.caller) as renderer:
+        async with self.workbench.rendering(exchange.caller) as renderer:
             tools = [*map(Listed, self.definitions), *await self._native_tools(exchange.caller)]
-            return await page("tools", tools, params, self._workbench.limits, renderer)
+            return await page("tools", tools, params, self.workbench.limits, renderer)
 
     async def _call_tool(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         name, arguments = called(params)
@@ -61,11 +61,11 @@ class DynamicSurface(ProxySurface):
         caller = exchange.caller
         if self.resolve(name) is None:
             self._register(caller)
-        is_complete = self._complete.get(caller.key) is self._workbench.config
+        is_complete = self._complete.get(caller.key) is self.workbench.config
         if self.resolve(name) is None and caller.modern and not is_complete:
             await self._open_all(exchange)  # A modern client may call what it knows from an earlier connection.
         if self.resolve(name) is None and has_joined_form(name):
-            await self._workbench.at(caller).recheck(self._scope.of(caller), "tools")
+            await self.workbench.at(caller).recheck(self._scope.of(caller), "tools")
             self._register(caller)
         return await self._call_native(exchange, name, arguments)
 
@@ -87,30 +87,30 @@ class DynamicSurface(ProxySurface):
 
     async def _native_tools(self, caller: Caller) -> list[Listed]:
         seen = self._scope.of(caller)
-        present = self._workbench.at(caller).catalog.present()
+        present = self.workbench.at(caller).catalog.present()
         tools = {tool: definition for tool, definition in present if tool.toolbox in seen}
         shown = await self._shelf.resources.with_readable_apps(caller, tools)
         named = [one for one in shown.items() if self._names.register(one[0])]
         return [Listed(definition.raw, partial(render.native, tool, definition)) for tool, definition in named]
 
-    def _opened(self, caller: Caller, toolbox: str) -> None:
+    def note_opened(self, caller: Caller, toolbox: str) -> None:
         """An open that succeeded, even in part, adds its tools; a modern client has them anyway."""
         if caller.modern or self._scope.has_shown(toolbox):
             return
-        super()._opened(caller, toolbox)
+        super().note_opened(caller, toolbox)
         self._register(caller)
         self._changed("tools")
 
     async def _open_all(self, exchange: Exchange) -> None:
         """Open every toolbox, within the open deadline; what fails is absent until it heals."""
-        caller, config = exchange.caller, self._workbench.config
-        await self._workbench.at(caller).list_tools(config.toolboxes, exchange)
+        caller, config = exchange.caller, self.workbench.config
+        await self.workbench.at(caller).list_tools(config.toolboxes, exchange)
         self._complete[caller.key] = config
         self._register(caller)
 
     def _register(self, caller: Caller) -> None:
         seen = self._scope.of(caller)
-        for identifier in self._workbench.at(caller).catalog.known():
+        for identifier in self.workbench.at(caller).catalog.known():
             if identifier.toolbox in seen:
                 self._names.register(identifier)
 
@@ -121,13 +121,13 @@ class DynamicSurface(ProxySurface):
         if identifier is None:
             return as_result(await self._unknown(exchange, name, arguments), prefix="Error: ")
         try:
-            return await relay(self._workbench, identifier, read_tool_arguments(arguments), exchange)
+            return await relay(self.workbench, identifier, read_tool_arguments(arguments), exchange)
         except WorkbenchError as error:
             return _failed(identifier, error)
 
     async def _unknown(self, exchange: Exchange, name: str, arguments: Raw) -> RequestError:
         corrections = await self.corrections(exchange)
-        once = tools_once_named(name, self._workbench.at(exchange.caller).catalog.known())
+        once = tools_once_named(name, self.workbench.at(exchange.caller).catalog.known())
         is_old = any(joined_name(tool) != name for tool in once)
         names = [joined for tool in corrections.tools_of(name) if self.resolve(joined := joined_name(tool)) == tool]
         calls = [f"Call: {joined}" for joined in names[:JOINED_MATCHES_SHOWN]]
@@ -142,7 +142,7 @@ class DynamicSurface(ProxySurface):
 
     def _where_to_look(self, caller: Caller, name: str) -> str:
         near = [f"'{other}'" for other in nearest_tools(name, self._names)]
-        closed = [shown(toolbox) for toolbox in _closed(self._workbench.config, self._scope.of(caller))]
+        closed = [shown(toolbox) for toolbox in _closed(self.workbench.config, self._scope.of(caller))]
         hints = [f"Did you mean {' or '.join(near)}?"] if near else []
         if closed:
             hints.append(f"Not open: {', '.join(closed[:NAMES_SHOWN])}. Call open_toolbox first.")

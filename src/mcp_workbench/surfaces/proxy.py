@@ -59,7 +59,7 @@ class ProxySurface(ShelfSurface):
     own_lists = True
 
     def __init__(self, workbench: Workbench) -> None:
-        self._workbench = workbench
+        self.workbench = workbench
         self._scope = Scope(lambda: workbench.config.toolboxes)
         super().__init__(Shelf(workbench, self._scope))
         self.definitions = definitions(workbench.config)
@@ -73,7 +73,7 @@ class ProxySurface(ShelfSurface):
 
     async def hello(self, caller: Caller) -> Hello:
         del caller
-        return static_hello(self._workbench.config)
+        return static_hello(self.workbench.config)
 
     def method(self, name: str) -> Method | None:
         return self._methods.get(name)
@@ -103,18 +103,18 @@ class ProxySurface(ShelfSurface):
         one_page(params)
         return Raw(jsonrpc.encode({"tools": self.definitions}))
 
-    def _opened(self, caller: Caller, toolbox: str) -> None:
+    def note_opened(self, caller: Caller, toolbox: str) -> None:
         """Its prompts and resources appear for a client whose lists may grow."""
         if caller.modern or not self._scope.open(toolbox):
             return
-        for kind in new_kinds(self._workbench, caller, (toolbox,)):
+        for kind in new_kinds(self.workbench, caller, (toolbox,)):
             self._changed(kind)
 
     # -- the two tools
 
     def renew(self) -> bool:
         """Describe them by what the configuration says now; whether that is otherwise than before."""
-        before, self.definitions = self.definitions, definitions(self._workbench.config)
+        before, self.definitions = self.definitions, definitions(self.workbench.config)
         return [bytes(one) for one in before] != [bytes(one) for one in self.definitions]
 
     async def call_tool(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
@@ -122,7 +122,7 @@ class ProxySurface(ShelfSurface):
         name, arguments = called(params)
         try:
             if name == USE_TOOL:
-                return await relay(self._workbench, *read_use(arguments), exchange)
+                return await relay(self.workbench, *read_use(arguments), exchange)
             if name == OPEN_TOOLBOX:
                 return await self._open(exchange, arguments)
             raise _unknown(name)
@@ -144,32 +144,32 @@ class ProxySurface(ShelfSurface):
         try:
             request = read_open(arguments)
         except NoToolbox as error:
-            hint = error.hint or known_names(self._workbench.config.toolboxes, "toolboxes")
+            hint = error.hint or known_names(self.workbench.config.toolboxes, "toolboxes")
             raise error.copy_with(hint=hint) from None
-        router = self._workbench.at(exchange.caller)
+        router = self.workbench.at(exchange.caller)
         # Only an answer needs it, and the first one need not wait for it.
         from mcp_workbench.surfaces import answers  # noqa: PLC0415
 
-        limits = self._workbench.limits
+        limits = self.workbench.limits
         if request.toolbox == EVERY_TOOLBOX:
             searched = await router.search_all(request.query, request.limit)
-            async with self._workbench.rendering(exchange.caller) as renderer:
+            async with self.workbench.rendering(exchange.caller) as renderer:
                 return await answers.matches(searched, request, limits, renderer)
         if request.tools:
             await self._check_known(router, request)
         opened = await router.open(request.toolbox, exchange)
-        self._opened(exchange.caller, opened.toolbox)
+        self.note_opened(exchange.caller, opened.toolbox)
         if request.query:
             searched = await router.search(request.query, request.toolbox, request.limit)
-            async with self._workbench.rendering(exchange.caller) as renderer:
+            async with self.workbench.rendering(exchange.caller) as renderer:
                 answered = await answers.matches(searched, request, limits, renderer, opened)
         else:
             found = _chosen(opened, request.tools) if request.tools else opened.found
             if not request.tools and request.detail is None:
-                request = request._replace(detail=self._workbench.config.open_detail)
-            async with self._workbench.rendering(exchange.caller) as renderer:
+                request = request._replace(detail=self.workbench.config.open_detail)
+            async with self.workbench.rendering(exchange.caller) as renderer:
                 answered = await answers.opened(opened, found, request, limits, renderer)
-        if (recorder := self._workbench.record()) is not None and self._workbench.config.tool_mode == "proxy":
+        if (recorder := self.workbench.record()) is not None and self.workbench.config.tool_mode == "proxy":
             definitions = (len(tool.raw) for _, tool in opened.found)
             recorder.opened(exchange.caller.audience, opened.toolbox, definitions, len(answered))
         return answered
@@ -189,9 +189,9 @@ class ProxySurface(ShelfSurface):
         """Looks up what a mistaken call stands for, among all that is known without starting a server."""
         from mcp_workbench.surfaces.corrections import Corrections  # noqa: PLC0415 -- only a mistake needs it
 
-        router = self._workbench.at(exchange.caller)
+        router = self.workbench.at(exchange.caller)
         await router.recall()
-        return Corrections(self._workbench.config, router.catalog)
+        return Corrections(self.workbench.config, router.catalog)
 
     async def _helped(self, error: RequestError, exchange: Exchange, name: str, arguments: Raw) -> RequestError:
         """The error, with the calls that can be sent instead."""
