@@ -42,12 +42,13 @@ async def test_a_list_is_unknown_then_current_and_remembered_when_its_server_res
 
 
 async def test_a_list_that_changed_is_refreshing_until_the_server_has_listed_again(store: Path):
-    shop, gate = Shop(tools=["t"]), asyncio.Event()
+    shop, asked, gate = Shop(tools=["t"]), asyncio.Event(), asyncio.Event()
     async with remembering(store, {"dev": {"a": shop}}) as bench:
         await bench.open("dev")
         reply = shop.methods["tools/list"]
 
         async def slowly(_params: object) -> object:
+            asked.set()
             await gate.wait()
             return reply
 
@@ -55,6 +56,8 @@ async def test_a_list_that_changed_is_refreshing_until_the_server_has_listed_aga
         cache = bench.at(LIBRARY).pool.handle(A).lists.tools
         cache.outdate()
         assert cache.state == "refreshing"
+        await asked.wait()
+        assert cache.state == "refreshing"  # what stands is still the old list
         gate.set()
         await wait_until(lambda: cache.state == "current", what="the new list")
 

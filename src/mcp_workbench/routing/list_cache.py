@@ -87,6 +87,8 @@ class ListCache(Generic[T]):
         self._tried_on: Connection | None = None
         self._listed_on: Connection | None = None
         self.is_outdated = False
+        self._is_replacing = False
+        """Whether the listing under way replaces one that was stale when it began."""
 
     async def get(self, seconds: float | None = None) -> T:
         """The list; the server is started and asked if need be.
@@ -152,7 +154,7 @@ class ListCache(Generic[T]):
             return "lost"
         if not self.is_live:
             return "remembered"
-        return "refreshing" if self.is_stale else "current"
+        return "refreshing" if self.is_stale or self._is_replacing else "current"
 
     @property
     def is_live(self) -> bool:
@@ -239,12 +241,15 @@ class ListCache(Generic[T]):
         connection = self._tried_on = await self._connect()
         self._listed_at = asyncio.get_running_loop().time()
         self._done_before = self._supervisor.done
+        self._is_replacing = self.is_stale
         self.is_outdated = False  # what changes from here on is not in this listing
         try:
             fetched = await self._read(connection)
         except Fault:
             self.is_outdated = True
             raise
+        finally:
+            self._is_replacing = False
         self._took_seconds = asyncio.get_running_loop().time() - self._listed_at
         self._is_used = True
         self._listed_on = connection
