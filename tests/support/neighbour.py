@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import statistics
 import time
 from collections.abc import Awaitable
@@ -37,16 +36,12 @@ class Sample(NamedTuple):
 
 def loop_seconds(process: int) -> float:
     """CPU time of the thread that the event loop of a process runs in."""
-    return _cpu_seconds(process, process)
+    return int(Path(f"/proc/{process}/task/{process}/schedstat").read_text(encoding="ascii").split()[0]) / 1e9
 
 
 def process_seconds(process: int) -> float:
-    """CPU time of all threads of a process."""
-    return sum(_cpu_seconds(process, int(task)) for task in os.listdir(f"/proc/{process}/task"))  # noqa: PTH208
-
-
-def _cpu_seconds(process: int, task: int) -> float:
-    return int(Path(f"/proc/{process}/task/{task}/schedstat").read_text(encoding="ascii").split()[0]) / 1e9
+    """CPU time of all threads of a process, those that have ended too."""
+    return time.clock_gettime(~process << 3 | 2)  # what clock_getcpuclockid(3) returns on Linux
 
 
 class Neighbour:
