@@ -35,7 +35,7 @@ from mcp_workbench.wire.jsonrpc import Params
 RECORD_FLIGHTS = 1000
 """Calls under way that are shown."""
 RECORD_AUDIENCES = 10_000
-"""Clients and toolboxes of which it is remembered that they met, so that a list is counted once."""
+"""Pairs of client and toolbox that the recorder remembers, so that it counts a list once."""
 RECORD_ERROR_BYTES = 65_536
 """How many bytes of a failed call's content are searched for its text; texts for people are shorter."""
 RECORD_ERROR_LENGTH = 300

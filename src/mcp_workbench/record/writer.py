@@ -29,7 +29,7 @@ RECORD_PRUNE_EVERY = 60
 """Old rows and old runs are removed after this many writes: about a minute of steady work. The other bounds hold
 after every write."""
 RECORD_TRIES = 3
-"""How often a damaged file is made anew by one process, and how often the last events are tried to be written."""
+"""How often one process rebuilds a damaged file, and how often it tries to write the last events."""
 RECORD_WAITING = 10
 """Writes that are put off since another process has the file: it needs milliseconds, unless it is stuck."""
 RECORD_REST_SECONDS = 60.0

@@ -25,7 +25,7 @@ from mcp_workbench.config.inherited import inherited
 from mcp_workbench.config.model import Endpoint, Launch, ServerConfig
 
 STORE_TRIES = 3
-"""How often one process makes a damaged store or key anew; beyond it the disk is at fault."""
+"""How often one process rebuilds a damaged store or key. After that, the disk is at fault."""
 STORE_TOUCH_SECONDS = 7 * 86_400.0
 """How exactly it is known when a list was used: to note it is a write, which an open should not need."""
 STORE_KEY_BYTES = 32
