@@ -85,7 +85,7 @@ class OneByOne(LoadScopeScheduling):
         "test_auth.py",
         "test_auth_hostile.py",
         "faults/test_http_servers.py",
-        "connections/test_login.py",
+        "servers/test_login.py",
         "e2e/test_meta_tools.py",
         "e2e/test_feature_002.py",
         "e2e/test_feature_007.py",

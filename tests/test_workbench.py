@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from mcp_workbench import ToolIdentifier, Workbench, load_config, observe
+from mcp_workbench import ToolIdentifier, Workbench, load_config, logger
 from mcp_workbench.errors import (
     CallFailed,
     ConnectFailed,
@@ -264,7 +264,7 @@ for line in sys.stdin:
 async def test_what_a_server_says_when_it_refuses_is_redacted_escaped_and_short(
     where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(observe.log, "redact", observe.Redactor())
+    monkeypatch.setattr(logger.log, "redact", logger.Redactor())
     code = f"WHERE = {where!r}\n{REFUSES}"
     entry = {"command": rogue()["command"], "args": ["-SEc", code], "env": {"KEY": "canary-4711-secret"}}
     async with workbench(tmp_path, {"dev": {"bad": entry, "good": rogue()}}) as bench:
@@ -278,7 +278,7 @@ async def test_what_a_server_says_when_it_refuses_is_redacted_escaped_and_short(
 async def test_what_a_server_says_when_it_refuses_a_call_is_redacted_and_escaped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(observe.log, "redact", observe.Redactor())
+    monkeypatch.setattr(logger.log, "redact", logger.Redactor())
     async with workbench(tmp_path, {"dev": {"fs": rogue("rpc_error", env={"KEY": "not on a Sunday"})}}) as bench:
         with pytest.raises(CallFailed, match=r"failed: \*\*\* \(code -32050\)$") as caught:
             await bench.use(tool("fs", "echo"))
@@ -452,11 +452,11 @@ async def test_the_deadline_of_the_file_is_the_deadline_of_an_open(tmp_path: Pat
 
 
 def test_the_secrets_of_very_many_servers_cost_little_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(observe.log, "redact", observe.Redactor())
+    monkeypatch.setattr(logger.log, "redact", logger.Redactor())
     env = {f"server{number}": {f"KEY{key}": f"{number:016}-{key:016}+/" for key in range(10)} for number in range(1000)}
     servers = {name: {"command": "true", "env": variables} for name, variables in env.items()}
     config = load_config(write_config(tmp_path, {"dev": servers}))
     since = time.process_time()
     Workbench(config)
     assert time.process_time() - since < 2
-    assert observe.redacted(f"a {env['server999']['KEY9']} b") == "a *** b"
+    assert logger.redacted(f"a {env['server999']['KEY9']} b") == "a *** b"

@@ -34,7 +34,7 @@ def _run(arguments: list[str]) -> int:
         words = arguments if serving is None else ["serve", *serving]
     call = plain.read_line(words)
     if call is not None and call.command.name == "serve":
-        return call.run()  # what nobody foresaw stands in its log, without secrets (`observe.guard`)
+        return call.run()  # what nobody foresaw stands in its log, without secrets (`logger.guard`)
     if call is not None:
         return terminal.reported(call.run, is_debugging=is_debugging)
     from mcp_workbench.cli import app  # noqa: PLC0415 -- large

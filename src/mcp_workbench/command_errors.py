@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcp_workbench.errors import ConfigError, RequestError, WorkbenchError
-from mcp_workbench.shown import shown
+from mcp_workbench.text.sanitize import shown
 
 if TYPE_CHECKING:
     from pathlib import Path

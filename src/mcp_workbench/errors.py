@@ -49,7 +49,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, ClassVar
 
-from mcp_workbench.shown import NAMES_SHOWN, shown
+from mcp_workbench.text.sanitize import NAMES_SHOWN, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

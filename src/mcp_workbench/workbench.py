@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw
 
-from mcp_workbench import observe
+from mcp_workbench import logger
 from mcp_workbench.config.changes import FIXED, Changes, changes
 from mcp_workbench.config.model import Config
 from mcp_workbench.errors import CallFailed, Overloaded, ProtocolViolation, ShuttingDown
@@ -29,12 +29,12 @@ from mcp_workbench.wire.fairness import Renderer, Turns
 from mcp_workbench.wire.memory_budget import Account, MemoryBudget
 
 if TYPE_CHECKING:
+    from mcp_workbench.activity.recorder import Recorder, Standing
     from mcp_workbench.catalog.memory.records import Memory
     from mcp_workbench.catalog.opened import Opened
-    from mcp_workbench.connections.health import Health
-    from mcp_workbench.connections.processes import Processes
-    from mcp_workbench.record.recorder import Recorder, Standing
     from mcp_workbench.routing.router import Router
+    from mcp_workbench.servers.health import Health
+    from mcp_workbench.servers.processes import Processes
     from mcp_workbench.wire.client import Client
     from mcp_workbench.wire.exchange import Exchange
 
@@ -77,7 +77,7 @@ class Workbench:
         self._introduced: dict[str, set[ClientInfo]] = {}
         self._closing: asyncio.Task[None] | None = None
         self._killed = False
-        observe.log.redact.hide_later(lambda: config.secrets)
+        logger.log.redact.hide_later(lambda: config.secrets)
 
     async def __aenter__(self) -> Workbench:
         return self
@@ -195,7 +195,7 @@ class Workbench:
         if self._closing is not None or self._killed:
             return Changes()
         found = changes(self.config, config)
-        observe.log.redact.hide_later(lambda: config.secrets)
+        logger.log.redact.hide_later(lambda: config.secrets)
         kept = {name: getattr(self.config, name) for name in FIXED}
         self.config = msgspec.structs.replace(config, **kept)
         self._refused = ""
@@ -298,7 +298,7 @@ class Workbench:
     def _health_of(self, server: ServerIdentifier) -> Health:
         """How a server has been doing, for whichever client."""
         if (health := self._health.get(server)) is None:
-            from mcp_workbench.connections.health import Health  # noqa: PLC0415 -- as above
+            from mcp_workbench.servers.health import Health  # noqa: PLC0415 -- as above
 
             health = self._health[server] = Health(self.limits)
             if (recorder := self.record()) is not None:
@@ -308,7 +308,7 @@ class Workbench:
     def record(self) -> Recorder | None:
         """Begin to record what it does, unless that is done already. None where nobody wants to know."""
         if self._transport and self._closing is None:
-            from mcp_workbench.record.recorder import recorder_of  # noqa: PLC0415 -- as above
+            from mcp_workbench.activity.recorder import recorder_of  # noqa: PLC0415 -- as above
 
             self._recorder = recorder_of(self.config, self._transport, self.limits)
             self._transport = ""
@@ -331,7 +331,7 @@ class Workbench:
 
     def _all_processes(self) -> Processes:
         if self._processes is None:
-            from mcp_workbench.connections.processes import Processes  # noqa: PLC0415 -- as above
+            from mcp_workbench.servers.processes import Processes  # noqa: PLC0415 -- as above
 
             self._processes = Processes(self.limits, adopts=self._is_process)
         return self._processes

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from mcp_workbench import observe
+from mcp_workbench import logger
 from mcp_workbench.catalog.memory.records import Memory, Record
 from mcp_workbench.catalog.memory.store import Kind, fingerprint
 from mcp_workbench.config.model import CatalogConfig, Config, Launch, MissingVariable, Refresh, ServerConfig
@@ -30,7 +30,7 @@ SECRET = "sk-4711-Ahoy"  # noqa: S105 -- a test's
 @pytest.fixture(autouse=True)
 def own_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is a secret here is none for other tests."""
-    monkeypatch.setattr(observe, "log", observe.Log())
+    monkeypatch.setattr(logger, "log", logger.Log())
 
 
 @pytest.fixture(autouse=True)
@@ -344,7 +344,7 @@ def test_without_a_usable_file_nothing_is_remembered_and_nothing_fails(
 ):
     prepare(store)
     seen = (tmp_path / "log").open("wb")
-    observe.log = observe.Log(seen.fileno())
+    logger.log = logger.Log(seen.fileno())
     memory = Memory(config(), DEFAULTS)
     for _ in range(3):
         record = only(memory, server())
@@ -457,7 +457,7 @@ def test_whatever_is_listed_comes_back_or_is_asked_for_again_and_no_secret_is_on
 ):
     spoken = data.draw(st.lists(st.sampled_from([*secrets, words]), max_size=3))
     item = Raw(msgspec.json.encode({"name": "t", "description": f"{words} {' '.join(spoken)}"}))
-    observe.log = observe.Log()
+    logger.log = logger.Log()
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         store = Path(folder) / "s" / "catalog.sqlite"
         patch.setenv("WORKBENCH_CATALOG", str(store))

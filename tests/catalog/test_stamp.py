@@ -19,11 +19,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from mcp_workbench import observe
+from mcp_workbench import logger
 from mcp_workbench.catalog.memory.stamp import Stamps, declared_digest, load_key
 from mcp_workbench.config.inherited import is_default
 from mcp_workbench.config.model import Endpoint, Launch, OAuthClient, ServerConfig
-from mcp_workbench.connections.processes import environment
+from mcp_workbench.servers.processes import environment
 
 STAMPS = Stamps(b"k" * 32)
 LAUNCH = Launch(
@@ -284,7 +284,7 @@ def key(folder: Path) -> Path:
 @pytest.fixture
 def warnings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     told: list[str] = []
-    monkeypatch.setattr(observe, "warning", lambda _, **values: told.append(str(values["reason"])))
+    monkeypatch.setattr(logger, "warning", lambda _, **values: told.append(str(values["reason"])))
     return told
 
 

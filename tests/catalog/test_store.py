@@ -21,14 +21,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from mcp_workbench import observe, private
+from mcp_workbench import logger
 from mcp_workbench.catalog.memory import tables
 from mcp_workbench.catalog.memory.stamp import STORE_TRIES
 from mcp_workbench.catalog.memory.store import Entry, Store, fingerprint, store_path
 from mcp_workbench.catalog.memory.tables import VERSION, Tables
-from mcp_workbench.database import Database
 from mcp_workbench.limits import Limits
-from mcp_workbench.private import Damaged
+from mcp_workbench.storage import secure_files
+from mcp_workbench.storage.secure_files import Damaged
+from mcp_workbench.storage.sqlite import Database
 
 AT_ONCE = Limits(store_rest_seconds=0.0, store_busy_seconds=0.05)
 """Nothing is waited for."""
@@ -67,7 +68,7 @@ def store(path: Path) -> Iterator[Store]:
 def warnings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The reasons of what people were told."""
     told: list[str] = []
-    monkeypatch.setattr(observe, "warning", lambda message, **values: told.append(f"{message}: {values['reason']}"))
+    monkeypatch.setattr(logger, "warning", lambda message, **values: told.append(f"{message}: {values['reason']}"))
     return told
 
 
@@ -457,8 +458,8 @@ def test_a_file_of_another_user_is_not_used(
     assert "belongs to another user" in refused(path, warnings)
     assert path.read_bytes() == before
     assert mode(path) == "0o644"
-    with pytest.raises(private.Unusable, match="it belongs to another user"):
-        private.inspect(str(path))
+    with pytest.raises(secure_files.Unusable, match="it belongs to another user"):
+        secure_files.inspect(str(path))
 
 
 def test_a_folder_of_another_user_is_not_used_and_neither_is_their_link_to_one(
@@ -988,13 +989,13 @@ def test_what_another_process_made_anew_is_not_removed_by_one_that_found_the_dam
 def test_a_file_that_another_process_makes_at_the_same_moment_is_used(
     path: Path, warnings: list[str], monkeypatch: pytest.MonkeyPatch
 ):
-    real = private.create
+    real = secure_files.create
 
     def create(path: str) -> None:
         real(path)
         real(path)
 
-    monkeypatch.setattr(private, "create", create)
+    monkeypatch.setattr(secure_files, "create", create)
     store = Store.open(str(path), AT_ONCE)
     assert works(store)
     assert warnings == []
@@ -1023,7 +1024,7 @@ def test_tables_that_another_process_makes_at_the_same_moment_are_used(
 def test_a_file_that_is_gone_again_is_not_made_by_sqlite(
     path: Path, warnings: list[str], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(private, "create", lambda _: None)
+    monkeypatch.setattr(secure_files, "create", lambda _: None)
     assert "unable to open database file" in refused(path, warnings)
     assert not path.exists()
 

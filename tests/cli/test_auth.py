@@ -24,10 +24,10 @@ from mcp_workbench.cli import browser, login
 from mcp_workbench.cli.app import app
 from mcp_workbench.command_errors import LoginFailed
 from mcp_workbench.config.model import NO_STORE, CatalogConfig, Config, Endpoint
-from mcp_workbench.connections.http.callback import Answer, listening
-from mcp_workbench.connections.http.credentials import Credentials
-from mcp_workbench.connections.http.stores import FileStore
 from mcp_workbench.limits import DEFAULTS, Limits
+from mcp_workbench.servers.http.callback import Answer, listening
+from mcp_workbench.servers.http.credentials import Credentials
+from mcp_workbench.servers.http.stores import FileStore
 from tests.support import canary, programs
 from tests.support.configs import rogue, write_config
 from tests.support.oauth import SECONDS, OAuthPeer, Person, aged, come_back, person, remote

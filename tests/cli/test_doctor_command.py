@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from mcp_workbench import observe
-from mcp_workbench.checkup.findings import Examined, Report
-from mcp_workbench.checkup.visits import EXAMINED_GRACE_SECONDS
+from mcp_workbench import logger
 from mcp_workbench.cli.app import app
 from mcp_workbench.cli.diagnosis import Course
 from mcp_workbench.cli.display import Live
+from mcp_workbench.doctor.findings import Examined, Report
+from mcp_workbench.doctor.visits import EXAMINED_GRACE_SECONDS
 from mcp_workbench.identity import ServerIdentifier
 from tests.docs.markdown import ROOT, blocks, code_words, rows
 from tests.support import programs
@@ -40,7 +40,7 @@ PAGE = ROOT / "docs" / "commands" / "doctor.md"
 @pytest.fixture(autouse=True)
 def own_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a command changes for its whole process is undone; nothing is left of an earlier test."""
-    monkeypatch.setattr(observe, "log", observe.Log())
+    monkeypatch.setattr(logger, "log", logger.Log())
     for name, value in environment(tmp_path / "home").items():
         monkeypatch.setenv(name, value)
 
@@ -119,7 +119,7 @@ def test_servers_are_examined_at_once_and_told_in_the_order_of_the_file(tmp_path
 
 
 def test_no_more_than_a_few_run_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    import mcp_workbench.checkup.examination as module  # noqa: PLC0415 -- to change its limit
+    import mcp_workbench.doctor.examination as module  # noqa: PLC0415 -- to change its limit
 
     monkeypatch.setattr(module, "EXAMINED_AT_ONCE", 1)
     log = tmp_path / "log"

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from mcp_workbench.activity.batch import Batch, Line, Run
+from mcp_workbench.activity.processes import birth
+from mcp_workbench.activity.tables import Tables
 from mcp_workbench.identity import ToolIdentifier
 from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.record.batch import Batch, Line, Run
-from mcp_workbench.record.processes import birth
-from mcp_workbench.record.tables import Tables
 from tests.support.configs import rogue, write_config
 from tests.support.procs import poll_until
 from tests.support.screens import COLOUR, PROGRAM, at_terminal, piped

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from mcp_workbench import Workbench, load_config, observe
+from mcp_workbench import Workbench, load_config, logger
 from mcp_workbench.cli.app import app
 from mcp_workbench.wire.caller import LIBRARY
 from tests.support import programs
@@ -33,7 +33,7 @@ SECONDS = re.compile(r" \(\d+\.\d s\)")
 @pytest.fixture(autouse=True)
 def own_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a command changes for its whole process is undone; the store is that of programs started by a test."""
-    monkeypatch.setattr(observe, "log", observe.Log())
+    monkeypatch.setattr(logger, "log", logger.Log())
     for hook in ("excepthook", "unraisablehook"):
         monkeypatch.setattr(sys, hook, getattr(sys, hook))
     for name, value in environment(tmp_path / "home").items():

@@ -19,11 +19,11 @@ import pytest
 from pyte import Screen as Emulator
 from pyte import Stream
 
+from mcp_workbench.activity.batch import Batch, ClientState, Flight, Opening, Run, ServerState
+from mcp_workbench.activity.processes import birth
+from mcp_workbench.activity.tables import Tables
 from mcp_workbench.identity import ToolIdentifier
 from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.record.batch import Batch, ClientState, Flight, Opening, Run, ServerState
-from mcp_workbench.record.processes import birth
-from mcp_workbench.record.tables import Tables
 from tests.docs.markdown import ROOT
 from tests.support.configs import rogue, write_config
 from tests.support.screens import COLOUR, Screen, at_terminal, piped, seen

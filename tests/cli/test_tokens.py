@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from mcp_workbench import load_config, observe
+from mcp_workbench import load_config, logger
 from mcp_workbench.catalog.rendering.budget import estimate
 from mcp_workbench.cli import tokens as module
 from mcp_workbench.cli.app import app
@@ -28,7 +28,7 @@ TALK = "Does the thing with a path, a limit and a pattern, and answers with what
 def own_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a command changes for its whole process is undone; the store is that of programs started by a test."""
     encoding()
-    monkeypatch.setattr(observe, "log", observe.Log())
+    monkeypatch.setattr(logger, "log", logger.Log())
     for hook in ("excepthook", "unraisablehook"):
         monkeypatch.setattr(sys, hook, getattr(sys, hook))
     for name, value in environment(tmp_path / "home").items():

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from mcp_workbench import observe
+from mcp_workbench import logger
 from mcp_workbench.cli.app import app
 from tests.support.canary import Canaries
 from tests.support.configs import write_config
@@ -63,7 +63,7 @@ def environ(tmp_path: Path, canaries: Canaries) -> dict[str, str]:
 
 @pytest.fixture(autouse=True)
 def own_process(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(observe, "log", observe.Log())
+    monkeypatch.setattr(logger, "log", logger.Log())
     for name in tuple(os.environ):
         if name not in environ:
             monkeypatch.delenv(name)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_workbench import __main__, observe
+from mcp_workbench import __main__, logger
 from mcp_workbench.cli import terminal
 from mcp_workbench.cli.commands import COMMANDS, Command
 from mcp_workbench.cli.options import Option
@@ -222,7 +222,7 @@ def test_an_error_without_a_hint_says_where_it_is_explained(
 def test_a_defect_is_two_lines_and_with_debug_also_where_without_secrets(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(observe, "redacted", lambda text: text.replace("hunter2", "***"))
+    monkeypatch.setattr(logger, "redacted", lambda text: text.replace("hunter2", "***"))
     error = ZeroDivisionError("at\nhunter2")
     status, text = outcome(failing(error), capsys)
     told = two_lines(text)

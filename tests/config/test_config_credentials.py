@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mcp_workbench import load_config
-from mcp_workbench.redact import Redactor
+from mcp_workbench.text.redact import Redactor
 from tests.support.configs import write_config
 
 TOKEN = "q7Zk1tVw93"  # noqa: S105 -- of no service

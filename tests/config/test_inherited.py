@@ -24,7 +24,7 @@ from mcp_workbench.config.inherited import (
 from mcp_workbench.config.model import Config, Launch, ServerConfig
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.identity import ServerIdentifier
-from mcp_workbench.redact import Redactor
+from mcp_workbench.text.redact import Redactor
 from tests.docs.markdown import ROOT, code_words, rows, sections
 
 Load = Callable[..., Config]

@@ -30,7 +30,7 @@ MIGRATIONS = {proxy.MIGRATION, dynamic.MIGRATION}
 """Texts that clients know word for word."""
 NO_FILES = re.compile(r"path=README\.md|\"path\": \"README\.md\"|/SKILL\.md")
 """Examples of arguments, and what a server's skill is called."""
-FOR_PEOPLE = {"cli", "checkup", "hosts", "demo", "record"}
+FOR_PEOPLE = {"cli", "doctor", "hosts", "demo", "activity"}
 """What no model reads: everything else can end up in an answer."""
 
 

@@ -122,9 +122,11 @@ def test_d12_only_the_log_and_the_age_of_what_is_remembered_read_the_time_of_day
     when something happened, and the commands that show it how long ago that was. Since when a file is trusted, and a
     list is known, is a date for people, too.
     """
-    aged = {"catalog/memory/records.py", "catalog/memory/store.py", "record/recorder.py", "record/writer.py"}
-    aged |= {f"connections/http/{name}.py" for name in ("login", "oauth", "refusals")}
-    aged |= {f"cli/{name}.py" for name in ("status", "happenings", "watching", "states", "listing")} | {"trusted.py"}
+    aged = {"catalog/memory/records.py", "catalog/memory/store.py", "activity/recorder.py", "activity/writer.py"}
+    aged |= {f"servers/http/{name}.py" for name in ("login", "oauth", "refusals")}
+    aged |= {f"cli/{name}.py" for name in ("status", "happenings", "watching", "states", "listing")} | {
+        "storage/trusted_configs.py"
+    }
     read = []
     package = SRC / "mcp_workbench"
     for path in package.rglob("*.py"):
@@ -139,7 +141,7 @@ def test_d12_only_the_log_and_the_age_of_what_is_remembered_read_the_time_of_day
                 read.append((name, ast.unparse(node)))
     monotonic = ("loop.time", "loop().time")
     others = [found for found in read if not found[1].endswith(monotonic) and found[0] not in aged]
-    assert others == [("observe.py", "time.strftime"), ("observe.py", "time.time")]
+    assert others == [("logger.py", "time.strftime"), ("logger.py", "time.time")]
     assert aged <= {name for name, _ in read}
 
 

@@ -388,12 +388,12 @@ async def test_nothing_of_a_callers_headers_reaches_a_server(tmp_path: Path, pat
 
 @pytest.mark.row("E8", "E9")
 async def test_a_token_is_in_no_log_line_and_no_answer(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
-    from mcp_workbench import observe  # noqa: PLC0415 -- its level is put back below
+    from mcp_workbench import logger  # noqa: PLC0415 -- its level is put back below
 
-    observe.log.set_level("debug")
+    logger.log.set_level("debug")
     try:
         async with served(write_config(tmp_path, {"dev": {"fs": rogue()}})) as running, running.client() as http:
-            observe.log.redact.hide([ALICE])
+            logger.log.redact.hide([ALICE])
             answers = [
                 (await post_modern(http, modern("tools/list"))).text,
                 (await http.post("/mcp/nothing", json=modern(f"x/{ALICE}"))).text,
@@ -401,7 +401,7 @@ async def test_a_token_is_in_no_log_line_and_no_answer(tmp_path: Path, capfd: py
             ]
             assert ALICE not in answers[0]
     finally:
-        observe.log.set_level("warning")
+        logger.log.set_level("warning")
     said = capfd.readouterr().err
     assert "path=/mcp" in said
     assert ALICE not in said

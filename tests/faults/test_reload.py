@@ -11,7 +11,7 @@ import pytest
 from mcp_workbench import Limits, Workbench, load_config
 from mcp_workbench.config.source import read_source
 from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.trusted import Trust, digest, place_of
+from mcp_workbench.storage.trusted_configs import Trust, digest, place_of
 from tests.faults.outcomes import code_of
 from tests.serve.http.serving import Handshake, program, use
 from tests.support.configs import received, rogue, starts, write_config

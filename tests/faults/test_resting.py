@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from mcp_workbench.connections.health import Health
-from mcp_workbench.connections.supervisor import Supervisor
 from mcp_workbench.errors import Fault, ServerExited, ServerResting
 from mcp_workbench.limits import Limits
+from mcp_workbench.servers.health import Health
+from mcp_workbench.servers.supervisor import Supervisor
 from mcp_workbench.surfaces.hello import View
 from mcp_workbench.wire.caller import LIBRARY
-from tests.connections.real import Recorded
 from tests.faults.outcomes import code_of, echoed, told
 from tests.peers.rogue_stdio import STDERR_TEXT
+from tests.servers.real import Recorded
 from tests.support.configs import read_log, rogue, starts, write_config
 from tests.support.lag import elapsed
 from tests.support.library import fault_of, handle_of, tool, workbench

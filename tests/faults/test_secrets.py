@@ -26,10 +26,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_workbench import load_config, observe
-from mcp_workbench.connections.stderr import Stderr
+from mcp_workbench import load_config, logger
 from mcp_workbench.errors import ConfigError, WorkbenchError
 from mcp_workbench.limits import Limits
+from mcp_workbench.servers.stderr import Stderr
 from tests.peers.rogue_stdio import ANSWERS
 from tests.support import canary, programs
 from tests.support.canary import Canaries
@@ -247,9 +247,9 @@ def test_c5_no_character_of_a_secret_is_shown_wherever_stderr_is_cut(
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
     chunks = [text[begin:end] for begin, end in itertools.pairwise([0, *cuts, len(text)])]
     logged: list[bytes] = []
-    log = observe.Log(level="debug")
+    log = logger.Log(level="debug")
     log.redact.hide(secrets)
-    with mock.patch.object(observe, "log", log), mock.patch.object(log, "_write", logged.append):
+    with mock.patch.object(logger, "log", log), mock.patch.object(log, "_write", logged.append):
         tail = runner.run(read_stderr(chunks, sizes))
     said = [line.decode().partition("text=")[2] for line in logged if b" text=" in line]
     assert not set("".join([tail, *said])) & set(LETTERS)
@@ -268,11 +268,11 @@ async def read_stderr(chunks: list[bytes], sizes: tuple[int, int, int]) -> str:
 @pytest.mark.row("C5")
 @pytest.mark.parametrize("length", [50, 4096])
 async def test_c5_the_end_of_stderr_is_shown_though_there_are_secrets_in_it(length: int):
-    log = observe.Log(level="off")
+    log = logger.Log(level="off")
     log.redact.hide([secret := "s3cr3t-" * (length // 7)])
     said = b"".join(b"line %04d %s\n" % (number, secret.encode()) for number in range(2000))
     said += b"".join(b"end %04d\n" % number for number in range(100))
-    with mock.patch.object(observe, "log", log):
+    with mock.patch.object(logger, "log", log):
         tail = await read_stderr([said], (65_536, 2048, 4096))
     assert tail.splitlines()[-100:] == [f"end {number:04}" for number in range(100)]
     assert ("line 1999 ***" in tail) is (length == 50)
@@ -392,8 +392,8 @@ async def test_c5_no_secret_is_in_an_exception_or_a_representation_of_the_librar
     starting, more = spilling_servers(canaries, tmp_path, ("stderr", "refused", "list"))
     broken, most = unusable(canaries)
     said: dict[str, str] = {}
-    log = observe.Log(level="off")
-    with mock.patch.dict(os.environ, environ | more | most), mock.patch.object(observe, "log", log):
+    log = logger.Log(level="off")
+    with mock.patch.dict(os.environ, environ | more | most), mock.patch.object(logger, "log", log):
         async with workbench(tmp_path, {"dev": {"s": server}, "starting": starting, "broken": broken}) as running:
             said |= {f"repr of {name}": text for name, text in representations(running.config)}
             for place in (*ANSWERS, "exit", "exception"):
@@ -453,7 +453,7 @@ DEFECTS = {
 }
 PROGRAM = """
 import os, sys, threading
-from mcp_workbench.connections import starts, stderr
+from mcp_workbench.servers import starts, stderr
 from mcp_workbench.serve import greeting, stdio
 from mcp_workbench.surfaces import proxy
 from mcp_workbench.wire import peer

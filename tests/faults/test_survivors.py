@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_workbench.connections import guardian
+from mcp_workbench.servers import guardian
 from tests.nemesis.wires import descendants
 from tests.support.configs import rogue, starts, write_config
 from tests.support.procs import PROC, is_alive, needs_proc, wait_until

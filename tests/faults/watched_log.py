@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
-from mcp_workbench import observe
+from mcp_workbench import logger
 
 LINE = re.compile(r"\d\d:\d\d:\d\d (debug|info|warning|error) \S.*")
 
 
-class WatchedLog(observe.Log):
+class WatchedLog(logger.Log):
     """Writes everything, and counts it."""
 
     def __init__(self, path: Path) -> None:
@@ -58,7 +58,7 @@ def hidden(text: str) -> set[str]:
 def watched(path: Path) -> Iterator[WatchedLog]:
     """Log into this file meanwhile."""
     log = WatchedLog(path)
-    with mock.patch.object(observe, "log", log):
+    with mock.patch.object(logger, "log", log):
         try:
             yield log
         finally:

@@ -19,10 +19,10 @@ from msgspec import Raw
 from mcp_workbench.catalog.items import take_items
 from mcp_workbench.catalog.rendering import render
 from mcp_workbench.catalog.snapshot import ServerTools, take_listing
-from mcp_workbench.connections.listing import list_items
 from mcp_workbench.errors import Fault
 from mcp_workbench.identity import NameTable, PromptIdentifier, ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
+from mcp_workbench.servers.listing import list_items
 from mcp_workbench.wire.jsonrpc import Params
 from tests.fuzz.clock import run
 from tests.fuzz.corpus import Spec, pack

@@ -16,8 +16,8 @@ from concurrent.futures import Executor
 from typing import Any, TypeVar
 from unittest import mock
 
-from mcp_workbench import observe
-from mcp_workbench.connections.health import Health
+from mcp_workbench import logger
+from mcp_workbench.servers.health import Health
 
 T = TypeVar("T")
 LOG_LINE_BYTES = 4096
@@ -77,8 +77,8 @@ def run(scene: Coroutine[Any, Any, T], *, errors: tuple[str, ...] = ()) -> T:
     gc.disable()  # so that what the scene leaves behind is young, and found below without looking at all the rest
     try:
         with (
-            mock.patch.object(observe.log, "_rank", 0),
-            mock.patch.object(observe.log, "_write", _taking(lines)),
+            mock.patch.object(logger.log, "_rank", 0),
+            mock.patch.object(logger.log, "_write", _taking(lines)),
             mock.patch.dict(Health.__init__.__kwdefaults__, clock=loop.time),
         ):
             result = loop.run_until_complete(scene)

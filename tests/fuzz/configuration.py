@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from mcp_workbench import observe
+from mcp_workbench import logger
 from mcp_workbench.config.load import load_config
 from mcp_workbench.config.model import Config
 from mcp_workbench.errors import ConfigError
@@ -73,7 +73,7 @@ def _check_config(config: Config, secrets: set[str]) -> None:
         assert warning.message.isprintable()
         assert warning.line >= 1
         assert warning.column >= 1
-    with mock.patch.object(observe.log, "redact", observe.Redactor()):
+    with mock.patch.object(logger.log, "redact", logger.Redactor()):
         limits = Workbench(config).limits
     assert all(value > 0 for name, value in _numbers(limits) if name.startswith(("startup", "call_", "in_flight")))
 

@@ -13,8 +13,8 @@ from typing import Any
 from msgspec import Raw
 
 from mcp_workbench.config.model import Launch
-from mcp_workbench.connections.stdio import StdioChannel
 from mcp_workbench.errors import CallTimeout, Fault, MessageTooLarge, ProtocolViolation, ServerExited
+from mcp_workbench.servers.stdio import StdioChannel
 from mcp_workbench.wire.jsonrpc import RpcError, encode
 from tests.fuzz.clock import run
 from tests.fuzz.corpus import pack

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from mcp_workbench import private
 from mcp_workbench.command_errors import FileBusy, HostFileError
 from mcp_workbench.config.load import load_config
 from mcp_workbench.hosts import files
+from mcp_workbench.storage import secure_files
 from tests.support import programs
 from tests.support.procs import needs_proc
 from tests.support.wire import environment
@@ -104,7 +104,7 @@ def test_where_a_rename_finds_a_mount_the_file_is_written_in_place(
     inode = file.stat().st_ino
     monkeypatch.setattr(os, "replace", busy)
     monkeypatch.setattr(Path, "replace", busy)
-    files.replace(file, b"newer", b"old") if write == "files" else private.replace(str(file), b"newer")
+    files.replace(file, b"newer", b"old") if write == "files" else secure_files.replace(str(file), b"newer")
     assert (file.read_bytes(), file.stat().st_ino) == (b"newer", inode)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 from unittest import mock
 
-from mcp_workbench import Workbench, load_config, observe
+from mcp_workbench import Workbench, load_config, logger
 from tests.nemesis.checker import check
 from tests.nemesis.clients import Client, Lodger
 from tests.nemesis.driver import RETRY_SECONDS, Driver
@@ -81,7 +81,7 @@ async def _indoors(scene: Scene) -> AsyncIterator[dict[str, Any]]:
     log = scene.folder / "indoors.log"
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
-        with mock.patch.object(observe, "log", observe.Log(descriptor, "info")):
+        with mock.patch.object(logger, "log", logger.Log(descriptor, "info")):
             async with Workbench(load_config(scene.config("indoors", marker)), limits=INDOORS) as workbench:
                 yield {"workbench": workbench, "marker": marker}
     finally:

@@ -11,11 +11,11 @@ import asyncio
 import json
 
 from mcp_workbench.config.model import Endpoint
-from mcp_workbench.connections.http.client import Client
 from mcp_workbench.errors import DownstreamUnavailable
 from mcp_workbench.limits import Limits
-from tests.connections.remote import agreed, call
+from mcp_workbench.servers.http.client import Client
 from tests.peers.rogue_http import Rogue, rogue
+from tests.servers.remote import agreed, call
 
 METADATA = "169.254.169.254"
 SECRET = {"Authorization": "Bearer s3cret-token-123"}

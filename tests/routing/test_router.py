@@ -9,9 +9,9 @@ from unittest import mock
 import pytest
 from msgspec import Raw
 
+from mcp_workbench.activity.recorder import Recorder
 from mcp_workbench.errors import Overloaded, ShuttingDown
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
-from mcp_workbench.record.recorder import Recorder
 from mcp_workbench.routing.requests import ServerRequest
 from mcp_workbench.wire import eras
 from mcp_workbench.wire.caller import LIBRARY, Caller

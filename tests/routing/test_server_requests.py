@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from mcp_workbench.connections.connection import Connection
-from mcp_workbench.connections.negotiate import Agreement
-from mcp_workbench.connections.slots import Slots
 from mcp_workbench.errors import Fault, InputUnavailable, ServerExited, ServerRefused
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.routing.server_requests import ServerRequests
+from mcp_workbench.servers.connection import Connection
+from mcp_workbench.servers.negotiate import Agreement
+from mcp_workbench.servers.slots import Slots
 from mcp_workbench.wire import eras
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.client import ClientRef

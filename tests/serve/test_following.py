@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from mcp_workbench import ToolIdentifier, Workbench, load_config, observe
+from mcp_workbench import ToolIdentifier, Workbench, load_config, logger
 from mcp_workbench.config.model import Config
 from mcp_workbench.config.origin import origin_of
 from mcp_workbench.errors import ServerNotFound, ToolboxNotFound
@@ -57,10 +57,10 @@ def text(*toolboxes: str, **fields: Any) -> str:
 async def following(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: Limits = FAST) -> AsyncIterator[Scene]:
     file = tmp_path / "workbench-config.json"
     file.write_text(text("a"))
-    monkeypatch.setattr(observe, "log", observe.Log(os.open(os.devnull, os.O_WRONLY), level="debug"))
+    monkeypatch.setattr(logger, "log", logger.Log(os.open(os.devnull, os.O_WRONLY), level="debug"))
     async with Workbench(load_config(file)) as workbench:
         scene = Scene(file, workbench)
-        observe.log.tell(lambda event: scene.said.append(event.line))
+        logger.log.tell(lambda event: scene.said.append(event.line))
         with Following(workbench, origin_of((str(file),), scene.read), limits):
             yield scene
 

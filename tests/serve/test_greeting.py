@@ -110,7 +110,7 @@ def test_the_event_loop_is_not_loaded_for_it():
 
 
 def test_what_a_first_call_does_not_need_is_not_loaded_to_serve():
-    late = ("mcp_workbench.connections", "mcp_workbench.record", "mcp_workbench.surfaces.corrections", "sqlite3", "mcp")
+    late = ("mcp_workbench.servers", "mcp_workbench.activity", "mcp_workbench.surfaces.corrections", "sqlite3", "mcp")
     code = (
         f"import sys, mcp_workbench.serve.stdio; sys.exit(str([name for name in {late} if name in sys.modules] or ''))"
     )

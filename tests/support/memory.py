@@ -13,9 +13,9 @@ from unittest import mock
 from msgspec import Raw
 
 from mcp_workbench.config.model import ServerConfig
-from mcp_workbench.connections.base import Inbound
 from mcp_workbench.errors import Fault, ServerExited, ServerRefused, ShuttingDown
 from mcp_workbench.limits import Limits
+from mcp_workbench.servers.base import Inbound
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.exchange import OnProgress
 from mcp_workbench.workbench import Workbench

@@ -23,14 +23,15 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from mcp_workbench import observe, private
+from mcp_workbench import logger
 from mcp_workbench.cli.app import app
 from mcp_workbench.config.model import Endpoint, OAuthClient, ServerConfig
-from mcp_workbench.connections.http import oauth
-from mcp_workbench.connections.http.authority import Authority
-from mcp_workbench.connections.http.credentials import Login
-from mcp_workbench.connections.http.stores import FileStore
 from mcp_workbench.limits import DEFAULTS, Limits
+from mcp_workbench.servers.http import oauth
+from mcp_workbench.servers.http.authority import Authority
+from mcp_workbench.servers.http.credentials import Login
+from mcp_workbench.servers.http.stores import FileStore
+from mcp_workbench.storage import secure_files
 from tests.peers import browser
 from tests.support import programs
 from tests.support.canary import Canaries
@@ -131,8 +132,8 @@ class Person(NamedTuple):
         """The same in this process, with a browser that is a thread of it."""
         command = ["auth", "--config", str(self.config), "dev", "remote", *arguments]
         with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryFile() as log:
-            patch.setattr(observe, "log", observe.Log(log.fileno()))
-            patch.setattr(private, "_said", set())
+            patch.setattr(logger, "log", logger.Log(log.fileno()))
+            patch.setattr(secure_files, "_said", set())
             for hook in ("excepthook", "unraisablehook"):
                 patch.setattr(sys, hook, getattr(sys, hook))
             patch.setattr(webbrowser, "open", self.browse)

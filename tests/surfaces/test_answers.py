@@ -23,10 +23,10 @@ from mcp_workbench.catalog.snapshot import Withheld
 from mcp_workbench.errors import ConnectFailed, SpawnFailed
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
-from mcp_workbench.shown import NAMES_SHOWN
 from mcp_workbench.surfaces import answers
 from mcp_workbench.surfaces.answers import ERROR_SHOWN_LEAST_LENGTH, ERROR_SHOWN_LENGTH
 from mcp_workbench.surfaces.arguments import OpenRequest
+from mcp_workbench.text.sanitize import NAMES_SHOWN
 from tests.support.tokens import cost
 
 DEV = OpenRequest("dev")

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from mcp_workbench import observe
+from mcp_workbench import logger
 from mcp_workbench.config.model import Config
 from mcp_workbench.errors import Overloaded, ServerRefused
 from mcp_workbench.identity import ToolIdentifier
@@ -373,7 +373,7 @@ async def test_a_name_of_the_configuration_is_shown_even_where_a_variable_has_th
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """`"env": {"NODE_ENV": "production"}` in a toolbox `production`: the text of an error starts with exactly that."""
-    monkeypatch.setattr(observe.log, "redact", observe.Redactor())
+    monkeypatch.setattr(logger.log, "redact", logger.Redactor())
     entry = rogue(env={"NODE_ENV": "production", "DB": "database"})
     async with running(tmp_path, {"production": {"database": entry}}, "proxy") as workbench:
         surface = ProxySurface(workbench)
@@ -457,8 +457,8 @@ async def test_what_a_server_refused_is_a_failure_and_its_code_is_told(tmp_path:
 async def test_the_data_of_a_servers_error_is_kept_word_for_word_unless_it_is_secret_or_large(
     surface_of: type[ProxySurface], data: bytes, told: bytes | None, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(observe, "log", observe.Log(2))
-    observe.log.redact.hide(["s3cr3t-t0ken"])
+    monkeypatch.setattr(logger, "log", logger.Log(2))
+    logger.log.redact.hide(["s3cr3t-t0ken"])
     server = MemoryServer("a")
     server.methods["tools/call"] = ServerRefused("not today", rpc_code=-32050, data=data)
     async with serving({"dev": {"a": server}}) as workbench:

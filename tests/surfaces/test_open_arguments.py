@@ -17,9 +17,9 @@ from msgspec import Raw
 from mcp_workbench.catalog.search import QUERY_LENGTH
 from mcp_workbench.errors import InvalidParameters
 from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.shown import NAMES_SHOWN
 from mcp_workbench.surfaces.arguments import OpenRequest, read_open
 from mcp_workbench.surfaces.proxy import ProxySurface
+from mcp_workbench.text.sanitize import NAMES_SHOWN
 from tests.support.procs import wait_until
 from tests.support.remembering import Shop, own_clock, remembering
 from tests.surfaces.benches import HANDSHAKE, MODERN, call, error_of

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from mcp_workbench import observe
+from mcp_workbench import logger
 from mcp_workbench.errors import ServerExited, ServerRefused
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.surfaces.base import Surface
@@ -96,8 +96,8 @@ async def test_a_refusal_is_the_servers_own_and_a_failure_is_a_result():
 async def test_a_secret_in_what_a_server_asks_of_the_client_itself_is_not_shown(
     surface_of: Any, tool: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(observe.log, "redact", observe.Redactor())
-    observe.log.redact.hide(["hunter2"])
+    monkeypatch.setattr(logger.log, "redact", logger.Redactor())
+    logger.log.redact.hide(["hunter2"])
     server = MemoryServer("a")
     server.methods["tools/call"] = ServerRefused("needs hunter2", rpc_code=-32021, data=b'{"token":"hunter2"}')
     arguments = {"tool": {"toolbox": "dev", "server": "a", "tool": "t"}, "arguments": {}}

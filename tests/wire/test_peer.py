@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from mcp_workbench import observe
+from mcp_workbench import logger
 from mcp_workbench.errors import CallTimeout, ProtocolViolation, ServerExited, ServerRefused
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange, Line, OnProgress
@@ -98,7 +98,7 @@ async def test_an_unknown_method_is_answered_with_its_error():
 
 async def test_an_exception_of_a_handler_is_an_internal_error_without_its_text(monkeypatch: pytest.MonkeyPatch):
     logged: list[dict[str, object]] = []
-    monkeypatch.setattr(observe, "error", lambda _message, **values: logged.append(values))
+    monkeypatch.setattr(logger, "error", lambda _message, **values: logged.append(values))
     end = End()
 
     async def fail(_params: dict[str, Raw], _line: Line) -> Raw:
@@ -697,7 +697,7 @@ async def test_a_line_can_ask_the_other_side_while_its_request_is_open():
 
 async def test_a_notification_that_fails_takes_nothing_with_it_that_follows(monkeypatch: pytest.MonkeyPatch):
     logged: list[str] = []
-    monkeypatch.setattr(observe, "error", lambda what, **_: logged.append(what))
+    monkeypatch.setattr(logger, "error", lambda what, **_: logged.append(what))
     end = End()
 
     def fail(method: str, params: dict[str, Raw]) -> None:

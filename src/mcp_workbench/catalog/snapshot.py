@@ -18,7 +18,7 @@ from mcp_workbench.catalog.filters import ToolFilter
 from mcp_workbench.catalog.official_models import Refused
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import Limits
-from mcp_workbench.shown import count
+from mcp_workbench.text.sanitize import count
 from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT
 
 T = TypeVar("T")

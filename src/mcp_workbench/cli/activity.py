@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-from mcp_workbench.record.batch import Flight, ServerState
-from mcp_workbench.record.reading import FailedCall, RunStatus, ToolUse
-from mcp_workbench.shown import slashed
+from mcp_workbench.activity.batch import Flight, ServerState
+from mcp_workbench.activity.reading import FailedCall, RunStatus, ToolUse
+from mcp_workbench.text.sanitize import slashed
 
 _TROUBLE: Final = frozenset(("failing", "resting", "needs_auth", "starting"))
 

@@ -8,8 +8,6 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
-from mcp_workbench.checkup.entries import Entries, inspect
-from mcp_workbench.checkup.findings import Finding
 from mcp_workbench.cli.answering import answered, print_json
 from mcp_workbench.cli.config_warnings import warning_lines, warnings_json
 from mcp_workbench.cli.consent import is_agreed
@@ -19,11 +17,13 @@ from mcp_workbench.cli.target import Target, to_change
 from mcp_workbench.config.inherited import is_own
 from mcp_workbench.config.load import DEFAULT_TOOLBOX
 from mcp_workbench.config.source import read_source
+from mcp_workbench.doctor.entries import Entries, inspect
+from mcp_workbench.doctor.findings import Finding
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.hosts.secrets import Variables, without_secrets
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.shown import shown, slashed
+from mcp_workbench.text.sanitize import shown, slashed
 
 HELP = """Add a server to a toolbox: a program after --, or a remote server with --url.
 

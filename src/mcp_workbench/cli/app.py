@@ -17,7 +17,7 @@ from mcp_workbench.cli import terminal
 from mcp_workbench.cli.commands import COMMANDS, Command
 from mcp_workbench.cli.options import DEBUG, Argument, Given, Option
 from mcp_workbench.cli.plain import END_OF_OPTIONS, Call, find
-from mcp_workbench.nearest import nearest
+from mcp_workbench.text.suggest import nearest
 
 _WORDS = "words"
 _PROGRAM = "mcp-workbench"

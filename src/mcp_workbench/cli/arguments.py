@@ -17,7 +17,7 @@ from msgspec import Raw
 
 from mcp_workbench.cli.parameters import Parameters, json_of
 from mcp_workbench.errors import InvalidParameters
-from mcp_workbench.shown import shown
+from mcp_workbench.text.sanitize import shown
 from mcp_workbench.wire import jsonrpc
 
 STDIN: Final = "-"

@@ -25,7 +25,7 @@ from mcp_workbench.config.lookup import find_server
 from mcp_workbench.config.model import Config
 from mcp_workbench.errors import ConnectFailed, Fault, InvalidParameters, RequestError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
-from mcp_workbench.shown import shown
+from mcp_workbench.text.sanitize import shown
 from mcp_workbench.wire.tasks import beside
 from mcp_workbench.workbench import Workbench
 

@@ -7,8 +7,6 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mcp_workbench.checkup.descriptions import description_findings
-from mcp_workbench.checkup.entries import Entries, inspect
 from mcp_workbench.cli.chosen import refuse
 from mcp_workbench.cli.config_file import source_to_look_at
 from mcp_workbench.cli.config_warnings import warning_lines, warnings_json
@@ -17,9 +15,11 @@ from mcp_workbench.cli.remembered import Found, known_tools
 from mcp_workbench.cli.states import server_count, state_of
 from mcp_workbench.cli.terminal import USAGE, say
 from mcp_workbench.config.model import Endpoint, ServerConfig, ToolboxConfig
+from mcp_workbench.doctor.descriptions import description_findings
+from mcp_workbench.doctor.entries import Entries, inspect
 from mcp_workbench.errors import WorkbenchError
-from mcp_workbench.redact import SECRET_LENGTH
-from mcp_workbench.shown import count, shown
+from mcp_workbench.text.redact import SECRET_LENGTH
+from mcp_workbench.text.sanitize import count, shown
 
 HELP = """Check a configuration: say what is wrong with it, or list what is in it.
 

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
-from mcp_workbench import observe
+from mcp_workbench import logger
 from mcp_workbench.catalog.definition import Definition
 from mcp_workbench.cli.commands import COMMANDS, Command
 from mcp_workbench.cli.config_file import config_source
@@ -104,7 +104,7 @@ def _named(known: str, given: Given, incomplete: str) -> list[Offer]:
     """Names of one kind: fixed ones, or those from the configuration and the catalog."""
     if (fixed := _fixed(known, given, incomplete)) is not None:
         return list(fixed)
-    observe.log.set_level("off")
+    logger.log.set_level("off")
     try:
         config = config_of(config_source(given, may_ask=False), strict=False)
     except WorkbenchError:

@@ -17,7 +17,7 @@ from mcp_workbench.config.locate import FILE_NAME, VARIABLE, find_config, has_pr
 from mcp_workbench.config.source import Source, read_source
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.shown import shown
+from mcp_workbench.text.sanitize import shown
 
 
 def config_source(options: Mapping[str, str], *, may_ask: bool = True) -> Source:
@@ -64,7 +64,7 @@ def _project_source(*, may_ask: bool) -> Source:
 
 def _project() -> tuple[str, str | None]:
     """Where the file of the current folder is, and the digest that its user trusts."""
-    from mcp_workbench.trusted import Trust, place_of  # noqa: PLC0415 -- most folders have no such file
+    from mcp_workbench.storage.trusted_configs import Trust, place_of  # noqa: PLC0415 -- most folders have no such file
 
     try:
         place = place_of(FILE_NAME)
@@ -75,7 +75,7 @@ def _project() -> tuple[str, str | None]:
 
 
 def _digest(source: Source) -> str:
-    from mcp_workbench.trusted import digest  # noqa: PLC0415 -- as above
+    from mcp_workbench.storage.trusted_configs import digest  # noqa: PLC0415 -- as above
 
     return digest(source)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from mcp_workbench.checkup.entries import CONFIG_WARNING
-from mcp_workbench.checkup.findings import Finding
 from mcp_workbench.cli.display import Words
-from mcp_workbench.shown import shown
+from mcp_workbench.doctor.entries import CONFIG_WARNING
+from mcp_workbench.doctor.findings import Finding
+from mcp_workbench.text.sanitize import shown
 
 
 def warning_lines(file: str, warnings: Iterable[Finding]) -> Iterator[Words]:

@@ -8,12 +8,12 @@ from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from itertools import takewhile
 from typing import Any, Final
 
-from mcp_workbench.checkup.findings import Examined, Finding, Report, State
 from mcp_workbench.cli.display import SHOWN_EVERY_SECONDS, Block, Live, Tone, Words, write
+from mcp_workbench.doctor.findings import Examined, Finding, Report, State
 from mcp_workbench.errors import NeedsLogin
 from mcp_workbench.identity import ServerIdentifier
-from mcp_workbench.shown import count, slashed
-from mcp_workbench.tracebacks import told
+from mcp_workbench.text.sanitize import count, slashed
+from mcp_workbench.text.tracebacks import told
 from mcp_workbench.wire.tasks import beside
 
 _STATES: Final[dict[State, tuple[str, Tone]]] = {

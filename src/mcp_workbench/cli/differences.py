@@ -13,7 +13,7 @@ from mcp_workbench.config.source import Source
 from mcp_workbench.config.tokens import tokens
 from mcp_workbench.config.written import commented
 from mcp_workbench.hosts.secrets import Variables, holds_secret, without_secrets
-from mcp_workbench.redact import Redactor
+from mcp_workbench.text.redact import Redactor
 
 _TONES: dict[str, Tone] = {"+": "good", "-": "bad", "@": "quiet"}
 _SCHEMES = frozenset({"bearer", "basic", "token"})

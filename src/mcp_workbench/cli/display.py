@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TextIO, TypeAlias
 
 from mcp_workbench.cli.fitting import cells, cut, folded, shared
-from mcp_workbench.shown import shown
+from mcp_workbench.text.sanitize import shown
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -15,7 +15,7 @@ from mcp_workbench.cli.manual_search import Hit, search
 from mcp_workbench.cli.options import Given
 from mcp_workbench.cli.pager import show_lines
 from mcp_workbench.errors import InvalidParameters
-from mcp_workbench.shown import shown
+from mcp_workbench.text.sanitize import shown
 
 HELP = """Read the documentation of this version, at a terminal and without a network.
 

@@ -6,9 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from math import isfinite
 
-from mcp_workbench import observe
-from mcp_workbench.checkup.entries import inspect
-from mcp_workbench.checkup.examination import examine
+from mcp_workbench import logger
 from mcp_workbench.cli.answering import answered, print_json
 from mcp_workbench.cli.chosen import log_level
 from mcp_workbench.cli.config_file import config_source, say_used
@@ -19,6 +17,8 @@ from mcp_workbench.cli.terminal import FAILURE
 from mcp_workbench.cli.try_environment import with_trials
 from mcp_workbench.config.keys import TIMEOUT_MOST_SECONDS
 from mcp_workbench.config.lookup import find_toolbox
+from mcp_workbench.doctor.entries import inspect
+from mcp_workbench.doctor.examination import examine
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.identity import ServerIdentifier
 
@@ -41,7 +41,7 @@ def run(options: Mapping[str, str]) -> int:
 
 
 def _run(options: Mapping[str, str]) -> int:
-    observe.log.set_level(log_level(options, otherwise="error"))
+    logger.log.set_level(log_level(options, otherwise="error"))
     seconds = _seconds(options)
     entries = inspect(config_source(options))
     if "json" not in options:

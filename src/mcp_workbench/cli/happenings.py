@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final, TextIO
 
+from mcp_workbench.activity.batch import ClientState, Flight, ServerState
+from mcp_workbench.activity.reading import FailedCall, RunStatus, ToolUse
 from mcp_workbench.cli.activity import busiest_first
 from mcp_workbench.cli.display import Block, Column, Table, Tone, Words, lines
-from mcp_workbench.record.batch import ClientState, Flight, ServerState
-from mcp_workbench.record.reading import FailedCall, RunStatus, ToolUse
-from mcp_workbench.shown import count, slashed
+from mcp_workbench.text.sanitize import count, slashed
 
 RECORD_TOKEN_BYTES = 4.0
 """Bytes of a token, in the estimate of what was saved: of definitions in JSON it is 3.6 to 4.4."""

@@ -16,8 +16,8 @@ from mcp_workbench.command_errors import HostFileError
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.hosts.known import HOSTS, Host, host_named
 from mcp_workbench.hosts.places import Place, Surroundings, place_of
-from mcp_workbench.nearest import nearest_or_known
-from mcp_workbench.shown import shown
+from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.suggest import nearest_or_known
 
 NOT_BY_PROJECT = "keeps no servers by project"
 

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mcp_workbench.checkup.recognition import Traits, recognize
-from mcp_workbench.checkup.services import Service
 from mcp_workbench.cli.remembered import known_tools
 from mcp_workbench.cli.target import Target
 from mcp_workbench.config.load import DEFAULT_TOOLBOX, config_of
 from mcp_workbench.config.source import Source as ConfigSource
+from mcp_workbench.doctor.recognition import Traits, recognize
+from mcp_workbench.doctor.services import Service
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.hosts.found import Server, Source, find_all, read_one
 from mcp_workbench.hosts.places import Surroundings, here

@@ -12,7 +12,7 @@ from mcp_workbench.cli.import_variables import variable_lines
 from mcp_workbench.cli.restrictions import ACCEPT, carried_lines, held_back, lost_lines, rules_json
 from mcp_workbench.hosts.found import Server, Source
 from mcp_workbench.hosts.plan import Planned, by_toolbox
-from mcp_workbench.shown import count, shown, slashed
+from mcp_workbench.text.sanitize import count, shown, slashed
 
 
 def report(done: Import) -> Iterator[Block]:

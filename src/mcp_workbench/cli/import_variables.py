@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from mcp_workbench.cli.display import Block, Words
 from mcp_workbench.config.inherited import HOST_FOLDERS
 from mcp_workbench.hosts.plan import Planned
-from mcp_workbench.shown import slashed
+from mcp_workbench.text.sanitize import slashed
 
 _SET = (
     "Set these variables to try the servers here: their values were not copied.",

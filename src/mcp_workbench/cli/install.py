@@ -25,7 +25,7 @@ from mcp_workbench.hosts.known import HOSTS, NAME, Host
 from mcp_workbench.hosts.ours import CONFIG, SERVE, Movable, Ours
 from mcp_workbench.hosts.places import Place, Surroundings, here, is_on_machine
 from mcp_workbench.hosts.references import inherited_in, looks_up
-from mcp_workbench.shown import shown
+from mcp_workbench.text.sanitize import shown
 
 HELP = """Put the workbench into the configuration of a host, so that the host starts it.
 

@@ -14,7 +14,7 @@ from mcp_workbench.hosts.installing import Installation
 from mcp_workbench.hosts.ours import Movable, Ours
 from mcp_workbench.hosts.places import Surroundings
 from mcp_workbench.hosts.record import backup_of
-from mcp_workbench.shown import shown
+from mcp_workbench.text.sanitize import shown
 
 
 class Installed(NamedTuple):

@@ -6,11 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from mcp_workbench.activity.reading import LoggedLine, Reader, RecordedCall
 from mcp_workbench.cli.display import Tone, Words
 from mcp_workbench.cli.happenings import milliseconds, moment, time_of_day
 from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.record.reading import LoggedLine, Reader, RecordedCall
-from mcp_workbench.shown import shown, slashed
+from mcp_workbench.text.sanitize import shown, slashed
 
 _TONES: Final[Mapping[str, Tone]] = {"debug": "quiet", "info": "", "warning": "doubtful", "error": "bad"}
 

@@ -14,21 +14,21 @@ from urllib.parse import urlencode, urlsplit
 
 import httpx2
 
-from mcp_workbench import observe
+from mcp_workbench import logger
 from mcp_workbench.catalog.memory.records import Memory
 from mcp_workbench.cli import browser
 from mcp_workbench.cli.chosen import chosen, log_level, refuse
 from mcp_workbench.cli.terminal import report, say
 from mcp_workbench.command_errors import LoginFailed, TrustFailed
 from mcp_workbench.config.model import Config, Endpoint, ServerConfig
-from mcp_workbench.connections.http import login as logins
-from mcp_workbench.connections.http.authority import Authority, filed_as, server_url, shown_origin
-from mcp_workbench.connections.http.callback import Answer, Callback, listening
-from mcp_workbench.connections.http.credentials import Credentials, Login, Unusable, open_credentials
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.limits import DEFAULTS, Limits
-from mcp_workbench.nearest import nearest_or_known
-from mcp_workbench.shown import shown, slashed
+from mcp_workbench.servers.http import login as logins
+from mcp_workbench.servers.http.authority import Authority, filed_as, server_url, shown_origin
+from mcp_workbench.servers.http.callback import Answer, Callback, listening
+from mcp_workbench.servers.http.credentials import Credentials, Login, Unusable, open_credentials
+from mcp_workbench.text.sanitize import shown, slashed
+from mcp_workbench.text.suggest import nearest_or_known
 from mcp_workbench.wire.tasks import beside
 
 INTERRUPTED = 128 + signal.SIGINT
@@ -73,8 +73,8 @@ def run(options: Mapping[str, str]) -> int:
 def _place(options: Mapping[str, str]) -> Place:
     """The server that was named. Raises `ConfigError`, or `LoginFailed` where it has no logins."""
     config, _ = chosen(options)
-    observe.log.set_level(log_level(options, otherwise="warning"))
-    observe.log.redact.hide(config.secrets)
+    logger.log.set_level(log_level(options, otherwise="warning"))
+    logger.log.redact.hide(config.secrets)
     toolbox, name = options["toolbox"], options["server"]
     servers = config.toolboxes[toolbox].servers
     if name not in servers:
@@ -109,13 +109,13 @@ def _check_logins(name: str, endpoint: Endpoint) -> None:
 async def log_in(place: Place, *, opens: bool) -> None:
     """Log in, and keep it. Raises `LoginFailed`."""
     await logins.load_oauth()
-    from mcp_workbench.connections.http import oauth  # noqa: PLC0415 -- large, and only here
+    from mcp_workbench.servers.http import oauth  # noqa: PLC0415 -- large, and only here
 
     client, limits = place.endpoint.oauth, place.limits
     if client.logs_in_itself:
         async with Authority(place.endpoint, limits) as authority:
             token = await oauth.client_token(authority, client, limits)
-        granted = f" ({observe.foreign(token.scope)})" if token.scope else ""
+        granted = f" ({logger.foreign(token.scope)})" if token.scope else ""
         say(f"{place.name}: its client credentials work{granted}. `serve` logs in with them; nothing is stored.")
         return
     async with listening(client.callback_port, limits) as callback, Authority(place.endpoint, limits) as authority:
@@ -134,7 +134,7 @@ async def log_in(place: Place, *, opens: bool) -> None:
         hint = "Put that right, or name another file in $WORKBENCH_CREDENTIALS, and log in again."
         raise LoginFailed(f"the login can't be kept in {place.credentials.name}: {error}", hint=hint) from None
     _forget_lists(place)
-    scope = f" ({observe.foreign(login.scope)})" if login.scope else ""
+    scope = f" ({logger.foreign(login.scope)})" if login.scope else ""
     say(f"{place.name}: logged in{scope}. The login is kept in {place.credentials.name}.")
 
 
@@ -242,7 +242,7 @@ async def log_out(place: Place) -> None:
 
 async def _revoked(place: Place, login: Login) -> str:
     await logins.load_oauth()
-    from mcp_workbench.connections.http import oauth  # noqa: PLC0415 -- large, and only here
+    from mcp_workbench.servers.http import oauth  # noqa: PLC0415 -- large, and only here
 
     if not login.revocation_endpoint:
         return "Its authorization server offers no way to revoke it; it ends by itself."

@@ -13,7 +13,7 @@ from mcp_workbench.cli.display import SHOWN_EVERY_SECONDS, write
 from mcp_workbench.cli.logged import Calls, Entries, Entry, Lines
 from mcp_workbench.cli.status import find_record
 from mcp_workbench.errors import RequestError
-from mcp_workbench.observe import LEVELS
+from mcp_workbench.logger import LEVELS
 
 LOGS_LINES = 50
 """Lines that `mcp-workbench logs` shows: two screens."""

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from mcp_workbench.command_errors import PageNotFound
-from mcp_workbench.nearest import nearest, nearest_names
-from mcp_workbench.shown import shown
+from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.suggest import nearest, nearest_names
 
 COMMAND: Final = "mcp-workbench docs"
 INDEX: Final = "index"

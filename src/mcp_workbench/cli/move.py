@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mcp_workbench.checkup.recognition import Traits, recognize, summary
 from mcp_workbench.cli.answering import answered, print_json
 from mcp_workbench.cli.display import write
 from mcp_workbench.cli.remembered import known_tools
 from mcp_workbench.cli.target import Target, to_edit, unknown
+from mcp_workbench.doctor.recognition import Traits, recognize, summary
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.identity import ServerIdentifier
-from mcp_workbench.shown import shown, slashed
+from mcp_workbench.text.sanitize import shown, slashed
 
 HELP = """Move a server to another toolbox.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mcp_workbench import observe
+from mcp_workbench import logger
 from mcp_workbench.cli.chosen import log_level
 from mcp_workbench.cli.config_file import config_source, say_used
 from mcp_workbench.config.load import config_of
@@ -16,9 +16,9 @@ def read_config(options: Mapping[str, str], *, always_say_file: bool = False) ->
 
     Says on stderr which file it is. With `--json` only where asked: most documents name the file themselves.
     """
-    observe.log.set_level(log_level(options, otherwise="error"))
+    logger.log.set_level(log_level(options, otherwise="error"))
     config = config_of(config_source(options), strict=False)
-    observe.log.redact.hide(config.secrets)
+    logger.log.redact.hide(config.secrets)
     if always_say_file or "json" not in options:
         say_used(config.file, options)
     return config

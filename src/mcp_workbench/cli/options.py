@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from mcp_workbench.observe import LEVELS
+from mcp_workbench.logger import LEVELS
 
 
 class Argument(NamedTuple):

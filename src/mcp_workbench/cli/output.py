@@ -23,7 +23,7 @@ from mcp_workbench.cli.terminal import note
 from mcp_workbench.cli.whole_files import write_files
 from mcp_workbench.command_errors import OutputFailed
 from mcp_workbench.errors import RequestError
-from mcp_workbench.shown import shown
+from mcp_workbench.text.sanitize import shown
 
 STDOUT: Final = "-"
 

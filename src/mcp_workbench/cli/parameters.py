@@ -20,8 +20,8 @@ from mcp_workbench.catalog.rendering.notes import Schema
 from mcp_workbench.cli.loose import decoded
 from mcp_workbench.cli.resolution import NOTHING, UNKNOWN, Resolution
 from mcp_workbench.errors import InvalidParameters
-from mcp_workbench.nearest import known_names, nearest
-from mcp_workbench.shown import shown
+from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.suggest import known_names, nearest
 from mcp_workbench.wire import jsonrpc
 
 _INTEGER: Final = r"-?(?:0|[1-9][0-9]*)"

@@ -22,7 +22,7 @@ from mcp_workbench.cli.parameters import Parameters, as_json
 from mcp_workbench.cli.questions import prompt
 from mcp_workbench.errors import InvalidParameters, ServerRefused
 from mcp_workbench.identity import ServerIdentifier
-from mcp_workbench.shown import shown
+from mcp_workbench.text.sanitize import shown
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.eras import HANDSHAKE_VERSIONS

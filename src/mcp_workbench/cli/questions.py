@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mcp_workbench.catalog.rendering import notes
 from mcp_workbench.cli.parameters import Parameters, as_json
-from mcp_workbench.shown import shown
+from mcp_workbench.text.sanitize import shown
 
 
 def prompt(form: Parameters, name: str) -> str:

@@ -16,8 +16,8 @@ from mcp_workbench.cli.terminal import FAILURE, say
 from mcp_workbench.config.model import Config
 from mcp_workbench.errors import ConfigError, ConnectFailed, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier
-from mcp_workbench.shown import slashed
-from mcp_workbench.tracebacks import told
+from mcp_workbench.text.sanitize import slashed
+from mcp_workbench.text.tracebacks import told
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.workbench import Workbench
 

@@ -17,7 +17,7 @@ from mcp_workbench.config.model import Config, ServerConfig
 from mcp_workbench.errors import ToolNotFound
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.nearest import nearest_or_known
+from mcp_workbench.text.suggest import nearest_or_known
 from mcp_workbench.wire import jsonrpc
 
 Found = dict[ServerIdentifier, "Known"]

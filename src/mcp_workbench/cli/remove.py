@@ -9,7 +9,7 @@ from mcp_workbench.cli.display import write
 from mcp_workbench.cli.target import Target, to_change, unknown
 from mcp_workbench.config.load import DEFAULT_TOOLBOX
 from mcp_workbench.errors import ConfigError
-from mcp_workbench.shown import shown, slashed
+from mcp_workbench.text.sanitize import shown, slashed
 
 HELP = """Remove a server from a toolbox, or a whole toolbox from the configuration.
 

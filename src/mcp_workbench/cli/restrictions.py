@@ -9,7 +9,7 @@ from mcp_workbench.cli.display import Block, Words
 from mcp_workbench.hosts.ours import Movable
 from mcp_workbench.hosts.places import Surroundings
 from mcp_workbench.hosts.restrictions import Rule
-from mcp_workbench.shown import shown, slashed
+from mcp_workbench.text.sanitize import shown, slashed
 
 ACCEPT = "--without-rules takes it anyway"
 

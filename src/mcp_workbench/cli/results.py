@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from mcp_workbench.cli.loose import number, word
-from mcp_workbench.shown import count, shown
+from mcp_workbench.text.sanitize import count, shown
 from mcp_workbench.wire import jsonrpc
 
 _UNITS: Final = ("KB", "MB", "GB")

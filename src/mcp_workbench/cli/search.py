@@ -25,7 +25,7 @@ from mcp_workbench.config.model import Config, ServerConfig
 from mcp_workbench.errors import InvalidParameters
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.shown import slashed
+from mcp_workbench.text.sanitize import slashed
 
 HELP = """Find tools by what they do, in every toolbox or in one. The best match comes first, as for an agent that
 passes a query to open_toolbox.

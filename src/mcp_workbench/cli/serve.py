@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from importlib import import_module
 
-from mcp_workbench import observe
+from mcp_workbench import logger
 from mcp_workbench.cli.chosen import log_level
 from mcp_workbench.cli.terminal import report
 from mcp_workbench.config.load import config_of, load_config
@@ -30,16 +30,16 @@ _FOR_A_PERSON = "Waiting for an MCP host, which starts this by itself: mcp-workb
 def run(options: Mapping[str, str]) -> int:
     """The exit status."""
     try:
-        observe.log.set_level(log_level(options, otherwise="info"))
+        logger.log.set_level(log_level(options, otherwise="info"))
         config, origin = _load(options)
         chosen = _chosen(config, options)
         _check_http(options)
     except ConfigError as error:
         return report(error)
-    observe.guard(lambda: config.secrets)  # those of a later configuration are known to the log by then
+    logger.guard(lambda: config.secrets)  # those of a later configuration are known to the log by then
     for server in config.servers():
         for missing in server.missing:
-            observe.warning("a variable is not set", variable=missing.variable, path=missing.path)
+            logger.warning("a variable is not set", variable=missing.variable, path=missing.path)
     if "http" in options:
         from mcp_workbench.cli.serve_http import run_http  # noqa: PLC0415 -- large
 
@@ -63,17 +63,17 @@ def _load(options: Mapping[str, str]) -> tuple[Config, Origin]:
     """The configuration that was named, else that of this folder if it is trusted as it is, else the user's own."""
     flag, strict = options.get("config"), True if "strict" in options else None
     if has_project_file(flag, os.environ):
-        from mcp_workbench import trusted  # noqa: PLC0415 -- most starts are in no such folder
+        from mcp_workbench.storage import trusted_configs  # noqa: PLC0415 -- most starts are in no such folder
 
-        files = (os.path.abspath(FILE_NAME), trusted.store_path(os.environ))  # noqa: PTH100 -- pathlib is not loaded
-        origin = origin_of(files, lambda: config_of(trusted.trusted_again(os.environ), strict=strict))
-        if (source := trusted.trusted_source(os.environ)) is not None:
+        files = (os.path.abspath(FILE_NAME), trusted_configs.store_path(os.environ))  # noqa: PTH100 -- pathlib is not loaded
+        origin = origin_of(files, lambda: config_of(trusted_configs.trusted_again(os.environ), strict=strict))
+        if (source := trusted_configs.trusted_source(os.environ)) is not None:
             return config_of(source, strict=strict), origin
     file = find_config(flag, os.environ)
     origin = origin_of((os.path.abspath(file),), lambda: load_config(file, strict=strict))  # noqa: PTH100
     config = origin.read()
     if not flag and not os.environ.get(VARIABLE):
-        observe.info("the configuration was read", file=config.file)
+        logger.info("the configuration was read", file=config.file)
     return config, origin
 
 

@@ -16,8 +16,8 @@ from mcp_workbench.cli.completion import SHELLS, complete
 from mcp_workbench.cli.fitting import cells
 from mcp_workbench.cli.options import Given
 from mcp_workbench.errors import InvalidParameters
-from mcp_workbench.nearest import nearest_or_known
-from mcp_workbench.shown import shown
+from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.suggest import nearest_or_known
 
 HELP = """Print the completion script for your shell. It completes commands, options, toolboxes, servers, tools and
 their arguments.

@@ -11,7 +11,7 @@ from mcp_workbench.cli.display import Tone, Words
 from mcp_workbench.cli.remembered import Known
 from mcp_workbench.config.model import Config, Endpoint, ServerConfig
 from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.shown import count
+from mcp_workbench.text.sanitize import count
 
 Kind: TypeAlias = Literal["remembered", "never_listed", "needs_login", "variable_missing", "disabled"]
 
@@ -75,9 +75,9 @@ def _needs_login(server: ServerConfig) -> bool:
     if endpoint.oauth.logs_in_itself:
         return False
     # What knows addresses and logins is large, and few servers are such.
-    from mcp_workbench.connections.http.authority import server_url  # noqa: PLC0415
-    from mcp_workbench.connections.http.credentials import KEYRING, VARIABLE, credentials_path  # noqa: PLC0415
-    from mcp_workbench.connections.http.stores import FileStore, Unusable  # noqa: PLC0415
+    from mcp_workbench.servers.http.authority import server_url  # noqa: PLC0415
+    from mcp_workbench.servers.http.credentials import KEYRING, VARIABLE, credentials_path  # noqa: PLC0415
+    from mcp_workbench.servers.http.stores import FileStore, Unusable  # noqa: PLC0415
 
     if os.environ.get(VARIABLE) == KEYRING:
         return False  # asking it may open a window

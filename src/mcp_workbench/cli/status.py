@@ -7,6 +7,8 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 
+from mcp_workbench.activity.locate import VARIABLE, record_path
+from mcp_workbench.activity.reading import Reader
 from mcp_workbench.cli.answering import answered, print_json
 from mcp_workbench.cli.display import Block, Words, is_dumb, is_terminal, terminal_rows, write
 from mcp_workbench.cli.happenings import blocks, fitted
@@ -14,8 +16,6 @@ from mcp_workbench.cli.status_json import as_json
 from mcp_workbench.command_errors import RecordFailed
 from mcp_workbench.errors import RequestError
 from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.record.locate import VARIABLE, record_path
-from mcp_workbench.record.reading import Reader
 
 HELP = """Show what the running workbenches are doing: their hosts and servers, calls in progress, how often and how
 fast tools are called, the last errors, and the tokens that agents did not have to read.

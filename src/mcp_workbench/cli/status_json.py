@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from mcp_workbench.activity.batch import Flight, ServerState
+from mcp_workbench.activity.reading import FailedCall, RunStatus, ToolUse
 from mcp_workbench.cli.happenings import HALF, MOST, moment, tokens
-from mcp_workbench.record.batch import Flight, ServerState
-from mcp_workbench.record.reading import FailedCall, RunStatus, ToolUse
 
 
 def as_json(statuses: Sequence[RunStatus], now: float) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from mcp_workbench import trusted
 from mcp_workbench.cli.config_file import config_source
 from mcp_workbench.cli.terminal import note
 from mcp_workbench.command_errors import TrustFailed
@@ -26,8 +25,9 @@ from mcp_workbench.config.transfer import move_member
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.hosts import files
 from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.nearest import nearest_or_known
-from mcp_workbench.shown import shown
+from mcp_workbench.storage import trusted_configs
+from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.suggest import nearest_or_known
 
 _EMPTY = '{\n  "toolboxes": {}\n}\n'
 
@@ -103,7 +103,7 @@ class Target(NamedTuple):
         if self.path.name != FILE_NAME or self.known is None:
             return
         try:
-            trusted.renew(os.environ, str(self.path), self.known, self.text.encode())
+            trusted_configs.renew(os.environ, str(self.path), self.known, self.text.encode())
         except TrustFailed as error:
             note(f"warning: the file is written, but its trust could not be kept: {error}")
 

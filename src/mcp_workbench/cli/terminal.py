@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TextIO, cast
 
-from mcp_workbench import observe
+from mcp_workbench import logger
 from mcp_workbench.cli.options import DEBUG
 from mcp_workbench.errors import (
     CallFailed,
@@ -22,7 +22,7 @@ from mcp_workbench.errors import (
     ToolboxFailed,
     WorkbenchError,
 )
-from mcp_workbench.shown import shown
+from mcp_workbench.text.sanitize import shown
 
 FAILURE = 1
 USAGE = 2
@@ -88,7 +88,7 @@ def _told(error: Exception) -> int:
         return report(error)
     if isinstance(error, OSError) and error.errno in _UNWRITABLE and error.filename is None:
         return _told_of_output(error)
-    what = observe.redacted(f"{type(error).__name__}: {error}".rstrip(": "))
+    what = logger.redacted(f"{type(error).__name__}: {error}".rstrip(": "))
     tell(what, f"Run it again as 'mcp-workbench {DEBUG.name} ...' to see where that came from, and please report it.")
     return FAILURE
 
@@ -104,7 +104,7 @@ def _told_of_output(error: OSError) -> int:
 def _show_traceback(error: Exception) -> None:
     import traceback  # noqa: PLC0415 -- hardly anybody asks
 
-    _write(observe.redacted("".join(traceback.format_exception(error))))
+    _write(logger.redacted("".join(traceback.format_exception(error))))
 
 
 def _interrupted() -> int:

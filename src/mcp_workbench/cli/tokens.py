@@ -17,10 +17,10 @@ from mcp_workbench.config.model import Config, OpenDetail
 from mcp_workbench.errors import ToolboxFailed, WorkbenchError
 from mcp_workbench.limits import Limits
 from mcp_workbench.routing.router import Router
-from mcp_workbench.shown import shown, slashed
 from mcp_workbench.surfaces import answers
 from mcp_workbench.surfaces.arguments import OpenRequest
 from mcp_workbench.surfaces.wording import definitions, instructions
+from mcp_workbench.text.sanitize import shown, slashed
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import LIBRARY
 from mcp_workbench.workbench import Workbench

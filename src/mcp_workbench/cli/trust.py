@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping
 from shlex import join, quote
 from typing import NamedTuple, TextIO
 
-from mcp_workbench import observe
-from mcp_workbench.checkup.secrets import HIDDEN, hidden, written_secrets
+from mcp_workbench import logger
 from mcp_workbench.cli.answering import answered, print_json
 from mcp_workbench.cli.consent import is_agreed
 from mcp_workbench.cli.display import Block, Column, Table, Tone, Words, is_terminal, write
@@ -21,10 +20,11 @@ from mcp_workbench.config.load import config_of
 from mcp_workbench.config.locate import FILE_NAME
 from mcp_workbench.config.source import BOM, Source, read_source
 from mcp_workbench.config.written import Text, WrittenServer, written_servers
+from mcp_workbench.doctor.secrets import HIDDEN, hidden, written_secrets
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.shown import shown, slashed
-from mcp_workbench.trusted import Standing, Trust, TrustedFile, digest, place_of, standing
+from mcp_workbench.storage.trusted_configs import Standing, Trust, TrustedFile, digest, place_of, standing
+from mcp_workbench.text.sanitize import shown, slashed
 
 HELP = """Trust the workbench-config.json of a project: the one in this folder, or FILE.
 
@@ -39,7 +39,7 @@ _PLAIN = r"[^\s,']*"
 
 def run(options: Mapping[str, str]) -> int:
     """The exit status."""
-    observe.log.set_level("error")
+    logger.log.set_level("error")
     return answered(options, lambda: _run(options))
 
 

@@ -13,17 +13,17 @@ from collections.abc import Mapping
 
 import msgspec
 
-from mcp_workbench.checkup.entries import Entries
-from mcp_workbench.checkup.environment_trial import finding_of, try_environment, withheld
-from mcp_workbench.checkup.examination import limited
-from mcp_workbench.checkup.findings import Examined, Report
 from mcp_workbench.cli.consent import is_agreed
 from mcp_workbench.cli.diagnosis import finding_lines
 from mcp_workbench.cli.display import Live, Words, is_terminal, write
 from mcp_workbench.config.model import ServerConfig
+from mcp_workbench.doctor.entries import Entries
+from mcp_workbench.doctor.environment_trial import finding_of, try_environment, withheld
+from mcp_workbench.doctor.examination import limited
+from mcp_workbench.doctor.findings import Examined, Report
 from mcp_workbench.errors import SpawnFailed
 from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.shown import count, shown, slashed
+from mcp_workbench.text.sanitize import count, shown, slashed
 
 _KEY = "try_environment"
 

@@ -14,7 +14,7 @@ from mcp_workbench.hosts.installing import Change
 from mcp_workbench.hosts.places import Place, Surroundings, here
 from mcp_workbench.hosts.record import backup_of
 from mcp_workbench.hosts.removing import is_installed, last_of, prepare_removal, undo
-from mcp_workbench.shown import shown
+from mcp_workbench.text.sanitize import shown
 
 HELP = """Remove the workbench from the configuration of a host, or with --all of every host that has it.
 

@@ -13,7 +13,7 @@ from mcp_workbench.config.jsonc import Array, Node, Object, Scalar, kind_of
 from mcp_workbench.config.keys import Key, did_you_mean, is_comment
 from mcp_workbench.config.model import ConfigWarning
 from mcp_workbench.config.source import Source, extend_path
-from mcp_workbench.shown import shown
+from mcp_workbench.text.sanitize import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -17,7 +17,7 @@ import msgspec
 from mcp_workbench.config.source import Source, extend_path
 from mcp_workbench.config.tokens import INSIGNIFICANT, Token, tokens
 from mcp_workbench.limits import DEFAULTS, Limits
-from mcp_workbench.shown import shown
+from mcp_workbench.text.sanitize import shown
 
 if TYPE_CHECKING:
     from mcp_workbench.errors import ConfigError

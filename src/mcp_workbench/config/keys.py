@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from mcp_workbench.nearest import nearest
+from mcp_workbench.text.suggest import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -31,8 +31,8 @@ from mcp_workbench.config.servers import Reading, odd_times, read_inherited, rea
 from mcp_workbench.config.source import Source, read_source
 from mcp_workbench.identity import EVERY_TOOLBOX, NAME_LENGTH
 from mcp_workbench.limits import DEFAULTS, Limits
-from mcp_workbench.nearest import nearest
-from mcp_workbench.shown import shown
+from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.suggest import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

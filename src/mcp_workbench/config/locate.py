@@ -1,7 +1,8 @@
 """Finds the configuration: `--config`, `$WORKBENCH_CONFIG`, or the file in the user's configuration folder.
 
 Guarantees: `find_config` never returns a file only because it lies in the current folder, since a cloned
-repository must not be able to start programs. `has_project_file` says that such a file exists; `trusted.py`
+repository must not be able to start programs. `has_project_file` says that such a file exists;
+`storage/trusted_configs.py`
 and `cli/config_file.py` decide whether it is used. A file that was named is returned whether it exists or not;
 reading it tells what is wrong.
 

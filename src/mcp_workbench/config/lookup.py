@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from mcp_workbench.config.model import Config, ServerConfig, ToolboxConfig
 from mcp_workbench.errors import ServerNotFound, ToolboxNotFound
-from mcp_workbench.nearest import nearest_or_known
+from mcp_workbench.text.suggest import nearest_or_known
 
 Help: TypeAlias = Callable[[str, Iterable[str], str], str]
 """What to say about a name that does not exist, those that do, and what they name."""

@@ -14,7 +14,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from mcp_workbench.errors import ConfigError
-from mcp_workbench.shown import shown
+from mcp_workbench.text.sanitize import shown
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from mcp_workbench.config.source import BOM, Source
-from mcp_workbench.shown import shown
+from mcp_workbench.text.sanitize import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

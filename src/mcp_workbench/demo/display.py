@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 from mcp_workbench.cli.display import terminal_look
 from mcp_workbench.cli.fitting import folded
-from mcp_workbench.shown import count
+from mcp_workbench.text.sanitize import count
 
 WIDTH = 100
 """In a pipe, and at a terminal that is wider."""

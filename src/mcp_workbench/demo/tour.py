@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_workbench.demo.processes import running_servers
 from mcp_workbench.identity import ToolIdentifier, historical_names
-from mcp_workbench.shown import count
+from mcp_workbench.text.sanitize import count
 
 if TYPE_CHECKING:
     from mcp import Client

@@ -13,17 +13,17 @@ from pathlib import Path, PurePath
 from typing import Any, NamedTuple, cast
 from urllib.parse import unquote
 
-from mcp_workbench.checkup.packages import fetched_packages
 from mcp_workbench.config.fields import Place
 from mcp_workbench.config.jsonc import parse
 from mcp_workbench.config.keys import HOST_KEYS, SERVER, TIMEOUT_MOST_SECONDS, TRANSPORT_KEYS, TRANSPORTS, URL_KEYS
 from mcp_workbench.config.servers import Reading, read_server
 from mcp_workbench.config.source import Source
+from mcp_workbench.doctor.packages import fetched_packages
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.hosts.references import NotReplacedError, Scope, own_variables, translated
 from mcp_workbench.hosts.restrictions.filters import CHOSEN_KEYS, EXCLUDED_KEYS, NOTHING, chosen_name
 from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.shown import shown
+from mcp_workbench.text.sanitize import shown
 
 Entry = dict[str, Any]
 

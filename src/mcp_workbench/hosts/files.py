@@ -17,8 +17,8 @@ import sys
 from collections.abc import Generator
 from pathlib import Path
 
-from mcp_workbench import file_lock, private
 from mcp_workbench.command_errors import FileBusy, HostFileError
+from mcp_workbench.storage import file_lock, secure_files
 
 HOST_FILE_BYTES = 32 * 1024 * 1024
 """A configuration of a host: some keep the history of every project in it."""
@@ -117,14 +117,14 @@ def replace(path: Path, data: bytes, known: bytes | None, mode: int = PRIVATE) -
 def _put(new: Path, target: Path, data: bytes) -> None:
     """Rename `new` to `target`; a file with several names, or that is a mount of its own, is written in place."""
     if target.exists() and target.stat().st_nlink > 1:
-        private.overwrite(str(target), data)
+        secure_files.overwrite(str(target), data)
         return
     try:
         new.replace(target)
     except OSError as error:
         if error.errno != errno.EBUSY:
             raise
-        private.overwrite(str(target), data)
+        secure_files.overwrite(str(target), data)
 
 
 def remove(path: Path, known: bytes) -> None:

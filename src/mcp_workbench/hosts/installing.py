@@ -20,7 +20,7 @@ from mcp_workbench.hosts.documents import Document
 from mcp_workbench.hosts.entries import is_workbench
 from mcp_workbench.hosts.places import Place
 from mcp_workbench.hosts.record import Record
-from mcp_workbench.shown import shown
+from mcp_workbench.text.sanitize import shown
 
 VARIABLES = "env"
 """The key for the variables of a server, in the files of all hosts."""

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, count
 from typing import Any, NamedTuple, cast
 
-from mcp_workbench.checkup.recognition import summary
-from mcp_workbench.checkup.services import OTHER, Service
 from mcp_workbench.config.expand import expand
+from mcp_workbench.doctor.recognition import summary
+from mcp_workbench.doctor.services import OTHER, Service
 from mcp_workbench.hosts.entries import Entry
 from mcp_workbench.hosts.found import Server, Source
 from mcp_workbench.hosts.references import inherited_in, variables_in

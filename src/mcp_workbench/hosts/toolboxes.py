@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from mcp_workbench.checkup.services import OTHER, Service
+from mcp_workbench.doctor.services import OTHER, Service
 
 FEW: Final = 3
 """As many servers as share one toolbox, whatever they are for: an agent gains nothing from choosing between them."""

@@ -13,18 +13,18 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Raw
 
+from mcp_workbench.activity.recorder import Recorder
 from mcp_workbench.catalog import apps
 from mcp_workbench.catalog.definition import Definition
 from mcp_workbench.catalog.links import Links
-from mcp_workbench.connections.base import explained
 from mcp_workbench.errors import CallFailed, ConnectFailed, Fault, ProtocolViolation, ServerRefused, ShuttingDown
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import Limits
-from mcp_workbench.record.recorder import Recorder
 from mcp_workbench.routing.finding import check_gone, find_tool
 from mcp_workbench.routing.pool import ServerPool
 from mcp_workbench.routing.requests import Request, ServerRequest, ToolCall
 from mcp_workbench.routing.server_handle import ServerHandle
+from mcp_workbench.servers.base import explained
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import Params

@@ -7,8 +7,8 @@ import asyncio
 from mcp_workbench.catalog.definition import Definition
 from mcp_workbench.errors import ConnectFailed, Fault, ToolNotFound
 from mcp_workbench.identity import ToolIdentifier
-from mcp_workbench.nearest import nearest_and_known
 from mcp_workbench.routing.server_lists import ServerLists
+from mcp_workbench.text.suggest import nearest_and_known
 
 
 async def find_tool(lists: ServerLists, identifier: ToolIdentifier) -> Definition:

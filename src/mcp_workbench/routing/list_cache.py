@@ -15,13 +15,13 @@ import math
 from collections.abc import Awaitable, Callable
 from typing import Final, Generic, Literal, NamedTuple, TypeVar
 
-from mcp_workbench import observe
+from mcp_workbench import logger
 from mcp_workbench.catalog.snapshot import Kept
-from mcp_workbench.connections.connection import Connection
-from mcp_workbench.connections.supervisor import Supervisor
 from mcp_workbench.errors import Fault, StillStarting
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
+from mcp_workbench.servers.connection import Connection
+from mcp_workbench.servers.supervisor import Supervisor
 from mcp_workbench.wire.tasks import heard
 
 T = TypeVar("T")
@@ -221,7 +221,7 @@ class ListCache(Generic[T]):
             listing = self._list_once()
             await asyncio.wait((listing,))
         if not listing.cancelled() and (fault := listing.exception()) is not None:
-            observe.info("what is remembered of a server could not be checked", server=self._label, reason=str(fault))
+            logger.info("what is remembered of a server could not be checked", server=self._label, reason=str(fault))
         self._supervisor.let_go()
 
     # -- asking the server
@@ -290,5 +290,5 @@ class ListCache(Generic[T]):
             listing = self._list_once()
             await asyncio.wait((listing,))
             if listing.cancelled() or listing.exception() is not None:
-                observe.warning("a changed list could not be read", server=self._label)
+                logger.warning("a changed list could not be read", server=self._label)
                 return

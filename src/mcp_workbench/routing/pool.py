@@ -14,15 +14,15 @@ from mcp_workbench.catalog.memory.records import Memory
 from mcp_workbench.catalog.snapshot import Catalog
 from mcp_workbench.config.lookup import find_server, find_toolbox
 from mcp_workbench.config.model import Config, ServerConfig, ToolboxConfig
-from mcp_workbench.connections.connection import Connection
-from mcp_workbench.connections.health import Health
-from mcp_workbench.connections.processes import Processes
 from mcp_workbench.errors import ConnectFailed, Fault, ShuttingDown
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import Limits
-from mcp_workbench.nearest import nearest_and_known
 from mcp_workbench.routing.server_handle import ServerHandle
-from mcp_workbench.shown import NAMES_SHOWN, shown
+from mcp_workbench.servers.connection import Connection
+from mcp_workbench.servers.health import Health
+from mcp_workbench.servers.processes import Processes
+from mcp_workbench.text.sanitize import NAMES_SHOWN, shown
+from mcp_workbench.text.suggest import nearest_and_known
 from mcp_workbench.wire.client import ClientRef
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.waiting import meanwhile

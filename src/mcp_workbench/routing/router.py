@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
-from mcp_workbench import observe
+from mcp_workbench import logger
+from mcp_workbench.activity.recorder import Recorder, Standing
 from mcp_workbench.catalog import links
 from mcp_workbench.catalog.items import Item
 from mcp_workbench.catalog.memory.records import Memory
 from mcp_workbench.catalog.opened import Matches, Opened
 from mcp_workbench.catalog.snapshot import Catalog, ServerTools
 from mcp_workbench.config.model import Config, ServerConfig, ToolboxConfig
-from mcp_workbench.connections.health import Health
-from mcp_workbench.connections.processes import Processes
 from mcp_workbench.errors import (
     ConnectFailed,
     Fault,
@@ -32,11 +31,12 @@ from mcp_workbench.errors import (
 )
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import Limits
-from mcp_workbench.record.recorder import Recorder, Standing
 from mcp_workbench.routing.calls import Calls, DirectCalls, RecordedCalls, RetriedCalls
 from mcp_workbench.routing.pool import ServerPool
 from mcp_workbench.routing.server_handle import ServerHandle
 from mcp_workbench.routing.server_lists import Kind
+from mcp_workbench.servers.health import Health
+from mcp_workbench.servers.processes import Processes
 from mcp_workbench.wire.client import ClientRef
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import Params
@@ -301,7 +301,7 @@ class Router:
         try:
             return await self.pool.handle(server).lists.items(kind, seconds)
         except (Fault, RequestError) as error:  # it failed, or the configuration lost it just now
-            observe.debug("a server's list is missing", server=server, list=kind, code=error.code)
+            logger.debug("a server's list is missing", server=server, list=kind, code=error.code)
             return ()
 
     async def _list(

@@ -16,20 +16,20 @@ from mcp_workbench.catalog.memory.records import Record
 from mcp_workbench.catalog.rendering.instructions import read_instructions
 from mcp_workbench.catalog.snapshot import Kept, ServerTools
 from mcp_workbench.config.model import Endpoint, ServerConfig
-from mcp_workbench.connections.base import Channel
-from mcp_workbench.connections.connection import Connection
-from mcp_workbench.connections.health import Health
-from mcp_workbench.connections.negotiate import Agreement
-from mcp_workbench.connections.opening import open_channel
-from mcp_workbench.connections.processes import Processes
-from mcp_workbench.connections.starts import OpenChannel
-from mcp_workbench.connections.subscriptions import Subscriptions
-from mcp_workbench.connections.supervisor import Supervisor
 from mcp_workbench.errors import Fault
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.routing.server_lists import FEATURES, Kind, ServerLists
 from mcp_workbench.routing.server_requests import ServerRequests
+from mcp_workbench.servers.base import Channel
+from mcp_workbench.servers.connection import Connection
+from mcp_workbench.servers.health import Health
+from mcp_workbench.servers.negotiate import Agreement
+from mcp_workbench.servers.opening import open_channel
+from mcp_workbench.servers.processes import Processes
+from mcp_workbench.servers.starts import OpenChannel
+from mcp_workbench.servers.subscriptions import Subscriptions
+from mcp_workbench.servers.supervisor import Supervisor
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.client import ClientRef
 from mcp_workbench.wire.eras import HANDSHAKE_NOTICES, LIST_CHANGED

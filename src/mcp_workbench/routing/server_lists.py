@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import msgspec
 from msgspec import Raw
 
-from mcp_workbench import observe
+from mcp_workbench import logger
 from mcp_workbench.catalog.definition import compact
 from mcp_workbench.catalog.items import Item, ServerItems, take_items
 from mcp_workbench.catalog.memory.records import Record
@@ -24,13 +24,13 @@ from mcp_workbench.catalog.rendering.instructions import read_instructions
 from mcp_workbench.catalog.skills import take_skills
 from mcp_workbench.catalog.snapshot import Kept, ServerTools, Withheld, take_listing
 from mcp_workbench.config.model import ServerConfig
-from mcp_workbench.connections.connection import Connection
-from mcp_workbench.connections.listing import Listed, list_items
-from mcp_workbench.connections.supervisor import Supervisor
 from mcp_workbench.errors import Fault, StillStarting
 from mcp_workbench.limits import Limits
 from mcp_workbench.routing.list_cache import Fetched, ListCache
-from mcp_workbench.shown import NAMES_SHOWN
+from mcp_workbench.servers.connection import Connection
+from mcp_workbench.servers.listing import Listed, list_items
+from mcp_workbench.servers.supervisor import Supervisor
+from mcp_workbench.text.sanitize import NAMES_SHOWN
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.eras import SKILLS
 
@@ -253,7 +253,7 @@ class ServerLists:
         self._found()
         if is_new and (listing := self.tools.kept.value) is not None:
             for pattern in listing.unmatched_filters:
-                observe.warning("a tool filter matches nothing", server=self._config.identifier, filter=pattern)
+                logger.warning("a tool filter matches nothing", server=self._config.identifier, filter=pattern)
             self._log_withheld("tools", listing.withheld)
             self._changed(self._config.toolbox, "tools")
 
@@ -265,9 +265,9 @@ class ServerLists:
     def _log_withheld(self, kind: str, withheld: Sequence[Withheld]) -> None:
         server = self._config.identifier
         for one in withheld[:NAMES_SHOWN]:
-            observe.warning("a definition is withheld", server=server, kind=kind, name=one.name, reason=one.reason)
+            logger.warning("a definition is withheld", server=server, kind=kind, name=one.name, reason=one.reason)
         if (left := len(withheld) - NAMES_SHOWN) > 0:
-            observe.warning("more definitions are withheld", server=server, kind=kind, count=left)
+            logger.warning("more definitions are withheld", server=server, kind=kind, count=left)
 
     async def _beside(self, raw: Sequence[Raw], read: Callable[[Limits], T]) -> T:
         """Read what was listed; much of it beside the event loop, which must not wait for that."""

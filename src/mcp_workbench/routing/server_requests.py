@@ -12,11 +12,11 @@ import asyncio
 
 from msgspec import UNSET, Raw
 
-from mcp_workbench.connections.connection import Connection
 from mcp_workbench.errors import Fault, InputUnavailable, ServerRefused
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
-from mcp_workbench.shown import shown
+from mcp_workbench.servers.connection import Connection
+from mcp_workbench.text.sanitize import shown
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.caller import QUESTIONS
 from mcp_workbench.wire.client import Client, ClientRef

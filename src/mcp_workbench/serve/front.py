@@ -7,7 +7,7 @@ from functools import partial
 
 from msgspec import Raw
 
-from mcp_workbench import observe
+from mcp_workbench import logger
 from mcp_workbench.errors import Overloaded, WorkbenchError
 from mcp_workbench.serve.callers import Callers
 from mcp_workbench.serve.session import Session
@@ -56,7 +56,7 @@ class Front:
                 raise _no_object()
             self._session.notice(method, params)
         except (RpcError, WorkbenchError) as error:  # nobody waits for an answer
-            observe.warning("a client's notification was not passed on", method=method, reason=str(error))
+            logger.warning("a client's notification was not passed on", method=method, reason=str(error))
 
     def admit(self, load: int, method: str, params: dict[str, Raw]) -> RpcError | Raw | None:
         """None, or the answer to a request that this client may not make now."""
@@ -151,7 +151,7 @@ class PeerFront(Front):
         self._peer.refuse(line, error)
 
     def complaint(self, error: ErrorBody) -> None:
-        observe.warning("the client could not read a message", code=error.code, reason=error.message)
+        logger.warning("the client could not read a message", code=error.code, reason=error.message)
 
 
 def _no_object() -> RpcError:

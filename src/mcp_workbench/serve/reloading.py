@@ -11,13 +11,13 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterable, Sequence
 
-from mcp_workbench import observe
+from mcp_workbench import logger
 from mcp_workbench.config.model import Config
 from mcp_workbench.config.origin import Origin, Stamp, stamp_of
 from mcp_workbench.errors import WorkbenchError
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
-from mcp_workbench.shown import slashed
+from mcp_workbench.text.sanitize import slashed
 from mcp_workbench.workbench import Workbench
 
 
@@ -62,7 +62,7 @@ class Following:
         except WorkbenchError as error:
             self._tell(self._refused, str(error), error.hint)
         except Exception as error:  # noqa: BLE001 -- the end of a thread: what is served must go on, and be followed
-            self._tell(self._refused, observe.foreign(repr(error)), "")
+            self._tell(self._refused, logger.foreign(repr(error)), "")
         else:
             self._tell(self._apply, config)
 
@@ -74,7 +74,7 @@ class Following:
 
     def _refused(self, reason: str, hint: str) -> None:
         what = "the configuration changed and is not used; the one before it stays in force"
-        observe.error(what, reason=reason, hint=hint or None)
+        logger.error(what, reason=reason, hint=hint or None)
         self._workbench.refuse(reason)
         self._is_refused = True
 
@@ -83,7 +83,7 @@ class Following:
             return
         found = self._workbench.apply(config)
         if found.toolboxes:
-            observe.info(
+            logger.info(
                 "the configuration changed and is in force",
                 added=_named(found.added),
                 changed=_named(found.changed),
@@ -91,15 +91,15 @@ class Following:
                 toolboxes=_listed(slashed(name) for name in found.toolboxes),
             )
         elif self._is_refused:
-            observe.info("the configuration can be used again and is as the one in force")
+            logger.info("the configuration can be used again and is as the one in force")
         self._is_refused = False
         if found.settings:
-            observe.warning("settings that take effect at the next start", settings=" ".join(found.settings))
+            logger.warning("settings that take effect at the next start", settings=" ".join(found.settings))
         new = {*found.added, *found.changed}
         for server in config.servers():
             if ServerIdentifier(server.toolbox, server.name) in new:
                 for missing in server.missing:
-                    observe.warning("a variable is not set", variable=missing.variable, path=missing.path)
+                    logger.warning("a variable is not set", variable=missing.variable, path=missing.path)
 
 
 def _named(servers: Sequence[ServerIdentifier]) -> str | None:

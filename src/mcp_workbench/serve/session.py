@@ -20,9 +20,9 @@ from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.serve.greeting import COMPLETE, LIST_TTL_MS, discover_result, initialize_result
 from mcp_workbench.serve.parking import Parking
 from mcp_workbench.serve.subscribers import Subscribers
-from mcp_workbench.shown import shown
 from mcp_workbench.surfaces.base import Method, Surface
 from mcp_workbench.surfaces.failures import as_rpc_error
+from mcp_workbench.text.sanitize import shown
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Answer, Exchange, Line, OnProgress, Question

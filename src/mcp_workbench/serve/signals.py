@@ -10,8 +10,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
-from mcp_workbench import observe
-from mcp_workbench.observe import LOG_REPEAT_SECONDS
+from mcp_workbench import logger
+from mcp_workbench.logger import LOG_REPEAT_SECONDS
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -55,7 +55,7 @@ class Report:
         if f"{what}{error}" == self._last and loop.time() - self._since < LOG_REPEAT_SECONDS:
             return
         self._last, self._since = f"{what}{error}", loop.time()
-        observe.error("unexpected", what=what, error=error)
+        logger.error("unexpected", what=what, error=error)
 
 
 report: Final = Report()

@@ -14,7 +14,7 @@ import signal
 import stat
 from functools import partial
 
-from mcp_workbench import observe
+from mcp_workbench import logger
 from mcp_workbench.config.model import Config
 from mcp_workbench.config.origin import Origin
 from mcp_workbench.errors import Fault, ShuttingDown
@@ -88,8 +88,8 @@ def _load_the_rest() -> None:
         "mcp_workbench.routing.router",
         "mcp_workbench.catalog.memory.records",
         "mcp_workbench.catalog.memory.tables",
-        "mcp_workbench.record.tables",
-        "mcp_workbench.connections.health",
+        "mcp_workbench.activity.tables",
+        "mcp_workbench.servers.health",
         "mcp_workbench.surfaces.answers",
         "ctypes",
     ):
@@ -144,7 +144,7 @@ class StdioFront(PeerFront):
         if self._signals > 1:
             self._workbench.kill()
             os._exit(128 + number)
-        observe.info("ending", signal=signal.Signals(number).name)
+        logger.info("ending", signal=signal.Signals(number).name)
         self._end(128 + number)
 
     # -- how it ends
@@ -154,7 +154,7 @@ class StdioFront(PeerFront):
 
     def _input_ended(self, fault: Fault | None) -> None:
         if fault is not None:
-            observe.error("the client's input can't be read", code=fault.code, reason=str(fault))
+            logger.error("the client's input can't be read", code=fault.code, reason=str(fault))
             self._peer.refuse(b"", RpcError(jsonrpc.INVALID_REQUEST, str(fault)))
         self._session.end_subscriptions()
         self._peer.give_up(ShuttingDown("the client's input ended"))

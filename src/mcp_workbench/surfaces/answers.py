@@ -24,9 +24,9 @@ from mcp_workbench.catalog.rendering.budget import estimate, usable
 from mcp_workbench.catalog.rendering.instructions import INSTRUCTIONS_SHARE, fitted
 from mcp_workbench.identity import EVERY_TOOLBOX, ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import Limits
-from mcp_workbench.shown import NAME_SHOWN_LENGTH, NAMES_SHOWN, count
 from mcp_workbench.surfaces.arguments import OpenRequest
 from mcp_workbench.surfaces.failures import text_result
+from mcp_workbench.text.sanitize import NAME_SHOWN_LENGTH, NAMES_SHOWN, count
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.fairness import Renderer
 

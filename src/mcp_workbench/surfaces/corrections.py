@@ -17,12 +17,12 @@ from mcp_workbench.catalog.search import QUERY_LENGTH
 from mcp_workbench.catalog.snapshot import Catalog
 from mcp_workbench.config.model import Config
 from mcp_workbench.identity import EVERY_TOOLBOX, ToolIdentifier, tools_once_named
-from mcp_workbench.nearest import JOINED_MATCHES_SHOWN, known_names, nearest, nearest_tools
-from mcp_workbench.shown import shown
 from mcp_workbench.surfaces import intent
 from mcp_workbench.surfaces.intent import LONGEST_NAME, Open, Use, fold, is_same
 from mcp_workbench.surfaces.tool_lookup import HOST_PREFIXES, tools_meant
 from mcp_workbench.surfaces.wording import DETAILS, OPEN_TOOLBOX, USE_TOOL
+from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.suggest import JOINED_MATCHES_SHOWN, known_names, nearest, nearest_tools
 from mcp_workbench.wire import jsonrpc
 
 ECHOED_ARGUMENTS_BYTES = 2048

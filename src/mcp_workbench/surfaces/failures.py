@@ -13,10 +13,10 @@ from typing import Any
 
 from msgspec import UNSET, Raw, UnsetType
 
-from mcp_workbench import observe
+from mcp_workbench import logger
 from mcp_workbench.errors import CallFailed, Fault, RequestError, ServerRefused, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier
-from mcp_workbench.shown import shown
+from mcp_workbench.text.sanitize import shown
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.jsonrpc import REFUSAL_LENGTH, RpcError
 
@@ -49,7 +49,7 @@ def as_rpc_error(error: WorkbenchError, *, modern: bool = False) -> RpcError:
         code = refusal.rpc_code
         if modern and code == jsonrpc.RESOURCE_NOT_FOUND:
             code = jsonrpc.INVALID_PARAMS
-        return RpcError(code, observe.redacted(str(refusal), REFUSAL_LENGTH), _refusal_data(refusal))
+        return RpcError(code, logger.redacted(str(refusal), REFUSAL_LENGTH), _refusal_data(refusal))
     code = jsonrpc.INVALID_PARAMS if isinstance(error, RequestError) else jsonrpc.SERVER_FAILED
     return RpcError(code, _text(error), _described(error))
 
@@ -92,4 +92,4 @@ def _refusal_data(refusal: ServerRefused) -> Raw | UnsetType:
     if not refusal.data or len(refusal.data) > REFUSAL_DATA_BYTES:
         return UNSET
     text = refusal.data.decode("utf-8", "replace")
-    return Raw(refusal.data) if observe.redacted(text) == text else UNSET
+    return Raw(refusal.data) if logger.redacted(text) == text else UNSET

@@ -13,9 +13,9 @@ import msgspec
 from msgspec import Raw
 
 from mcp_workbench.catalog.search import QUERY_LENGTH
-from mcp_workbench.nearest import nearest
-from mcp_workbench.shown import NAME_SHOWN_LENGTH
 from mcp_workbench.surfaces.arguments import ASKED_TOOLS, MATCHES_MOST
+from mcp_workbench.text.sanitize import NAME_SHOWN_LENGTH
+from mcp_workbench.text.suggest import nearest
 from mcp_workbench.wire import jsonrpc
 
 _KEYS = 64

@@ -15,11 +15,11 @@ from msgspec import Raw
 from mcp_workbench.catalog.items import Item
 from mcp_workbench.catalog.rendering import render
 from mcp_workbench.identity import PromptIdentifier, ServerIdentifier, joined_name, native_names
-from mcp_workbench.nearest import nearest_or_known
-from mcp_workbench.shown import shown
 from mcp_workbench.surfaces.base import forward
 from mcp_workbench.surfaces.pages import Listed, page
 from mcp_workbench.surfaces.scope import Scope
+from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.suggest import nearest_or_known
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange

@@ -21,9 +21,7 @@ from mcp_workbench.errors import (
     WorkbenchError,
 )
 from mcp_workbench.identity import EVERY_TOOLBOX, ServerIdentifier, ToolIdentifier
-from mcp_workbench.nearest import NEAREST_SHOWN, known_names, nearest_tools
 from mcp_workbench.routing.requests import ToolCall
-from mcp_workbench.shown import NAMES_SHOWN, shown
 from mcp_workbench.surfaces.arguments import (
     NoToolbox,
     OpenRequest,
@@ -37,6 +35,8 @@ from mcp_workbench.surfaces.hello import Hello, static_hello
 from mcp_workbench.surfaces.scope import Scope
 from mcp_workbench.surfaces.shelf import Shelf, ShelfSurface
 from mcp_workbench.surfaces.wording import OPEN_TOOLBOX, USE_TOOL, definitions
+from mcp_workbench.text.sanitize import NAMES_SHOWN, shown
+from mcp_workbench.text.suggest import NEAREST_SHOWN, known_names, nearest_tools
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import QUESTIONS, Caller
 from mcp_workbench.wire.exchange import Exchange

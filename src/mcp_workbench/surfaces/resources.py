@@ -19,13 +19,13 @@ from mcp_workbench.catalog.items import Item
 from mcp_workbench.catalog.rendering import render
 from mcp_workbench.errors import WorkbenchError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
-from mcp_workbench.shown import NAMES_SHOWN, shown
 from mcp_workbench.surfaces import uris
 from mcp_workbench.surfaces.base import forward
 from mcp_workbench.surfaces.failures import as_rpc_error, rpc_errors
 from mcp_workbench.surfaces.pages import Listed, page
 from mcp_workbench.surfaces.resource_index import KnownResources, ResourceIndex
 from mcp_workbench.surfaces.scope import Scope
+from mcp_workbench.text.sanitize import NAMES_SHOWN, shown
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec import Raw
 
-from mcp_workbench import observe
+from mcp_workbench import logger
 from mcp_workbench.config.model import ServerConfig
-from mcp_workbench.connections.connection import Connection
-from mcp_workbench.connections.negotiate import Agreement
 from mcp_workbench.errors import CallFailed, Fault, ToolNotFound, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.routing.requests import ServerRequest
 from mcp_workbench.routing.server_handle import ServerHandle
-from mcp_workbench.shown import shown
+from mcp_workbench.servers.connection import Connection
+from mcp_workbench.servers.negotiate import Agreement
 from mcp_workbench.surfaces.arguments import read_tool_arguments
 from mcp_workbench.surfaces.base import Method, forward
 from mcp_workbench.surfaces.failures import as_result, as_rpc_error, is_refused, rpc_errors
@@ -27,6 +26,7 @@ from mcp_workbench.surfaces.hello import Hello
 from mcp_workbench.surfaces.pages import Listed, page
 from mcp_workbench.surfaces.proxy import called
 from mcp_workbench.surfaces.shelf import read_level, read_text
+from mcp_workbench.text.sanitize import shown
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange
@@ -196,7 +196,7 @@ class ServerSurface:
         try:
             listing = await router.pool.handle(self._server).lists.list_tools()
         except WorkbenchError as error:  # the call succeeded, so pass its result on anyway
-            observe.info("the output schema of a tool is not known", server=tool.server, code=error.code)
+            logger.info("the output schema of a tool is not known", server=tool.server, code=error.code)
             return False
         return (definition := listing.tools.get(tool.tool)) is not None and definition.wraps_output
 

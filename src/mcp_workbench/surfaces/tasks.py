@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote
 
 from msgspec import Raw
 
-from mcp_workbench import observe
+from mcp_workbench import logger
 from mcp_workbench.errors import WorkbenchError
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.surfaces.base import Method, forward, one_page
@@ -93,7 +93,7 @@ class Tasks:
     async def _list(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         """The tasks of every server that runs and has some; the others have none."""
         one_page(params)
-        from mcp_workbench.connections.listing import list_items  # noqa: PLC0415 -- only this needs it
+        from mcp_workbench.servers.listing import list_items  # noqa: PLC0415 -- only this needs it
 
         router = self._workbench.at(exchange.caller)
         tasks: list[dict[str, Any]] = []
@@ -102,7 +102,7 @@ class Tasks:
                 connection = await router.pool.connect(server)
                 listed = await list_items(connection, "tasks/list", "tasks", self._workbench.limits)
             except WorkbenchError as error:
-                observe.debug("a server's tasks are missing", server=server, code=error.code)
+                logger.debug("a server's tasks are missing", server=server, code=error.code)
                 continue
             tasks += [self.shown(server, jsonrpc.members(task)) for task in listed.items]
         return Raw(jsonrpc.encode({"tasks": tasks}))

@@ -17,8 +17,6 @@ from mcp_workbench.catalog.rendering.instructions import INSTRUCTIONS_SHARE, fit
 from mcp_workbench.config.model import Config
 from mcp_workbench.errors import CallFailed, Fault, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier, native_names
-from mcp_workbench.nearest import nearest_or_known
-from mcp_workbench.shown import shown
 from mcp_workbench.surfaces.arguments import read_tool_arguments
 from mcp_workbench.surfaces.base import Method
 from mcp_workbench.surfaces.failures import as_result, as_rpc_error, is_refused
@@ -28,6 +26,8 @@ from mcp_workbench.surfaces.proxy import called
 from mcp_workbench.surfaces.scope import Scope
 from mcp_workbench.surfaces.shelf import Shelf, ShelfSurface
 from mcp_workbench.surfaces.tasks import Tasks
+from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.suggest import nearest_or_known
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.caller import QUESTIONS, Caller
 from mcp_workbench.wire.exchange import Exchange

@@ -13,8 +13,8 @@ from msgspec import Raw
 
 from mcp_workbench.config.model import Config, ToolboxConfig
 from mcp_workbench.identity import EVERY_TOOLBOX, ToolIdentifier
-from mcp_workbench.observe import LOG_VALUE_LENGTH
-from mcp_workbench.shown import shown
+from mcp_workbench.logger import LOG_VALUE_LENGTH
+from mcp_workbench.text.sanitize import shown
 from mcp_workbench.wire import jsonrpc
 
 TOOLBOXES_LISTED_WHOLE = 6

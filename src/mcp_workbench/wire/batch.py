@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import UNSET, Raw
 
-from mcp_workbench.shown import shown
+from mcp_workbench.text.sanitize import shown
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.jsonrpc import Envelope, Id, Message, RpcError, Unreadable
 from mcp_workbench.wire.memory_budget import Account

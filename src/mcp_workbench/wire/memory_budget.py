@@ -21,7 +21,7 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from typing import Final
 
-from mcp_workbench import observe
+from mcp_workbench import logger
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire.allocator import trim
 
@@ -293,10 +293,10 @@ class MemoryBudget:
             return
         held, capacity = (round(size / _MIB) for size in (self.held, self.capacity))
         if self.level > self._highest:
-            observe.warning("memory pressure", level=self.state, held_mib=held, of_mib=capacity)
+            logger.warning("memory pressure", level=self.state, held_mib=held, of_mib=capacity)
             self._highest = self.level
         elif not self.level:
-            observe.info("the memory pressure is over", was=LEVELS[self._highest], held_mib=held, of_mib=capacity)
+            logger.info("the memory pressure is over", was=LEVELS[self._highest], held_mib=held, of_mib=capacity)
             self._highest = CALM
         self._changed()
 
@@ -355,4 +355,4 @@ class MemoryBudget:
         """Log it once for each holder, until the pressure is over."""
         if (what, account.label) not in self._told:
             self._told.add((what, account.label))
-            observe.warning(what, holder=account.label, mib=round(account.held / _MIB))
+            logger.warning(what, holder=account.label, mib=round(account.held / _MIB))

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 import msgspec
 from msgspec import Raw
 
-from mcp_workbench import observe
+from mcp_workbench import logger
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire import jsonrpc
@@ -208,7 +208,7 @@ class SentHeaders:
         found = mirrored(tool.input_schema)
         if found is None:
             what = "a tool is left out: its header annotations are invalid"
-            observe.warning(what, server=self._label, tool=tool.name)
+            logger.warning(what, server=self._label, tool=tool.name)
             self._tools.pop(tool.name, None)
             return False
         if len(self._tools) < self._limits.mirrored_tools and len(found) <= MIRRORED_PARAMETERS:

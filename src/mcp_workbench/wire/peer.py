@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Raw
 
-from mcp_workbench import observe
+from mcp_workbench import logger
 from mcp_workbench.errors import CallTimeout, Fault, ServerRefused
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.batch import Answers, Part, first_request
@@ -326,7 +326,7 @@ class Peer:
             return False
         if not isinstance(id_, int) or id_ not in self._pending:
             self.strays += 1
-            observe.debug("an answer to nothing that was asked", id=id_, so_far=self.strays)
+            logger.debug("an answer to nothing that was asked", id=id_, so_far=self.strays)
             return False
         if message.error is not jsonrpc.NOTHING:
             body = jsonrpc.error_body(message.error)
@@ -370,7 +370,7 @@ class Peer:
             try:
                 self._handler.notification(method, params, owner)
             except Exception as error:  # noqa: BLE001 -- what follows in the same read must not be lost
-                observe.error("a notification failed inside the workbench", method=method, error=repr(error))
+                logger.error("a notification failed inside the workbench", method=method, error=repr(error))
 
     def _progressed(self, params: dict[str, Raw], size: int) -> None:
         """Progress of a request of ours: its deadline starts again, and its client is told."""
@@ -426,7 +426,7 @@ class Peer:
             # By the protocol a cancelled request gets no answer; nobody waits for this task.
             return
         except Exception as error:  # noqa: BLE001 -- a defect of ours must not end the connection
-            observe.error("a request failed inside the workbench", method=method, error=repr(error))
+            logger.error("a request failed inside the workbench", method=method, error=repr(error))
             internal = RpcError(jsonrpc.INTERNAL_ERROR, "Internal error")
             out.write(Envelope(internal, id_, about=id_))
         finally:

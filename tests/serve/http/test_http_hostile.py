@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mcp_workbench import Limits, observe
+from mcp_workbench import Limits, logger
 from mcp_workbench.serve.front import Front
 from mcp_workbench.serve.http.address import Address
 from mcp_workbench.serve.http.guard import Guard, Refused
@@ -267,7 +267,7 @@ async def test_a_defect_of_ours_is_one_line_in_the_log_and_an_answer_that_tells_
         raise ZeroDivisionError("a defect")
 
     monkeypatch.setattr(Front, "request", answer)
-    monkeypatch.setattr(observe.log, "_rank", observe.LEVELS.index("error"))
+    monkeypatch.setattr(logger.log, "_rank", logger.LEVELS.index("error"))
     async with served(config) as running, running.client() as http:
         answered = await post_modern(http, modern("tools/list"))
         handshake = await http.post("/mcp", json=greeting())

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_workbench import Limits, observe
+from mcp_workbench import Limits, logger
 from mcp_workbench.command_errors import ListenFailed
 from mcp_workbench.serve.http import listener
 from mcp_workbench.serve.http.address import Address
@@ -73,7 +73,7 @@ def test_those_who_come_when_there_are_too_many_are_counted_and_told_in_one_line
     monkeypatch: pytest.MonkeyPatch,
 ):
     told: list[object] = []
-    monkeypatch.setattr(observe, "warning", lambda _message, **values: told.append(values["refused"]))
+    monkeypatch.setattr(logger, "warning", lambda _message, **values: told.append(values["refused"]))
     crowd: Crowd[object] = Crowd()
     for hundredths in range(250):
         crowd.refused(100, hundredths / 100)
@@ -123,7 +123,7 @@ def test_a_host_that_is_not_known_is_told_as_that(monkeypatch: pytest.MonkeyPatc
 
 def test_what_nobody_caught_while_a_request_was_answered_is_told(monkeypatch: pytest.MonkeyPatch):
     told: list[object] = []
-    monkeypatch.setattr(observe, "error", lambda _message, **values: told.append(values["said"]))
+    monkeypatch.setattr(logger, "error", lambda _message, **values: told.append(values["said"]))
     root, server = logging.getLogger(), logging.getLogger("uvicorn.error")
     before = (root.handlers[:], root.level, server.level)
     try:

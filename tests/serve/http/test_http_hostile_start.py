@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_workbench import observe
+from mcp_workbench import logger
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.serve.http.address import Address, read_address
 from mcp_workbench.serve.http.guard import Guard, Refused
@@ -241,7 +241,7 @@ def read(log: Path) -> str:
 async def test_the_same_failure_over_and_over_is_not_told_each_time(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(observe, "log", observe.Log())
+    monkeypatch.setattr(logger, "log", logger.Log())
     report, loop = Report(), asyncio.get_running_loop()
     for _ in range(100):
         report(loop, {"message": "no files", "exception": OSError(24, "Too many open files")})

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_workbench import observe
+from mcp_workbench import logger
 from mcp_workbench.__main__ import main
 from tests.serve.http.serving import (
     ALICE,
@@ -54,7 +54,7 @@ def refused_here(config: Path, *arguments: str) -> str:
     """The same of the program as it is run in this process."""
     out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryFile() as log:
-        patch.setattr(observe, "log", observe.Log(log.fileno()))
+        patch.setattr(logger, "log", logger.Log(log.fileno()))
         for hook in ("excepthook", "unraisablehook"):
             patch.setattr(sys, hook, getattr(sys, hook))
         patch.setattr(sys, "argv", ["mcp-workbench", "serve", "--config", str(config), *arguments])

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Raw
 
-from mcp_workbench.private import Damaged
+from mcp_workbench.storage.secure_files import Damaged
 
 Kind: TypeAlias = Literal["tools", "prompts", "resources", "templates", "skills", "era"]
 """Which list. An `era` entry has no items: it records which era the server spoke with clients of one era, and when."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 from msgspec import Raw
 
-from mcp_workbench import observe
+from mcp_workbench import logger
 from mcp_workbench.catalog.memory.stamp import Stamps, declared_digest, load_key
 from mcp_workbench.catalog.memory.store import Declared, Entry, Kind, Store, fingerprint, store_path
 from mcp_workbench.catalog.memory.veil import Veil
@@ -238,7 +238,7 @@ class Record:
             self._store.put(self._key.stamp, self._key.own, kind, draft)
             return
         server = self._server.identifier
-        observe.info("a list is not stored, because it contains a secret", server=server, list=kind)
+        logger.info("a list is not stored, because it contains a secret", server=server, list=kind)
         self._store.drop(self._key.stamp, self._key.own)
 
     def is_current(self, entry: Entry) -> bool:

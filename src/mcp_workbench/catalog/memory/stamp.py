@@ -20,9 +20,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from mcp_workbench import private
 from mcp_workbench.config.inherited import inherited
 from mcp_workbench.config.model import Endpoint, Launch, ServerConfig
+from mcp_workbench.storage import secure_files
 
 STORE_TRIES = 3
 """How often one process rebuilds a damaged store or key. After that, the disk is at fault."""
@@ -63,12 +63,12 @@ def declared_digest(capabilities: Raw, *, modern: bool) -> bytes:
 
 def load_key(path: str) -> bytes | None:
     """The key beside the store at `path`, made if there is none; None, and people are told, where it can't be had."""
-    file = os.path.join(os.path.dirname(private.located(path)), KEY_NAME)
+    file = os.path.join(os.path.dirname(secure_files.located(path)), KEY_NAME)
     try:
-        private.make_folder(file)
+        secure_files.make_folder(file)
         return _found_key(file)
-    except (private.Unusable, OSError) as error:
-        private.warn_once("lists of servers are not kept on disk", file, private.reason(error))
+    except (secure_files.Unusable, OSError) as error:
+        secure_files.warn_once("lists of servers are not kept on disk", file, secure_files.reason(error))
         return None
 
 
@@ -100,28 +100,28 @@ def _found_key(file: str) -> bytes:
         if (key := _read_key(file)) is not None:
             return key
         _make_key(file)
-    raise private.Unusable("it is damaged again and again")
+    raise secure_files.Unusable("it is damaged again and again")
 
 
 def _read_key(file: str) -> bytes | None:
     """The key; None where there is none, or it was of no use and is gone. Raises `Unusable` or `OSError`."""
-    status = private.inspect(file)
+    status = secure_files.inspect(file)
     if status is None:
         return None
     size = STORE_KEY_BYTES
-    key = private.read(file, size + 1)
+    key = secure_files.read(file, size + 1)
     if len(key) > size:
-        raise private.Unusable("it is no key of a store; another file is not overwritten")
-    if len(key) == size and any(key) and not private.is_open(status):
+        raise secure_files.Unusable("it is no key of a store; another file is not overwritten")
+    if len(key) == size and any(key) and not secure_files.is_open(status):
         return key
-    private.remove(file, (status.st_dev, status.st_ino))
+    secure_files.remove(file, (status.st_dev, status.st_ino))
     return None
 
 
 def _make_key(file: str) -> None:
     """Make one, whole from the first moment; that of a process that was quicker stays. Raises `OSError`."""
     draft = f"{file}.{os.urandom(8).hex()}"
-    private.create(draft, os.urandom(STORE_KEY_BYTES))
+    secure_files.create(draft, os.urandom(STORE_KEY_BYTES))
     try:
         os.link(draft, file)
     except FileExistsError:

@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from msgspec import Raw
 
-from mcp_workbench import private
 from mcp_workbench.catalog.memory.entry import Entry, Kind, fingerprint
 from mcp_workbench.catalog.memory.stamp import STORE_TOUCH_SECONDS, STORE_TRIES, declared_digest
 from mcp_workbench.config.locate import own_file
-from mcp_workbench.kept_file import KeptFile
-from mcp_workbench.kept_file import Kind as FileKind
 from mcp_workbench.limits import DEFAULTS, Limits
-from mcp_workbench.private import Unusable
+from mcp_workbench.storage import secure_files
+from mcp_workbench.storage.secure_files import Unusable
+from mcp_workbench.storage.table_file import KeptFile
+from mcp_workbench.storage.table_file import Kind as FileKind
 
 if TYPE_CHECKING:
     from mcp_workbench.catalog.memory.tables import Tables
@@ -132,12 +132,12 @@ class Store:
             return otherwise
         try:
             return self._file.act(action)
-        except private.Busy:
+        except secure_files.Busy:
             pass
         except (Unusable, OSError) as error:
             self._is_refused = self._file.tables is None
             self._file.let_go()
-            private.warn_once("lists of servers are not kept on disk", self._file.path, private.reason(error))
+            secure_files.warn_once("lists of servers are not kept on disk", self._file.path, secure_files.reason(error))
         self._rests_until[use] = time.monotonic() + self._limits.store_rest_seconds
         return otherwise
 

@@ -15,8 +15,8 @@ import msgspec
 
 from mcp_workbench.catalog.memory.entry import Entry, Kind, read_entry, read_head, seal, unseal, write_body, write_head
 from mcp_workbench.catalog.memory.stamp import STORE_TOUCH_SECONDS
-from mcp_workbench.database import Database, is_ours
 from mcp_workbench.limits import Limits
+from mcp_workbench.storage.sqlite import Database, is_ours
 
 STORE_UNUSED_SECONDS = 90 * 86_400.0
 """A list that nobody used for a quarter of a year is of a configuration that is gone."""

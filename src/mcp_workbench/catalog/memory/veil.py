@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 import msgspec
 from msgspec import Raw
 
-from mcp_workbench.redact import SECRET_LENGTH, Redactor
+from mcp_workbench.text.redact import SECRET_LENGTH, Redactor
 
 MARK_BYTES = 8
 """Bytes of the mark that stands for a secret in a remembered list: a server has a few, so none has another's."""

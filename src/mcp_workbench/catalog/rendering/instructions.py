@@ -13,7 +13,7 @@ from typing import Any, Final
 from msgspec import Raw
 
 from mcp_workbench.catalog.rendering.budget import estimate
-from mcp_workbench.shown import shown
+from mcp_workbench.text.sanitize import shown
 from mcp_workbench.wire import jsonrpc
 
 INSTRUCTIONS_LENGTH = 4000

@@ -19,7 +19,7 @@ from urllib.parse import unquote_to_bytes
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from mcp_workbench import observe
+from mcp_workbench import logger
 from mcp_workbench.config.lookup import find_server, find_toolbox
 from mcp_workbench.errors import Overloaded, RequestError, SessionNotFound
 from mcp_workbench.serve.http.guard import Guard, Refused
@@ -66,7 +66,7 @@ class App:
         except HungUp:
             sent.abort()
         finally:
-            observe.debug(
+            logger.debug(
                 "http", method=scope["method"], path=scope["path"], status=sent.status, ms=sent.ms, owner=sent.owner
             )
 
@@ -200,7 +200,7 @@ class Sent:
             async with asyncio.timeout(self._seconds):
                 await self._send(message)
         except TimeoutError:
-            observe.info("a client does not read what it asked for; its connection is closed", owner=self.owner)
+            logger.info("a client does not read what it asked for; its connection is closed", owner=self.owner)
             self.abort()
 
     def abort(self) -> None:

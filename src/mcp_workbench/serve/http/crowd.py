@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from typing import Generic, TypeVar
 
-from mcp_workbench import observe
-from mcp_workbench.observe import LOG_REPEAT_SECONDS
+from mcp_workbench import logger
+from mcp_workbench.logger import LOG_REPEAT_SECONDS
 
 C = TypeVar("C")
 
@@ -52,5 +52,5 @@ class Crowd(Generic[C]):
         """One more was refused, or closed for another one."""
         self._untold += 1
         if now - self._told_at >= LOG_REPEAT_SECONDS:
-            observe.warning("connections were refused: there are too many", refused=self._untold, open=open_now)
+            logger.warning("connections were refused: there are too many", refused=self._untold, open=open_now)
             self._untold, self._told_at = 0, now

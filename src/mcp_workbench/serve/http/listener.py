@@ -18,7 +18,7 @@ from collections.abc import Callable
 from uvicorn.config import Config as ServerConfig
 from uvicorn.server import ServerState
 
-from mcp_workbench import observe
+from mcp_workbench import logger
 from mcp_workbench.command_errors import ListenFailed
 from mcp_workbench.config.model import Config
 from mcp_workbench.config.origin import Origin
@@ -66,7 +66,7 @@ def serve(
     origin: Origin | None = None,
 ) -> int:
     """Serve clients until a signal comes; the exit status."""
-    observe.log.redact.hide(tokens.by_name.values())
+    logger.log.redact.hide(tokens.by_name.values())
     _log_to_observe()
     gc.freeze()
     report_threads()
@@ -137,7 +137,7 @@ class Listener:
         if self._signals > 1:
             self._workbench.kill()
             os._exit(128 + number)
-        observe.info("ending", signal=signal.Signals(number).name)
+        logger.info("ending", signal=signal.Signals(number).name)
         if not self.over.done():
             self.over.set_result(128 + number)
 
@@ -167,12 +167,12 @@ class _ToObserve(logging.Handler):
         with contextlib.suppress(Exception):  # a message that does not fit its arguments is no reason to fail
             error = repr(record.exc_info[1]) if record.exc_info else None
             # uvicorn's errors are what nobody caught while a request was answered: defects of ours.
-            tell = observe.error if record.name == _SERVER and record.levelno >= logging.ERROR else observe.debug
+            tell = logger.error if record.name == _SERVER and record.levelno >= logging.ERROR else logger.debug
             tell("library", name=record.name, level=record.levelname, said=record.getMessage(), error=error)
 
 
 def _log_to_observe() -> None:
     root = logging.getLogger()
     root.handlers[:] = [_ToObserve()]
-    root.setLevel(logging.WARNING if observe.log.shows("debug") else logging.CRITICAL)
-    logging.getLogger(_SERVER).setLevel(logging.WARNING if observe.log.shows("debug") else logging.ERROR)
+    root.setLevel(logging.WARNING if logger.log.shows("debug") else logging.CRITICAL)
+    logging.getLogger(_SERVER).setLevel(logging.WARNING if logger.log.shows("debug") else logging.ERROR)

@@ -9,7 +9,7 @@ from msgspec import Raw
 from starlette.responses import Response
 from starlette.types import Send
 
-from mcp_workbench import observe
+from mcp_workbench import logger
 from mcp_workbench.errors import InputUnavailable
 from mcp_workbench.serve.front import Front, call_shed
 from mcp_workbench.serve.greeting import new_callers
@@ -60,7 +60,7 @@ class Nowhere:
     def notify(self, method: str, params: Params) -> None:
         """Drop a message that belongs to no request: several clients may share a token."""
         del params
-        observe.debug("a message that belongs to no request was dropped", method=method)
+        logger.debug("a message that belongs to no request was dropped", method=method)
 
     async def ask(self, method: str, params: Params, on_progress: OnProgress | None = None) -> Raw:
         del params, on_progress
@@ -157,7 +157,7 @@ class ModernFront:
             is_shed = asyncio.current_task() in self._shed
             answer = call_shed() if is_shed else RpcError(jsonrpc.INTERNAL_ERROR, "The workbench is closing")
         except Exception as error:  # noqa: BLE001 -- a defect of ours ends this request and no other
-            observe.error("a request failed inside the workbench", error=repr(error))
+            logger.error("a request failed inside the workbench", error=repr(error))
             answer = RpcError(jsonrpc.INTERNAL_ERROR, "Internal error")
         status = envelope.status_of(answer) if isinstance(answer, RpcError) else 200
         stream.answer(Envelope(answer, asked.id).line, status)
@@ -200,7 +200,7 @@ class ModernFront:
         if idle < limit:
             self._look = self._loop.call_later(limit - idle, self._rest)
             return
-        observe.info("what modern requests shared was idle and is over", owner=self._owner)
+        logger.info("what modern requests shared was idle and is over", owner=self._owner)
         self._look = None
         leaving = self._loop.create_task(self._front.leave())
         self._leaving.add(leaving)

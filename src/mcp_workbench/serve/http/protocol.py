@@ -16,7 +16,7 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from mcp_workbench import observe
+from mcp_workbench import logger
 from mcp_workbench.limits import Limits
 from mcp_workbench.serve.http.crowd import Crowd
 
@@ -198,7 +198,7 @@ class Connection(H11Protocol):
             return
         self._ahead += size
         if self._ahead > self._limits.http_head_bytes:
-            observe.info("a client sent more than the next request's head before it was answered")
+            logger.info("a client sent more than the next request's head before it was answered")
             self.transport.abort()
         else:
             self.flow.resume_reading()

@@ -12,7 +12,7 @@ from msgspec import Raw
 from starlette.responses import Response
 from starlette.types import Send
 
-from mcp_workbench import observe
+from mcp_workbench import logger
 from mcp_workbench.errors import Fault, InputUnavailable, Overloaded, SessionNotFound, ShuttingDown
 from mcp_workbench.serve.front import PeerFront
 from mcp_workbench.serve.greeting import new_callers
@@ -327,7 +327,7 @@ class HttpSession(PeerFront):
         if self._peer.serving:  # a call goes on, though its client hung up; it may come back for the answer
             self._rest()
         else:
-            observe.info("a session was idle and is over", owner=self.owner)
+            logger.info("a session was idle and is over", owner=self.owner)
             self.abandon()
 
 
@@ -368,7 +368,7 @@ class Sessions:
                     f"{len(own)} sessions are open with this token, {len(every)} in all",
                     hint="End one (DELETE), or wait until one was idle for long enough.",
                 )
-            observe.info("a session was left and is over, since another begins", owner=owner)
+            logger.info("a session was left and is over, since another begins", owner=owner)
             longest.abandon()
         session = HttpSession(self._workbench, view, owner)
         self._all[session.id] = session

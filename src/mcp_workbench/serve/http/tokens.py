@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.serve.http.address import Address
-from mcp_workbench.shown import shown
+from mcp_workbench.text.sanitize import shown
 
 TOKEN_BYTES = 32
 """Random bytes in a token that is generated: nobody guesses it."""

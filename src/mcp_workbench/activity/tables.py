@@ -1,0 +1,235 @@
+"""The tables of the record, and what is written into them. Every method raises what `Database` raises.
+
+They are bounded by rows, bytes and age, the oldest go first. Rows and bytes hold after every write, however many
+processes write; age, and what is kept of earlier runs, is looked at now and then.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from mcp_workbench.activity.batch import Batch, Run
+from mcp_workbench.activity.processes import birth
+from mcp_workbench.identity import ToolIdentifier
+from mcp_workbench.limits import Limits
+from mcp_workbench.storage.sqlite import RECORD, Database, is_ours
+
+RECORD_ROWS_AT_ONCE = 100
+"""Rows of one statement; of older versions of SQLite one has at most 999 values."""
+RECORD_AGE_SECONDS = 14 * 86_400.0
+"""How long all of it is kept; what went wrong before that is not looked for any more."""
+
+VERSION: Final = 4
+"""Of the tables and what stands in them. It grows with every change of either."""
+
+_MARK: Final = b"record_runs"
+# AUTOINCREMENT: the number of a run that was removed, or of a line, is never that of another.
+# `start` is the sum of the sizes of all rows before: how much is there takes no look at every row.
+_SCHEMA: Final = (
+    """CREATE TABLE record_runs (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, pid INTEGER NOT NULL, birth TEXT NOT NULL, version TEXT NOT NULL,
+        config TEXT NOT NULL, transport TEXT NOT NULL, began REAL NOT NULL, seen REAL NOT NULL,
+        ended REAL, was_killed INTEGER NOT NULL DEFAULT 0, lost INTEGER NOT NULL DEFAULT 0,
+        problem TEXT NOT NULL DEFAULT '', pressure TEXT NOT NULL DEFAULT '', held INTEGER NOT NULL DEFAULT 0)""",
+    """CREATE TABLE record_servers (
+        run INTEGER NOT NULL, toolbox TEXT NOT NULL, server TEXT NOT NULL, state TEXT NOT NULL, since REAL NOT NULL,
+        connections INTEGER NOT NULL, tools INTEGER, code TEXT NOT NULL, error TEXT NOT NULL, error_at REAL,
+        PRIMARY KEY (run, toolbox, server)) WITHOUT ROWID""",
+    """CREATE TABLE record_flights (
+        id INTEGER PRIMARY KEY, run INTEGER NOT NULL, began REAL NOT NULL, toolbox TEXT NOT NULL,
+        server TEXT NOT NULL, tool TEXT NOT NULL)""",
+    """CREATE TABLE record_tools (
+        id INTEGER PRIMARY KEY, run INTEGER NOT NULL, toolbox TEXT NOT NULL, server TEXT NOT NULL, tool TEXT NOT NULL,
+        calls INTEGER NOT NULL, errors INTEGER NOT NULL, UNIQUE (run, toolbox, server, tool))""",
+    """CREATE TABLE record_calls (
+        id INTEGER PRIMARY KEY, tool INTEGER NOT NULL, at REAL NOT NULL, milliseconds REAL NOT NULL,
+        outcome TEXT NOT NULL, start INTEGER NOT NULL, size INTEGER NOT NULL, arguments TEXT, result TEXT,
+        error TEXT NOT NULL)""",
+    """CREATE TABLE record_clients (
+        run INTEGER NOT NULL, name TEXT NOT NULL, version TEXT NOT NULL, protocol TEXT NOT NULL,
+        sessions INTEGER NOT NULL, PRIMARY KEY (run, name, version, protocol)) WITHOUT ROWID""",
+    """CREATE TABLE record_lines (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, run INTEGER NOT NULL, at REAL NOT NULL, level TEXT NOT NULL,
+        toolbox TEXT NOT NULL, server TEXT NOT NULL, start INTEGER NOT NULL, size INTEGER NOT NULL,
+        text TEXT NOT NULL)""",
+    """CREATE TABLE record_openings (
+        run INTEGER NOT NULL, toolbox TEXT NOT NULL, opens INTEGER NOT NULL, flat INTEGER NOT NULL,
+        answered INTEGER NOT NULL, PRIMARY KEY (run, toolbox)) WITHOUT ROWID""",
+)
+_BEGIN: Final = """INSERT INTO record_runs (pid, birth, version, config, transport, began, seen)
+    VALUES (?, ?, ?, ?, ?, ?, ?)"""
+_SEE: Final = """UPDATE record_runs SET seen = ?, ended = ?, was_killed = 0, lost = lost + ?, problem = ?,
+    pressure = ?, held = ? WHERE id = ?"""
+_SERVER: Final = """INSERT OR REPLACE INTO record_servers
+    (run, toolbox, server, state, since, connections, tools, code, error, error_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+_GONE: Final = "DELETE FROM record_servers WHERE run = ? AND toolbox = ? AND server = ?"
+_FLIGHT: Final = "INSERT INTO record_flights (run, began, toolbox, server, tool) VALUES (?, ?, ?, ?, ?)"
+_CALL: Final = """INSERT INTO record_calls (
+    tool, at, milliseconds, outcome, start, size, arguments, result, error) VALUES"""
+_CLIENT: Final = """INSERT OR REPLACE INTO record_clients (run, name, version, protocol, sessions)
+    VALUES (?, ?, ?, ?, ?)"""
+_TOOL: Final = """INSERT INTO record_tools (run, toolbox, server, tool, calls, errors) VALUES (?, ?, ?, ?, ?, ?)
+    ON CONFLICT (run, toolbox, server, tool)
+    DO UPDATE SET calls = calls + excluded.calls, errors = errors + excluded.errors"""
+_FIND_TOOL: Final = "SELECT id FROM record_tools WHERE run = ? AND toolbox = ? AND server = ? AND tool = ?"
+_LINE: Final = "INSERT INTO record_lines (run, at, level, toolbox, server, start, size, text) VALUES"
+_OPENING: Final = """INSERT INTO record_openings (run, toolbox, opens, flat, answered) VALUES (?, ?, 1, ?, ?)
+    ON CONFLICT (run, toolbox) DO UPDATE SET
+    opens = opens + 1, flat = flat + excluded.flat, answered = answered + excluded.answered"""
+_KILLED: Final = "UPDATE record_runs SET ended = seen, was_killed = 1 WHERE id = ?"
+_TOO_MANY: Final = "DELETE FROM {table} WHERE id <= (SELECT max(id) FROM {table}) - ?"
+_TOO_OLD: Final = "DELETE FROM {table} WHERE at < ?"
+_END: Final = "SELECT start + size FROM {table} ORDER BY id DESC LIMIT 1"
+_TOO_LARGE: Final = """DELETE FROM {table} WHERE id < coalesce(
+    (SELECT id FROM {table} WHERE start >= ({end}) - ? ORDER BY id LIMIT 1), (SELECT max(id) + 1 FROM {table}))"""
+# What ended later than now was written with a clock that was wrong, and is the first to go.
+_OLD_RUNS: Final = """SELECT id FROM record_runs WHERE ended IS NOT NULL AND (ended < ? OR id NOT IN (
+    SELECT id FROM record_runs WHERE ended IS NOT NULL ORDER BY ended > ?, ended DESC LIMIT ?))"""
+_FEW_CALLS: Final = """DELETE FROM record_tools WHERE id IN (
+    SELECT id FROM record_tools WHERE run = ? ORDER BY calls DESC LIMIT -1 OFFSET ?)"""
+_STRAY: Final = "DELETE FROM record_calls WHERE tool NOT IN (SELECT id FROM record_tools)"
+_OF_RUN: Final = ("servers", "clients", "flights", "tools", "lines", "openings")
+
+
+class Tables:
+    """The tables of an open file."""
+
+    def __init__(self, path: str, limits: Limits) -> None:
+        self._limits = limits
+        self.file = Database(path, _SCHEMA, VERSION, limits, application=RECORD)
+
+    def close(self) -> None:
+        self.file.close()
+
+    def begin(self, run: Run) -> int:
+        """A new run; its number. Those whose process is gone are over."""
+        with self.file.transaction("IMMEDIATE"):
+            self._bury()
+            added = self.file.run(_BEGIN, (*map(_clean, run), run.began)).lastrowid or 0
+            self._prune(run.began)
+        return added
+
+    def write(self, run: int, batch: Batch, *, prunes: bool) -> bool:
+        """Add what happened. False where the run is not known: it was taken for a dead one, and removed."""
+        with self.file.transaction("IMMEDIATE"):
+            state = (batch.lost, _clean(batch.problem), *batch.memory)
+            if not self.file.run(_SEE, (batch.at, batch.at if batch.is_last else None, *state, run)).rowcount:
+                return False
+            self._add(_GONE, run, batch.gone)
+            self._add(_SERVER, run, batch.servers)
+            self._add(_CLIENT, run, batch.clients)
+            self.file.run("DELETE FROM record_flights WHERE run = ?", (run,))
+            self._add(_FLIGHT, run, batch.flights)
+            self._add_calls(run, batch)
+            self._add_lines(run, batch)
+            self._add(_OPENING, run, batch.openings)
+            self._cut(run)
+            if prunes:
+                self._bury()
+                self._prune(batch.at)
+        return True
+
+    def _add(self, statement: str, run: int, rows: Sequence[Sequence[Any]]) -> None:
+        if rows:
+            self.file.run_each(statement, [(run, *map(_clean, row)) for row in rows])
+
+    def _insert(self, statement: str, rows: Sequence[Sequence[Any]], marks: str) -> None:
+        """Many rows with one statement: Python's threads take turns at every step of one, and others wait for that."""
+        size = RECORD_ROWS_AT_ONCE
+        for start in range(0, len(rows), size):
+            some = rows[start : start + size]
+            values = [*itertools.chain.from_iterable(some)]
+            self.file.run(f"{statement} {', '.join([marks] * len(some))}", values)
+
+    def _add_calls(self, run: int, batch: Batch) -> None:
+        """Calls stand with the number of their tool, so that each is a few bytes."""
+        calls = Counter(call[0] for call in batch.calls)
+        errors = Counter(call[0] for call in batch.calls if call[3])
+        for tool, (succeeded, failed) in batch.counts.items():
+            calls[tool] += succeeded + failed
+            errors[tool] += failed
+        self._add(_TOOL, run, [(*tool.parts(), number, errors[tool]) for tool, number in calls.items()])
+        ids = {tool: self._id_of(run, tool) for tool in calls}
+        self._add_rows(ids, batch)
+
+    def _add_rows(self, ids: Mapping[ToolIdentifier, int], batch: Batch) -> None:
+        """Most have no texts, and are as short as they can be."""
+        epoch, plain, full = batch.epoch, list[Sequence[Any]](), list[Sequence[Any]]()
+        start = self._end("calls")
+        for tool, began, took, outcome, given, gave, error in batch.calls:
+            row = (ids[tool], epoch + began, took, outcome)
+            if given is None and gave is None and not error:
+                plain.append(row)
+            else:
+                size = _size_of(given, gave, error)
+                full.append((*row, start, size, *map(_clean, (given, gave, error))))
+                start += size
+        self._insert(_CALL, full, "(?, ?, ?, ?, ?, ?, ?, ?, ?)")
+        # They get the higher numbers, so they start where the last text ends.
+        self._insert(_CALL, plain, f"(?, ?, ?, ?, {start}, 0, NULL, NULL, '')")
+
+    def _add_lines(self, run: int, batch: Batch) -> None:
+        start, rows = self._end("lines"), list[Sequence[Any]]()
+        for at, level, toolbox, server, text in batch.lines:
+            size = _size_of(text)
+            rows.append((run, at, *map(_clean, (level, toolbox, server)), start, size, _clean(text)))
+            start += size
+        self._insert(_LINE, rows, "(?, ?, ?, ?, ?, ?, ?, ?)")
+
+    def _end(self, table: str) -> int:
+        """How many bytes were ever added, counted from where the oldest row that is left says."""
+        return (self.file.row(_END.format(table=f"record_{table}")) or (0,))[0]
+
+    def _id_of(self, run: int, tool: ToolIdentifier) -> int:
+        return (self.file.row(_FIND_TOOL, (run, *map(_clean, tool.parts()))) or (0,))[0]
+
+    def _bury(self) -> None:
+        """Runs whose process ended without a word are over."""
+        rows: list[Any] = self.file.run("SELECT id, pid, birth FROM record_runs WHERE ended IS NULL").fetchall()
+        dead = [(one,) for one, pid, born in rows if birth(pid) != born.decode()]
+        self.file.run_each(_KILLED, dead)
+        self.file.run_each("DELETE FROM record_flights WHERE run = ?", dead)
+
+    def _prune(self, now: float) -> None:
+        limits = self._limits
+        since = now - RECORD_AGE_SECONDS
+        for table in ("calls", "lines"):
+            self.file.run(_TOO_OLD.format(table=f"record_{table}"), (since,))
+        old = self.file.run(_OLD_RUNS, (since, now, limits.record_runs)).fetchall()
+        for table in _OF_RUN:
+            self.file.run_each(f"DELETE FROM record_{table} WHERE run = ?", old)  # noqa: S608 -- a name of ours
+        self.file.run_each("DELETE FROM record_runs WHERE id = ?", old)
+        self.file.run(_STRAY)
+
+    def _cut(self, run: int) -> None:
+        """Keep the newest rows, within a number and a size, and the tools of a run that are used most."""
+        limits = self._limits
+        self._cut_table("record_calls", limits.record_calls, limits.record_calls_bytes)
+        self._cut_table("record_lines", limits.record_lines, limits.record_lines_bytes)
+        if self.file.run(_FEW_CALLS, (run, limits.record_tools)).rowcount:
+            self.file.run(_STRAY)
+
+    def _cut_table(self, table: str, rows: int, size: int) -> None:
+        """What goes is found from the oldest row on: it takes as long as what is removed."""
+        self.file.run(_TOO_MANY.format(table=table), (rows,))
+        self.file.run(_TOO_LARGE.format(table=table, end=_END.format(table=table)), (size,))
+
+
+def is_record(path: str) -> bool:
+    """Whether a damaged file was a record, or nothing at all. Raises `OSError`."""
+    return is_ours(path, _MARK, application=RECORD)
+
+
+def _clean(value: Any) -> Any:
+    """SQLite takes no text that is no UTF-8, such as a path of other bytes."""
+    if isinstance(value, str) and not value.isascii():
+        return value.encode("utf-8", "backslashreplace").decode()
+    return value
+
+
+def _size_of(*texts: str | None) -> int:
+    return sum(len(text) for text in texts if text)

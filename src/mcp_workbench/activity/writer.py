@@ -1,0 +1,152 @@
+"""The thread that owns the file, and what it does where the file can't be used.
+
+It is never a reason to fail or to wait: what another process locks is written with the next batch; a damaged file, if
+it was a record, is made anew; where the system refuses, people are told once and nothing is recorded for a while. The
+thread sleeps until there is something to write, and does not keep the process alive.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from mcp_workbench import logger
+from mcp_workbench.activity.batch import Batch, ClientState, Run, ServerState
+from mcp_workbench.activity.locate import FILE_NAME
+from mcp_workbench.activity.processes import birth
+from mcp_workbench.limits import Limits
+from mcp_workbench.storage import secure_files
+from mcp_workbench.storage.secure_files import Busy, Unusable
+from mcp_workbench.storage.table_file import KeptFile, Kind
+
+if TYPE_CHECKING:
+    from mcp_workbench.activity.tables import Tables
+
+RECORD_PRUNE_EVERY = 60
+"""Old rows and old runs are removed after this many writes: about a minute of steady work. The other bounds hold
+after every write."""
+RECORD_TRIES = 3
+"""How often one process rebuilds a damaged file, and how often it tries to write the last events."""
+RECORD_WAITING = 10
+"""Writes that are put off since another process has the file: it needs milliseconds, unless it is stuck."""
+RECORD_REST_SECONDS = 60.0
+"""How long nothing is recorded after the system refused: a full disk stays full for a while."""
+
+LOST = "what the workbench does is not recorded"
+LOSS = "the record is lost and will be made anew"
+
+
+class Writer:
+    """Writes batches, one after the other, in a thread of its own."""
+
+    def __init__(self, path: str, run: Run, limits: Limits) -> None:
+        self._file: KeptFile[Tables] = KeptFile(path, Kind(FILE_NAME, LOSS, RECORD_TRIES, self._opened, self._was_ours))
+        self._run = run
+        self._limits = limits
+        self._queue: queue.SimpleQueue[tuple[Batch, Callable[[], None]]] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._number = 0
+        self._batches = 0
+        self._rests_until = 0.0
+        self._waiting: list[Batch] = []
+        self._servers: dict[tuple[str, str], ServerState] = {}
+        self._clients: dict[tuple[str, str, str], ClientState] = {}
+
+    def put(self, batch: Batch, done: Callable[[], None] = lambda: None) -> None:
+        """Have it written; `done` is called in the thread, whatever came of it."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="record", daemon=True)
+            self._thread.start()
+        self._queue.put((batch, done))
+
+    def _work(self) -> None:
+        while True:
+            batch, done = self._queue.get()
+            try:
+                self._take(batch)
+            except Exception as error:  # noqa: BLE001 -- the end of a thread: a record must not end what it is about
+                secure_files.warn_once(LOST, self._file.path, logger.foreign(repr(error)))
+                self._rest()
+            finally:
+                done()
+            if batch.is_last:
+                self._file.let_go()
+                return
+
+    def _take(self, batch: Batch) -> None:
+        self._servers |= {(one.toolbox, one.server): one for one in batch.servers}
+        self._clients |= {(one.name, one.version, one.protocol): one for one in batch.clients}
+        for one in batch.gone:
+            self._servers.pop(one, None)
+        if time.monotonic() < self._rests_until and not batch.is_last:
+            return
+        self._waiting.append(batch)
+        try:
+            for _ in range(RECORD_TRIES if batch.is_last else 1):
+                with contextlib.suppress(Busy):
+                    self._write_all()
+                    return
+            self._give_way()
+        except (Unusable, OSError) as error:
+            secure_files.warn_once(LOST, self._file.path, secure_files.reason(error))
+            self._rest()
+
+    def _give_way(self) -> None:
+        """Another process has the file: it is tried again with what comes next, unless that lasts."""
+        if len(self._waiting) >= RECORD_WAITING:
+            secure_files.warn_once(LOST, self._file.path, "another process has it locked")
+            self._rest()
+
+    def _rest(self) -> None:
+        self._file.let_go()
+        self._waiting.clear()
+        self._rests_until = time.monotonic() + RECORD_REST_SECONDS
+
+    def _write_all(self) -> None:
+        while self._waiting:
+            self._file.act(self._write)
+            del self._waiting[0]
+
+    def _write(self, tables: Tables) -> None:
+        batch = self._waiting[0]
+        self._batches += 1
+        prunes = self._batches % RECORD_PRUNE_EVERY == 0
+        if not tables.write(self._number, batch, prunes=prunes):
+            self._begin(tables)
+            tables.write(self._number, batch, prunes=prunes)
+
+    def _opened(self, path: str) -> Tables:
+        from mcp_workbench.activity.tables import Tables  # noqa: PLC0415 -- there are Pythons without SQLite
+
+        tables = Tables(path, self._limits)
+        try:
+            self._begin(tables)
+        except BaseException:
+            tables.close()
+            raise
+        return tables
+
+    def _begin(self, tables: Tables) -> None:
+        self._number = tables.begin(self._run._replace(birth=birth(self._run.pid)))
+        now = time.time()
+        known = Batch(
+            now,
+            calls=[],
+            counts={},
+            lines=[],
+            openings=[],
+            servers=list(self._servers.values()),
+            flights=[],
+            lost=0,
+            clients=list(self._clients.values()),
+        )
+        tables.write(self._number, known, prunes=False)
+
+    def _was_ours(self, path: str) -> bool:
+        from mcp_workbench.activity.tables import is_record  # noqa: PLC0415 -- it was imported to find the damage
+
+        return is_record(path)

@@ -1,0 +1,104 @@
+"""Finds descriptions of toolboxes that an agent can't choose by: lists of names, empty phrases, and duplicates.
+
+It judges by words, so every finding is a note: nothing is wrong with the configuration.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from mcp_workbench.config.load import DEFAULT_DESCRIPTION
+from mcp_workbench.config.model import ToolboxConfig
+from mcp_workbench.doctor.findings import Finding
+from mcp_workbench.doctor.recognition import Traits, recognize, summary
+from mcp_workbench.identity import ServerIdentifier
+from mcp_workbench.text.sanitize import shown
+
+Tools = Mapping[ServerIdentifier, Sequence[str]]
+"""The names of the tools of servers, as far as they are known."""
+
+_EMPTY_WORDS: Final = frozenset(
+    (  # noqa: SIM905 -- a text of words is easier to read
+        "a all also an and any are at by configured default description every everything for from general get good "
+        "here i imported in is it its many mcp me misc more my new of on one or other our several some stuff that the "
+        "their them these thing things this those to todo tool toolbox toolboxes tools use used useful uses various "
+        "via with you your server servers service services "
+        "claude code desktop cursor vs vscode windsurf codex gemini cli zed"
+    ).split()
+)
+"""Words that tell an agent nothing, with the names of hosts."""
+_SHORT: Final = 2
+"""Letters of a word that tells nothing by itself, whatever it is."""
+
+
+def description_findings(toolboxes: Iterable[ToolboxConfig], tools: Tools | None = None) -> Iterator[Finding]:
+    """The descriptions that do not help an agent, each with the command that changes it."""
+    known, by_text = tools or {}, dict[str, list[str]]()
+    for toolbox in toolboxes:
+        if toolbox.description == DEFAULT_DESCRIPTION:  # the file has no toolboxes, and nothing to describe
+            continue
+        by_text.setdefault(" ".join(toolbox.description.casefold().split()), []).append(toolbox.name)
+        if problem := weakness(toolbox, known):
+            yield Finding(
+                code="weak_description",
+                severity="note",
+                message=problem,
+                advice=f"Say what an agent can do with it: {_command(toolbox.name, _proposed(toolbox, known))}",
+            )
+    for names in by_text.values():
+        if len(names) > 1:
+            yield _duplicate(names)
+
+
+def weakness(toolbox: ToolboxConfig, tools: Tools | None = None) -> str:
+    """Why an agent can't choose a toolbox by its description; empty if it can."""
+    said = toolbox.description
+    listed = {name for server in toolbox.servers for name in (tools or {}).get(_identifier(toolbox, server), ())}
+    items = re.split(r"[\s,;|/()]+", said)
+    left = [item for item in items if item not in listed]
+    words = [word for word in _words(" ".join(left)) if _tells(word)]
+    names = {word for name in (toolbox.name, *toolbox.servers, *toolbox.disabled) for word in _words(name)}
+    if any(word not in names for word in words):
+        return ""
+    fault = "only lists names" if words or len(left) < len(items) else "says next to nothing"
+    return f"the description of toolbox '{shown(toolbox.name)}' {fault}, and agents choose by it: '{shown(said)}'"
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[^\W_]+", text.casefold())
+
+
+def _tells(word: str) -> bool:
+    return word not in _EMPTY_WORDS and (len(word) > _SHORT or not word.isascii())
+
+
+def _identifier(toolbox: ToolboxConfig, server: str) -> ServerIdentifier:
+    return ServerIdentifier(toolbox.name, server)
+
+
+def _proposed(toolbox: ToolboxConfig, tools: Tools) -> str:
+    """A better description, if what its servers do can be recognized."""
+    traits = [
+        Traits.of_server(server, tools.get(_identifier(toolbox, server.name), ())).on_this_machine(os.environ)
+        for server in toolbox.servers.values()
+    ]
+    servers = [(one.name, recognize(one)) for one in traits]
+    return summary(servers) if any(service is not None for _, service in servers) else ""
+
+
+def _duplicate(names: Sequence[str]) -> Finding:
+    listed = ", ".join(f"'{shown(name)}'" for name in names)
+    return Finding(
+        code="same_description",
+        severity="note",
+        message=f"toolboxes {listed} have the same description, so an agent can't choose between them",
+        advice=f"Say what is different about each: {_command(names[-1])}",
+    )
+
+
+def _command(toolbox: str, text: str = "") -> str:
+    return f"mcp-workbench describe {shlex.quote(shown(toolbox))} {shlex.quote(text) if text else 'TEXT'}"

@@ -1,0 +1,233 @@
+"""What can be said of a configuration without starting anything: of the file, and of each server in it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from mcp_workbench import logger
+from mcp_workbench.config.credentials import secret_parts
+from mcp_workbench.config.inherited import HOST_FOLDERS, environment_of
+from mcp_workbench.config.load import config_of
+from mcp_workbench.config.model import Config, ConfigWarning, Endpoint, ServerConfig
+from mcp_workbench.config.servers import OPEN_WIRE
+from mcp_workbench.config.source import Source
+from mcp_workbench.config.written import Text, WrittenServer, written_servers
+from mcp_workbench.doctor.findings import Finding
+from mcp_workbench.doctor.installed import installed_version
+from mcp_workbench.doctor.packages import fetched_packages
+from mcp_workbench.doctor.secrets import written_secrets
+from mcp_workbench.doctor.versions import Package
+from mcp_workbench.identity import ServerIdentifier
+from mcp_workbench.text.sanitize import shown, slashed
+
+Secrets: TypeAlias = Mapping[str, list[tuple[Text, tuple[str, ...]]]]
+"""What of each server is secret, by where it stands."""
+
+UNPINNED: Final = "unpinned_package"
+CONFIG_WARNING: Final = "config_warning"
+_NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*"
+
+
+class Entries(NamedTuple):
+    """What is odd about a file and about each server of it, before any is started."""
+
+    config: Config
+    of_file: tuple[Finding, ...]
+    of_servers: Mapping[ServerIdentifier, tuple[Finding, ...]]
+    written: Mapping[ServerIdentifier, WrittenServer]
+
+    def of(self, server: ServerIdentifier) -> tuple[Finding, ...]:
+        return self.of_servers.get(server, ())
+
+    def warnings(self) -> list[Finding]:
+        """Everything that stops nothing, in the order of the file: `check`, `add` and `doctor` warn of this."""
+        found = (*self.of_file, *(one for findings in self.of_servers.values() for one in findings))
+        return sorted((one for one in found if one.severity == "warning"), key=lambda one: (one.line, one.column))
+
+
+def inspect(source: Source) -> Entries:
+    """Look at a file that was read. Raises `ConfigError` where it can't be used.
+
+    From now on the secrets that are written into it appear in no log and no error.
+    """
+    config = config_of(source, strict=False)
+    written = written_servers(source)
+    secrets = {server.path: list(written_secrets(server)) for server in written}
+    logger.log.redact.hide(part for found in secrets.values() for _, parts in found for part in parts)
+    logger.log.redact.hide(config.secrets)
+    paths = {_identifier(server): server for server in written}
+    found = {
+        _identifier(server): (
+            *(_secret(text) for text, _ in secrets[paths[_identifier(server)].path]),
+            *_of_server(server, paths[_identifier(server)]),
+            *(_warning(warning) for warning in config.warnings if _is_within(warning, paths[_identifier(server)].path)),
+        )
+        for server in config.servers()
+    }
+    of_file = _of_file(config, written, secrets, is_open=source.readable_by_others)
+    return Entries(config, tuple(of_file), _with_duplicates(config, found, paths), paths)
+
+
+def _identifier(server: ServerConfig | WrittenServer) -> ServerIdentifier:
+    return ServerIdentifier(server.toolbox, server.name)
+
+
+# -- the file
+
+
+def _of_file(config: Config, written: list[WrittenServer], secrets: Secrets, *, is_open: bool) -> Iterator[Finding]:
+    enabled = {_identifier(server) for server in config.servers()}
+    paths = [server.path for server in written if _identifier(server) in enabled]
+    for server in written:
+        if _identifier(server) not in enabled:
+            yield from (_secret(text) for text, _ in secrets[server.path])
+    for warning in config.warnings:
+        if not any(_is_within(warning, path) for path in paths):
+            yield _warning(warning)
+    if is_open and any(secrets.values()):
+        yield Finding(
+            code="file_readable",
+            message="other users of this machine can read the file, and secrets stand in it",
+            advice=f"Close it to them: chmod 600 {shlex.quote(shown(config.file, len(config.file)))}",
+        )
+    if not enabled:
+        advice = "Take those of your hosts along: mcp-workbench import; or add one: mcp-workbench add"
+        yield Finding(code="no_servers", message="no server is configured", advice=advice)
+
+
+def _is_within(warning: ConfigWarning, path: str) -> bool:
+    return warning.path == path or warning.path.startswith((f"{path}.", f"{path}["))
+
+
+def _warning(warning: ConfigWarning) -> Finding:
+    return Finding(
+        code=CONFIG_WARNING,
+        message=warning.message,
+        advice=f"Look at line {warning.line} of the file; mcp-workbench docs configuration describes every key.",
+        path=warning.path,
+        line=warning.line,
+        column=warning.column,
+    )
+
+
+# -- one server
+
+
+def _how_to_set(variable: str) -> str:
+    here = f"To try it here: export {variable}=value."
+    if variable in HOST_FOLDERS:
+        return f"{here} In the host that the server came from, it is the folder that is open there."
+    entry = f"in its entry for the workbench: mcp-workbench install HOST --env {variable}"
+    return f"{here} A host has it in its own environment, or {entry}"
+
+
+def _of_server(server: ServerConfig, written: WrittenServer) -> Iterator[Finding]:
+    for missing in server.missing:
+        yield Finding(
+            code="variable_missing",
+            severity="error",
+            message=f"the environment variable {missing.variable} is not set",
+            advice=_how_to_set(missing.variable),
+            path=missing.path,
+            line=missing.line,
+            column=missing.column,
+        )
+    if isinstance(server.target, Endpoint):
+        yield from _of_endpoint(server.target, written)
+    else:
+        yield from unpinned(server, written)
+
+
+def _of_endpoint(endpoint: Endpoint, written: WrittenServer) -> Iterator[Finding]:
+    if re.match(OPEN_WIRE, endpoint.url):
+        yield Finding(
+            code="no_tls",
+            message="it is reached over http, so everybody on the way can read and change what is said",
+            advice="Write https:// in its url, or reach it through a tunnel that ends on this machine.",
+            **_place_of(written),
+        )
+
+
+def _place_of(written: WrittenServer) -> dict[str, Any]:
+    line, column = written.place.source.position(written.place.node.start)
+    return {"path": written.path, "line": line, "column": column}
+
+
+def unpinned(server: ServerConfig, written: WrittenServer, reported: str = "") -> Iterator[Finding]:
+    """Packages that a server's command fetches without a version; `reported` is the version that it said it is."""
+    if isinstance(server.target, Endpoint):
+        return
+    environ = environment_of(server.target, os.environ)
+    arguments = [text.written for text in written.texts("args")]
+    for package in fetched_packages(written.text("command"), arguments):
+        if package.is_pinned or secret_parts("", package.spec):
+            continue
+        text = next((text for text in written.texts("args") if package.spec in text.written), None)
+        yield Finding(
+            code=UNPINNED,
+            message="a package is fetched without a fixed version, so each start may run other code",
+            item=shown(package.spec),
+            advice=_pin(package, environ, reported),
+            path=f"{written.path}.args",
+            line=text.line if text is not None else 0,
+            column=text.column if text is not None else 0,
+        )
+
+
+def _pin(package: Package, environ: Mapping[str, str], reported: str) -> str:
+    if version := installed_version(package, environ, reported):
+        return f"Pin the version that is installed: {shown(package.with_version(version))}"
+    says = f" (the server reports version {shown(reported)})" if reported else ""
+    return f"Pin the version that you tested: {shown(package.example)}{says}"
+
+
+def _secret(text: Text) -> Finding:
+    variable = text.name.upper() if re.fullmatch(_NAME, text.name) and text.name not in ("args", "url") else "NAME"
+    return Finding(
+        code="secret_in_file",
+        message="a secret is written into the file",
+        advice=f"Put it into an environment variable and write ${{{variable}}} here; "
+        "get a new one if others had the file.",
+        path=text.path,
+        line=text.line,
+        column=text.column,
+    )
+
+
+# -- several servers
+
+
+def _with_duplicates(
+    config: Config,
+    found: Mapping[ServerIdentifier, tuple[Finding, ...]],
+    written: Mapping[ServerIdentifier, WrittenServer],
+) -> dict[ServerIdentifier, tuple[Finding, ...]]:
+    first: dict[tuple[object, ...], ServerConfig] = {}
+    result = dict(found)
+    for server in config.servers():
+        other = first.setdefault(_what_it_is(server), server)
+        is_meant = server.name == other.name and server.toolbox != other.toolbox
+        if other is not server and not is_meant and not server.missing:
+            result[_identifier(server)] += (_duplicate(other, written[_identifier(server)]),)
+    return result
+
+
+def _what_it_is(server: ServerConfig) -> tuple[object, ...]:
+    target = server.target
+    if isinstance(target, Endpoint):
+        return (target.url, tuple(sorted(target.headers.items())))
+    return (target.command, target.args, tuple(sorted(target.env.items())), str(target.cwd))
+
+
+def _duplicate(other: ServerConfig, written: WrittenServer) -> Finding:
+    name = slashed(other.toolbox, other.name)
+    return Finding(
+        code="duplicate_server",
+        message=f"it is the same server as {name}, so it runs twice and agents see its tools twice",
+        advice="Remove one of the two; toolFilters can choose the tools of the other.",
+        **_place_of(written),
+    )

@@ -1,0 +1,178 @@
+"""One server, started and asked: whether it can be used, how long that takes and what it offers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Final, NamedTuple
+
+from msgspec import Raw
+
+from mcp_workbench import logger
+from mcp_workbench.catalog.rendering.budget import estimate
+from mcp_workbench.catalog.snapshot import ServerTools
+from mcp_workbench.config.model import Endpoint, ServerConfig
+from mcp_workbench.doctor.findings import Answer, Finding, State
+from mcp_workbench.errors import Fault, NeedsLogin, StartupTimeout
+from mcp_workbench.identity import ServerIdentifier
+from mcp_workbench.limits import Limits
+from mcp_workbench.routing.server_handle import ServerHandle
+from mcp_workbench.routing.server_lists import Kind
+from mcp_workbench.text.sanitize import shown
+from mcp_workbench.wire import eras, jsonrpc
+from mcp_workbench.workbench import Workbench
+
+EXAMINED_GRACE_SECONDS = 2.0
+"""How much longer than its startup limit a server is examined: it may be on its second try, or say last words."""
+
+_LOOK = "Start its command in a terminal to see what is wrong with it."
+_WAIT = "Start its command in a terminal to see what it waits for, or set a longer startupTimeout for it."
+_LOOK_THERE = "Check its url and the network, or set a longer startupTimeout for it."
+
+
+_REPORT = "Only the server can fix that: report it to its developers."
+_ITEMS: Final[dict[Kind, str]] = {"prompts": "prompt", "resources": "resource", "templates": "resource template"}
+"""The lists other than tools, and the name of one item of each."""
+
+
+class Visit(NamedTuple):
+    """How that went."""
+
+    state: State
+    answer: Answer | None = None
+    findings: tuple[Finding, ...] = ()
+
+
+async def visit(workbench: Workbench, server: ServerConfig, *, advice: str = "") -> Visit:
+    """Start a server as the client that we saw last would, ask it, and end it.
+
+    `advice` is for a program that can't be run.
+    """
+    newest, *_ = workbench.expected()
+    handle = workbench.at(newest).pool.handle(ServerIdentifier(server.toolbox, server.name))
+    limits = workbench.limits.bounded(server.bounds)
+    try:
+        with handle.supervisor.used():
+            answer, listing = await _asked(handle, limits)
+            others = [finding for kind in _ITEMS async for finding in _of_items(handle, kind)]
+    except NeedsLogin as fault:
+        return Visit("needs_login", findings=(_needs_login(fault),))
+    except Fault as fault:
+        return Visit("failed", findings=(_failure(server, fault, advice),))
+    finally:
+        handle.supervisor.let_go()
+    await handle.supervisor.cleared()
+    return Visit("ok", answer, (*_of_answer(server, answer, listing, limits), *others))
+
+
+async def _asked(handle: ServerHandle, limits: Limits) -> tuple[Answer, ServerTools]:
+    """Raises the `Fault` that prevented it."""
+    began = time.monotonic()
+    seconds = limits.startup_timeout_seconds
+    try:
+        async with asyncio.timeout(seconds + EXAMINED_GRACE_SECONDS):
+            connection = await handle.reach()
+    except TimeoutError:
+        raise StartupTimeout(f"it did not answer within {seconds:g} s") from None
+    ready = time.monotonic()
+    listing = await handle.lists.tools.fresh()
+    answer = Answer(
+        protocol=connection.agreement.version,
+        is_modern=connection.agreement.modern,
+        version=_version(connection.agreement.hello),
+        start_seconds=ready - began,
+        list_seconds=time.monotonic() - ready,
+        tools=tuple(listing.tools),
+        count=listing.count,
+        tokens=estimate(jsonrpc.encode([tool.raw for tool in listing.tools.values()])) if listing.tools else 0,
+        noise=connection.channel.noise,
+    )
+    return answer, listing
+
+
+def _version(hello: Raw) -> str:
+    """The version in a server's `serverInfo`."""
+    said = jsonrpc.members(hello)
+    info = said.get("serverInfo") or jsonrpc.members(said.get("_meta")).get(eras.SERVER_INFO)
+    return shown(logger.redacted(jsonrpc.text_or_none(jsonrpc.members(info).get("version")) or ""))
+
+
+def _failure(server: ServerConfig, fault: Fault, advice: str) -> Finding:
+    is_remote = isinstance(server.target, Endpoint)
+    hint = fault.hint or (_LOOK_THERE if is_remote else _LOOK)
+    if isinstance(fault, StartupTimeout):  # its own hint leads to who is at work here
+        hint = _LOOK_THERE if is_remote else _WAIT
+    return Finding(
+        code=fault.code,
+        severity="error",
+        message=logger.redacted(str(fault)),
+        advice=logger.redacted(advice or hint),
+    )
+
+
+def _needs_login(fault: NeedsLogin) -> Finding:
+    return Finding(code=fault.code, message=logger.redacted(str(fault)), advice=fault.hint)
+
+
+# -- what is odd about an answer
+
+
+async def _of_items(handle: ServerHandle, kind: Kind) -> AsyncIterator[Finding]:
+    """Findings for prompts, resources or templates that are not offered."""
+    try:
+        withheld = (await handle.lists.caches[kind].fresh()).withheld
+    except Fault as fault:
+        message = f"its {_ITEMS[kind]}s can't be listed: {logger.redacted(str(fault))}"
+        yield Finding(code="list_failed", message=message, advice=fault.hint or _REPORT)
+        return
+    for item in withheld:
+        name = shown(logger.redacted(item.name))
+        message = f"its {_ITEMS[kind]} '{name}' is not offered: {item.reason}"
+        yield Finding(code="item_withheld", message=message, advice=_REPORT)
+
+
+def _of_answer(server: ServerConfig, answer: Answer, listing: ServerTools, limits: Limits) -> Iterator[Finding]:
+    for pattern in listing.unmatched_filters:
+        yield Finding(
+            code="filter_matches_nothing",
+            message=f"the tool filter '{shown(pattern)}' matches no tool of the server",
+            advice="Correct or remove it in toolFilters; without filters every tool is offered.",
+        )
+    if not answer.tools:
+        filtered = bool(server.tool_filters)
+        yield Finding(
+            code="no_tools",
+            message="none of its tools passes its toolFilters" if filtered else "it lists no tools",
+            advice="Correct its toolFilters." if filtered else "Look at its documentation: it may need an argument.",
+        )
+    for tool in listing.withheld:
+        yield Finding(
+            code="tool_withheld",
+            message=f"its tool '{shown(logger.redacted(tool.name))}' is not offered: {tool.reason}",
+            advice=_REPORT,
+        )
+    if answer.noise:
+        yield Finding(
+            code="noise_on_stdout",
+            message=f"it writes log lines to stdout, where messages belong: '{answer.noise}'",
+            advice="Have it log to stderr, or switch that output off: many of such lines end the connection.",
+        )
+    yield from _of_costs(answer, limits)
+
+
+def _of_costs(answer: Answer, limits: Limits) -> Iterator[Finding]:
+    if answer.start_seconds + answer.list_seconds > limits.open_timeout_seconds:
+        yield Finding(
+            code="slow_start",
+            message=f"it needs longer than the {limits.open_timeout_seconds:g} s that opening a toolbox waits",
+            advice="Its tools are remembered now, so opening waits no longer; else set a longer openTimeout.",
+        )
+    if answer.tokens > limits.open_budget_tokens:
+        yield Finding(
+            code="many_tokens",
+            severity="note",
+            message=f"its tools alone are more than the {limits.open_budget_tokens:,} tokens of an open, "
+            "so agents see them shortened",
+            advice="Choose the tools that you need with toolFilters.",
+        )

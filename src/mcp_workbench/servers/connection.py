@@ -1,0 +1,182 @@
+"""A channel on which a protocol was agreed: requests as the server's era wants them, and the bridge.
+
+The bridge between the eras is small: a modern server's question is passed on to a modern client, and put to
+a handshake client as the requests that it knows (`rounds.py`); a handshake server's question goes to the
+call that it belongs to (`questions.py`), whose exchange knows its client's era; for a modern client its URL elicitation
+error becomes a question (`pages.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine
+from functools import partial
+from typing import Any
+
+from msgspec import Raw
+
+from mcp_workbench.errors import CallTimeout, Fault, ServerRefused
+from mcp_workbench.limits import Limits
+from mcp_workbench.servers.base import Channel
+from mcp_workbench.servers.negotiate import Agreement
+from mcp_workbench.servers.pages import Pages
+from mcp_workbench.servers.questions import Questions
+from mcp_workbench.servers.rounds import answered, is_question
+from mcp_workbench.servers.slots import Slots
+from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire.caller import Caller
+from mcp_workbench.wire.exchange import Exchange
+from mcp_workbench.wire.jsonrpc import Params, RpcError
+from mcp_workbench.wire.tasks import Tasks
+
+
+class Connection:
+    """One server, connected."""
+
+    def __init__(
+        self, channel: Channel, agreement: Agreement, slots: Slots, limits: Limits, *, takes_turns: bool = False
+    ) -> None:
+        """For `slots` and `takes_turns` see `Questions`."""
+        self.channel = channel
+        self.agreement = agreement
+        self._limits = limits
+        self._level: str | None = None
+        self._tasks = Tasks()
+        self.began = asyncio.get_running_loop().time()
+        self.questions = Questions(channel, slots, limits, takes_turns=takes_turns)
+        self.pages = Pages(self.questions, limits)
+
+    @property
+    def age_seconds(self) -> float:
+        """How long ago the server answered the greeting."""
+        return asyncio.get_running_loop().time() - self.began
+
+    def request(
+        self,
+        method: str,
+        params: Params,
+        exchange: Exchange | None = None,
+        *,
+        caller: Caller | None = None,
+        idle_seconds: float = 0,
+        hard_seconds: float = 0,
+        lenient: bool = False,
+    ) -> Coroutine[Any, Any, Raw]:
+        """As `Peer.request`, with what the server's era wants in every request.
+
+        A modern server hears in each what `caller`, or the caller of `exchange`, declared.
+        """
+        level, on_progress = self._level, None
+        if exchange is not None:
+            caller = exchange.caller
+            if exchange.progress_token is not None:
+                on_progress = exchange.progressed
+            if caller.log_level is not None:
+                level = caller.log_level
+        stamp = None
+        if self.agreement.modern:
+            stamp = self.agreement.stamp(level, caller.capabilities if caller is not None else None)
+        return self.channel.peer.request(
+            method,
+            params,
+            on_progress,
+            stamp=stamp,
+            owner=exchange,
+            idle_seconds=idle_seconds,
+            hard_seconds=hard_seconds,
+            lenient=lenient,
+        )
+
+    async def forward(self, method: str, params: Params, exchange: Exchange | None) -> Raw:
+        """A client's request, within the deadlines of a call, whatever the eras of both sides."""
+        if exchange is None:
+            return await self._send(method, params, None)
+        if self.agreement.modern != exchange.caller.modern:
+            params = _for_other_era(params, exchange)
+        if self.questions.takes_turns:
+            await self.questions.turn(exchange)
+        answering = self.questions.begin(exchange)
+        try:
+            began = asyncio.get_running_loop().time()
+            if answering or self.questions.settled_at > began:
+                await self.questions.settle(exchange, answering)
+                began = asyncio.get_running_loop().time()
+            if exchange.caller.log_level is not None and not self.agreement.modern:
+                await self._use_level(exchange.caller.log_level)
+            try:
+                result = await self._send(method, params, exchange)
+            except ServerRefused as refusal:
+                result = await self._visited(refusal, method, params, exchange, began)
+            if not self.agreement.modern:
+                return _without_type(result) if exchange.caller.modern else result
+            if not is_question(result):
+                return result
+            return await self._answered(result, method, params, exchange, began)
+        except (asyncio.CancelledError, CallTimeout):
+            self.questions.take_back(exchange)
+            raise
+        finally:
+            self.questions.end(exchange)
+
+    async def _visited(
+        self, refusal: ServerRefused, method: str, params: Params, exchange: Exchange, began: float
+    ) -> Raw:
+        """Ask a modern client to open the pages that a refusal names, and return the result; else raise the refusal."""
+        pages = () if self.agreement.modern else self.pages.wanted(refusal, exchange)
+        if not pages:
+            raise refusal
+        try:
+            return await self.pages.visited(pages, exchange, partial(self._send, method, params, exchange), began=began)
+        except Fault as fault:
+            raise fault.copy_with(was_sent=True) from None  # the first attempt was sent
+
+    async def _answered(self, result: Raw, method: str, params: Params, exchange: Exchange, began: float) -> Raw:
+        """What becomes of a modern server's question, put in answer to a request that it has."""
+        try:
+            send = partial(self._send, method, exchange=exchange)
+            return await answered(result, params, exchange, send, self._limits, began=began)
+        except Fault as fault:
+            raise fault.copy_with(was_sent=True) from None  # the request, though perhaps not with the answers
+
+    def set_level(self, level: str) -> None:
+        """Which log messages the server shall send, from now on."""
+        self._tasks.start(self._use_level(level))
+
+    async def _use_level(self, level: str) -> None:
+        """A refusal is no harm: the server sends what it likes then."""
+        if level == self._level:
+            return
+        self._level = level
+        if not self.agreement.modern and "logging" in self.agreement.offers:
+            seconds = self._limits.list_page_timeout_seconds
+            with contextlib.suppress(ServerRefused, CallTimeout):
+                await self.channel.peer.request("logging/setLevel", {"level": level}, hard_seconds=seconds)
+
+    def _send(self, method: str, params: Params, exchange: Exchange | None) -> Coroutine[Any, Any, Raw]:
+        return self.request(
+            method,
+            params,
+            exchange,
+            idle_seconds=self._limits.call_idle_timeout_seconds,
+            hard_seconds=self._limits.call_hard_timeout_seconds,
+        )
+
+
+def _without_type(result: Raw) -> Raw:
+    """A handshake server's result says nothing of its type; a modern client would take it at its word."""
+    if not jsonrpc.is_object(result):
+        return result
+    members = jsonrpc.members(result)
+    return Raw(jsonrpc.encode(members)) if members.pop("resultType", None) is not None else result
+
+
+def _for_other_era(params: Params, exchange: Exchange) -> Params:
+    """The params of a request for a server of the other era. Raises `RpcError`.
+
+    A handshake server issues no `requestState`, so a request with one is not a valid retry. Tasks differ between the
+    eras; the protocol says that a server without tasks ignores `task`, so it is dropped.
+    """
+    if exchange.caller.modern and ("requestState" in params or "inputResponses" in params):
+        raise RpcError(jsonrpc.INVALID_PARAMS, "requestState is unknown or has expired; send the request without it")
+    return {key: value for key, value in params.items() if key != "task"} if "task" in params else params

@@ -1,0 +1,193 @@
+"""One remote server's HTTP client, with its guards.
+
+Redirects are followed within the server's own origin only, and only where they keep the method, so what is
+sent to a server never reaches another one. Certificates are checked. Proxies and credentials of the environment
+are not used. There is no read timeout: the deadlines of calls decide.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+import httpcore2
+import httpx2
+
+from mcp_workbench.config.model import Endpoint
+from mcp_workbench.errors import DownstreamUnavailable, InsecureTransport
+from mcp_workbench.limits import Limits
+from mcp_workbench.servers.http.bodies import read_refusal
+from mcp_workbench.servers.http.dial import Dial, Resolve, is_loopback, resolve
+from mcp_workbench.servers.http.refusals import by_error
+from mcp_workbench.servers.http.response_head import expecting_head
+from mcp_workbench.wire.fairness import FairShare
+
+if TYPE_CHECKING:
+    import ssl
+
+COOKIE_BYTES = 8192
+"""Cookies of one remote server; most servers refuse longer headers."""
+IDLE_CONNECTIONS = 8
+"""Connections to one remote server that are kept for the next call."""
+IDLE_CONNECTION_SECONDS = 15.0
+"""How long: many servers and balancers close theirs after 60 s, some after 20."""
+STREAM_END_SECONDS = 1.0
+"""After the answer on a stream, how long its end is waited for, so that the connection can be used again."""
+
+KEEPING_METHOD: Final = (307, 308)
+SCOPE: Final = r'\bscope="([^"]{1,200})"'
+"""The missing scopes that a refusal names."""
+_ACCEPTED: Final = 202
+_LITTLE: Final = 3
+"""Digits of the length of a body that says nothing."""
+
+
+@cache
+def trusted() -> ssl.SSLContext:
+    """What certificates are checked against; reading it takes time, and every server has the same."""
+    return httpx2.create_ssl_context(verify=True, trust_env=True)
+
+
+class Auth(httpx2.Auth):
+    """What adds credentials to requests."""
+
+    async def finished(self) -> None:
+        """Until nothing is under way whose end would be lost."""
+
+
+async def discard(response: httpx2.Response) -> None:
+    """Discard the body of a refusal: httpx2 would read all of it before the next request, however long it is."""
+    await response.aclose()
+    response._content = b""  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] -- there is no other way to mark it as read
+
+
+class Client:
+    """Makes requests to one remote server, and to no other."""
+
+    def __init__(
+        self, endpoint: Endpoint, limits: Limits, *, auth: Auth | None = None, resolve: Resolve = resolve
+    ) -> None:
+        """Raises `InsecureTransport` where credentials would be readable on their way."""
+        self.url = httpx2.URL(endpoint.url)
+        self._headers = [(name.encode(), value.encode()) for name, value in endpoint.headers.items()]
+        self._limits = limits
+        self._auth = auth
+        self.share = FairShare()
+        is_plain = self.url.scheme == "http"
+        is_secret = bool(endpoint.headers or auth is not None or self.url.userinfo)
+        if is_plain and is_secret and not endpoint.allow_insecure and not is_loopback(self.url.host):
+            raise InsecureTransport("its credentials would be sent over http, where everybody on the way can read them")
+        stays_here = is_plain and is_secret and not endpoint.allow_insecure
+        dial = Dial(self.url.host, stays_here=stays_here, resolve=resolve)
+        self._client = httpx2.AsyncClient(
+            transport=Transport(dial, limits),
+            auth=auth,
+            trust_env=False,
+            follow_redirects=False,
+            timeout=httpx2.Timeout(None, connect=limits.connect_seconds),
+            headers={"user-agent": "mcp-workbench", "accept-encoding": "gzip, deflate"},
+        )
+
+    @contextlib.asynccontextmanager
+    async def exchange(
+        self, method: str, headers: Mapping[str, str], body: bytes | None = None, *, url: httpx2.URL | None = None
+    ) -> AsyncGenerator[httpx2.Response]:
+        """A request and its response, whose body is not read yet. Raises the `Fault` for what goes wrong in either."""
+        try:
+            response = await self._follow(method, url or self.url, headers, body)
+            try:
+                yield response
+                await self._drained(response)
+            finally:
+                await response.aclose()
+        except httpx2.HTTPError as error:
+            raise by_error(error) from None
+        except httpx2.InvalidURL:
+            raise DownstreamUnavailable("its url is none", kind="dns", hint="Check its url.").unsent() from None
+
+    async def _follow(
+        self, method: str, url: httpx2.URL, headers: Mapping[str, str], body: bytes | None
+    ) -> httpx2.Response:
+        """The response after redirects that stay where they are; another redirect is the response."""
+        sent = _merged([*self._headers, *((name.encode(), value.encode()) for name, value in headers.items())])
+        followed = 0
+        while True:
+            request = self._client.build_request(method, url, headers=sent, content=body)
+            response = await self._answer(request)
+            there = response.next_request.url if response.next_request is not None else None
+            keeps = response.status_code in KEEPING_METHOD and followed < self._limits.redirects
+            if not keeps or there is None or not is_within(there, self.url):
+                return response
+            await response.aclose()
+            url = there
+            followed += 1
+
+    async def _answer(self, request: httpx2.Request) -> httpx2.Response:
+        try:
+            response = await self._client.send(request, stream=True)
+        except httpx2.InvalidURL:  # that of a redirect
+            raise DownstreamUnavailable(
+                "it redirects to an invalid address", kind="redirect", hint="Check its url in the configuration."
+            ) from None
+        if "set-cookie" in response.headers:
+            self._bound_cookies()
+        return response
+
+    def _bound_cookies(self) -> None:
+        """A server that sets more than it would take back begins anew."""
+        jar = self._client.cookies.jar
+        if sum(len(cookie.name) + len(cookie.value or "") for cookie in jar) > COOKIE_BYTES:
+            jar.clear()
+
+    async def _drained(self, response: httpx2.Response) -> None:
+        """Read the little that may be left of a response, so that its connection can be used again."""
+        length = response.headers.get("content-length", "")
+        is_little = length.isdecimal() and len(length) <= _LITTLE
+        is_note = response.status_code == _ACCEPTED and "transfer-encoding" in response.headers
+        if response.is_stream_consumed or not (is_little or is_note):
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(STREAM_END_SECONDS):
+                await read_refusal(response, self.share)
+
+    async def close(self) -> None:
+        if self._auth is not None:
+            await self._auth.finished()
+        await self._client.aclose()
+
+
+def is_same_origin(one: httpx2.URL, other: httpx2.URL) -> bool:
+    """Whether two addresses lead to the same server; a default port is none, to httpx2."""
+    return (one.scheme, one.host, one.port) == (other.scheme, other.host, other.port)
+
+
+def is_within(url: httpx2.URL, server: httpx2.URL) -> bool:
+    """Whether an address that a server names is its own, and brings no credentials of another one."""
+    return is_same_origin(url, server) and not url.userinfo
+
+
+def _merged(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """One value for each name, the last: ours win over configured ones."""
+    return list({name.lower(): (name, value) for name, value in headers}.values())
+
+
+class Transport(httpx2.AsyncHTTPTransport):
+    """httpx2's own, with connections made by `Dial` and heads of responses within bounds."""
+
+    def __init__(self, dial: Dial, limits: Limits) -> None:
+        super().__init__(verify=trusted(), trust_env=False)
+        self._limits = limits
+        self._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=trusted(),
+            max_connections=None,  # the slots of the server bound the calls
+            max_keepalive_connections=IDLE_CONNECTIONS,
+            keepalive_expiry=IDLE_CONNECTION_SECONDS,
+            network_backend=dial,
+        )
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        with expecting_head():
+            return await super().handle_async_request(request)

@@ -1,0 +1,159 @@
+"""Where a connection may go: a name is looked up once, and the address that was checked is the one that is used.
+
+So an answer of the DNS that changes between two questions changes nothing, and no name leads to addresses that
+are no server's: link-local ones, among them the clouds' metadata services, multicast, and none at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Awaitable, Callable, Iterable
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Final, TypeAlias, cast
+
+import httpcore2
+
+from mcp_workbench.errors import DownstreamUnavailable
+from mcp_workbench.servers.http.response_head import BoundedStream
+
+Address: TypeAlias = IPv4Address | IPv6Address
+Resolve: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
+"""The addresses of a name. Raises `OSError`."""
+
+_METADATA: Final = frozenset(
+    map(ip_address, ("100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254"))
+)
+"""Metadata services that are not link-local: Alibaba, Azure, Oracle, AWS and Google over IPv6."""
+_NAT64: Final = b"\x00\x64\xff\x9b" + bytes(8)
+
+
+async def resolve(host: str, port: int) -> list[str]:
+    """The addresses of a name, best first."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+def literal(host: str) -> Address | None:
+    """The address, where `host` is one and no name."""
+    try:
+        return ip_address(host.strip("[]").partition("%")[0])
+    except ValueError:
+        return None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether what is sent there stays on this machine, as far as its name tells."""
+    address = literal(host)
+    if address is None:
+        name = host.rstrip(".").lower()
+        return name == "localhost" or name.endswith(".localhost")
+    return _plain(address).is_loopback
+
+
+def is_forbidden(address: Address) -> bool:
+    """Whether no server that a name stands for is there."""
+    address = _plain(address)
+    broadcast = isinstance(address, IPv4Address) and address.packed == b"\xff\xff\xff\xff"
+    special = address.is_link_local or address.is_multicast or address.is_unspecified
+    return special or broadcast or address in _METADATA
+
+
+def _plain(address: Address) -> Address:
+    """The IPv4 address within an IPv6 one that stands for it."""
+    if isinstance(address, IPv4Address):
+        return address
+    if address.packed.startswith(_NAT64):
+        return IPv4Address(address.packed[-4:])
+    return address.ipv4_mapped or address.sixtofour or address
+
+
+class Dial(httpcore2.AsyncNetworkBackend):
+    """Opens the connections of one remote server."""
+
+    def __init__(self, host: str, *, stays_here: bool = False, resolve: Resolve = resolve) -> None:
+        """`host` is the server's own: it may be any address, if it is written as one.
+
+        With `stays_here` a name of this machine must be an address of it: what is sent is readable on the way.
+        """
+        self._host = host.lower()
+        self._stays_here = stays_here
+        self._resolve = resolve
+        self._sockets = cast("httpcore2.AsyncNetworkBackend", httpcore2.AnyIOBackend())
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 -- the signature of httpcore2
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        try:
+            async with asyncio.timeout(timeout):
+                addresses = await self._addresses(host, port)
+                return BoundedStream(await self._first(addresses, port, timeout, local_address, socket_options))
+        except TimeoutError:
+            raise httpcore2.ConnectTimeout from None
+
+    async def connect_unix_socket(
+        self,
+        path: str,
+        timeout: float | None = None,  # noqa: ASYNC109 -- the signature of httpcore2
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        del path, timeout, socket_options
+        raise httpcore2.ConnectError("a server with a url has no Unix socket")
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def _addresses(self, host: str, port: int) -> list[str]:
+        """Those that a connection may go to. Raises `DownstreamUnavailable` where there are none."""
+        is_own = host.lower() == self._host
+        if literal(host) is not None:
+            found = [host.strip("[]")]
+        else:
+            found = await self._found(host, port)
+        named = is_own and literal(host) is not None
+        allowed = [one for one in found if (address := literal(one)) and (named or not is_forbidden(address))]
+        if self._stays_here and is_loopback(host):
+            allowed = [one for one in allowed if is_loopback(one)]
+        if not allowed:
+            raise DownstreamUnavailable(
+                "its name leads to an address that is no server's, so it was not contacted",
+                kind="blocked",
+                hint="If that is meant, write the address itself in its url.",
+            ).unsent()
+        return allowed
+
+    async def _found(self, host: str, port: int) -> list[str]:
+        try:
+            return await self._resolve(host, port)
+        except (OSError, UnicodeError) as error:
+            raise DownstreamUnavailable(
+                f"its name can't be looked up ({_reason(error)})",
+                kind="dns",
+                hint="Check the host in its url, and the network.",
+            ).unsent() from None
+
+    async def _first(
+        self,
+        addresses: list[str],
+        port: int,
+        seconds: float | None,
+        local_address: str | None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None,
+    ) -> httpcore2.AsyncNetworkStream:
+        """A connection to the first address that takes one; each has its share of the time."""
+        share = seconds / len(addresses) if seconds is not None else None
+        for address in addresses[:-1]:
+            with contextlib.suppress(httpcore2.ConnectError, TimeoutError):
+                async with asyncio.timeout(share):
+                    return await self._sockets.connect_tcp(address, port, None, local_address, socket_options)
+        return await self._sockets.connect_tcp(addresses[-1], port, None, local_address, socket_options)
+
+
+def _reason(error: Exception) -> str:
+    return error.strerror or type(error).__name__ if isinstance(error, OSError) else "it is no name"

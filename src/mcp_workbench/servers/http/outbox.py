@@ -1,0 +1,160 @@
+"""Messages of ours on their way to a remote server, whatever its transport: each is sent by a task of its own.
+
+A request waits for the handshake to be complete, and for nothing else; what it meets concerns no other one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from mcp_workbench import logger
+from mcp_workbench.errors import DownstreamUnavailable, Fault
+from mcp_workbench.identity import ServerIdentifier
+from mcp_workbench.limits import Limits
+from mcp_workbench.servers.http import headers
+from mcp_workbench.servers.http.notices import Notices
+from mcp_workbench.servers.http.refusals import expired, is_expired
+from mcp_workbench.wire.jsonrpc import Envelope, Id, Params
+from mcp_workbench.wire.peer import CANCELLED, Peer
+
+GOODBYE_SECONDS = 2.0
+"""How long the end of a session may take; the server ends it by itself later."""
+
+INITIALIZED: Final = "notifications/initialized"
+
+
+class Owner(Protocol):
+    """The channel that an outbox belongs to."""
+
+    def end(self, fault: Fault) -> None:
+        """The connection is of no more use."""
+        ...
+
+    def greeted(self) -> None:
+        """A handshake is complete."""
+        ...
+
+
+class Post:
+    """A request of ours under way."""
+
+    __slots__ = ("answered", "id", "line", "method", "owner", "params", "task", "version")
+
+    task: asyncio.Task[None]
+
+    def __init__(self, id_: int, request: Envelope, params: Params, owner: object) -> None:
+        self.id = id_
+        self.owner = self if owner is None else owner
+        """Owner of the messages on its response stream: a call, or this request if it belongs to no call."""
+        self.line = request.line
+        self.method = request.method
+        self.params = params
+        self.version = headers.version_in(self.params)
+        """The version that it names itself, in the modern era."""
+        self.answered = False
+
+    @property
+    def tool(self) -> str | None:
+        """The tool that it calls, of a modern server."""
+        calls = self.version is not None and self.method == "tools/call"
+        return headers.text_in(self.params, "name") if calls else None
+
+
+class Outbox(ABC):
+    """The `Writer` of a peer whose other side is reached by HTTP."""
+
+    peer: Peer
+
+    def __init__(self, owner: Owner, label: ServerIdentifier, limits: Limits) -> None:
+        self._owner = owner
+        self._label = label
+        self._limits = limits
+        self._posts: dict[Id, Post] = {}
+        self._notices = Notices(self._tell, label)
+        self._greeting: asyncio.Task[None] | None = None
+        self.is_closed = False
+
+    # -- what each transport does in its own way
+
+    @abstractmethod
+    async def _exchange(self, post: Post) -> None:
+        """Send a request. Raises the `Fault` that it ends with."""
+
+    @abstractmethod
+    async def _tell(self, line: bytes) -> None:
+        """Have the server accept a notification or an answer. Raises the `Fault` if it does not."""
+
+    def _is_told(self, cancelled: Id) -> bool:  # noqa: ARG002 -- for those that override it
+        """Whether the server is told that nobody waits for the answer to a request any more."""
+        return True
+
+    # -- Writer
+
+    @property
+    def congested(self) -> bool:
+        return self._notices.congested
+
+    async def drained(self) -> None:
+        await self._notices.drained()
+
+    def write(self, envelope: Envelope) -> None:
+        """Each message has a request of its own, so none waits behind others and none is dropped."""
+        id_, content = envelope.id, envelope.content
+        if self.is_closed:
+            return
+        if envelope.is_request and isinstance(id_, int) and isinstance(content, Mapping):
+            post = self._posts[id_] = Post(id_, envelope, content, self.peer.owner_of(id_))
+            post.task = asyncio.get_running_loop().create_task(self._run(post))
+        elif envelope.method == CANCELLED and isinstance(content, Mapping):
+            if self._is_told(content["requestId"]):
+                self._notices.send(envelope.line, in_order=False)
+        else:
+            told = self._notices.send(envelope.line, in_order=not envelope.is_answer)
+            if envelope.method == INITIALIZED:
+                self._greeting = told
+                told.add_done_callback(lambda _: self.is_closed or self._owner.greeted())
+
+    def over(self, id_: int) -> None:
+        """Nobody waits for the answer any more: what is not there yet need not come."""
+        post = self._posts.get(id_)
+        if post is not None and not post.answered:
+            post.task.cancel()
+
+    def stop(self) -> None:
+        """Send nothing more, and wait for nothing."""
+        self.is_closed = True
+        self._notices.stop()
+        for post in self._posts.values():
+            post.task.cancel()
+
+    async def stopped(self) -> None:
+        """Until nothing of it is left."""
+        tasks = {post.task for post in self._posts.values()} | set(self._notices.tasks)
+        if tasks:
+            await asyncio.wait(tasks, timeout=GOODBYE_SECONDS)
+
+    # -- one request
+
+    async def _run(self, post: Post) -> None:
+        try:
+            if post.version is None and self._greeting is not None:
+                await asyncio.wait((self._greeting,))  # by the protocol nothing is asked before it
+            await self._exchange(post)
+        except Fault as fault:
+            self._failed(post, fault)
+        except Exception as error:  # noqa: BLE001 -- a defect of ours must end this request and no other
+            logger.error("a request failed inside the workbench", server=self._label, error=repr(error))
+            self._failed(post, DownstreamUnavailable("the workbench could not read its answer", kind="internal"))
+        finally:
+            if self._posts.get(post.id) is post:
+                del self._posts[post.id]
+
+    def _failed(self, post: Post, fault: Fault) -> None:
+        self.peer.fail(post.id, fault)
+        if is_expired(fault):
+            self._owner.end(expired())  # of the others it is not known what became of them
+        elif not self.peer.heard_at and (not fault.counts or not fault.was_sent):
+            self._owner.end(fault)  # nothing was agreed on, and asking in another way would not help

@@ -1,0 +1,233 @@
+"""Messages of ours to a remote server: each is a POST, and what comes back goes to the peer.
+
+A request is one POST whose response holds its answer, and whatever the server says before it. Nobody waiting for
+the answer any more closes that response; to a modern server that is the cancellation. A response that breaks off
+is asked for again where the server numbered what it sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Final
+
+import httpx2
+from msgspec import Raw
+
+from mcp_workbench.errors import DownstreamUnavailable, Fault, ProtocolViolation, ServerRefused
+from mcp_workbench.identity import ServerIdentifier
+from mcp_workbench.limits import Limits
+from mcp_workbench.servers.http import headers
+from mcp_workbench.servers.http.bodies import EVENTS, JSON, events_in, kind_of, one_line, read_body, read_refusal
+from mcp_workbench.servers.http.client import STREAM_END_SECONDS, Client
+from mcp_workbench.servers.http.outbox import Outbox, Owner, Post
+from mcp_workbench.servers.http.refusals import (
+    BUSY,
+    UNAUTHORIZED,
+    by_status,
+    error_in,
+    expired,
+    is_expired,
+    not_mcp,
+    refused,
+    says_no_session,
+)
+from mcp_workbench.servers.http.session import Session
+from mcp_workbench.servers.http.streams import BREAKS, Tail
+from mcp_workbench.servers.inbox import violation
+from mcp_workbench.servers.subscriptions import RESUME_MOST_SECONDS
+from mcp_workbench.wire import eras, jsonrpc
+from mcp_workbench.wire.exchange import Exchange
+from mcp_workbench.wire.jsonrpc import Id, Unreadable
+from mcp_workbench.wire.memory_budget import Account
+from mcp_workbench.wire.param_headers import SentHeaders
+
+RESUME_LEAST_SECONDS = 0.05
+"""The shortest such pause for an answer, whatever the server says; it doubles while nothing new comes of it."""
+RESUMES = 3
+"""How often an answer's stream is asked for again after it broke, without one in between that did not."""
+
+_LIST: Final = "tools/list"
+
+
+class Posting(Outbox):
+    """Streamable HTTP."""
+
+    def __init__(
+        self,
+        owner: Owner,
+        client: Client,
+        session: Session,
+        label: ServerIdentifier,
+        limits: Limits,
+        *,
+        account: Account,
+    ) -> None:
+        super().__init__(owner, label, limits)
+        self._account = account
+        self._client = client
+        self._session = session
+        self._mirrors = SentHeaders(label, limits)
+
+    def _is_told(self, cancelled: Id) -> bool:
+        """A modern server is not: the end of the response tells it."""
+        post = self._posts.get(cancelled)
+        return post.version is None if post is not None else bool(self._session.version)
+
+    async def _exchange(self, post: Post) -> None:
+        """Send a request and hand over all that comes of it. Raises the `Fault` that it ends with."""
+        tool = post.tool
+        was_known = tool is None or self._mirrors.knows(tool)
+        try:
+            await self._once(post)
+        except ServerRefused as refusal:
+            if tool is None or was_known or refusal.rpc_code != jsonrpc.HEADER_MISMATCH:
+                raise
+            # What is remembered of a tool does not say which headers it wants; a list may have passed by meanwhile.
+            if not self._mirrors.knows(tool):
+                await self._list_tools(post)
+            if not self._mirrors.knows(tool):
+                raise
+            await self._once(post)
+
+    async def _once(self, post: Post) -> None:
+        tail = Tail(self._limits)
+        try:
+            async with self._client.exchange("POST", self._headers(post), post.line) as response:
+                await self._answer(post, response, tail)
+        except DownstreamUnavailable as fault:
+            if post.version is not None or not tail.last_id or fault.kind not in BREAKS:
+                raise
+        if self.peer.is_waiting(post.id):
+            await self._resume(post, tail)
+
+    def _headers(self, post: Post) -> dict[str, str]:
+        sent = {"content-type": JSON, "accept": headers.ACCEPT}
+        if post.version is None:
+            return sent if post.method == "initialize" else sent | self._session.headers()
+        sent |= headers.modern(post.method, post.params, post.version)
+        tool = post.tool
+        return sent | self._mirrors.headers(tool, post.params.get("arguments")) if tool is not None else sent
+
+    async def _answer(self, post: Post, response: httpx2.Response, tail: Tail) -> None:
+        if not response.is_success:
+            fault = await self._refusal(response, post.method, post.id, named=post.version is None)
+            # The server did not look at what it refused for want of a session: that may be sent again.
+            raise fault.unsent() if is_expired(fault) else fault
+        if post.method == "initialize":
+            self._session.begin(response)
+        kind = kind_of(response)
+        if kind == EVENTS:
+            await self._follow(post, response, tail)
+            self._adjourned(post, tail)
+            if self.peer.is_waiting(post.id) and (post.version is not None or not tail.last_id):
+                raise DownstreamUnavailable("its stream ended without an answer", kind="truncated")
+        elif kind == JSON:
+            body = one_line(await read_body(response, self._limits, self._client.share, self._account))
+            await self._take(post, body)
+            if self.peer.is_waiting(post.id):
+                raise _unanswered(body)
+        else:
+            raise not_mcp(kind)
+
+    def _adjourned(self, post: Post, tail: Tail) -> None:
+        """A stream has ended. Where its answer is to be asked for, the client that waits for it may do the same."""
+        if tail.last_id and post.version is None and isinstance(owner := self.peer.owner_of(post.id), Exchange):
+            owner.adjourn()
+
+    async def _follow(self, post: Post, response: httpx2.Response, tail: Tail) -> None:
+        """Hand over the events of a stream until the answer; the end of it is waited for a moment."""
+        seen = events_in(response, self._limits, self._client.share, self._account)
+        async with contextlib.aclosing(seen) as events:
+            async for event in events:
+                if (message := tail.note(event)) is not None:
+                    await self._take(post, message)
+                    if post.answered:
+                        break
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(STREAM_END_SECONDS):
+                    async for event in events:
+                        if (message := tail.note(event)) is not None:
+                            self.peer.receive(message, post.owner)
+
+    async def _resume(self, post: Post, tail: Tail) -> None:
+        """Ask for the rest of a stream until it brings the answer. Raises the `Fault` if it does not."""
+        failures, least = 0, RESUME_LEAST_SECONDS
+        while self.peer.is_waiting(post.id):
+            await asyncio.sleep(max(tail.pause, least))
+            known = tail.last_id
+            try:
+                asked = self._session.headers() | tail.headers()
+                async with self._client.exchange("GET", asked) as response:
+                    if not response.is_success or kind_of(response) != EVENTS:
+                        raise await self._refusal(response, post.method, post.id, named=True)
+                    await self._follow(post, response, tail)
+                    self._adjourned(post, tail)
+                failures = 0
+            except DownstreamUnavailable as fault:
+                failures += 1
+                if fault.kind not in BREAKS or failures > RESUMES:
+                    raise fault.copy_with(was_sent=True) from None
+            # A server may have a long answer asked for often, but not for nothing and without a pause.
+            fruitless = tail.last_id == known
+            least = min(least * 2, RESUME_MOST_SECONDS) if fruitless else RESUME_LEAST_SECONDS
+
+    async def _take(self, post: Post, message: bytes) -> None:
+        """Hand one message to the peer."""
+        if post.method == "initialize":
+            self._session.agree(message)
+        elif post.method == _LIST and post.version is not None:
+            large = len(message) > self._limits.list_inline_bytes
+            message = await asyncio.to_thread(self._mirrors.learn, message) if large else self._mirrors.learn(message)
+        self.peer.receive(message, post.owner)
+        post.answered = not self.peer.is_waiting(post.id)
+
+    async def _refusal(self, response: httpx2.Response, method: str, id_: Id | None, *, named: bool) -> Fault:
+        """What a status other than success means; `named`: the request named a session."""
+        status = response.status_code
+        if status in UNAUTHORIZED or status in BUSY:
+            return by_status(response, method)
+        message = error_in(await read_refusal(response, self._client.share))
+        if named and self._session.id and says_no_session(message, status, id_):
+            self._session.id = ""
+            return expired()
+        if message is None:
+            return by_status(response, method)
+        self.peer.heard_at = asyncio.get_running_loop().time()
+        return refused(message)
+
+    async def _list_tools(self, post: Post) -> None:
+        """Have a modern server's lists pass by, for what they say of headers."""
+        meta = {key: value for key, value in post.params["_meta"].items() if key in eras.ENVELOPE}
+        cursor: dict[str, Raw] = {}
+        for _ in range(self._limits.list_pages):
+            seconds = self._limits.list_page_timeout_seconds
+            page = await self.peer.request(_LIST, {"_meta": meta, **cursor}, hard_seconds=seconds)
+            after = jsonrpc.members(page).get("nextCursor")
+            if after is None or not jsonrpc.is_text(after):
+                return
+            cursor = {"cursor": after}
+
+    # -- what is no request
+
+    async def _tell(self, line: bytes) -> None:
+        """Have the server accept a notification or an answer. Raises the `Fault` if it does not."""
+        sent = {"content-type": JSON, "accept": headers.ACCEPT} | self._session.headers()
+        async with self._client.exchange("POST", sent, line) as response:
+            if response.is_success:
+                return
+            fault = await self._refusal(response, "", None, named=True)
+        if is_expired(fault):
+            self._owner.end(fault)
+        raise fault
+
+
+def _unanswered(body: bytes) -> Fault:
+    """A POST was answered, but not the request in it."""
+    try:
+        message = jsonrpc.read(body)
+    except Unreadable as problem:
+        return violation(problem)
+    if message.method is None and jsonrpc.is_present(message.error):
+        return refused(message)
+    return ProtocolViolation("it answered something that was not asked")

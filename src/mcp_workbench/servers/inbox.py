@@ -1,0 +1,107 @@
+"""What a server sends that answers nothing: requests, notifications, noise; whatever wire it comes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Raw
+
+from mcp_workbench import logger
+from mcp_workbench.errors import Fault, ProtocolViolation
+from mcp_workbench.identity import ServerIdentifier
+from mcp_workbench.limits import Limits
+from mcp_workbench.servers.base import Inbound
+from mcp_workbench.servers.notice_limits import NoticeLimits
+from mcp_workbench.text.sanitize import shown
+from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire.jsonrpc import ErrorBody, RpcError, Unreadable
+from mcp_workbench.wire.memory_budget import Account
+from mcp_workbench.wire.peer import Peer, PeerLine
+
+NOISE_BYTES = 1024 * 1024
+"""The same in bytes."""
+NOISE_SAMPLE_BYTES = 200
+"""How much of the first noise line is logged."""
+
+
+class Inbox:
+    """What a server sends that answers nothing: requests, notifications, noise."""
+
+    peer: Peer
+
+    def __init__(
+        self, label: ServerIdentifier, limits: Limits, end: Callable[[Fault], None], account: Account | None = None
+    ) -> None:
+        """`account` counts the server's requests."""
+        self._account = account or Account()
+        self._label = label
+        self._limits = limits
+        self._end = end
+        self._too_many = RpcError(jsonrpc.INTERNAL_ERROR, f"{limits.questions} requests are being answered already")
+        self._noise_lines = 0
+        self._noise_bytes = 0
+        self._noise_in_all = 0
+        self._messages = 0
+        """Of the peer, when it last wrote something else."""
+        self.noise = ""
+        """How the first line begins that was no message; empty where there was none."""
+        self.inbound: Inbound | None = None
+        self.notices = NoticeLimits(label, limits)
+
+    def admit(self, load: int, *_request: object) -> RpcError | None:
+        """A flood of questions costs no more than reading it."""
+        return self._too_many if load >= self._limits.questions or self._account.is_full else None
+
+    async def request(self, method: str, params: dict[str, Raw], line: PeerLine) -> Raw:
+        """`ping` is ours to answer; the rest is for whoever listens."""
+        if method == "ping":
+            return jsonrpc.EMPTY_OBJECT
+        if self.inbound is None:
+            raise RpcError(jsonrpc.METHOD_NOT_FOUND, f"Method not found: {shown(method)}")
+        return await self.inbound.request(method, params, line.owner)
+
+    def notification(self, method: str, params: dict[str, Raw], owner: object) -> None:
+        if self.inbound is not None:
+            self.inbound.notification(method, params, owner)
+
+    def unreadable(self, line: bytes, problem: Unreadable) -> None:
+        """An answer in a broken message fails its call; other broken messages end the connection."""
+        failed = self.peer.fail_request(line, lambda: violation(problem))
+        if failed or self.peer.messages != self._messages:
+            self._noise_lines = self._noise_bytes = 0  # a message ends a run of noise
+            self._messages = self.peer.messages
+        if failed:
+            return
+        if problem.claims:
+            self._end(violation(problem))
+            return
+        self._noise_in_all += 1
+        self._noise_lines += 1
+        self._noise_bytes += len(line)
+        if self._noise_in_all == 1:
+            self.noise = logger.foreign(line.decode("utf-8", "replace"), NOISE_SAMPLE_BYTES)
+            logger.warning("a server wrote something that is no message", server=self._label, sample=self.noise)
+        if self._noise_lines > self._limits.noise_lines or self._noise_bytes > NOISE_BYTES:
+            self._end(ProtocolViolation("it writes something else than messages to its standard output"))
+
+    def report_noise(self) -> None:
+        """At the end: how much there was beside the line that was shown."""
+        if self._noise_in_all > 1:
+            logger.warning("lines that were no messages", server=self._label, count=self._noise_in_all)
+
+    def complaint(self, error: ErrorBody) -> None:
+        """It can't parse what we send, so some call would wait for nothing: all of them end.
+
+        Other errors without an id are ignored: some servers answer notifications with them.
+        """
+        if error.code != jsonrpc.PARSE_ERROR:
+            return
+        reason = logger.foreign(error.message)
+        self._end(ProtocolViolation(f"it could not read a message of ours ({reason}, code {error.code})"))
+
+
+def violation(problem: Unreadable) -> ProtocolViolation:
+    return ProtocolViolation(
+        f"it sent a message that can't be read ({logger.foreign(str(problem))})",
+        hint="The server breaks the protocol, which only its developers can fix. Another version of it may work.",
+    )

@@ -1,0 +1,266 @@
+"""Child processes: how they start, how they end, and that none is left behind.
+
+Each server runs in a session and process group of its own with a small environment that names this
+run. `Child.stop` ends the whole group: stdin closed, then SIGTERM, then SIGKILL. What left its
+group is found by the marker in its environment, or in its control group, by the guardian process, which also finishes
+the job if the workbench itself is killed. What hides from that becomes our child, see `orphans.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Mapping
+
+from mcp_workbench import logger
+from mcp_workbench.config.inherited import environment_of
+from mcp_workbench.config.model import Launch
+from mcp_workbench.errors import SpawnFailed
+from mcp_workbench.limits import Limits
+from mcp_workbench.servers import guardian
+from mcp_workbench.servers.guardian import ControlGroups
+from mcp_workbench.servers.guardian_process import Guardian
+from mcp_workbench.servers.orphans import GROUP_POLL_SECONDS, Orphans, Relative, start_of
+
+GROUP_SECONDS = 0.5
+"""What is left of a group whose leader ended well gets SIGTERM, and this long."""
+
+
+def environment(launch: Launch, environ: Mapping[str, str], marker: str) -> dict[str, str]:
+    """What a server sees: its environment and the run's marker."""
+    return {**environment_of(launch, environ), guardian.VARIABLE: marker}
+
+
+class Child:
+    """A running server process and its group."""
+
+    def __init__(self, process: subprocess.Popen[bytes], marker: str, limits: Limits) -> None:
+        self._process = process
+        self._limits = limits
+        self.marker = marker
+        self.pid = process.pid
+        self.start = start_of(process.pid)
+        """When it was started, on the clock of the system; -1 where that is not known."""
+        self.exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        """Its return code; negative: the signal that ended it."""
+        self._watch()
+
+    def descriptor(self, name: str) -> int:
+        """Its stdin, stdout or stderr, which the caller owns from now on. Raises `SpawnFailed`."""
+        pipe = getattr(self._process, name)
+        try:
+            descriptor = os.dup(pipe.fileno())
+        except OSError as error:  # others took the last one since it was started
+            raise _spawn_failed("it", error) from None
+        pipe.close()
+        return descriptor
+
+    async def stop(self) -> None:
+        """End the group. Its stdin is closed already; at most the three steps' time passes."""
+        limits = self._limits
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                pipe.close()  # one that nobody claimed before the start was given up
+        if not await self._ends_within(limits.stdin_eof_seconds):
+            self.signal(signal.SIGTERM)
+            if not await self._ends_within(limits.terminate_seconds):
+                self.signal(signal.SIGKILL)
+                await self._ends_within(limits.kill_seconds)
+        await self._end_group()
+
+    def signal(self, number: int) -> None:
+        """Signal the whole group."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+    async def _end_group(self) -> None:
+        """The leader is gone; what is left of its group goes the same way."""
+        self.signal(signal.SIGTERM)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + GROUP_SECONDS
+        while self._group_exists() and loop.time() < deadline:  # noqa: ASYNC110 -- no event tells that a group is empty
+            await asyncio.sleep(GROUP_POLL_SECONDS)
+        self.signal(signal.SIGKILL)
+
+    def _group_exists(self) -> bool:
+        try:
+            os.killpg(self.pid, 0)
+        except (ProcessLookupError, PermissionError):
+            return False
+        return True
+
+    async def _ends_within(self, seconds: float) -> bool:
+        done, _ = await asyncio.wait((self.exited,), timeout=seconds)
+        return bool(done)
+
+    def _watch(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            descriptor = os.pidfd_open(self.pid)
+        except (AttributeError, OSError):  # another system, an old kernel, or no descriptor left
+            self._watch_in_thread(loop)
+            return
+
+        def reap() -> None:
+            loop.remove_reader(descriptor)
+            os.close(descriptor)
+            self._set_exited(self._process.wait())
+
+        loop.add_reader(descriptor, reap)
+
+    def _watch_in_thread(self, loop: asyncio.AbstractEventLoop) -> None:
+        def wait() -> None:
+            code = self._process.wait()
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody wants to know
+                loop.call_soon_threadsafe(self._set_exited, code)
+
+        threading.Thread(target=wait, name=f"wait-{self.pid}", daemon=True).start()
+
+    def _set_exited(self, code: int) -> None:
+        if not self.exited.done():
+            self.exited.set_result(code)
+
+
+def exit_text(code: int) -> str:
+    """How a process ended, for people."""
+    if code >= 0:
+        return f"exited with status {code}"
+    with contextlib.suppress(ValueError):
+        return f"was killed by {signal.Signals(-code).name}"
+    return f"was killed by signal {-code}"
+
+
+class Processes:
+    """Every process of one run of the workbench."""
+
+    def __init__(self, limits: Limits, environ: Mapping[str, str] | None = None, *, adopts: bool = False) -> None:
+        """`adopts`: what servers leave behind becomes our child, for this process does nothing but serve."""
+        self._limits = limits
+        self._environ = environ if environ is not None else os.environ
+        self._run = os.urandom(16).hex()
+        self._count = 0
+        self._children: set[Child] = set()
+        self._guardian: Guardian | None = None
+        self._control_groups = ControlGroups(self._run)
+        self._moving: list[threading.Thread] = []
+        self._orphans = Orphans(self._own, self._adopted, limits, adopts=adopts)
+
+    def spawn(self, launch: Launch) -> Child:
+        """Start a server. Raises `SpawnFailed`."""
+        if self._guardian is None or not self._guardian.lives:
+            try:
+                self._guardian = self._post_guardian()
+            except OSError as error:  # the system lets nobody start anything now
+                raise _spawn_failed("the guardian of its processes", error) from None
+        self._count += 1
+        marker = f"{self._run}.{self._count}."
+        child = Child(_start(launch, environment(launch, self._environ, marker)), marker, self._limits)
+        self._guardian.announce(child.pid)
+        self._move(child)
+        self._children.add(child)
+        self._orphans.look_later()
+        return child
+
+    def _move(self, child: Child) -> None:
+        """Give a child a control group, in a thread: the system may take 15 ms for it."""
+        if not self._control_groups:
+            return
+        moving = threading.Thread(target=self._control_groups.add, args=(str(self._count), child.pid), name="cgroup")
+        moving.start()
+        self._moving = [*(one for one in self._moving if one.is_alive()), moving]
+
+    async def end(self, child: Child) -> None:
+        """Stop a child and everything that descends from it, daemons included."""
+        try:
+            await child.stop()
+            if self._guardian is not None:
+                await self._guardian.sweep(child.marker)
+                self._guardian.forget(child.pid)
+        finally:
+            self._children.discard(child)
+            self._orphans.kill_older_than(one.start for one in self._children)
+
+    def _post_guardian(self) -> Guardian:
+        """A guardian that knows of every child that is there: the first one, or after one was killed."""
+        if self._guardian is not None:
+            self._guardian.bury()
+        guardian = Guardian(self._run, self._limits)
+        for child in self._children:
+            guardian.announce(child.pid)
+        for orphan in self._orphans.known:
+            guardian.announce_orphan(orphan.pid, orphan.start)
+        return guardian
+
+    def _own(self) -> set[int]:
+        """The processes that we started ourselves and wait for."""
+        guardians = {self._guardian.pid} if self._guardian is not None else set[int]()
+        return guardians | {child.pid for child in self._children}
+
+    def _adopted(self, orphan: Relative) -> None:
+        if self._guardian is not None:
+            self._guardian.announce_orphan(orphan.pid, orphan.start)
+
+    def kill_all(self) -> None:
+        """The last resort: no waiting, no politeness. The guardian finds the rest."""
+        for child in self._children:
+            child.signal(signal.SIGKILL)
+
+    async def close(self) -> None:
+        """Let the guardian look once more for anything of this run, and go; end what we adopted."""
+        if self._guardian is not None:
+            await self._guardian.close()
+            self._guardian = None
+        for moving in self._moving:
+            moving.join()
+        self._control_groups.kill()
+        await self._orphans.close()
+
+
+_SCARCE = {
+    errno.EMFILE: "This process may open no more files: raise its limit (ulimit -n), or set idleTimeout for servers.",
+    errno.ENFILE: "The system can open no more files: end some programs.",
+    errno.EAGAIN: "No more processes may be started: end some programs, or raise the limit (ulimit -u).",
+    errno.ENOMEM: "There is no memory left: end some programs.",
+}
+"""What to do when the system runs out of something."""
+
+
+def _start(launch: Launch, env: dict[str, str]) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(  # noqa: S603 -- an argument vector from the user's own file, never a shell
+            [launch.command, *launch.args],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=env,
+            cwd=launch.cwd,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        raise _command_failed(launch, error) from None
+
+
+def _command_failed(launch: Launch, error: OSError | ValueError) -> SpawnFailed:
+    command = logger.foreign(launch.command)
+    number = error.errno if isinstance(error, OSError) else None
+    if launch.cwd is not None and not launch.cwd.is_dir():
+        return SpawnFailed("its working folder does not exist (ENOENT)", hint="Correct 'cwd' in the configuration.")
+    if number == errno.ENOENT:
+        return SpawnFailed(
+            f"command '{command}' was not found (ENOENT)", hint=f"Install '{command}', or give its full path."
+        )
+    if number == errno.EACCES:
+        return SpawnFailed(f"command '{command}' is not executable (EACCES)", hint="Check the file's permissions.")
+    return _spawn_failed(f"command '{command}'", error)
+
+
+def _spawn_failed(what: str, error: OSError | ValueError) -> SpawnFailed:
+    number = error.errno if isinstance(error, OSError) else None
+    name = errno.errorcode.get(number, "error") if number is not None else "not a valid argument"
+    hint = _SCARCE.get(number, "") if number is not None else ""
+    return SpawnFailed(f"{what} could not be run ({name})", hint=hint)

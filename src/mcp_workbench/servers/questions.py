@@ -1,0 +1,225 @@
+"""The questions that a handshake server asks, and the calls of its client that they belong to.
+
+Over HTTP a question comes on the response stream of its call. On stdio a server does not say which call its question
+belongs to. A handshake client need not know: it gets the question as a request. A modern client gets the question as
+the answer to one of its calls. That must be the right call, so calls take turns. A question between calls goes to the
+next call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine, Generator, Iterable, Sequence
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+from msgspec import Raw
+
+from mcp_workbench.errors import InputUnavailable
+from mcp_workbench.limits import Limits
+from mcp_workbench.servers.base import Channel
+from mcp_workbench.servers.slots import Slots
+from mcp_workbench.servers.turns import Turns
+from mcp_workbench.wire.exchange import Exchange, Withdrawn
+from mcp_workbench.wire.jsonrpc import Params
+from mcp_workbench.wire.tasks import Tasks, beside
+
+T = TypeVar("T")
+Posed: TypeAlias = tuple[Exchange, asyncio.Future[Raw]]
+"""The call that a question was put to, and its client's answer."""
+
+
+class _Waiting(NamedTuple):
+    """A question that no call was there for."""
+
+    method: str
+    params: Params
+    posed: asyncio.Future[Posed]
+    task: asyncio.Task[Any] | None
+    """What will answer the server."""
+
+
+class Questions:
+    """The calls under way on one connection, and what is asked meanwhile."""
+
+    def __init__(self, channel: Channel, slots: Slots, limits: Limits, *, takes_turns: bool = False) -> None:
+        """Calls come with one of `slots`. `takes_turns` where it matters which call a question belongs to."""
+        self.takes_turns = takes_turns
+        self._channel = channel
+        self._slots = slots
+        self._limits = limits
+        self._turns = Turns(limits) if takes_turns else None
+        self._tasks = Tasks()
+        self._asking: dict[asyncio.Task[Any], Exchange] = {}
+        self._background: set[asyncio.Task[Any]] = set()
+        self._waiting: list[_Waiting] = []
+        self.settled_at = 0.0
+        """Until when the server may be busy with an answer to something that it asked between calls."""
+        self._lent: set[Exchange] = set()
+        self.calls: dict[Exchange, None] = {}
+        """The calls that the server works on, in order."""
+
+    # -- calls
+
+    async def turn(self, call: Exchange) -> None:
+        """Wait until the call may start. Raises `Overloaded`."""
+        if self._turns is not None and call.may_ask:
+            await self._turns.take(call)
+
+    def begin(self, call: Exchange) -> Sequence[asyncio.Task[Any]]:
+        """A call starts. Returns the tasks that will answer what the server asked between calls.
+
+        What waited for a call of a modern client is put to this one.
+        """
+        self.calls[call] = None
+        if not (self._waiting and call.may_ask):
+            return tuple(self._background)
+        tasks: list[asyncio.Task[Any]] = []
+        for waiting in self._waiting:
+            if not waiting.posed.done():
+                waiting.posed.set_result((call, call.pose(waiting.method, waiting.params)))
+                tasks += [waiting.task] if waiting.task is not None else []
+        return tasks
+
+    def call_of(self, owner: object, among: Iterable[Exchange] | None = None) -> Exchange | None:
+        """The call under way that a message belongs to; None if unknown. For `owner` see `Inbound`.
+
+        If the wire does not tell and only one call is possible, it is that one.
+        """
+        calls = tuple(self.calls if among is None else among)
+        if owner is not None:
+            return next((call for call in calls if call is owner), None)
+        return calls[0] if len(calls) == 1 else None
+
+    async def settle(self, call: Exchange, answering: Sequence[asyncio.Task[Any]]) -> None:
+        """Let the server have its answers before it gets the call: it may need them, for example the roots.
+
+        A modern client answers with this very call. A handshake client is waited for once, and only a moment.
+        """
+        if answering:
+            self._background.difference_update(answering)
+            await asyncio.wait(answering, timeout=None if call.caller.modern else self._limits.turn_seconds)
+        await asyncio.sleep(max(0.0, self.settled_at - asyncio.get_running_loop().time()))
+
+    def end(self, call: Exchange) -> None:
+        """It is over."""
+        del self.calls[call]
+        if self._turns is not None:
+            self._turns.leave(call)
+
+    def take_back(self, call: Exchange) -> None:
+        """It was cancelled: nobody need answer what it asked."""
+        for question, asking in tuple(self._asking.items()):
+            if asking is call:
+                question.cancel()
+
+    # -- questions
+
+    async def ask(self, call: Exchange | None, question: Coroutine[Any, Any, T]) -> T:
+        """A question to a client. Raises `Withdrawn` when the call that it belongs to is cancelled.
+
+        Meanwhile the server waits, and its silence is not held against that call; against none, where it
+        is not known which call it is.
+        """
+        task = self._tasks.start(question)
+        if call is not None:
+            self._asking[task] = call
+        answering = asyncio.current_task()
+        is_background = call is None and not self.calls
+        if is_background and answering is not None:
+            self._background.add(answering)
+        try:
+            with self._channel.peer.held(call), self._lending(call, task):
+                await asyncio.wait((task,))
+            if task.cancelled():
+                raise Withdrawn
+            return task.result()
+        finally:
+            if is_background:
+                self._settle_later()
+                asyncio.get_running_loop().call_soon(self._background.discard, answering)
+            self._asking.pop(task, None)
+            task.cancel()
+
+    async def put(self, method: str, params: Params, owner: object = None) -> Raw:
+        """Ask a modern client, in answer to one of its calls, now or when it makes one.
+
+        For `owner` see `Inbound`. Raises `InputUnavailable` if that is a call that can no longer take questions.
+        """
+        after: Exchange | None = None
+        while True:
+            if isinstance(owner, Exchange) and (owner is after or owner not in self.calls or not owner.may_ask):
+                raise InputUnavailable("the call that the question belongs to takes no more questions")
+            after, answer = await self._pose(method, params, after, owner)
+            try:
+                return await self.wait(after, answer)
+            except Withdrawn:
+                continue  # the call ended first: it was not the one, or it is another one's turn
+            finally:
+                answer.cancel()
+
+    async def wait(self, call: Exchange, answer: asyncio.Future[T]) -> T:
+        """Wait for a modern client's answer. If it takes long, the client's other calls get their turn."""
+        if self._turns is not None:
+            self._turns.claim(call)
+        with beside(self.ask(call, _wait(answer))) as asking:
+            await asyncio.wait((asking,), timeout=self._limits.turn_seconds)
+            if not asking.done() and self._turns is not None:
+                self._turns.release(call)
+                await asyncio.wait((asking,))
+                if call in self.calls and asking.exception() is None:
+                    await self._turns.take(call, again=True)
+            return asking.result()
+
+    async def _pose(self, method: str, params: Params, after: Exchange | None, owner: object) -> Posed:
+        """Put a question to the call that it belongs to, else to the next that comes; never to `after`."""
+        calls = [call for call in self.calls if call.may_ask and call is not after]
+        if calls:
+            holder = self._turns.holder if self._turns is not None else None
+            call = self.call_of(owner, calls) or (holder if holder is not None and holder in calls else calls[0])
+            return call, call.pose(method, params)
+        waiting = _Waiting(method, params, asyncio.get_running_loop().create_future(), asyncio.current_task())
+        self._waiting.append(waiting)
+        waiting.posed.add_done_callback(self._watch)
+        try:
+            return await waiting.posed
+        except asyncio.CancelledError:
+            if waiting.posed.done() and not waiting.posed.cancelled():
+                waiting.posed.result()[1].cancel()  # it was just put to a call, and is taken back
+            raise
+        finally:
+            self._waiting.remove(waiting)
+
+    def _watch(self, posed: asyncio.Future[Posed]) -> None:
+        if not posed.cancelled():
+            posed.result()[1].add_done_callback(lambda _: self._settle_later())
+
+    def _settle_later(self) -> None:
+        self.settled_at = asyncio.get_running_loop().time() + self._limits.settle_seconds
+
+    @contextlib.contextmanager
+    def _lending(self, call: Exchange | None, question: asyncio.Task[Any]) -> Generator[None]:
+        """While a client takes its time the call's slot is for others: its server only waits."""
+        if call is None:
+            yield
+            return
+        lent: list[Exchange] = []
+
+        def lend() -> None:
+            if not question.done() and call not in self._lent:
+                lent.append(call)
+                self._lent.add(call)
+                self._slots.release()
+
+        timer = asyncio.get_running_loop().call_later(self._limits.turn_seconds, lend)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            if lent:
+                self._lent.discard(call)
+                self._slots.reclaim()
+
+
+async def _wait(answer: asyncio.Future[T]) -> T:
+    return await answer

@@ -1,0 +1,377 @@
+"""One server: started when it is needed, once, and again after it died.
+
+One owner task opens, keeps and closes each connection; callers only wait for it and hand it
+requests. So a caller that is cancelled ends nothing that another one waits for, and no server's
+failure reaches a caller of another server.
+
+    idle → starting → ready → idle      nobody used it for long enough, where that is configured
+             ↓          ↓
+         needs_auth     ↓               a person must log in first; that is no failure
+             ↓          ↓
+          failing ← it ended            the next start comes after a pause (`health.py`)
+             ↓
+          resting                       too many failures in a row: a longer pause, then one try
+    any → closed
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine, Generator
+from typing import Any, Literal, TypeVar
+from weakref import WeakSet
+
+from msgspec import Raw
+
+from mcp_workbench import logger
+from mcp_workbench.errors import (
+    CallTimeout,
+    DownstreamUnavailable,
+    Fault,
+    InsecureTransport,
+    NeedsLogin,
+    Overloaded,
+    ServerExited,
+    ServerRefused,
+    ShuttingDown,
+    SpawnFailed,
+    Unresponsive,
+    VariableMissing,
+)
+from mcp_workbench.identity import ServerIdentifier
+from mcp_workbench.limits import Limits
+from mcp_workbench.servers.connection import Connection
+from mcp_workbench.servers.health import Health
+from mcp_workbench.servers.liveness import Liveness
+from mcp_workbench.servers.orphans import GROUP_POLL_SECONDS
+from mcp_workbench.servers.slots import Slots
+from mcp_workbench.servers.starts import Era, Events, OpenChannel, Starts
+from mcp_workbench.wire.caller import Caller
+from mcp_workbench.wire.exchange import Exchange
+from mcp_workbench.wire.jsonrpc import Params
+from mcp_workbench.wire.memory_budget import Account
+from mcp_workbench.wire.tasks import Tasks, beside, heard
+
+T = TypeVar("T")
+State = Literal["idle", "starting", "ready", "needs_auth", "failing", "resting", "closed"]
+NOT_TRIED = (VariableMissing, InsecureTransport, NeedsLogin)
+"""Faults of the configuration, and a login that is missing: nothing was started, so nothing need rest."""
+
+
+class Supervisor:
+    """The connection to one server, whether it is there or not."""
+
+    def __init__(
+        self,
+        label: ServerIdentifier,
+        open_channel: OpenChannel,
+        caller: Caller,
+        limits: Limits,
+        events: Events,
+        *,
+        health: Health | None = None,
+        era: Era = lambda: None,
+        is_remote: bool = False,
+        account: Account | None = None,
+    ) -> None:
+        """`caller` stands for all that it works for: they declare the same and speak the same era.
+
+        `health` is shared by all supervisors of one configured server. `era` returns the era that the server last spoke
+        with clients of this era. `is_remote` means that it is reached over HTTP. `account` is the client's memory.
+        """
+        self._account = account or Account()
+        self._label = label
+        self._limits = limits
+        self._events = [events]
+        self._health = health or Health(limits)
+        self._slots = Slots(limits.in_flight, limits.queued, limits.queue_wait_seconds)
+        self._starts = Starts(open_channel, caller, self._slots, limits, self._events, era=era, is_remote=is_remote)
+        self._owners = Tasks()
+        self._liveness = Liveness(caller, limits)
+        self._closing = asyncio.Event()
+        self._is_closed = False
+        self._ready: asyncio.Future[Connection] | None = None
+        self._live: Connection | None = None
+        self._worked_on: Connection | None = None
+        self._spare: Connection | None = None
+        self._was_ready = False
+        self._needs_login = False
+        self._counted: WeakSet[Fault] = WeakSet()
+        self._calls = 0
+        self.done = 0
+        """Completed client requests: each may have changed what the server offers."""
+        self._users = 0
+        self._used_at = 0.0
+        self._drained: asyncio.Future[None] | None = None
+
+    @property
+    def state(self) -> State:
+        if self._is_closed:
+            return "closed"
+        if self.current is not None:
+            return "ready"
+        if self.start is not None:
+            return "starting"
+        return "needs_auth" if self._needs_login else self._health.state
+
+    def touch(self) -> None:
+        """Somebody is interested in it, and it is not to be stopped for want of use."""
+        self._used_at = asyncio.get_running_loop().time()
+
+    async def connection(self) -> Connection:
+        """The connection, started if there is none. Raises the `Fault` that prevented it."""
+        while True:
+            if self._is_closed:
+                raise _closed()
+            if self._ready is not None and _is_over(self._ready):
+                self._lost(self._ready.result())
+            if self._ready is not None:
+                break
+            if (pause := self._health.pause()) <= 0:
+                self._ready = self._start()
+                break
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), pause)
+        if self._ready.done():
+            return self._ready.result()
+        return await asyncio.shield(self._ready)
+
+    @property
+    def start(self) -> object:
+        """The start that is under way, to tell it from others; None where there is none."""
+        return self._ready if self._ready is not None and not self._ready.done() else None
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether the server is, or is said to be, of the modern era, and so takes each request by itself."""
+        return self._starts.modern is True or self._starts.hearsay is True
+
+    def forget_era(self) -> None:
+        """Probe the server's era again at the next start."""
+        self._starts.forget()
+
+    def join(self, events: Events) -> None:
+        """Somebody else uses it too, and hears what it says."""
+        self._events.append(events)
+
+    @property
+    def current(self) -> Connection | None:
+        """The connection that is there now."""
+        live = self._live
+        return live if live is not None and not live.channel.ended.done() else None
+
+    async def forward(self, method: str, params: Params, exchange: Exchange | None) -> Raw:
+        """A client's request to the server, in one of its slots and within the deadlines of a call.
+
+        One that could not be written, since the connection ended, is made once more on a new one; one that
+        was written never is: the server may have done what it says.
+        """
+        if not self._slots.take():
+            await self._slots.wait()
+        if self._is_closed:
+            self._slots.release()
+            raise _closed()
+        self._calls += 1
+        try:
+            if self._account.is_paused:
+                await self._client_reads()
+            try:
+                return await self._forward(method, params, exchange)
+            except Fault as fault:
+                if fault.was_sent:
+                    raise
+            return await self._forward(method, params, exchange)
+        except DownstreamUnavailable as fault:
+            self._suffered(fault, was_ready=True)
+            raise
+        finally:
+            self._slots.release()
+            self._calls -= 1
+            self.done += 1
+            self._used_at = asyncio.get_running_loop().time()
+            if self._drained is not None and not self._calls and not self._drained.done():
+                self._drained.set_result(None)
+
+    async def _client_reads(self) -> None:
+        """Wait until the client has read enough of its answers. Raises `Overloaded`."""
+        try:
+            async with asyncio.timeout(self._limits.queue_wait_seconds):
+                await self._account.unpaused()
+        except TimeoutError:
+            raise Overloaded(
+                f"the client read too little of its answers for {self._limits.queue_wait_seconds:g} s",
+                hint="Read the answers that are waiting, then try again with fewer or smaller calls.",
+            ) from None
+
+    async def _forward(self, method: str, params: Params, exchange: Exchange | None) -> Raw:
+        current = self.current
+        if current is not None and self._health.failures and self._health.state == "resting":
+            self._health.pause()  # a remote server may fail every request while its connection is there
+        connection = self._worked_on = current or await self.connection()
+        began = asyncio.get_running_loop().time()
+        try:
+            result = await connection.forward(method, params, exchange)
+        except ServerRefused:
+            self._health.succeeded()
+            raise
+        except (CallTimeout, asyncio.CancelledError) as ending:
+            silent_seconds = asyncio.get_running_loop().time() - began
+            is_long = isinstance(ending, CallTimeout) or silent_seconds >= self._limits.alive_seconds
+            if is_long and connection.channel.peer.heard_at < began and not self._is_closed:
+                self._liveness.suspect(connection, silent_seconds)
+            raise
+        if self._health.failures:
+            self._health.succeeded()
+        return result
+
+    @contextlib.contextmanager
+    def used(self) -> Generator[None]:
+        """It is needed meanwhile, and is not stopped for want of use."""
+        self._users += 1
+        try:
+            yield
+        finally:
+            self._users -= 1
+            self._end_spare()
+
+    def let_go(self) -> None:
+        """Stop the server if it has done nothing for any client yet, as soon as nobody needs it."""
+        self._spare = self.current
+        self._end_spare()
+
+    async def cleared(self) -> None:
+        """Until nothing of a process that was stopped is left: it may hold what another one needs."""
+        while tasks := tuple(self._starts.closings):
+            await asyncio.wait(tasks)
+
+    def _end_spare(self) -> None:
+        spare = self._spare
+        if spare is None or spare is not self.current or self._worked_on is spare or self._calls or self._users:
+            return
+        if not any(events.is_waiting for events in self._events):
+            logger.info("a server is stopped, since nobody uses it", server=self._label)
+            self._lost(spare)
+
+    async def close(self, drain_seconds: float | None = None) -> None:
+        """End the connection and everything that it started; nothing starts after this.
+
+        Calls under way may end by themselves: for a moment, or as long as is said.
+        """
+        self._is_closed = True
+        if self._calls and self.current is not None:
+            self._drained = self._drained or asyncio.get_running_loop().create_future()
+            seconds = self._limits.drain_seconds if drain_seconds is None else drain_seconds
+            await asyncio.wait((self._drained,), timeout=seconds)
+        self._closing.set()
+        self._liveness.close()
+        while tasks := (*self._owners, *self._starts.closings):
+            await asyncio.wait(tasks)
+
+    # -- the owner task
+
+    def _start(self) -> asyncio.Future[Connection]:
+        loop = asyncio.get_running_loop()
+        ready: asyncio.Future[Connection] = loop.create_future()
+        ready.add_done_callback(heard)
+        self._health.trying()
+        self._health.changed(None)
+        self._owners.start(self._own(ready), name=f"owner of {self._label}")
+        return ready
+
+    async def _own(self, ready: asyncio.Future[Connection]) -> None:
+        """Open the connection, keep it until it ends or we close, then clean up after it."""
+        try:
+            connection = await self._or_closing(self._starts.open())
+        except Fault as fault:
+            self._failed(ready, fault)
+            return
+        except Exception as error:  # noqa: BLE001 -- whatever it is, nobody may wait for this start for ever
+            self._failed(ready, SpawnFailed(f"it could not be started ({logger.foreign(repr(error))})"))
+            return
+        finally:
+            self._health.tried()
+        ready.set_result(connection)
+        self._needs_login = False
+        self._live = connection
+        self.touch()
+        for events in self._events:
+            events.connected(connection, again=self._was_ready)
+        self._was_ready = True
+        self._health.changed(None)
+        logger.info("a server is ready", server=self._label, protocol=connection.agreement.version)
+        with contextlib.suppress(ShuttingDown):
+            await self._or_closing(self._until_over(connection))
+        self._lost(connection)
+
+    def _failed(self, ready: asyncio.Future[Connection], fault: Fault) -> None:
+        self._ready = None
+        self._needs_login = isinstance(fault, NeedsLogin)
+        if isinstance(fault, ServerExited):
+            fault = fault.copy_with(hint="Start its command in a terminal to see why it ends.")
+        self._health.changed(None if isinstance(fault, ShuttingDown) else fault)
+        if not isinstance(fault, ShuttingDown):
+            logger.warning("a server could not be started", server=self._label, code=fault.code, reason=str(fault))
+            if not isinstance(fault, NOT_TRIED):
+                self._suffered(fault, was_ready=False)
+        ready.set_exception(fault)
+
+    def _suffered(self, fault: Fault, *, was_ready: bool) -> None:
+        """Count a failure. What is no sign of bad health is none, nor what a call met and a start before it."""
+        if fault.counts and fault not in self._counted:
+            self._health.failed(fault, was_ready=was_ready)
+        if isinstance(fault, DownstreamUnavailable):
+            self._counted.add(fault)
+
+    def _lost(self, connection: Connection) -> None:
+        """From now on the next caller starts a new connection."""
+        if self._live is not connection:
+            return
+        self._ready = self._live = None
+        self._starts.close(connection.channel)
+        ended = connection.channel.ended
+        self._health.changed(ended.result() if ended.done() and not self._is_closed else None)
+        if ended.done() and not self._is_closed:
+            fault = ended.result()
+            logger.warning("a server ended", server=self._label, code=fault.code, reason=str(fault))
+            lasted = asyncio.get_running_loop().time() - connection.began
+            if fault.counts and lasted >= self._limits.steady_seconds and not isinstance(fault, Unresponsive):
+                self._health.succeeded()
+            self._suffered(fault, was_ready=True)
+
+    async def _until_over(self, connection: Connection) -> None:
+        """Until the connection ends, or nobody has used it for as long as is configured."""
+        loop = asyncio.get_running_loop()
+        idle = self._limits.idle_timeout_seconds
+        while True:
+            seconds = max(GROUP_POLL_SECONDS, self._used_at + idle - loop.time()) if idle else None
+            await asyncio.wait((connection.channel.ended,), timeout=seconds)
+            if connection.channel.ended.done():
+                return
+            if self._calls or any(events.is_waiting for events in self._events):
+                self._used_at = loop.time()
+            if loop.time() >= self._used_at + idle and not self._users:
+                logger.info("a server is stopped, since nobody uses it", server=self._label)
+                self._lost(connection)  # at once: whoever needs it from now on starts another
+                return
+
+    async def _or_closing(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of `work`, which is cancelled when we close. Then: raises `ShuttingDown`."""
+        task = self._owners.start(work)
+        with beside(self._closing.wait()) as closing:
+            await asyncio.wait((task, closing), return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        task.cancel()
+        await asyncio.wait((task,))
+        raise _closed()
+
+
+def _closed() -> ShuttingDown:
+    """For whoever comes too late: nothing was sent."""
+    return ShuttingDown("it is being closed").unsent()
+
+
+def _is_over(ready: asyncio.Future[Connection]) -> bool:
+    """Whether the connection has ended, though its owner may not have noticed yet."""
+    return ready.done() and ready.exception() is None and ready.result().channel.ended.done()

@@ -1,0 +1,289 @@
+"""Files that nobody but this user can read, write or replace.
+
+Guarantees: what is made here has mode 0600 (a folder 0700) whatever the umask; a file that others could read is closed
+to them; no symbolic link, no file of another user and no folder that everyone can write to is used. The last one
+also where it is sticky, like /tmp: SQLite trusts whatever lies beside its file under the name of a journal.
+"""
+
+# ruff: noqa: PTH100, PTH101, PTH102, PTH105, PTH108, PTH116, PTH117, PTH118, PTH119, PTH120, PTH208 -- on the way to a first open, and importing pathlib takes longer than all of this
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import stat
+from collections.abc import Generator
+from typing import TypeAlias
+
+from mcp_workbench import logger
+from mcp_workbench.config.locate import FOLDER_NAME
+from mcp_workbench.storage import file_lock
+
+Identity: TypeAlias = tuple[int, int]
+"""Which file a path leads to, however often it is made anew."""
+
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_FILE = stat.S_IRUSR | stat.S_IWUSR
+_FOLDER = stat.S_IRWXU
+_SAFELY = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+
+_said: set[tuple[str, str]] = set()
+
+
+class Busy(Exception):
+    """Another process has the file for itself just now."""
+
+
+class Damaged(Exception):
+    """A file is not what we wrote; the text says what it is."""
+
+
+class Unusable(Exception):
+    """A file is done without, for the reason that the text gives."""
+
+
+def located(path: str) -> str:
+    """An absolute path; the same again where there is none: no home folder, or no current one."""
+    try:
+        return path if path.startswith("~") else os.path.abspath(path)
+    except OSError:
+        return path
+
+
+def make_folder(path: str) -> None:
+    """See to it that the folder of `path` exists and is safe. Raises `Unusable` or `OSError`."""
+    if not _is_passable(path):
+        raise Unusable("this is no path that can be used")
+    folder = os.path.dirname(path)
+    try:
+        os.lstat(folder)
+    except FileNotFoundError:
+        _make_missing(folder)
+    check_folder(path)
+
+
+def check_folder(path: str) -> None:
+    """The folder of `path`, which exists, is safe from now on. Raises `Unusable` or `OSError`."""
+    folder = os.path.dirname(path)
+    link, status = os.lstat(folder), os.stat(folder)
+    if {link.st_uid, status.st_uid} - {0, os.geteuid()}:  # who owns a link decides where it leads
+        raise Unusable("its folder belongs to another user")
+    if status.st_mode & stat.S_IWOTH:
+        raise Unusable("everyone can write to its folder")
+    if os.path.basename(folder) == FOLDER_NAME and status.st_uid == os.geteuid() and is_open(status):
+        os.chmod(folder, _FOLDER)
+
+
+def inspect(path: str) -> os.stat_result | None:
+    """What is there; None where nothing is. Raises `Unusable` where it is no file of ours, or `OSError`."""
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    if stat.S_ISLNK(status.st_mode):
+        raise Unusable("it is a symbolic link")
+    if not stat.S_ISREG(status.st_mode):
+        raise Unusable("it is no regular file")
+    if status.st_uid != os.geteuid():
+        raise Unusable("it belongs to another user")
+    return status
+
+
+def is_open(status: os.stat_result) -> bool:
+    """Whether others have any access."""
+    return bool(status.st_mode & _OTHERS)
+
+
+def is_writable_by_others(status: os.stat_result) -> bool:
+    """Whether others could have written what is in it."""
+    return bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+
+
+def check(path: str) -> Identity | None:
+    """Which file is there, closed to others from now on; None, and it raises, as `inspect`."""
+    status = inspect(path)
+    if status is None:
+        return None
+    if is_open(status):
+        os.chmod(path, _FILE)
+    return status.st_dev, status.st_ino
+
+
+def create(path: str, content: bytes = b"") -> None:
+    """Make a file that was not there. Raises `FileExistsError`, or another `OSError`."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFELY, _FILE)
+    try:
+        os.fchmod(descriptor, _FILE)
+        os.write(descriptor, content)
+    finally:
+        os.close(descriptor)
+
+
+def made(path: str) -> Identity | None:
+    """Which file is there, after seeing that there is one that is ours. Raises `Unusable` or `OSError`."""
+    make_folder(path)
+    if (known := check(path)) is None:
+        with contextlib.suppress(FileExistsError):  # another process was quicker
+            create(path)
+        known = check(path)
+    return known
+
+
+def replace(path: str, content: bytes) -> None:
+    """Put a file in the place of another, at once and whole. Raises `OSError`."""
+    new = f"{path}.{os.getpid()}.{os.urandom(4).hex()}.new"
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFELY, _FILE)
+    try:
+        try:
+            os.fchmod(descriptor, _FILE)
+            written = 0
+            while written < len(content):
+                written += os.write(descriptor, content[written:])
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        _put(new, path, content)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(new)
+        raise
+
+
+def _put(new: str, path: str, content: bytes) -> None:
+    """Rename `new` to `path`; a file that is a mount of its own can only be written in place."""
+    try:
+        os.replace(new, path)
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        overwrite(path, content)
+        os.unlink(new)
+
+
+def overwrite(path: str, content: bytes) -> None:
+    """Write a file in place, which keeps its hard links and mounts; where that fails it is restored. Raises `OSError`.
+
+    What it grows by is written first, so a full disk is noticed before anything is lost.
+    """
+    descriptor = os.open(path, os.O_RDWR | _SAFELY)
+    try:
+        before = _at(descriptor, 0, os.fstat(descriptor).st_size)
+        try:
+            _write_at(descriptor, content[len(before) :], len(before))
+            _write_at(descriptor, content[: len(before)], 0)
+            os.ftruncate(descriptor, len(content))
+            os.fsync(descriptor)
+        except BaseException:
+            _write_at(descriptor, before, 0)
+            os.ftruncate(descriptor, len(before))
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _at(descriptor: int, offset: int, size: int) -> bytes:
+    pieces: list[bytes] = []
+    while size > 0 and (piece := os.pread(descriptor, size, offset)):
+        pieces.append(piece)
+        offset, size = offset + len(piece), size - len(piece)
+    return b"".join(pieces)
+
+
+def _write_at(descriptor: int, content: bytes, offset: int) -> None:
+    view = memoryview(content)
+    while view:
+        written = os.pwrite(descriptor, view, offset)
+        view, offset = view[written:], offset + written
+
+
+def sweep(path: str) -> None:
+    """Remove what processes that were killed left of `replace`; nobody may be writing. Raises `OSError`."""
+    folder, name = os.path.split(path)
+    for entry in os.listdir(folder):
+        if re.fullmatch(rf"{re.escape(name)}\.[0-9]+\.[0-9a-f]{{8}}\.new", entry):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(folder, entry))
+
+
+def lock(path: str, seconds: float = 0.0, poll_seconds: float = 0.0) -> int | None:
+    """A descriptor that has the file for itself until it is closed; None where another has it. Raises `OSError`."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _SAFELY, _FILE)
+    is_taken = False
+    try:
+        is_taken = file_lock.take(descriptor, seconds, poll_seconds)
+    finally:
+        if not is_taken:
+            os.close(descriptor)
+    return descriptor if is_taken else None
+
+
+@contextlib.contextmanager
+def alone(path: str, seconds: float, poll_seconds: float) -> Generator[None]:
+    """No other process that asks for it changes the file meanwhile. Raises `Unusable` where that takes too long."""
+    if (descriptor := lock(f"{path}.lock", seconds, poll_seconds)) is None:
+        raise Unusable(f"{file_lock.holder(f'{path}.lock')} holds it")
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def read(path: str, most: int) -> bytes:
+    """The first bytes of a file. Raises `OSError`.
+
+    Closing a file gives up every lock that this process has on it: never of a database that is in use.
+    """
+    descriptor = os.open(path, os.O_RDONLY | _SAFELY)
+    try:
+        return os.read(descriptor, most)
+    finally:
+        os.close(descriptor)
+
+
+def identity(path: str) -> Identity | None:
+    """Which file is there now; None where there is none, or it can't be seen."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def remove(path: str, known: Identity | None) -> None:
+    """Remove the file that is known to be bad; one that another process put in its place stays. Raises `OSError`."""
+    if known is not None and identity(path) == known:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def warn_once(message: str, path: str, reason: object) -> None:
+    """Tell people once in the life of this process."""
+    if (message, path) not in _said:
+        _said.add((message, path))
+        logger.warning(message, file=path, reason=reason)
+
+
+def reason(error: Exception) -> str:
+    """Why a file can't be used, without its path."""
+    return error.strerror or str(error) if isinstance(error, OSError) else str(error)
+
+
+def _is_passable(path: str) -> bool:
+    """Whether the system can be asked for it."""
+    try:
+        return os.path.isabs(path) and b"\x00" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+
+
+def _make_missing(folder: str) -> None:
+    missing: list[str] = []
+    while not os.path.lexists(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    for one in reversed(missing):
+        with contextlib.suppress(FileExistsError):  # another process was quicker
+            os.mkdir(one, _FOLDER)
+            os.chmod(one, _FOLDER)

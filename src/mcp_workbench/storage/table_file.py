@@ -1,0 +1,92 @@
+"""A file of tables that is opened when it is needed, found again where somebody replaced it, and made anew if damaged.
+
+What is in the tables is the matter of who keeps them. It does not import SQLite, which some Pythons lack.
+"""
+
+# ruff: noqa: PTH119 -- on the way to a first open, and importing pathlib takes longer than all of this
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from mcp_workbench.config.locate import FOLDER_NAME
+from mcp_workbench.storage import secure_files
+from mcp_workbench.storage.secure_files import Damaged, Identity, Unusable
+
+
+class _Closed(Protocol):
+    def close(self) -> None: ...
+
+
+T = TypeVar("T", bound=_Closed)
+R = TypeVar("R")
+
+
+class Kind(NamedTuple, Generic[T]):
+    """Of what kind a file is."""
+
+    name: str
+    """Of the file, where nobody chose another one."""
+    loss: str
+    """What people are told when it is made anew."""
+    tries: int
+    """How often it is made anew."""
+    opened: Callable[[str], T]
+    """Its tables. Raises `ImportError`, or what `Database` raises."""
+    was_ours: Callable[[str], bool]
+    """Whether a damaged file was of this kind. Raises `OSError`."""
+
+
+class KeptFile(Generic[T]):
+    """The file at a path. It belongs to the thread that opened it."""
+
+    def __init__(self, path: str, kind: Kind[T]) -> None:
+        self.path = secure_files.located(path)
+        self.tables: T | None = None
+        self._kind = kind
+        self._identity: Identity | None = None
+        self._times_rebuilt = 0
+
+    def act(self, action: Callable[[T], R]) -> R:
+        """What the action gives. Raises `Busy`, `Unusable` or `OSError`."""
+        while True:
+            try:
+                return action(self._open())
+            except Damaged as damage:
+                self._rebuild(damage)
+
+    def let_go(self) -> None:
+        """Close it, until the next use."""
+        if self.tables is not None:
+            self.tables.close()
+            self.tables = None
+
+    def _open(self) -> T:
+        """The tables of the file that is there now: another process may have made it anew, or somebody removed it."""
+        if self.tables is not None and secure_files.identity(self.path) != self._identity:
+            self.let_go()
+        if self.tables is None:
+            self._identity = secure_files.made(self.path)
+            try:
+                self.tables = self._kind.opened(self.path)
+            except ImportError:
+                raise Unusable("this Python was built without SQLite") from None
+        return self.tables
+
+    def _rebuild(self, damage: Damaged) -> None:
+        """Remove a file that is of no use. Raises `Unusable` or `OSError` where it can't or must not be removed."""
+        self.let_go()
+        if self._times_rebuilt >= self._kind.tries:
+            raise Unusable("it is damaged again and again")
+        if not self._is_in_its_place() and not self._kind.was_ours(self.path):
+            raise Unusable(f"{damage}; another file is not overwritten")
+        self._times_rebuilt += 1
+        secure_files.remove(self.path, self._identity)  # SQLite removes its journal
+        secure_files.warn_once(self._kind.loss, self.path, damage)
+
+    def _is_in_its_place(self) -> bool:
+        """Whether a file of this name in this folder can't be anything else."""
+        folder, name = os.path.split(self.path)
+        return name == self._kind.name and os.path.basename(folder) == FOLDER_NAME
