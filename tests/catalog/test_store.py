@@ -809,7 +809,7 @@ def test_a_path_with_signs_that_mean_something_in_an_address_is_taken_as_it_is(t
 
 
 def test_a_python_without_sqlite_does_without(path: Path, warnings: list[str], monkeypatch: pytest.MonkeyPatch):
-    for module in ("catalog.memory.tables", "database"):
+    for module in ("catalog.memory.tables", "storage.sqlite"):
         monkeypatch.delitem(sys.modules, f"mcp_workbench.{module}", raising=False)
     monkeypatch.setitem(sys.modules, "sqlite3", None)
     assert "this Python was built without SQLite" in refused(path, warnings)

@@ -545,7 +545,7 @@ def test_a_file_without_servers_is_told(tmp_path: Path):
 
 
 def test_every_code_of_a_finding_is_documented():
-    source = "".join(path.read_text() for path in (ROOT / "src/mcp_workbench/checkup").glob("*.py"))
+    source = "".join(path.read_text() for path in (ROOT / "src/mcp_workbench/doctor").glob("*.py"))
     made = {line.split('"')[1] for line in source.splitlines() if line.strip().startswith('code="')}
     assert len(made) > 10
     shown = {word for row in rows(PAGE.read_text(encoding="utf-8")) for word in code_words(row[0])}
