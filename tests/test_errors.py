@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from mcp_workbench.errors import (
-    DownstreamUnavailable,
     Fault,
     NeedsLogin,
     Overloaded,
     ServerExited,
     ServerRefused,
     ServerResting,
+    ServerUnavailable,
     WorkbenchError,
 )
 
@@ -21,7 +21,7 @@ FAULTS = [
     ServerRefused("no", rpc_code=-32602, data=b"{}"),
     NeedsLogin("dev", "s"),
     ServerResting(3, ServerExited("it died"), 4.0),
-    DownstreamUnavailable("gone", kind="dns", retry_after=2.0),
+    ServerUnavailable("gone", kind="dns", retry_after=2.0),
 ]
 
 

@@ -34,8 +34,8 @@
         ├── ServerRefused          it answered with a JSON-RPC error
         ├── InputUnavailable       it asked for input that its client can't give
         ├── Overloaded             too many calls wait for it
-        ├── DownstreamUnauthorized a remote server wants other credentials, or refuses those that it got
-        ├── DownstreamUnavailable  a remote server can't be reached, or answers with something else than MCP
+        ├── ServerUnauthorized     a remote server wants other credentials, or refuses those that it got
+        ├── ServerUnavailable      a remote server can't be reached, or answers with something else than MCP
         ├── InsecureTransport      credentials would travel where everybody can read them
         └── ShuttingDown           the workbench is closing
 
@@ -365,10 +365,10 @@ class Overloaded(Fault):
     hint = "Try again in a few seconds, with fewer calls at once, or set a larger maxConcurrent for the server."
 
 
-class DownstreamUnauthorized(Fault):
+class ServerUnauthorized(Fault):
     """A remote server answered 401 or 403. What it says beside that may repeat a token, and is not kept."""
 
-    code = "downstream_unauthorized"
+    code = "server_unauthorized"
     retryable = False
     counts = False
     hint = "Check its headers in the configuration: a token may be missing, wrong or expired."
@@ -381,10 +381,10 @@ class DownstreamUnauthorized(Fault):
         self.scheme = scheme
 
 
-class DownstreamUnavailable(Fault):
+class ServerUnavailable(Fault):
     """A remote server can't be reached, or what answers at its address is no MCP server."""
 
-    code = "downstream_unavailable"
+    code = "server_unavailable"
 
     def __init__(
         self,

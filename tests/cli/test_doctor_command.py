@@ -147,7 +147,7 @@ def test_no_more_than_a_few_run_at_once(tmp_path: Path, monkeypatch: pytest.Monk
         ({"command": "no-such-program"}, "spawn_failed", "was not found", "Install it"),
         ({"command": "uvx", "env": {"PATH": "/nowhere"}}, "spawn_failed", "was not found", "uv"),
         ({"command": "/"}, "spawn_failed", "", "folder"),
-        ({"url": "http://127.0.0.1:1/mcp"}, "downstream_unavailable", "", "."),
+        ({"url": "http://127.0.0.1:1/mcp"}, "server_unavailable", "", "."),
         (rogue(env={"X": "${NOT_SET}"}), "variable_missing", "NOT_SET", "install HOST --env NOT_SET"),
         (
             rogue(env={"X": "${WORKSPACE_FOLDER}"}),

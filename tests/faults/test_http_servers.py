@@ -140,7 +140,7 @@ async def test_e1_a_refusal_for_credentials_is_told_with_its_status_alone_and_ne
 ):
     for number in range(1, 8):
         code, text = await failed(bad.wire, f"all_status{status}")
-        assert code["code"] == "downstream_unauthorized"
+        assert code["code"] == "server_unauthorized"
         assert f"HTTP {status}" in text
         assert scheme in text
         assert "headers" in text
@@ -160,7 +160,7 @@ async def test_e2_a_call_whose_session_is_gone_is_made_once_more_in_a_new_one(ba
 @pytest.mark.row("E2")
 async def test_e2_a_second_refusal_is_told_and_the_call_is_not_made_a_third_time(bad: Bad):
     code, text = await failed(bad.wire, "expires_always")
-    assert code["code"] == "downstream_unavailable"
+    assert code["code"] == "server_unavailable"
     assert "session" in text
     assert len(bad.asked("expires_always", "tools/call")) == 2
 
@@ -172,7 +172,7 @@ async def test_e2_a_second_refusal_is_told_and_the_call_is_not_made_a_third_time
 async def test_e3_too_many_requests_are_told_with_the_time_to_wait_and_do_not_count(bad: Bad):
     for _ in range(8):
         code, text = await failed(bad.wire, "status429")
-        assert (code["code"], code["retry_after"]) == ("downstream_unavailable", 7)
+        assert (code["code"], code["retry_after"]) == ("server_unavailable", 7)
         assert "429" in text
 
 
@@ -182,7 +182,7 @@ async def test_e3_errors_of_the_server_are_told_and_count(bad: Bad, status: int,
     mode = f"status{status}"
     for _ in range(5):
         code, text = await failed(bad.wire, mode)
-        assert (code["code"], code.get("retry_after")) == ("downstream_unavailable", wait)
+        assert (code["code"], code.get("retry_after")) == ("server_unavailable", wait)
         assert str(status) in text
     before = len(bad.asked(mode))
     code, text = await failed(bad.wire, mode)
@@ -199,7 +199,7 @@ async def test_e3_errors_of_the_server_are_told_and_count(bad: Bad, status: int,
 @pytest.mark.parametrize("mode", BROKEN)
 async def test_e4_a_broken_answer_fails_its_call_and_no_other(bad: Bad, mode: str):
     code, text = await failed(bad.wire, mode)
-    assert code["code"] in {"downstream_unavailable", "protocol_violation"}
+    assert code["code"] in {"server_unavailable", "protocol_violation"}
     assert BROKEN[mode] in text
 
 
@@ -207,7 +207,7 @@ async def test_e4_a_broken_answer_fails_its_call_and_no_other(bad: Bad, mode: st
 @pytest.mark.parametrize("mode", NO_SERVERS)
 async def test_e4_what_is_no_server_at_its_opening_is_told(bad: Bad, mode: str):
     code, _ = await failed(bad.wire, mode)
-    assert code["code"] in {"downstream_unavailable", "negotiation_failed"}
+    assert code["code"] in {"server_unavailable", "negotiation_failed"}
 
 
 @pytest.mark.row("E4")
@@ -215,7 +215,7 @@ async def test_e4_a_server_that_is_not_there_is_told_and_found_when_it_is(tmp_pa
     port = free_port()
     async with rogue() as good, bench(tmp_path, {"url": f"http://127.0.0.1:{port}/ok"}, good) as wire:
         code, text = await failed(wire)
-        assert code["code"] == "downstream_unavailable"
+        assert code["code"] == "server_unavailable"
         assert "refused" in text
         late = Rogue()
         listener = await asyncio.start_server(late.serve, "127.0.0.1", port)
@@ -227,7 +227,7 @@ async def test_e4_a_server_that_is_not_there_is_told_and_found_when_it_is(tmp_pa
 @pytest.mark.row("E4")
 async def test_e4_a_name_that_nobody_knows_is_told(bad: Bad):
     code, text = await failed(bad.wire, "unknown")
-    assert code["code"] == "downstream_unavailable"
+    assert code["code"] == "server_unavailable"
     assert "looked up" in text
 
 
@@ -244,7 +244,7 @@ async def test_e4_a_machine_that_takes_no_connection_is_given_up_in_time(tmp_pat
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
         async with rogue() as good, bench(tmp_path, {"url": url, "startupTimeout": 1}, good) as wire:
             code, _ = await failed(wire)
-            assert code["code"] in {"startup_timeout", "downstream_unavailable"}
+            assert code["code"] in {"startup_timeout", "server_unavailable"}
 
 
 @pytest.mark.row("E4")
@@ -256,7 +256,7 @@ async def test_e4_a_bad_network_fails_calls_or_slows_them_and_they_work_when_it_
     if toxic in {"latency", "slow_close", "slicer"}:
         assert not result.get("isError"), result
     else:
-        assert told(result)["code"] in {"downstream_unavailable", "startup_timeout"}
+        assert told(result)["code"] in {"server_unavailable", "startup_timeout"}
     between.toxic = ""
     again = await bad.wire.use("dev", server, "echo", {"n": 2})
     assert not again.get("isError"), again
@@ -314,7 +314,7 @@ async def test_e4_a_certificate_is_checked_against_the_name_and_who_signed_it(
                 assert not result.get("isError"), result
             else:
                 code, text = await failed(wire)
-                assert code["code"] == "downstream_unavailable"
+                assert code["code"] == "server_unavailable"
                 assert "certificate" in text
                 assert not secure.requests
 
@@ -322,7 +322,7 @@ async def test_e4_a_certificate_is_checked_against_the_name_and_who_signed_it(
 @pytest.mark.row("E4")
 async def test_e4_a_server_without_tls_is_told_for_what_it_is(bad: Bad):
     code, text = await failed(bad.wire, "no_tls")
-    assert code["code"] == "downstream_unavailable"
+    assert code["code"] == "server_unavailable"
     assert "secure connection" in text
 
 
@@ -363,7 +363,7 @@ async def test_e7_nothing_is_sent_where_a_server_redirects(bad: Bad):
     async with rogue() as honeypot:
         bad.server.elsewhere = honeypot.url("ok")
         code, text = await failed(bad.wire, "all_moved_away")
-        assert code["code"] == "downstream_unavailable"
+        assert code["code"] == "server_unavailable"
         assert "redirects" in text
         assert bad.asked("all_moved_away")
         assert not honeypot.connections

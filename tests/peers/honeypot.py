@@ -11,7 +11,7 @@ import asyncio
 import json
 
 from mcp_workbench.config.model import Endpoint
-from mcp_workbench.errors import DownstreamUnavailable
+from mcp_workbench.errors import ServerUnavailable
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.http.client import Client
 from tests.peers.rogue_http import Rogue, rogue
@@ -58,7 +58,7 @@ async def exchange(client: Client) -> None:
 async def outcome(work: object) -> str:
     try:
         await work  # type: ignore[misc]
-    except DownstreamUnavailable as fault:
+    except ServerUnavailable as fault:
         return fault.kind
     return "reached"
 

@@ -150,7 +150,7 @@ def test_other_commands_know_that_nobody_need_log_in(peer: OAuthPeer, tmp_path: 
 
 @pytest.mark.parametrize(
     ("behaviour", "code"),
-    [({"machines": "refuse"}, "client_refused"), ({"machines": "break"}, "downstream_unavailable")],
+    [({"machines": "refuse"}, "client_refused"), ({"machines": "break"}, "server_unavailable")],
 )
 async def test_what_goes_wrong_has_a_code_and_a_hint(peer: OAuthPeer, tmp_path: Path, behaviour: Any, code: str):
     register(peer)

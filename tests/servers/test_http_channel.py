@@ -14,13 +14,13 @@ import pytest
 
 from mcp_workbench.errors import (
     CallTimeout,
-    DownstreamUnauthorized,
-    DownstreamUnavailable,
     Fault,
     MessageTooLarge,
     NegotiationFailed,
     ProtocolViolation,
     ServerRefused,
+    ServerUnauthorized,
+    ServerUnavailable,
 )
 from mcp_workbench.servers.http import posting
 from tests.peers.rogue_http import rogue
@@ -158,7 +158,7 @@ async def test_an_answer_that_breaks_off_is_asked_for_again_where_the_server_num
 
 async def test_an_answer_that_breaks_off_without_a_number_fails_its_request_at_once():
     async with rogue() as server, agreed(server.url("never_resumed")) as (channel, agreement):
-        with pytest.raises(DownstreamUnavailable) as caught:
+        with pytest.raises(ServerUnavailable) as caught:
             await call(channel, agreement)
         assert caught.value.kind == "truncated"
         assert not channel.ended.done()
@@ -196,17 +196,17 @@ async def test_the_stream_of_its_own_is_opened_again_from_where_it_broke_off():
 @pytest.mark.parametrize(
     ("mode", "fault", "kind"),
     [
-        ("html", DownstreamUnavailable, "not_mcp"),
+        ("html", ServerUnavailable, "not_mcp"),
         ("accepted", ProtocolViolation, None),
-        ("reset", DownstreamUnavailable, "reset"),
-        ("truncated", DownstreamUnavailable, "truncated"),
-        ("not_http", DownstreamUnavailable, "not_http"),
-        ("status404", DownstreamUnavailable, "session_expired"),
-        ("status500", DownstreamUnavailable, "status"),
-        ("moved_302", DownstreamUnavailable, "redirect"),
-        ("moved_round", DownstreamUnavailable, "redirect"),
-        ("status401", DownstreamUnauthorized, None),
-        ("status403", DownstreamUnauthorized, None),
+        ("reset", ServerUnavailable, "reset"),
+        ("truncated", ServerUnavailable, "truncated"),
+        ("not_http", ServerUnavailable, "not_http"),
+        ("status404", ServerUnavailable, "session_expired"),
+        ("status500", ServerUnavailable, "status"),
+        ("moved_302", ServerUnavailable, "redirect"),
+        ("moved_round", ServerUnavailable, "redirect"),
+        ("status401", ServerUnauthorized, None),
+        ("status403", ServerUnauthorized, None),
         ("refused400", ServerRefused, None),
         ("wrong_id", ProtocolViolation, None),
         ("no_json", ProtocolViolation, None),
@@ -238,7 +238,7 @@ async def test_a_message_over_the_bound_fails_its_request_alone(mode: str):
 async def test_a_refusal_at_the_opening_is_asked_for_once():
     async with rogue() as server:
         async with remote(server.url("all_status401")) as channel:
-            with pytest.raises(DownstreamUnauthorized) as caught:
+            with pytest.raises(ServerUnauthorized) as caught:
                 async with agreed(server.url("all_status401")):
                     pass
             assert not channel.ended.done()
@@ -267,7 +267,7 @@ async def test_a_call_that_finds_its_session_gone_is_made_again_in_a_new_one(mod
 
 async def test_a_call_that_finds_its_new_session_gone_too_is_told_so():
     async with rogue() as server, remote_supervisor(server.url("expires_always")) as supervised:
-        with pytest.raises(DownstreamUnavailable) as caught:
+        with pytest.raises(ServerUnavailable) as caught:
             await supervised.forward("tools/call", {"name": "echo", "arguments": {}}, None)
         assert caught.value.kind == "session_expired"
         assert len(server.got("tools/call")) == 2
@@ -276,7 +276,7 @@ async def test_a_call_that_finds_its_new_session_gone_too_is_told_so():
 
 async def test_a_call_whose_answer_had_begun_is_not_made_again_when_its_session_is_gone():
     async with rogue() as server, remote_supervisor(server.url("forgotten")) as supervised:
-        with pytest.raises(DownstreamUnavailable) as caught:
+        with pytest.raises(ServerUnavailable) as caught:
             await supervised.forward("tools/call", {"name": "echo", "arguments": {}}, None)
         assert (caught.value.kind, caught.value.was_sent) == ("session_expired", True)
         assert len(server.got("tools/call")) == 1
@@ -289,7 +289,7 @@ async def test_a_call_under_way_when_the_session_goes_fails_and_is_not_made_agai
         )
         await wait_until(lambda: server.got("tools/call"), what="the first call")
         await supervised.forward("tools/call", {"name": "echo", "arguments": {"nonce": "2"}}, None)
-        with pytest.raises(DownstreamUnavailable) as caught:
+        with pytest.raises(ServerUnavailable) as caught:
             await hanging
         assert caught.value.retryable
         nonces = [one.message["params"]["arguments"]["nonce"] for one in server.got("tools/call")]
@@ -380,4 +380,4 @@ async def test_the_end_of_an_old_stream_ends_the_channel_and_every_call():
         assert server.stream is not None
         server.stream.writer.transport.abort()
         fault = await asyncio.wait_for(channel.ended, 5)
-        assert isinstance(fault, DownstreamUnavailable)
+        assert isinstance(fault, ServerUnavailable)

@@ -12,7 +12,7 @@ import pytest
 
 from mcp_workbench.config.load import load_config
 from mcp_workbench.config.model import Endpoint
-from mcp_workbench.errors import ConfigError, DownstreamUnavailable, InsecureTransport
+from mcp_workbench.errors import ConfigError, InsecureTransport, ServerUnavailable
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.http.client import Client
 from mcp_workbench.servers.http.dial import Dial, is_forbidden, is_loopback
@@ -103,7 +103,7 @@ async def test_the_address_that_was_checked_is_the_one_that_is_used():
 async def test_a_name_that_leads_to_such_an_address_is_not_contacted(answer: str):
     resolve, _ = resolver([answer])
     client = Client(Endpoint(url="http://server.test/mcp"), Limits(), resolve=resolve)
-    with pytest.raises(DownstreamUnavailable) as caught:
+    with pytest.raises(ServerUnavailable) as caught:
         async with client.exchange("POST", {}, b"{}"):
             pass
     assert caught.value.kind == "blocked"
@@ -122,7 +122,7 @@ async def test_of_several_addresses_the_good_ones_are_tried_in_turn():
 @pytest.mark.parametrize("literal", ["2130706433", "0x7f000001"])
 async def test_a_number_that_is_no_address_is_a_name_like_any_other(literal: str):
     resolve, asked = resolver(["169.254.169.254"])
-    with pytest.raises(DownstreamUnavailable, match="no server's"):
+    with pytest.raises(ServerUnavailable, match="no server's"):
         await Dial(literal, resolve=resolve).connect_tcp(literal, 80, 5)
     assert asked == [literal]
 
@@ -145,7 +145,7 @@ async def test_an_address_that_takes_no_connection_leaves_time_for_the_next(monk
 
 async def test_another_host_that_is_written_as_an_address_is_checked_too():
     """The server's own url may name any address; what it refers to may not."""
-    with pytest.raises(DownstreamUnavailable, match="no server's"):
+    with pytest.raises(ServerUnavailable, match="no server's"):
         await Dial("server.test").connect_tcp("169.254.169.254", 80, 5)
 
 
@@ -153,7 +153,7 @@ async def test_credentials_for_localhost_do_not_leave_the_machine_though_its_nam
     resolve, _ = resolver(["10.1.2.3"])
     endpoint = Endpoint(url="http://localhost:9/mcp", headers=SECRET)
     client = Client(endpoint, Limits(), resolve=resolve)
-    with pytest.raises(DownstreamUnavailable) as caught:
+    with pytest.raises(ServerUnavailable) as caught:
         async with client.exchange("POST", {}, b"{}"):
             pass
     assert caught.value.kind == "blocked"
@@ -166,7 +166,7 @@ async def test_a_name_that_nobody_knows_is_told_so():
         raise OSError(-2, "Name or service not known")
 
     client = Client(Endpoint(url="https://nowhere.test/mcp"), Limits(), resolve=resolve)
-    with pytest.raises(DownstreamUnavailable) as caught:
+    with pytest.raises(ServerUnavailable) as caught:
         async with client.exchange("POST", {}, b"{}"):
             pass
     assert (caught.value.kind, caught.value.was_sent) == ("dns", False)
@@ -179,7 +179,7 @@ async def test_a_name_server_that_is_silent_is_waited_for_as_long_as_a_connectio
         return [host, str(port)]
 
     client = Client(Endpoint(url="https://slow.test/mcp"), Limits(connect_seconds=0.1), resolve=resolve)
-    with pytest.raises(DownstreamUnavailable) as caught:
+    with pytest.raises(ServerUnavailable) as caught:
         async with client.exchange("POST", {}, b"{}"):
             pass
     assert caught.value.kind == "timeout"
@@ -202,7 +202,7 @@ async def test_a_redirect_elsewhere_or_to_another_method_is_not_followed(mode: s
     async with rogue() as server, rogue() as honeypot:
         server.elsewhere = honeypot.url("ok")
         async with agreed(server.url(mode), endpoint={"headers": SECRET}) as (channel, agreement):
-            with pytest.raises(DownstreamUnavailable) as caught:
+            with pytest.raises(ServerUnavailable) as caught:
                 await call(channel, agreement)
         assert caught.value.kind == "redirect"
         assert not honeypot.connections
@@ -217,7 +217,7 @@ async def test_a_redirect_to_another_scheme_or_to_metadata_or_with_a_name_is_not
     async with rogue() as server:
         server.elsewhere = where.format(port=server.port)
         async with agreed(server.url("moved_away")) as (channel, agreement):
-            with pytest.raises(DownstreamUnavailable) as caught:
+            with pytest.raises(ServerUnavailable) as caught:
                 await call(channel, agreement)
         assert caught.value.kind == "redirect"
 

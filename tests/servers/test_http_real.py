@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mcp_workbench.errors import DownstreamUnavailable
+from mcp_workbench.errors import ServerUnavailable
 from mcp_workbench.servers.negotiate import HANDSHAKE_ONLY
 from tests.servers.remote import Heard, agreed, call, remote
 from tests.support.configs import write_config
@@ -252,6 +252,6 @@ async def test_a_session_is_ended_when_its_channel_closes(sdk: str):
         session = channel._session.id  # type: ignore[attr-defined]
     async with remote(sdk) as other:
         other._session.id, other._session.version = session, "2025-11-25"  # type: ignore[attr-defined]
-        with pytest.raises(DownstreamUnavailable) as caught:
+        with pytest.raises(ServerUnavailable) as caught:
             await other.peer.request("tools/list", {}, hard_seconds=5)
         assert caught.value.kind == "session_expired"

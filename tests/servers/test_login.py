@@ -23,7 +23,7 @@ import pytest
 from mcp_workbench import logger
 from mcp_workbench.command_errors import LoginFailed
 from mcp_workbench.config.model import Endpoint, Launch, OAuthClient, ServerConfig
-from mcp_workbench.errors import DownstreamUnavailable, NeedsLogin
+from mcp_workbench.errors import NeedsLogin, ServerUnavailable
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.health import Health
 from mcp_workbench.servers.http import oauth
@@ -328,7 +328,7 @@ async def test_a_renewal_that_fails_for_now_keeps_the_login(peer: OAuthPeer, tmp
             assert await status(ask) == ACCEPTED  # the old one is good for a while
         assert len(peer.events("refresh")) == 1
         peer.expire()
-        with pytest.raises(DownstreamUnavailable, match=r"could not be renewed: .* \(HTTP 500\)") as caught:
+        with pytest.raises(ServerUnavailable, match=r"could not be renewed: .* \(HTTP 500\)") as caught:
             await ask()
         assert (caught.value.kind, caught.value.counts) == ("login", False)
         assert caught.value.hint == "If this stays, log in again: mcp-workbench auth dev remote"
@@ -581,7 +581,7 @@ async def test_no_secret_is_in_an_error_a_log_or_a_repr(
     for refreshes in ("break", "refuse"):
         peer.control(refreshes=refreshes)
         async with here.client() as ask:
-            with pytest.raises((DownstreamUnavailable, NeedsLogin)) as caught:
+            with pytest.raises((ServerUnavailable, NeedsLogin)) as caught:
                 await ask()
             shown.append(told(caught.value))
     canaries = peer.canaries()

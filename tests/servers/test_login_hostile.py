@@ -16,7 +16,7 @@ import pytest
 
 from mcp_workbench.command_errors import LoginFailed
 from mcp_workbench.config.model import Endpoint
-from mcp_workbench.errors import DownstreamUnavailable, NeedsLogin
+from mcp_workbench.errors import NeedsLogin, ServerUnavailable
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.http import oauth
 from mcp_workbench.servers.http.authority import Authority
@@ -172,7 +172,7 @@ async def test_a_renewal_that_brings_no_token_keeps_the_login_and_shows_no_secre
         kept, login = credentials(tmp_path), stored(server)
         await kept.save(login)
         server.answers["/token"] = answer
-        with pytest.raises(DownstreamUnavailable, match="its login could not be renewed") as caught:
+        with pytest.raises(ServerUnavailable, match="its login could not be renewed") as caught:
             await renewed(server, kept, login)
         assert SECRET not in told(caught.value)
         assert await kept.find(server.url, fresh=True) == login

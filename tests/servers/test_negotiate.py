@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from mcp_workbench.errors import DownstreamUnavailable, Fault, NegotiationFailed, ServerExited, ServerRefused
+from mcp_workbench.errors import Fault, NegotiationFailed, ServerExited, ServerRefused, ServerUnavailable
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.connection import Connection
 from mcp_workbench.servers.negotiate import HANDSHAKE_FIRST, HANDSHAKE_ONLY, MODERN_FIRST, Agreement, negotiate
@@ -99,7 +99,7 @@ async def test_with_the_handshake_first_a_server_that_speaks_both_is_not_probed(
     assert channel.notified == ["notifications/initialized"]
 
 
-@pytest.mark.parametrize("refusal", [NOT_FOUND, UNSUPPORTED, {}, DownstreamUnavailable("404", kind="status")])
+@pytest.mark.parametrize("refusal", [NOT_FOUND, UNSUPPORTED, {}, ServerUnavailable("404", kind="status")])
 async def test_with_the_handshake_first_a_server_that_does_not_know_it_is_probed(refusal: Any):
     answers = {"server/discover": DISCOVERED, "initialize": refusal}
     agreement, channel = await agreed(answers, order=HANDSHAKE_FIRST)

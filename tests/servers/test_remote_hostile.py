@@ -21,7 +21,7 @@ import httpx2
 import pytest
 from msgspec import Raw
 
-from mcp_workbench.errors import DownstreamUnavailable, Fault, MessageTooLarge, ProtocolViolation
+from mcp_workbench.errors import Fault, MessageTooLarge, ProtocolViolation, ServerUnavailable
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.http.bodies import events_in, read_body
@@ -299,7 +299,7 @@ def old_transport(endpoint: str) -> str:
 async def test_an_address_for_messages_that_is_none_of_its_own_ends_the_old_transport_at_once(named: str):
     name = old_transport(named)
     async with rogue() as server, remote(server.url(name), endpoint={"transport": "sse"}) as channel:
-        with pytest.raises((ProtocolViolation, DownstreamUnavailable)):
+        with pytest.raises((ProtocolViolation, ServerUnavailable)):
             await channel.peer.request("initialize", {}, hard_seconds=5)
         assert channel.ended.done()
         assert isinstance(channel.ended.result(), ProtocolViolation)
@@ -308,7 +308,7 @@ async def test_an_address_for_messages_that_is_none_of_its_own_ends_the_old_tran
 async def test_a_defect_of_ours_ends_the_old_transport_and_leaves_no_call_waiting(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(SseChannel, "_checked", lambda *_: 1 / 0)
     async with rogue() as server, remote(server.url("old"), endpoint={"transport": "sse"}) as channel:
-        with pytest.raises(DownstreamUnavailable) as caught:
+        with pytest.raises(ServerUnavailable) as caught:
             await channel.peer.request("initialize", {}, hard_seconds=5)
         assert caught.value.kind == "internal"
 
@@ -320,7 +320,7 @@ async def test_a_redirect_to_what_is_no_server_is_told_as_one(where: str):
         await request.reply(307, location=where)
 
     async with rogue() as server, agreed(server.url("moved_nowhere")) as (channel, agreement):
-        with pytest.raises(DownstreamUnavailable) as caught:
+        with pytest.raises(ServerUnavailable) as caught:
             await call(channel, agreement)
         assert caught.value.kind in ("redirect", "not_http")
         assert caught.value.was_sent  # and is not made again

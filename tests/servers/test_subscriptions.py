@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from mcp_workbench.errors import DownstreamUnavailable, ServerRefused
+from mcp_workbench.errors import ServerRefused, ServerUnavailable
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.connection import Connection
 from mcp_workbench.servers.negotiate import Agreement
@@ -146,7 +146,7 @@ async def test_a_server_that_ends_a_subscription_politely_is_asked_again_and_one
 
 async def test_a_subscription_whose_stream_broke_off_is_asked_for_again():
     server, subscriptions = MemoryServer(modern=True), Subscriptions(Limits(relist_interval_seconds=0.01))
-    outcomes = [DownstreamUnavailable("broken", kind="reset"), {}, ServerRefused("no", rpc_code=-32601)]
+    outcomes = [ServerUnavailable("broken", kind="reset"), {}, ServerRefused("no", rpc_code=-32601)]
     server.methods[LISTEN] = lambda _params: outcomes[len(listens(server)) - 1]
     subscriptions.connected(await connected(server))
     await wait_until(lambda: subscriptions._listening is None or subscriptions._listening.done())

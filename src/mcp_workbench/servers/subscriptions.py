@@ -13,7 +13,7 @@ from typing import Any, Final
 from msgspec import Raw
 
 from mcp_workbench import logger
-from mcp_workbench.errors import DownstreamUnavailable, Fault, ServerRefused
+from mcp_workbench.errors import Fault, ServerRefused, ServerUnavailable
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.connection import Connection
 from mcp_workbench.wire import eras, jsonrpc
@@ -149,7 +149,7 @@ class Subscriptions:
             try:
                 await connection.request(LISTEN, {"notifications": wanted})
                 pause = self._limits.relist_interval_seconds
-            except DownstreamUnavailable:
+            except ServerUnavailable:
                 pause = min(pause * 2, RESUME_MOST_SECONDS)
             except Fault as fault:
                 logger.debug("a server was not asked to tell of something", method=LISTEN, code=fault.code)

@@ -27,13 +27,13 @@ from msgspec import Raw
 from mcp_workbench import logger
 from mcp_workbench.errors import (
     CallTimeout,
-    DownstreamUnavailable,
     Fault,
     InsecureTransport,
     NeedsLogin,
     Overloaded,
     ServerExited,
     ServerRefused,
+    ServerUnavailable,
     ShuttingDown,
     SpawnFailed,
     Unresponsive,
@@ -182,7 +182,7 @@ class Supervisor:
                 if fault.was_sent:
                     raise
             return await self._forward(method, params, exchange)
-        except DownstreamUnavailable as fault:
+        except ServerUnavailable as fault:
             self._suffered(fault, was_ready=True)
             raise
         finally:
@@ -320,7 +320,7 @@ class Supervisor:
         """Count a failure. What is no sign of bad health is none, nor what a call met and a start before it."""
         if fault.counts and fault not in self._counted:
             self._health.failed(fault, was_ready=was_ready)
-        if isinstance(fault, DownstreamUnavailable):
+        if isinstance(fault, ServerUnavailable):
             self._counted.add(fault)
 
     def _lost(self, connection: Connection) -> None:

@@ -17,7 +17,7 @@ import httpcore2
 import httpx2
 
 from mcp_workbench.config.model import Endpoint
-from mcp_workbench.errors import DownstreamUnavailable, InsecureTransport
+from mcp_workbench.errors import InsecureTransport, ServerUnavailable
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.http.bodies import read_refusal
 from mcp_workbench.servers.http.dial import Dial, Resolve, is_loopback, resolve
@@ -106,7 +106,7 @@ class Client:
         except httpx2.HTTPError as error:
             raise by_error(error) from None
         except httpx2.InvalidURL:
-            raise DownstreamUnavailable("its url is none", kind="dns", hint="Check its url.").unsent() from None
+            raise ServerUnavailable("its url is none", kind="dns", hint="Check its url.").unsent() from None
 
     async def _follow(
         self, method: str, url: httpx2.URL, headers: Mapping[str, str], body: bytes | None
@@ -129,7 +129,7 @@ class Client:
         try:
             response = await self._client.send(request, stream=True)
         except httpx2.InvalidURL:  # that of a redirect
-            raise DownstreamUnavailable(
+            raise ServerUnavailable(
                 "it redirects to an invalid address", kind="redirect", hint="Check its url in the configuration."
             ) from None
         if "set-cookie" in response.headers:

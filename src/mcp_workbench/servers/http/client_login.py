@@ -21,7 +21,7 @@ import msgspec
 from mcp_workbench import logger
 from mcp_workbench.command_errors import LoginFailed, LoginRefused
 from mcp_workbench.config.model import Endpoint, OAuthClient
-from mcp_workbench.errors import ClientRefused, DownstreamUnavailable, Fault
+from mcp_workbench.errors import ClientRefused, Fault, ServerUnavailable
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.http.authority import Authority, server_url
 from mcp_workbench.servers.http.client import SCOPE, Auth, discard, is_same_origin
@@ -115,7 +115,7 @@ async def load_oauth() -> None:
 
 
 async def _fetched(endpoint: Endpoint, limits: Limits) -> Token:
-    """Fetch a new token. Raises `ClientRefused`, or `DownstreamUnavailable` if it may work later."""
+    """Fetch a new token. Raises `ClientRefused`, or `ServerUnavailable` if it may work later."""
     await load_oauth()
     from mcp_workbench.servers.http import oauth  # noqa: PLC0415 -- loaded in a thread
 
@@ -127,7 +127,7 @@ async def _fetched(endpoint: Endpoint, limits: Limits) -> Token:
     except LoginFailed as error:
         why = f"its login with client credentials failed: {error}"
         hint = "If this persists, check issuer and privateKey in its oauth."
-        raise DownstreamUnavailable(why, kind="login", hint=hint) from None
+        raise ServerUnavailable(why, kind="login", hint=hint) from None
 
 
 class ClientLogin(Auth):
@@ -145,7 +145,7 @@ class ClientLogin(Auth):
         yield request
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Raises `ClientRefused`, or `DownstreamUnavailable` if no token can be fetched at the moment."""
+        """Raises `ClientRefused`, or `ServerUnavailable` if no token can be fetched at the moment."""
         if not is_same_origin(request.url, self._url):
             yield request
             return

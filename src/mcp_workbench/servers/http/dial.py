@@ -15,7 +15,7 @@ from typing import Final, TypeAlias, cast
 
 import httpcore2
 
-from mcp_workbench.errors import DownstreamUnavailable
+from mcp_workbench.errors import ServerUnavailable
 from mcp_workbench.servers.http.response_head import BoundedStream
 
 Address: TypeAlias = IPv4Address | IPv6Address
@@ -110,7 +110,7 @@ class Dial(httpcore2.AsyncNetworkBackend):
         await asyncio.sleep(seconds)
 
     async def _addresses(self, host: str, port: int) -> list[str]:
-        """Those that a connection may go to. Raises `DownstreamUnavailable` where there are none."""
+        """Those that a connection may go to. Raises `ServerUnavailable` where there are none."""
         is_own = host.lower() == self._host
         if literal(host) is not None:
             found = [host.strip("[]")]
@@ -121,7 +121,7 @@ class Dial(httpcore2.AsyncNetworkBackend):
         if self._stays_here and is_loopback(host):
             allowed = [one for one in allowed if is_loopback(one)]
         if not allowed:
-            raise DownstreamUnavailable(
+            raise ServerUnavailable(
                 "its name leads to an address that is no server's, so it was not contacted",
                 kind="blocked",
                 hint="If that is meant, write the address itself in its url.",
@@ -132,7 +132,7 @@ class Dial(httpcore2.AsyncNetworkBackend):
         try:
             return await self._resolve(host, port)
         except (OSError, UnicodeError) as error:
-            raise DownstreamUnavailable(
+            raise ServerUnavailable(
                 f"its name can't be looked up ({_reason(error)})",
                 kind="dns",
                 hint="Check the host in its url, and the network.",

@@ -19,7 +19,7 @@ import httpx2
 from mcp_workbench import logger
 from mcp_workbench.command_errors import LoginFailed
 from mcp_workbench.config.model import Endpoint, ServerConfig
-from mcp_workbench.errors import DownstreamUnavailable, NeedsLogin, login_command
+from mcp_workbench.errors import NeedsLogin, ServerUnavailable, login_command
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.http.authority import Authority, filed_as, server_url
 from mcp_workbench.servers.http.client import SCOPE, Auth, discard, is_same_origin
@@ -86,7 +86,7 @@ class StoredLogin(Auth):
         yield request
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Raises `NeedsLogin`, or `DownstreamUnavailable` where a login can't be renewed just now."""
+        """Raises `NeedsLogin`, or `ServerUnavailable` where a login can't be renewed just now."""
         if not is_same_origin(request.url, self._url):
             yield request
             return
@@ -117,7 +117,7 @@ class StoredLogin(Auth):
         if is_due and time.monotonic() >= self._pauses_until:
             try:
                 return await self._renewals.renewed(login)
-            except DownstreamUnavailable as fault:
+            except ServerUnavailable as fault:
                 # It may be good for a while, and no call need wait for an authorization server that is gone.
                 self._pauses_until = time.monotonic() + LOGIN_PAUSE_SECONDS
                 logger.debug("a login could not be renewed in time", server=self._server.identifier, reason=str(fault))
@@ -191,7 +191,7 @@ class Renewals:
         except (LoginFailed, Busy) as error:
             hint = f"If this stays, log in again: {login_command(self._server.toolbox, self._server.name)}"
             why = f"its login could not be renewed: {error}"
-            raise DownstreamUnavailable(why, kind="login", counts=False, hint=hint) from None
+            raise ServerUnavailable(why, kind="login", counts=False, hint=hint) from None
 
     async def _renew_now(self, login: Login) -> Login:
         if not login.refresh_token:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 from mcp_workbench import logger
-from mcp_workbench.errors import DownstreamUnavailable, Fault
+from mcp_workbench.errors import Fault, ServerUnavailable
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.http import headers
@@ -147,7 +147,7 @@ class Outbox(ABC):
             self._failed(post, fault)
         except Exception as error:  # noqa: BLE001 -- a defect of ours must end this request and no other
             logger.error("a request failed inside the workbench", server=self._label, error=repr(error))
-            self._failed(post, DownstreamUnavailable("the workbench could not read its answer", kind="internal"))
+            self._failed(post, ServerUnavailable("the workbench could not read its answer", kind="internal"))
         finally:
             if self._posts.get(post.id) is post:
                 del self._posts[post.id]

@@ -14,7 +14,7 @@ from typing import Final
 import httpx2
 from msgspec import Raw
 
-from mcp_workbench.errors import DownstreamUnavailable, Fault, ProtocolViolation, ServerRefused
+from mcp_workbench.errors import Fault, ProtocolViolation, ServerRefused, ServerUnavailable
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.http import headers
@@ -95,7 +95,7 @@ class Posting(Outbox):
         try:
             async with self._client.exchange("POST", self._headers(post), post.line) as response:
                 await self._answer(post, response, tail)
-        except DownstreamUnavailable as fault:
+        except ServerUnavailable as fault:
             if post.version is not None or not tail.last_id or fault.kind not in BREAKS:
                 raise
         if self.peer.is_waiting(post.id):
@@ -121,7 +121,7 @@ class Posting(Outbox):
             await self._follow(post, response, tail)
             self._adjourned(post, tail)
             if self.peer.is_waiting(post.id) and (post.version is not None or not tail.last_id):
-                raise DownstreamUnavailable("its stream ended without an answer", kind="truncated")
+                raise ServerUnavailable("its stream ended without an answer", kind="truncated")
         elif kind == JSON:
             body = one_line(await read_body(response, self._limits, self._client.share, self._account))
             await self._take(post, body)
@@ -164,7 +164,7 @@ class Posting(Outbox):
                     await self._follow(post, response, tail)
                     self._adjourned(post, tail)
                 failures = 0
-            except DownstreamUnavailable as fault:
+            except ServerUnavailable as fault:
                 failures += 1
                 if fault.kind not in BREAKS or failures > RESUMES:
                     raise fault.copy_with(was_sent=True) from None

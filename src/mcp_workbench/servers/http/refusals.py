@@ -14,7 +14,7 @@ from typing import Final
 
 import httpx2
 
-from mcp_workbench.errors import DownstreamUnauthorized, DownstreamUnavailable, Fault, NegotiationFailed, ServerRefused
+from mcp_workbench.errors import Fault, NegotiationFailed, ServerRefused, ServerUnauthorized, ServerUnavailable
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.jsonrpc import Id, Message
 
@@ -33,9 +33,9 @@ _SESSION_CODES: Final = (-32000, -32001, jsonrpc.INVALID_REQUEST)
 _URL_HINT: Final = 'Check its url; for a server with the old transport set "transport": "sse".'
 
 
-def expired() -> DownstreamUnavailable:
+def expired() -> ServerUnavailable:
     """The server does not know our session any more."""
-    return DownstreamUnavailable(
+    return ServerUnavailable(
         "its session has expired",
         kind="session_expired",
         status=GONE,
@@ -45,25 +45,25 @@ def expired() -> DownstreamUnavailable:
 
 
 def is_expired(fault: Fault) -> bool:
-    return isinstance(fault, DownstreamUnavailable) and fault.kind == "session_expired"
+    return isinstance(fault, ServerUnavailable) and fault.kind == "session_expired"
 
 
 def by_status(response: httpx2.Response, method: str) -> Fault:
     """The fault for a status that is none of success, where the body explains nothing."""
     status = response.status_code
     if status in UNAUTHORIZED:
-        return DownstreamUnauthorized(status, challenge(response))
+        return ServerUnauthorized(status, challenge(response))
     if status in BUSY:
         return _busy(status, response.headers.get("retry-after"))
     if status >= SERVER_ERROR:
-        return DownstreamUnavailable(
+        return ServerUnavailable(
             f"it failed with HTTP {status}",
             kind="status",
             status=status,
             hint="Try again later. If it stays so, the reason is in the log of that server.",
         )
     if response.has_redirect_location:
-        return DownstreamUnavailable(
+        return ServerUnavailable(
             f"it redirects (HTTP {status}) to another address, which is not followed",
             kind="redirect",
             status=status,
@@ -71,16 +71,16 @@ def by_status(response: httpx2.Response, method: str) -> Fault:
         )
     if method in OPENINGS:
         return NegotiationFailed(f"what is at its address refuses MCP (HTTP {status})", hint=_URL_HINT)
-    return DownstreamUnavailable(
+    return ServerUnavailable(
         f"it refused the request with HTTP {status}", kind="status", status=status, counts=False, hint=_URL_HINT
     )
 
 
-def _busy(status: int, said: str | None) -> DownstreamUnavailable:
+def _busy(status: int, said: str | None) -> ServerUnavailable:
     seconds = retry_after(said)
     when = f"; it wants to be left alone for {seconds:.0f} s" if seconds is not None else ""
     what = "it gets too many requests" if status == TOO_MANY else "it can't answer just now"
-    return DownstreamUnavailable(
+    return ServerUnavailable(
         f"{what} (HTTP {status}){when}",
         kind="rate_limited" if status == TOO_MANY else "status",
         status=status,
@@ -172,12 +172,12 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 def _unreached(what: str, kind: str) -> Fault:
     hint = "Check that the server runs, and its url."
-    return DownstreamUnavailable(what, kind=kind, hint=hint).unsent()
+    return ServerUnavailable(what, kind=kind, hint=hint).unsent()
 
 
 def _tls(why: ssl.SSLError) -> Fault:
     reason = why.verify_message if isinstance(why, ssl.SSLCertVerificationError) else (why.reason or "it ended")
-    return DownstreamUnavailable(
+    return ServerUnavailable(
         f"no secure connection to it can be made ({reason.replace('_', ' ').lower()})",
         kind="tls",
         hint="Check its certificate and its url; for an authority of your own set SSL_CERT_FILE.",
@@ -185,12 +185,12 @@ def _tls(why: ssl.SSLError) -> Fault:
 
 
 def _broken(what: str, kind: str) -> Fault:
-    return DownstreamUnavailable(what, kind=kind, hint="Try again; whether the server did it is not known.")
+    return ServerUnavailable(what, kind=kind, hint="Try again; whether the server did it is not known.")
 
 
-def not_mcp(kind: str) -> DownstreamUnavailable:
+def not_mcp(kind: str) -> ServerUnavailable:
     """Something else than MCP answered with success."""
     what = "a web page, perhaps a login" if kind == "text/html" else "something else than MCP"
-    return DownstreamUnavailable(
+    return ServerUnavailable(
         f"it answered with {what}", kind="not_mcp", hint="Check its url, and whether it wants credentials in headers."
     )

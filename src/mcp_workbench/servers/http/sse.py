@@ -11,7 +11,7 @@ import contextlib
 import httpx2
 
 from mcp_workbench import logger
-from mcp_workbench.errors import DownstreamUnavailable, Fault, ProtocolViolation
+from mcp_workbench.errors import Fault, ProtocolViolation, ServerUnavailable
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.http.bodies import EVENTS, JSON, events_in, kind_of, one_line
@@ -61,12 +61,12 @@ class SseChannel(RemoteChannel):
         """Follow the stream to its end, which ends the channel. Raises nothing."""
         try:
             await self._once()
-            fault: Fault = DownstreamUnavailable("its stream ended", kind="reset", hint="The next call opens it again.")
+            fault: Fault = ServerUnavailable("its stream ended", kind="reset", hint="The next call opens it again.")
         except Fault as problem:
             fault = problem
         except Exception as error:  # noqa: BLE001 -- a defect of ours must not leave every call waiting
             logger.error("a stream failed inside the workbench", server=self._label, error=repr(error))
-            fault = DownstreamUnavailable("the workbench could not read its stream", kind="internal")
+            fault = ServerUnavailable("the workbench could not read its stream", kind="internal")
         self.end(fault)
 
     async def _once(self) -> None:

@@ -23,7 +23,7 @@ from mcp_workbench.wire.memory_budget import Account
 
 _MILLISECONDS: Final = 1000
 BREAKS: Final = frozenset({"reset", "truncated", "timeout", "refused"})
-"""Kinds of `DownstreamUnavailable` after which a stream may go on elsewhere."""
+"""Kinds of `ServerUnavailable` after which a stream may go on elsewhere."""
 
 
 class Tail:
