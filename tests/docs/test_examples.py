@@ -23,6 +23,7 @@ from tests.docs.markdown import GUIDES, ROOT, Block, blocks, plain
 from tests.support.users import made_user
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+QUICKSTART = (ROOT / "docs" / "quickstart.md").read_text(encoding="utf-8")
 LIBRARY = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
 ENVIRONMENT = {"HOME": "/home/me"}
 SHELLS = {"sh", "console"}
@@ -66,7 +67,7 @@ def test_the_readme_has_a_configuration_that_needs_no_variable_but_home(tmp_path
 
 
 def host_entries() -> list[dict[str, Any]]:
-    found = [json.loads(block.text) for block in blocks(README) if block.language == "json"]
+    found = [json.loads(block.text) for block in blocks(QUICKSTART) if block.language == "json"]
     return [entry for value in found for key in ("mcpServers", "servers") for entry in value.get(key, {}).values()]
 
 
@@ -79,12 +80,12 @@ def test_the_entry_for_other_hosts_starts_serve_with_full_paths():
 
 
 def sessions() -> list[tuple[str, str]]:
-    """Each command of the README's terminals, with what it says that the command prints."""
-    found = [block.text for block in blocks(README) if block.language == "console"]
+    """Each command in a terminal of the quickstart, with the output it shows."""
+    found = [block.text for block in blocks(QUICKSTART) if block.language == "console"]
     return [(command, printed) for text in found for command, _, printed in [text[2:].partition("\n")]]
 
 
-def test_the_readme_shows_what_the_commands_print(
+def test_the_quickstart_shows_what_the_commands_print(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     user = made_user(tmp_path, monkeypatch, capsys)
