@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcp_workbench.errors import ConfigError, RequestError, WorkbenchError
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,7 +63,7 @@ class ConfigNotTrusted(ConfigError):
     def __init__(self, file: str, *, is_changed: bool, hint: str) -> None:
         why = "it changed since you trusted it" if is_changed else "you have not trusted it"
         problem = f"this folder's configuration decides which programs start, and {why}"
-        super().__init__(problem, file=shown(file, len(file)), hint=hint)
+        super().__init__(problem, file=escape(file, len(file)), hint=hint)
 
 
 class OutputFailed(WorkbenchError):
@@ -78,7 +78,7 @@ class RecordFailed(WorkbenchError):
     code = "record_failed"
 
     def __init__(self, file: str, problem: str, *, hint: str = "") -> None:
-        super().__init__(f"{shown(file, len(file))}: {problem}", hint=hint)
+        super().__init__(f"{escape(file, len(file))}: {problem}", hint=hint)
 
 
 class HostFileError(WorkbenchError):

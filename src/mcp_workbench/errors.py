@@ -49,7 +49,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, ClassVar
 
-from mcp_workbench.text.sanitize import NAMES_SHOWN, shown
+from mcp_workbench.text.sanitize import NAMES_SHOWN, escape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -154,7 +154,7 @@ class ToolboxNotFound(RequestError):
     code = "toolbox_not_found"
 
     def __init__(self, toolbox: str, *, hint: str = "") -> None:
-        super().__init__(f"Toolbox '{shown(toolbox)}' not found", hint=hint)
+        super().__init__(f"Toolbox '{escape(toolbox)}' not found", hint=hint)
         self.toolbox = toolbox
 
     @property
@@ -166,7 +166,7 @@ class ServerNotFound(RequestError):
     code = "server_not_found"
 
     def __init__(self, toolbox: str, server: str, *, hint: str = "") -> None:
-        super().__init__(f"Server '{shown(server)}' not found in toolbox '{shown(toolbox)}'", hint=hint)
+        super().__init__(f"Server '{escape(server)}' not found in toolbox '{escape(toolbox)}'", hint=hint)
         self.toolbox = toolbox
         self.server = server
 
@@ -179,7 +179,7 @@ class ToolNotFound(RequestError):
     code = "tool_not_found"
 
     def __init__(self, identifier: ToolIdentifier, *, hint: str = "") -> None:
-        toolbox, server, tool = (shown(part) for part in identifier.parts())
+        toolbox, server, tool = (escape(part) for part in identifier.parts())
         super().__init__(f"Tool '{tool}' not found in server '{server}' (toolbox '{toolbox}')", hint=hint)
         self.identifier = identifier
 
@@ -194,9 +194,9 @@ class ToolsNotFound(RequestError):
     code = "tools_not_found"
 
     def __init__(self, toolbox: str, tools: Sequence[str], *, hint: str = "") -> None:
-        named = ", ".join(f"'{shown(tool)}'" for tool in tools[:NAMES_SHOWN])
+        named = ", ".join(f"'{escape(tool)}'" for tool in tools[:NAMES_SHOWN])
         what = "Tool" if len(tools) == 1 else "Tools"
-        super().__init__(f"{what} {named} not found in toolbox '{shown(toolbox)}'", hint=hint)
+        super().__init__(f"{what} {named} not found in toolbox '{escape(toolbox)}'", hint=hint)
         self.toolbox = toolbox
 
     @property
@@ -419,7 +419,7 @@ def login_command(toolbox: str, server: str) -> str:
     """What a person types to log in to a server."""
     from shlex import quote  # noqa: PLC0415 -- only where somebody must type a name
 
-    return f"mcp-workbench auth {quote(shown(toolbox))} {quote(shown(server))}"
+    return f"mcp-workbench auth {quote(escape(toolbox))} {quote(escape(server))}"
 
 
 class ConnectFailed(WorkbenchError):
@@ -429,7 +429,7 @@ class ConnectFailed(WorkbenchError):
 
     def __init__(self, toolbox: str, server: str, fault: Fault) -> None:
         super().__init__(
-            f"Failed to connect to server '{shown(server)}' in toolbox '{shown(toolbox)}': {fault}", hint=fault.hint
+            f"Failed to connect to server '{escape(server)}' in toolbox '{escape(toolbox)}': {fault}", hint=fault.hint
         )
         self.toolbox = toolbox
         self.server = server
@@ -452,8 +452,8 @@ class ToolboxFailed(WorkbenchError):
     retryable = True
 
     def __init__(self, toolbox: str, failures: Sequence[ConnectFailed]) -> None:
-        lines = [f"Toolbox '{shown(toolbox)}' could not be opened"]
-        lines += [f"- {shown(one.server)}: {' | '.join(str(one.fault).splitlines())}" for one in failures]
+        lines = [f"Toolbox '{escape(toolbox)}' could not be opened"]
+        lines += [f"- {escape(one.server)}: {' | '.join(str(one.fault).splitlines())}" for one in failures]
         hints = {failure.fault.hint for failure in failures}
         super().__init__("\n".join(lines), hint=hints.pop() if len(hints) == 1 else "")
         self.toolbox = toolbox
@@ -474,7 +474,7 @@ class CallFailed(WorkbenchError):
 
     def __init__(self, identifier: ToolIdentifier, fault: Fault, refusal: ServerRefused | None = None) -> None:
         """`refusal` is the server's own error, word for word, where it answered with one."""
-        toolbox, server, tool = (shown(part) for part in identifier.parts())
+        toolbox, server, tool = (escape(part) for part in identifier.parts())
         super().__init__(f"Tool '{tool}' in server '{server}' (toolbox '{toolbox}') failed: {fault}", hint=fault.hint)
         self.identifier = identifier
         self.fault = fault

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from mcp_workbench.text.redact import Redactor
-from mcp_workbench.text.sanitize import NAME_SHOWN_LENGTH, shown
+from mcp_workbench.text.sanitize import NAME_SHOWN_LENGTH, escape
 
 LOG_LINE_BYTES = 4096
 """One log line: what a pipe takes at once."""
@@ -99,14 +99,14 @@ class Log:
     def _value(self, value: str) -> str:
         text, cut = self._clean(value, LOG_VALUE_LENGTH)
         if text and not any(character in text for character in ' "\\'):
-            return shown(text, len(text)) + cut
+            return escape(text, len(text)) + cut
         escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-        return f'"{shown(escaped, len(escaped))}{cut}"'
+        return f'"{escape(escaped, len(escaped))}{cut}"'
 
     def fit(self, text: str, length: int) -> str:
         """The first `length` characters: one line, no secrets, nothing invisible."""
         clean, cut = self._clean(text, length)
-        return shown(clean, len(clean)) + cut
+        return escape(clean, len(clean)) + cut
 
     def _clean(self, text: str, length: int) -> tuple[str, str]:
         """The first `length` characters without secrets, and the truncation mark."""

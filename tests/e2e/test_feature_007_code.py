@@ -118,7 +118,7 @@ def joins_with_a_slash(node: ast.AST) -> bool:
 
 @pytest.mark.requirement("007-FR-003", "007-FR-006")
 def test_no_code_joins_names_with_a_bare_slash():
-    """`shown.slashed` does it for people, logs have a field for each: toolbox a, server b/c is not a/b, c."""
+    """`sanitize.slashed` does it for people, logs have a field for each: toolbox a, server b/c is not a/b, c."""
     found = {str(path.relative_to(SRC)) for path, tree in trees() if any(map(joins_with_a_slash, ast.walk(tree)))}
     assert found == SLASHED_BY_CONTRACT
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mcp_workbench
-from mcp_workbench.text.sanitize import count, shown, slashed
+from mcp_workbench.text.sanitize import count, escape, slashed
 
 ANY_TEXT = st.text(st.characters())  # surrogates, private use and unassigned characters included
 INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
@@ -19,7 +19,7 @@ INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 @given(ANY_TEXT)
 def test_nothing_invisible_remains_of_any_text(text: str):
-    result = shown(text)
+    result = escape(text)
     assert not {unicodedata.category(character) for character in result} & INVISIBLE
     assert len(result.splitlines()) <= 1
     result.encode()
@@ -27,7 +27,7 @@ def test_nothing_invisible_remains_of_any_text(text: str):
 
 @given(st.text(st.characters(categories=("L", "M", "N", "P", "S", "Zs")), max_size=200))
 def test_ordinary_text_of_any_script_is_left_alone(text: str):
-    assert shown(text) == text
+    assert escape(text) == text
 
 
 @pytest.mark.parametrize(
@@ -46,18 +46,18 @@ def test_ordinary_text_of_any_script_is_left_alone(text: str):
     ],
 )
 def test_hidden_characters_appear_as_escapes(text: str, expected: str):
-    assert shown(text) == expected
+    assert escape(text) == expected
 
 
 @pytest.mark.parametrize("text", ["line\nbreak", "tab\tcr\r"])
 def test_line_breaks_and_tabs_appear_as_escapes(text: str):
-    assert shown(text).isprintable()
+    assert escape(text).isprintable()
 
 
 def test_a_long_text_is_cut_and_says_so():
-    assert shown("x" * 10, 10) == "x" * 10
-    assert shown("x" * 11, 10) == "x" * 10 + "…"
-    assert len(shown("n" * 10_000)) == 201
+    assert escape("x" * 10, 10) == "x" * 10
+    assert escape("x" * 11, 10) == "x" * 10 + "…"
+    assert len(escape("n" * 10_000)) == 201
 
 
 @given(st.data())

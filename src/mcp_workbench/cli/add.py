@@ -23,7 +23,7 @@ from mcp_workbench.errors import ConfigError
 from mcp_workbench.hosts.secrets import Variables, without_secrets
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.text.sanitize import shown, slashed
+from mcp_workbench.text.sanitize import escape, slashed
 
 HELP = """Add a server to a toolbox: a program after --, or a remote server with --url.
 
@@ -59,7 +59,7 @@ def _add(options: Given, target: Target) -> int:
         return _inherit_more(options, target)
     entry = _entry(options)
     if is_there and "replace" not in options:
-        problem = f"Server '{shown(server)}' is in toolbox '{shown(toolbox)}' already"
+        problem = f"Server '{escape(server)}' is in toolbox '{escape(toolbox)}' already"
         raise ConfigError(problem, file=target.path, hint="Pass --replace to change it.")
     changed = target.with_server(toolbox, server, entry, _description(target, toolbox, options))
     open_entry = without_secrets(entry, server, Variables())
@@ -111,7 +111,7 @@ def _check_inherited(options: Given) -> None:
     for name in filter(is_own, options.all("inherit")):
         hint = "To set one for a server that needs it, pass --env NAME=VALUE."
         raise ConfigError(
-            f"--inherit {shown(name)}: servers never inherit variables of the workbench itself", hint=hint
+            f"--inherit {escape(name)}: servers never inherit variables of the workbench itself", hint=hint
         )
 
 
@@ -146,7 +146,7 @@ def _secret_places(entry: Mapping[str, Any], open_entry: Mapping[str, Any]) -> I
 
 def _agree_to_secret(options: Given, target: Target, places: Iterable[tuple[str, str]]) -> None:
     """Have a person agree that a folder's file holds a secret. Raises `ConfigError` where nobody does."""
-    where = ", ".join(f"{shown(place)}: write {variables}" for place, variables in places)
+    where = ", ".join(f"{escape(place)}: write {variables}" for place, variables in places)
     problem = "this would write a secret into the configuration of this folder"
     hint = f"Name a variable instead, and set it ({where}), or pass --allow-secret."
     if "json" in options or not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
@@ -182,10 +182,10 @@ def _description(target: Target, toolbox: str, options: Given) -> str:
     if target.is_bare:
         if toolbox != DEFAULT_TOOLBOX:
             hint = f"The file has mcpServers alone, which is the toolbox '{DEFAULT_TOOLBOX}'."
-            raise ConfigError(f"there can be no toolbox '{shown(toolbox)}'", file=target.path, hint=hint)
+            raise ConfigError(f"there can be no toolbox '{escape(toolbox)}'", file=target.path, hint=hint)
     elif toolbox not in target.servers() and not description:
         hint = "Pass --description 'what the toolbox is for': agents choose by it."
-        raise ConfigError(f"there is no toolbox '{shown(toolbox)}' yet", file=target.path, hint=hint)
+        raise ConfigError(f"there is no toolbox '{escape(toolbox)}' yet", file=target.path, hint=hint)
     return description
 
 
@@ -198,4 +198,4 @@ def _tell(options: Given, target: Target, what: str, warnings: Iterable[Finding]
     write(*warning_lines(str(target.path), warnings), to=sys.stderr)
     write(f"{what} {slashed(toolbox, server)} in {target.path}")
     named = ["--config", options["config"]] if "config" in options else []
-    write(f"try it: mcp-workbench doctor {shlex.join(shown(word, len(word)) for word in (toolbox, *named))}")
+    write(f"try it: mcp-workbench doctor {shlex.join(escape(word, len(word)) for word in (toolbox, *named))}")

@@ -17,7 +17,7 @@ from msgspec import Raw
 
 from mcp_workbench.cli.parameters import Parameters, json_of
 from mcp_workbench.errors import InvalidParameters
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 from mcp_workbench.wire import jsonrpc
 
 STDIN: Final = "-"
@@ -37,7 +37,7 @@ class Typed(NamedTuple):
         """With what stands on stdin, if that is meant. Raises `InvalidParameters`."""
         for word in words:
             if not _is_text(word):
-                raise InvalidParameters(f"'{shown(word)}' is no text in UTF-8", hint=_HOW_BYTES)
+                raise InvalidParameters(f"'{escape(word)}' is no text in UTF-8", hint=_HOW_BYTES)
         whole = [word for word in words if word == STDIN or word.lstrip().startswith("{")]
         if not whole:
             return cls(words)
@@ -97,7 +97,7 @@ def _split(word: str, parameters: Parameters) -> tuple[str, str, str]:
     match = _WORD.fullmatch(word)
     if match is None:
         hint = f"Write key=value, or all as JSON. Its parameters: {parameters.signature}"
-        raise InvalidParameters(f"'{shown(word)}' is no key=value", hint=hint)
+        raise InvalidParameters(f"'{escape(word)}' is no key=value", hint=hint)
     name, sign, text = match.groups()
     if name not in parameters.names:
         parameters.check([name, *parameters.required], is_typed=True)  # a wrong name is the first thing to tell
@@ -108,7 +108,9 @@ def _json(name: str, text: str) -> Raw:
     try:
         return Raw(msgspec.json.format(text.encode(), indent=-1))
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        raise InvalidParameters(f"'{shown(name)}' is no JSON: '{shown(text)}'", hint="Quotes may be missing.") from None
+        raise InvalidParameters(
+            f"'{escape(name)}' is no JSON: '{escape(text)}'", hint="Quotes may be missing."
+        ) from None
 
 
 def _joined(name: str, before: Raw | None, raw: Raw, parameters: Parameters) -> Raw:
@@ -117,7 +119,7 @@ def _joined(name: str, before: Raw | None, raw: Raw, parameters: Parameters) -> 
         return raw
     one, other = bytes(before), bytes(raw)
     if not parameters.is_list(name) or not (one.startswith(b"[") and other.startswith(b"[")):
-        raise InvalidParameters(f"'{shown(name)}' is given twice", hint="It takes one value: leave the others out.")
+        raise InvalidParameters(f"'{escape(name)}' is given twice", hint="It takes one value: leave the others out.")
     inside = [part for part in (one[1:-1], other[1:-1]) if part.strip()]
     return Raw(b"[" + b",".join(inside) + b"]")
 

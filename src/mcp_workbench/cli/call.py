@@ -25,7 +25,7 @@ from mcp_workbench.config.lookup import find_server
 from mcp_workbench.config.model import Config
 from mcp_workbench.errors import ConnectFailed, Fault, InvalidParameters, RequestError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 from mcp_workbench.wire.tasks import beside
 from mcp_workbench.workbench import Workbench
 
@@ -86,7 +86,7 @@ def _from_memory(typed: Typed, known: Known, identifier: ToolIdentifier) -> Raw:
     try:
         return read_arguments(typed, Parameters.of(known.listing.tools[identifier.tool]))
     except InvalidParameters as error:
-        how = f"mcp-workbench refresh {quote(shown(identifier.toolbox))}"
+        how = f"mcp-workbench refresh {quote(escape(identifier.toolbox))}"
         hint = f"{error.hint} (As listed {known_since(known)}; if it changed: {how})"
         raise error.copy_with(hint=hint) from None
 

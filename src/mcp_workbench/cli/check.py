@@ -19,7 +19,7 @@ from mcp_workbench.doctor.descriptions import description_findings
 from mcp_workbench.doctor.entries import Entries, inspect
 from mcp_workbench.errors import WorkbenchError
 from mcp_workbench.text.redact import SECRET_LENGTH
-from mcp_workbench.text.sanitize import count, shown
+from mcp_workbench.text.sanitize import count, escape
 
 HELP = """Check a configuration: say what is wrong with it, or list what is in it.
 
@@ -54,11 +54,11 @@ def _as_text(entries: Entries, known: Found) -> Iterator[Block]:
     yield f"mode: {config.tool_mode}"
     for toolbox in config.toolboxes.values():
         yield ""
-        yield Words(f"{shown(toolbox.name)}: {shown(' '.join(toolbox.description.split()))}", "strong")
+        yield Words(f"{escape(toolbox.name)}: {escape(' '.join(toolbox.description.split()))}", "strong")
         for server in toolbox.servers.values():
             yield from _server_lines(server, known)
         for name in toolbox.disabled:
-            yield Words(f"{shown(name)}: disabled", "quiet", 2)
+            yield Words(f"{escape(name)}: disabled", "quiet", 2)
     if warnings := entries.warnings():
         yield ""
         yield from warning_lines(config.file, warnings)
@@ -69,9 +69,9 @@ def _as_text(entries: Entries, known: Found) -> Iterator[Block]:
 
 
 def _server_lines(server: ServerConfig, known: Found) -> Iterator[Block]:
-    yield Words(f"{shown(server.name)}: {_target(server)}", indent=2)
+    yield Words(f"{escape(server.name)}: {_target(server)}", indent=2)
     if server.tool_filters:
-        yield Words(f"tools: {', '.join(shown(pattern) for pattern in server.tool_filters)}", indent=4)
+        yield Words(f"tools: {', '.join(escape(pattern) for pattern in server.tool_filters)}", indent=4)
     if (listed := known.get(server.identifier)) is not None and not server.missing:
         yield Words(state_of(server, listed).text, "quiet", 4)
     for missing in server.missing:
@@ -119,7 +119,7 @@ def _target(server: ServerConfig) -> str:
     hidden = (value for value in server.secrets if len(value) >= SECRET_LENGTH)
     secret = any(value in server.target.command for value in hidden)
     command = "***" if secret else os.path.basename(server.target.command)  # noqa: PTH119 -- no path is meant
-    return f"starts {shown(command)} with {count(len(server.target.args), 'argument')}"
+    return f"starts {escape(command)} with {count(len(server.target.args), 'argument')}"
 
 
 def _transport(server: ServerConfig) -> str:

@@ -12,7 +12,7 @@ from mcp_workbench.cli.terminal import report
 from mcp_workbench.config.load import config_of
 from mcp_workbench.config.model import Config
 from mcp_workbench.errors import ConfigError, WorkbenchError
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 from mcp_workbench.text.suggest import nearest_or_known
 
 
@@ -26,7 +26,7 @@ def chosen(options: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
         say_used(config.file, options)
     toolbox = options.get("toolbox", "")
     if toolbox and toolbox not in config.toolboxes:
-        problem = f"Toolbox '{shown(toolbox)}' not found"
+        problem = f"Toolbox '{escape(toolbox)}' not found"
         raise ConfigError(problem, file=config.file, hint=nearest_or_known(toolbox, config.toolboxes, "toolboxes"))
     return config, (toolbox,) if toolbox else tuple(config.toolboxes)
 
@@ -35,7 +35,7 @@ def log_level(options: Mapping[str, str], *, otherwise: str) -> str:
     """How much is logged. Raises `ConfigError`."""
     level = options.get("log_level") or os.environ.get("WORKBENCH_LOG") or otherwise
     if level not in logger.LEVELS:
-        raise ConfigError(f"WORKBENCH_LOG is '{shown(level)}'", hint=f"Set it to one of {', '.join(logger.LEVELS)}.")
+        raise ConfigError(f"WORKBENCH_LOG is '{escape(level)}'", hint=f"Set it to one of {', '.join(logger.LEVELS)}.")
     return level
 
 

@@ -17,7 +17,7 @@ from mcp_workbench.config.locate import FILE_NAME, VARIABLE, find_config, has_pr
 from mcp_workbench.config.source import Source, read_source
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 
 
 def config_source(options: Mapping[str, str], *, may_ask: bool = True) -> Source:
@@ -84,7 +84,7 @@ def _not_trusted(place: str, *, is_changed: bool) -> ConfigError:
     from mcp_workbench.command_errors import ConfigNotTrusted  # noqa: PLC0415 -- as above
 
     own = user_config(os.environ)
-    yours = f", or for your own: --config {shown(own, len(own))}" if os.path.lexists(own) else ""
+    yours = f", or for your own: --config {escape(own, len(own))}" if os.path.lexists(own) else ""
     how = f"Look at it, then run 'mcp-workbench trust', or pass --config ./{FILE_NAME} to use it this once{yours}."
     return ConfigNotTrusted(place, is_changed=is_changed, hint=how)
 

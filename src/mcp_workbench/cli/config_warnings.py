@@ -8,13 +8,13 @@ from typing import Any
 from mcp_workbench.cli.display import Words
 from mcp_workbench.doctor.entries import CONFIG_WARNING
 from mcp_workbench.doctor.findings import Finding
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 
 
 def warning_lines(file: str, warnings: Iterable[Finding]) -> Iterator[Words]:
     """Warnings for people: the position first, as editors and terminals recognise it."""
     for warning in warnings:
-        where = f"{shown(file, len(file))}:"
+        where = f"{escape(file, len(file))}:"
         if warning.path:
             where += f"{warning.line}:{warning.column}: {warning.path}:" if warning.line else f" {warning.path}:"
         yield Words(f"warning: {where} {warning.text}", "doubtful")

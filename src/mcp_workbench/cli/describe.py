@@ -9,7 +9,7 @@ from mcp_workbench.cli.display import write
 from mcp_workbench.cli.target import Target, to_edit, unknown
 from mcp_workbench.cli.terminal import note
 from mcp_workbench.doctor.descriptions import weakness
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 
 HELP = """Change the description of a toolbox.
 
@@ -42,7 +42,7 @@ def _describe(options: Mapping[str, str], target: Target) -> int:
         told = {"ok": True, "file": str(target.path), "toolbox": toolbox, "description": text}
         print_json({**told, "before": before[toolbox], "note": problem or None})
         return 0
-    write(f"described {shown(toolbox)} in {target.path}")
+    write(f"described {escape(toolbox)} in {target.path}")
     if problem:
         note(f"note: {problem}")
     return 0

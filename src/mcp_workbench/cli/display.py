@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TextIO, TypeAlias
 
 from mcp_workbench.cli.fitting import cells, cut, folded, shared
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -113,7 +113,7 @@ def lines(*blocks: Block, to: TextIO | None = None) -> Iterator[str]:
 def lines_of(text: str) -> Iterator[str]:
     """A text line by line, with everything invisible in it escaped."""
     for line in text.expandtabs().splitlines():
-        yield shown(line, len(line))
+        yield escape(line, len(line))
 
 
 class Live:

@@ -15,7 +15,7 @@ from mcp_workbench.cli.manual_search import Hit, search
 from mcp_workbench.cli.options import Given
 from mcp_workbench.cli.pager import show_lines
 from mcp_workbench.errors import InvalidParameters
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 
 HELP = """Read the documentation of this version, at a terminal and without a network.
 
@@ -55,7 +55,7 @@ def _named(words: tuple[str, ...], known: dict[str, Page]) -> tuple[Page, Sectio
     """The page and the section that `errors#code` or `errors code` name."""
     first, *rest = words
     if len(rest) > 1:
-        raise InvalidParameters("name one page", hint=f"To search: {COMMAND} --search {shown(' '.join(words))}")
+        raise InvalidParameters("name one page", hint=f"To search: {COMMAND} --search {escape(' '.join(words))}")
     name, _, anchor = first.partition("#")
     page = manual.find(name, known)
     anchor = anchor or "".join(rest)

@@ -16,7 +16,7 @@ from mcp_workbench.command_errors import HostFileError
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.hosts.known import HOSTS, Host, host_named
 from mcp_workbench.hosts.places import Place, Surroundings, place_of
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 from mcp_workbench.text.suggest import nearest_or_known
 
 NOT_BY_PROJECT = "keeps no servers by project"
@@ -129,5 +129,5 @@ def _host(name: str) -> Host:
     host = host_named(name)
     if host is None:
         hint = nearest_or_known(name, [one.key for one in HOSTS], "hosts")
-        raise ConfigError(f"there is no host '{shown(name)}'", hint=hint)
+        raise ConfigError(f"there is no host '{escape(name)}'", hint=hint)
     return host

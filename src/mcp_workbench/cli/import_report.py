@@ -12,7 +12,7 @@ from mcp_workbench.cli.import_variables import variable_lines
 from mcp_workbench.cli.restrictions import ACCEPT, carried_lines, held_back, lost_lines, rules_json
 from mcp_workbench.hosts.found import Server, Source
 from mcp_workbench.hosts.plan import Planned, by_toolbox
-from mcp_workbench.text.sanitize import count, shown, slashed
+from mcp_workbench.text.sanitize import count, escape, slashed
 
 
 def report(done: Import) -> Iterator[Block]:
@@ -31,14 +31,14 @@ def report(done: Import) -> Iterator[Block]:
 
 def _toolbox_lines(done: Import, name: str, servers: list[Planned]) -> Iterator[Block]:
     description = done.after.descriptions()[name]
-    yield Words(f"toolbox {shown(name)}: {shown(description, len(description))}", "strong")
+    yield Words(f"toolbox {escape(name)}: {escape(description, len(description))}", "strong")
     for server in servers:
         also = f" (in {', '.join(server.sources)})" if len(server.sources) > 1 else ""
         off = ", disabled" if server.entry.get("disabled") is True else ""
-        yield f"  {shown(server.name)}{also}{off}"
+        yield f"  {escape(server.name)}{also}{off}"
     if unknown := done.unknown(name):
-        names = ", ".join(shown(server.name) for server in unknown)
-        command = f"mcp-workbench describe {shlex.quote(shown(name))} TEXT"
+        names = ", ".join(escape(server.name) for server in unknown)
+        command = f"mcp-workbench describe {shlex.quote(escape(name))} TEXT"
         yield Words(f"  not recognized: {names}; say what an agent can do with it: {command}", "doubtful")
 
 
@@ -47,13 +47,13 @@ def _source_lines(done: Import, source: Source) -> Iterator[Block]:
         yield Words(f"  left alone: {source.error}", "bad")
     for server in source.servers:
         if server.moved is None:
-            yield Words(f"  {shown(server.name)}: not taken: {server.reason}", "doubtful")
+            yield Words(f"  {escape(server.name)}: not taken: {server.reason}", "doubtful")
             continue
         if not done.takes(server):
             reason = f"{held_back(server.rules, done.around)}; {ACCEPT}"
-            yield Words(f"  {shown(server.name)}: not taken: {reason}", "doubtful")
+            yield Words(f"  {escape(server.name)}: not taken: {reason}", "doubtful")
             continue
-        yield f"  {shown(server.name)}"
+        yield f"  {escape(server.name)}"
         yield from carried_lines(server.rules, done.around, "    ")
         yield from lost_lines(server.rules, done.around, "    ")
         for note in server.moved.notes:
@@ -67,7 +67,7 @@ def _lacking_lines(servers: list[Planned]) -> Iterator[Block]:
         yield ""
         yield Words("These servers are restricted in your hosts, but not yet in the configuration:", "doubtful")
     for server in servers:
-        needed = [f'"{shown(one)}"' for one in (*server.filters, *(("disabled",) if server.disables else ()))]
+        needed = [f'"{escape(one)}"' for one in (*server.filters, *(("disabled",) if server.disables else ()))]
         yield f"  {slashed(server.toolbox, server.name)}: {', '.join(needed)}"
 
 

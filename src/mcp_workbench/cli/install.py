@@ -25,7 +25,7 @@ from mcp_workbench.hosts.known import HOSTS, NAME, Host
 from mcp_workbench.hosts.ours import CONFIG, SERVE, Movable, Ours
 from mcp_workbench.hosts.places import Place, Surroundings, here, is_on_machine
 from mcp_workbench.hosts.references import inherited_in, looks_up
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 
 HELP = """Put the workbench into the configuration of a host, so that the host starts it.
 
@@ -104,7 +104,7 @@ def _setup(options: Given) -> Setup:
     name, config = options.get("name", NAME), _config(options)
     if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
         raise ConfigError(
-            f"'{shown(name)}' is no name that every host takes", hint="Use letters, digits, - and _ only."
+            f"'{escape(name)}' is no name that every host takes", hint="Use letters, digits, - and _ only."
         )
     target = opened(config or Path(user_config(os.environ)))
     if "remove_imported" in options and target.known is None:
@@ -125,7 +125,7 @@ def _command(options: Mapping[str, str], config: Path | None) -> dict[str, Any]:
     for one in (command, *args):
         if not _is_text(one):
             raise ConfigError(
-                f"this path is no UTF-8: {shown(one)}", hint="Files of hosts can't hold it: choose another."
+                f"this path is no UTF-8: {escape(one)}", hint="Files of hosts can't hold it: choose another."
             )
     return {"command": command, "args": args}
 
@@ -139,13 +139,13 @@ def _values(names: Sequence[str]) -> dict[str, str]:
     """What these variables are here. Errors name them only: the values may be secrets."""
     if any("=" in name for name in names):
         raise ConfigError("--env takes the name of a variable alone", hint="Set it first: export NAME=value")
-    unset = [shown(name) for name in names if name not in os.environ]
+    unset = [escape(name) for name in names if name not in os.environ]
     if unset:
         raise ConfigError(f"not set in the environment: {', '.join(unset)}", hint="Set it first: export NAME=value")
     values = {name: os.environ[name] for name in names}
     for name, value in values.items():
         if not _is_text(value):
-            raise ConfigError(f"the value of {shown(name)} is no UTF-8", hint="Files of hosts can't hold it.")
+            raise ConfigError(f"the value of {escape(name)} is no UTF-8", hint="Files of hosts can't hold it.")
     return values
 
 
@@ -153,8 +153,8 @@ def _check_values(values: Mapping[str, str], host: Host) -> None:
     """Raise where a host would change a value."""
     for name, value in values.items():
         if looks_up(host.references, value):
-            problem = f"{host.title} would take a part of the value of {shown(name)} for a variable"
-            raise ConfigError(problem, hint=f"Leave out --env {shown(name)}; set it where {host.title} starts.")
+            problem = f"{host.title} would take a part of the value of {escape(name)} for a variable"
+            raise ConfigError(problem, hint=f"Leave out --env {escape(name)}; set it where {host.title} starts.")
 
 
 def _is_text(text: str) -> bool:

@@ -14,7 +14,7 @@ from mcp_workbench.hosts.installing import Installation
 from mcp_workbench.hosts.ours import Movable, Ours
 from mcp_workbench.hosts.places import Surroundings
 from mcp_workbench.hosts.record import backup_of
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 
 
 class Installed(NamedTuple):
@@ -86,7 +86,7 @@ def as_text(done: Installed) -> Iterator[Block]:
 def _moving_lines(done: Installed) -> Iterator[Block]:
     around, host = done.ours.around, done.ours.place.host
     for one in done.moved:
-        yield f"  moved behind it: {shown(one.server.name)}"
+        yield f"  moved behind it: {escape(one.server.name)}"
         yield from carried_lines(one.server.rules, around, "    ")
         yield from lost_lines(one.server.rules, around, "    ")
     yield from _staying_lines(done.stay, around)
@@ -98,7 +98,7 @@ def _moving_lines(done: Installed) -> Iterator[Block]:
 def _twice_lines(done: Installed) -> Iterator[Block]:
     """Servers that the agent now sees twice: in the host, and behind the workbench."""
     if done.twice:
-        host, names = done.ours.place.host, ", ".join(shown(one.server.name) for one in done.twice)
+        host, names = done.ours.place.host, ", ".join(escape(one.server.name) for one in done.twice)
         project = " --project" if done.ours.place.file.level == "project" else ""
         yield Words(f"  {host.title} also starts these itself: {names}", "doubtful")
         yield f"  to move them behind the workbench: mcp-workbench install {host.key}{project} --remove-imported"
@@ -111,7 +111,7 @@ def _variable_lines(done: Installed) -> Iterator[Block]:
     if ours.values and place.file.level == "project":
         yield Words("  the file is the project's: keep it out of version control if these are secrets", "doubtful")
     if shutil.which(program := str(ours.program["command"])) is None:
-        yield Words(f"  check: there is no program {shown(program)} on this machine", "doubtful")
+        yield Words(f"  check: there is no program {escape(program)} on this machine", "doubtful")
     yield from _missing_lines(place.host.title, ours.missing(done.planned.entry))
 
 
@@ -129,4 +129,4 @@ def _missing_lines(title: str, missing: Sequence[str]) -> Iterator[Block]:
 def _staying_lines(stay: Sequence[Movable], around: Surroundings) -> Iterator[Block]:
     for one in stay:
         for reason in staying_reasons(one, around):
-            yield Words(f"  stays in the host: {shown(one.server.name)}: {reason}", "doubtful")
+            yield Words(f"  stays in the host: {escape(one.server.name)}: {reason}", "doubtful")

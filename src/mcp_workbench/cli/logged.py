@@ -10,7 +10,7 @@ from mcp_workbench.activity.reading import LoggedLine, Reader, RecordedCall
 from mcp_workbench.cli.display import Tone, Words
 from mcp_workbench.cli.happenings import milliseconds, moment, time_of_day
 from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.text.sanitize import shown, slashed
+from mcp_workbench.text.sanitize import escape, slashed
 
 _TONES: Final[Mapping[str, Tone]] = {"debug": "quiet", "info": "", "warning": "doubtful", "error": "bad"}
 
@@ -108,7 +108,7 @@ class CallEntry(Entry):
         yield Words(f"{call.pid} {began} {tool} {took} {call.outcome or 'ok'}", _TONES[self.level])
         for name, text in (("arguments", call.arguments), ("result", call.result)):
             if text:
-                yield Words(f"{name} {shown(text, len(text))}", "quiet", 2)
+                yield Words(f"{name} {escape(text, len(text))}", "quiet", 2)
 
     def document(self) -> dict[str, Any]:
         call = self._call

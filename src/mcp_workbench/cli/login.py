@@ -27,7 +27,7 @@ from mcp_workbench.servers.http import login as logins
 from mcp_workbench.servers.http.authority import Authority, filed_as, server_url, shown_origin
 from mcp_workbench.servers.http.callback import Answer, Callback, listening
 from mcp_workbench.servers.http.credentials import Credentials, Login, Unusable, open_credentials
-from mcp_workbench.text.sanitize import shown, slashed
+from mcp_workbench.text.sanitize import escape, slashed
 from mcp_workbench.text.suggest import nearest_or_known
 from mcp_workbench.wire.tasks import beside
 
@@ -78,7 +78,7 @@ def _place(options: Mapping[str, str]) -> Place:
     toolbox, name = options["toolbox"], options["server"]
     servers = config.toolboxes[toolbox].servers
     if name not in servers:
-        problem = f"Server '{shown(name)}' not found in toolbox '{shown(toolbox)}'"
+        problem = f"Server '{escape(name)}' not found in toolbox '{escape(toolbox)}'"
         raise ConfigError(problem, file=config.file, hint=nearest_or_known(name, servers, "servers"))
     server = servers[name]
     if server.missing:
@@ -86,7 +86,7 @@ def _place(options: Mapping[str, str]) -> Place:
         raise ConfigError(f"${{{missing.variable}}} is not set", file=config.file, path=missing.path)
     if not isinstance(server.target, Endpoint):
         raise LoginFailed(
-            f"'{shown(name)}' is a program of this machine, and has no login", hint="Give it its credentials in env."
+            f"'{escape(name)}' is a program of this machine, and has no login", hint="Give it its credentials in env."
         )
     if "logout" not in options:
         _check_logins(name, server.target)
@@ -97,7 +97,7 @@ def _check_logins(name: str, endpoint: Endpoint) -> None:
     """Raise `LoginFailed` where a login would be of no use, or be seen."""
     if logins.has_own_credentials(endpoint):
         hint = "Remove it from the configuration to log in instead."
-        raise LoginFailed(f"'{shown(name)}' gets its Authorization from headers, and needs no login", hint=hint)
+        raise LoginFailed(f"'{escape(name)}' gets its Authorization from headers, and needs no login", hint=hint)
     if not logins.is_private(endpoint):
         hint = 'Use https, or set "allowInsecure": true for the server if the network between is yours alone.'
         raise LoginFailed("a login over http could be read by everybody on the way", hint=hint)

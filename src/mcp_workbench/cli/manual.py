@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from mcp_workbench.command_errors import PageNotFound
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 from mcp_workbench.text.suggest import nearest, nearest_names
 
 COMMAND: Final = "mcp-workbench docs"
@@ -91,9 +91,9 @@ class Page:
         hint = (
             f"Did you mean '{self.name}#{near}'?"
             if near
-            else (f"The whole page: {COMMAND} {self.name}; search all pages: {COMMAND} --search {shown(anchor)}")
+            else (f"The whole page: {COMMAND} {self.name}; search all pages: {COMMAND} --search {escape(anchor)}")
         )
-        raise PageNotFound(f"Page '{self.name}' has no section '{shown(anchor)}'", hint=hint)
+        raise PageNotFound(f"Page '{self.name}' has no section '{escape(anchor)}'", hint=hint)
 
     def anchors(self) -> dict[str, str]:
         """Every anchor, with what it leads to."""
@@ -136,7 +136,7 @@ def find(name: str, known: dict[str, Page] | None = None) -> Page:
         return short[wanted]
     near = " or ".join(f"'{one}'" for one in nearest_names(wanted, [*known, *short], _NEAR))
     hint = f"Did you mean {near}?" if near else f"{COMMAND} lists the pages, {COMMAND} --search WORDS searches them."
-    raise PageNotFound(f"There is no page '{shown(name)}'", hint=hint)
+    raise PageNotFound(f"There is no page '{escape(name)}'", hint=hint)
 
 
 def reference(page: Page, href: str, known: dict[str, Page]) -> tuple[Page | None, str]:

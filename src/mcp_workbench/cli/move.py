@@ -15,7 +15,7 @@ from mcp_workbench.cli.target import Target, to_edit, unknown
 from mcp_workbench.doctor.recognition import Traits, recognize, summary
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.identity import ServerIdentifier
-from mcp_workbench.text.sanitize import shown, slashed
+from mcp_workbench.text.sanitize import escape, slashed
 
 HELP = """Move a server to another toolbox.
 
@@ -39,7 +39,7 @@ def run(options: Mapping[str, str]) -> int:
 def _run(options: Mapping[str, str]) -> int:
     server, to = options["server"], options.get("to", "")
     if not to:
-        raise ConfigError(f"where is '{shown(server)}' to be moved?", hint="Pass --to TOOLBOX.")
+        raise ConfigError(f"where is '{escape(server)}' to be moved?", hint="Pass --to TOOLBOX.")
     with to_edit(options) as target:
         return _moved(options, target)
 
@@ -49,8 +49,8 @@ def _moved(options: Mapping[str, str], target: Target) -> int:
     servers = target.servers()
     source = _source(target, servers, options)
     if to in servers and "description" in options:
-        hint = f"Leave out --description, or run: mcp-workbench describe {shlex.quote(shown(to))} TEXT"
-        raise ConfigError(f"toolbox '{shown(to)}' exists already", file=target.path, hint=hint)
+        hint = f"Leave out --description, or run: mcp-workbench describe {shlex.quote(escape(to))} TEXT"
+        raise ConfigError(f"toolbox '{escape(to)}' exists already", file=target.path, hint=hint)
     description = options.get("description") or target.descriptions().get(to) or _proposed(target, source, server)
     target.moved(server, source, to, description).write()
     move = _Move(server, source, to, description, created=to not in servers, removed=len(servers[source]) == 1)
@@ -76,9 +76,9 @@ class _Move(NamedTuple):
     def lines(self, file: Path) -> Iterator[str]:
         yield f"moved {slashed(self.source, self.server)} to {slashed(self.to, self.server)} in {file}"
         if self.created:
-            yield f"created toolbox {shown(self.to)}: {shown(self.description, len(self.description))}"
+            yield f"created toolbox {escape(self.to)}: {escape(self.description, len(self.description))}"
         if self.removed:
-            yield f"removed toolbox {shown(self.source)}, which has no servers any more"
+            yield f"removed toolbox {escape(self.source)}, which has no servers any more"
 
     def as_json(self) -> dict[str, Any]:
         fields = self._asdict()
@@ -97,17 +97,17 @@ def _source(target: Target, servers: Servers, options: Mapping[str, str]) -> str
     if server in servers.get(to, {}):
         raise _there_already(target, server, to, [name for name in holders if name != to])
     if len(holders) > 1:
-        listed = ", ".join(f"'{shown(name)}'" for name in holders)
-        hint = f"Say which one is meant: --from {shlex.quote(shown(holders[0]))}"
-        raise ConfigError(f"Server '{shown(server)}' is in several toolboxes: {listed}", file=target.path, hint=hint)
+        listed = ", ".join(f"'{escape(name)}'" for name in holders)
+        hint = f"Say which one is meant: --from {shlex.quote(escape(holders[0]))}"
+        raise ConfigError(f"Server '{escape(server)}' is in several toolboxes: {listed}", file=target.path, hint=hint)
     return holders[0]
 
 
 def _there_already(target: Target, server: str, to: str, others: list[str]) -> ConfigError:
     hint = "Nothing is to be moved."
     if others:
-        hint = f"To remove the other one: mcp-workbench remove {shlex.join(map(shown, (others[0], server)))}"
-    return ConfigError(f"Server '{shown(server)}' is in toolbox '{shown(to)}' already", file=target.path, hint=hint)
+        hint = f"To remove the other one: mcp-workbench remove {shlex.join(map(escape, (others[0], server)))}"
+    return ConfigError(f"Server '{escape(server)}' is in toolbox '{escape(to)}' already", file=target.path, hint=hint)
 
 
 def _proposed(target: Target, toolbox: str, server: str) -> str:

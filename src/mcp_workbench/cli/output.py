@@ -23,7 +23,7 @@ from mcp_workbench.cli.terminal import note
 from mcp_workbench.cli.whole_files import write_files
 from mcp_workbench.command_errors import OutputFailed
 from mcp_workbench.errors import RequestError
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 
 STDOUT: Final = "-"
 
@@ -217,4 +217,4 @@ def _ended(texts: Iterable[str]) -> Iterable[str]:
 
 
 def _named(path: Path) -> str:
-    return shown(str(path), len(str(path)))
+    return escape(str(path), len(str(path)))

@@ -20,7 +20,7 @@ from mcp_workbench.catalog.rendering.notes import Schema
 from mcp_workbench.cli.loose import decoded
 from mcp_workbench.cli.resolution import NOTHING, UNKNOWN, Resolution
 from mcp_workbench.errors import InvalidParameters
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 from mcp_workbench.text.suggest import known_names, nearest
 from mcp_workbench.wire import jsonrpc
 
@@ -105,7 +105,7 @@ class Parameters:
             return raw
         wanted = [kind for one in branches for kind in _described(one)]
         raise InvalidParameters(
-            f"'{shown(name)}' must be {' or '.join(dict.fromkeys(wanted))}, not '{shown(text)}'",
+            f"'{escape(name)}' must be {' or '.join(dict.fromkeys(wanted))}, not '{escape(text)}'",
             hint=self._hint(name, text, branches),
         )
 
@@ -129,21 +129,21 @@ class Parameters:
         unknown = [name for name in names if name not in self._properties] if is_closed and self._is_whole else []
         if unknown:
             near = nearest(unknown[0], self.names)
-            hint = f"Did you mean '{shown(near)}'?" if near else known_names(self.names, "parameters")
-            raise InvalidParameters(f"there is no parameter '{shown(unknown[0])}'", hint=hint)
+            hint = f"Did you mean '{escape(near)}'?" if near else known_names(self.names, "parameters")
+            raise InvalidParameters(f"there is no parameter '{escape(unknown[0])}'", hint=hint)
         if missing := [name for name in self.required if name not in names]:
-            listed = ", ".join(f"'{shown(name)}'" for name in missing)
+            listed = ", ".join(f"'{escape(name)}'" for name in missing)
             verb = "is" if len(missing) == 1 else "are"
             raise InvalidParameters(f"{listed} {verb} missing", hint=f"Its parameters: {self.signature}")
 
     def _hint(self, name: str, text: str, branches: Sequence[Schema]) -> str:
         if (choices := self.choices(name)) and (near := nearest(text, choices)):
-            return f"Did you mean '{shown(near)}'?"
+            return f"Did you mean '{escape(near)}'?"
         kinds = {kind for one in branches for kind in schemas.types(one)}
         if "array" in kinds:
-            return f"Write {shown(name)}=... {shown(name)}=..., or as JSON: {shown(name)}='[...]'"
+            return f"Write {escape(name)}=... {escape(name)}=..., or as JSON: {escape(name)}='[...]'"
         if "object" in kinds:
-            return f"""Write it as JSON: {shown(name)}='{{"key": ...}}'"""
+            return f"""Write it as JSON: {escape(name)}='{{"key": ...}}'"""
         return f"Its parameters: {self.signature}"
 
     # -- one value
@@ -221,7 +221,7 @@ def _titled(schema: Schema) -> Iterator[tuple[str, str]]:
 
 def _described(schema: Schema) -> Iterator[str]:
     if (listed := schemas.values(schema)) is not None:
-        yield from (f"'{shown(_typed_form(value))}'" for value in listed)
+        yield from (f"'{escape(_typed_form(value))}'" for value in listed)
         return
     for kind in schemas.types(schema):
         yield _ARTICLES.get(kind, f"a {kind}")

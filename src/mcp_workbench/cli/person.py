@@ -22,7 +22,7 @@ from mcp_workbench.cli.parameters import Parameters, as_json
 from mcp_workbench.cli.questions import prompt
 from mcp_workbench.errors import InvalidParameters, ServerRefused
 from mcp_workbench.identity import ServerIdentifier
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.eras import HANDSHAKE_VERSIONS
@@ -63,7 +63,7 @@ class Person:
         while not self._has_heard:
             await asyncio.sleep(SHOWN_EVERY_SECONDS)
             if not self._has_heard:
-                self._show(f"waiting for '{shown(server)}' ({self._seconds:.0f} s)")
+                self._show(f"waiting for '{escape(server)}' ({self._seconds:.0f} s)")
 
     def done(self) -> None:
         """The call is over, and what was said of its progress goes away."""
@@ -107,7 +107,7 @@ class Person:
     async def answer(self, method: str, params: Params) -> Raw:
         """What the person says, one question after the other. Raises `ServerRefused`."""
         if method != _ASKED:
-            raise ServerRefused(f"nobody answers {shown(method)} at a terminal", rpc_code=jsonrpc.METHOD_NOT_FOUND)
+            raise ServerRefused(f"nobody answers {escape(method)} at a terminal", rpc_code=jsonrpc.METHOD_NOT_FOUND)
         async with self._turn:
             self._live.clear()
             return Raw(jsonrpc.encode(await self._answer(params)))
@@ -195,7 +195,7 @@ class CallLine:
 def _read(form: Parameters, name: str, text: str) -> Raw:
     """What was typed, as JSON. Raises `InvalidParameters`."""
     if not text:
-        raise InvalidParameters(f"'{shown(name)}' is required")
+        raise InvalidParameters(f"'{escape(name)}' is required")
     return form.typed(name, text)
 
 
@@ -203,4 +203,4 @@ def _progress(params: Params, seconds: float) -> str:
     done, total = number(params.get("progress")), number(params.get("total"))
     message = word(params.get("message"))
     share = f"{done / total:.0%}" if done is not None and total else ""
-    return " ".join(filter(None, (share, shown(message)))) or f"working ({seconds:.0f} s)"
+    return " ".join(filter(None, (share, escape(message)))) or f"working ({seconds:.0f} s)"

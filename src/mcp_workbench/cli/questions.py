@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mcp_workbench.catalog.rendering import notes
 from mcp_workbench.cli.parameters import Parameters, as_json
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 
 
 def prompt(form: Parameters, name: str) -> str:
@@ -14,13 +14,13 @@ def prompt(form: Parameters, name: str) -> str:
     schema = form.schema(name)
     said = schema.get("description") or schema.get("title") or ""
     about = f" {_whole(said)}" if isinstance(said, str) and said else ""
-    return f"  {shown(name)} ({', '.join(filter(None, _takes(form, name)))}){about}: "
+    return f"  {escape(name)} ({', '.join(filter(None, _takes(form, name)))}){about}: "
 
 
 def _takes(form: Parameters, name: str) -> Iterator[str]:
     schema = form.schema(name)
     kind = schema.get("type")
-    yield _choices(form, name) or (shown(kind) if isinstance(kind, str) else "")
+    yield _choices(form, name) or (escape(kind) if isinstance(kind, str) else "")
     yield from (_whole(note) for note in notes.constraints(schema))
     yield "" if name in form.required else "optional"
     if form.is_list(name):
@@ -32,9 +32,9 @@ def _takes(form: Parameters, name: str) -> Iterator[str]:
 def _choices(form: Parameters, name: str) -> str:
     titles = form.titles(name)
     told = [(choice, titles.get(choice, "")) for choice in form.choices(name)]
-    return " or ".join(f"{shown(choice)}: {shown(title)}" if title else shown(choice) for choice, title in told)
+    return " or ".join(f"{escape(choice)}: {escape(title)}" if title else escape(choice) for choice, title in told)
 
 
 def _whole(text: str) -> str:
     """All of a text, on one line: who is asked has nowhere else to read it."""
-    return shown(" ".join(text.split()), len(text))
+    return escape(" ".join(text.split()), len(text))

@@ -9,7 +9,7 @@ from mcp_workbench.cli.display import write
 from mcp_workbench.cli.target import Target, to_change, unknown
 from mcp_workbench.config.load import DEFAULT_TOOLBOX
 from mcp_workbench.errors import ConfigError
-from mcp_workbench.text.sanitize import shown, slashed
+from mcp_workbench.text.sanitize import escape, slashed
 
 HELP = """Remove a server from a toolbox, or a whole toolbox from the configuration.
 
@@ -35,7 +35,7 @@ def _remove(options: Mapping[str, str], target: Target) -> int:
         raise unknown("toolbox", toolbox, list(servers), target)
     changed = _without_server(target, toolbox, server) if server else _without_toolbox(target, toolbox)
     changed.write()
-    what = slashed(toolbox, server) if server else f"toolbox {shown(toolbox)}"
+    what = slashed(toolbox, server) if server else f"toolbox {escape(toolbox)}"
     if "json" in options:
         print_json({"ok": True, "file": str(target.path), "toolbox": toolbox, "server": server or None})
     else:
@@ -48,8 +48,8 @@ def _without_server(target: Target, toolbox: str, server: str) -> Target:
     if server not in servers:
         raise unknown("server", server, list(servers), target)
     if len(servers) == 1 and not target.is_bare:
-        problem = f"'{shown(server)}' is the only server of toolbox '{shown(toolbox)}'"
-        raise ConfigError(problem, file=target.path, hint=f"Remove both: mcp-workbench remove {shown(toolbox)}")
+        problem = f"'{escape(server)}' is the only server of toolbox '{escape(toolbox)}'"
+        raise ConfigError(problem, file=target.path, hint=f"Remove both: mcp-workbench remove {escape(toolbox)}")
     return target.without_member(target.place(toolbox, server))
 
 

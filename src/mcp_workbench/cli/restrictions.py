@@ -9,7 +9,7 @@ from mcp_workbench.cli.display import Block, Words
 from mcp_workbench.hosts.ours import Movable
 from mcp_workbench.hosts.places import Surroundings
 from mcp_workbench.hosts.restrictions import Rule
-from mcp_workbench.text.sanitize import shown, slashed
+from mcp_workbench.text.sanitize import escape, slashed
 
 ACCEPT = "--without-rules takes it anyway"
 
@@ -28,12 +28,12 @@ def lost_lines(rules: Iterable[Rule], around: Surroundings, indent: str) -> Iter
     """A line for each rule that is lost, since somebody accepted that."""
     for rule in rules:
         if rule.obstacle:
-            yield Words(f"{indent}lost: {_origin(rule, around)}: {shown(rule.obstacle)}", "doubtful")
+            yield Words(f"{indent}lost: {_origin(rule, around)}: {escape(rule.obstacle)}", "doubtful")
 
 
 def held_back(rules: Iterable[Rule], around: Surroundings) -> str:
     """Why a server is not taken."""
-    reasons = [f"{_origin(rule, around)}: {shown(rule.obstacle)}" for rule in rules if rule.obstacle]
+    reasons = [f"{_origin(rule, around)}: {escape(rule.obstacle)}" for rule in rules if rule.obstacle]
     return f"{'a rule' if len(reasons) == 1 else 'rules'} can't be carried over: {'; '.join(reasons)}"
 
 
@@ -45,7 +45,7 @@ def staying_reasons(one: Movable, around: Surroundings) -> list[str]:
     if one.held:
         reasons.append(f"{held_back(one.server.rules, around)}; {ACCEPT}")
     if one.lacks and one.there:
-        lacks = ", ".join(f'"{shown(name)}"' for name in one.lacks)
+        lacks = ", ".join(f'"{escape(name)}"' for name in one.lacks)
         reasons.append(f"{slashed(*one.there)} in the workbench lacks {lacks}: run mcp-workbench import, which adds it")
     return reasons
 
@@ -67,8 +67,8 @@ def rules_json(rules: Iterable[Rule]) -> list[dict[str, Any]]:
 def _names(rule: Rule) -> list[str]:
     """The tools that a rule is about, without the forms that only catch unusual characters in their names."""
     plain = [name for name in rule.filters if "[" not in name]
-    return [shown(name.removeprefix("!")) for name in rule.only or plain or rule.filters]
+    return [escape(name.removeprefix("!")) for name in rule.only or plain or rule.filters]
 
 
 def _origin(rule: Rule, around: Surroundings) -> str:
-    return f"{shown(rule.text)} in {around.shown(rule.file)}"
+    return f"{escape(rule.text)} in {around.shown(rule.file)}"

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from mcp_workbench.cli.loose import number, word
-from mcp_workbench.text.sanitize import count, shown
+from mcp_workbench.text.sanitize import count, escape
 from mcp_workbench.wire import jsonrpc
 
 _UNITS: Final = ("KB", "MB", "GB")
@@ -89,12 +89,12 @@ def _piece(block: Mapping[str, Raw]) -> Piece:
         data = jsonrpc.text_or_none(block.get("data"))
         return Piece(f"[{kind}: {described(media_type, _decoded_size(data))}]", media_type, is_media=True, data=data)
     if kind == "resource_link":
-        names = [shown(word(block.get(member))) for member in ("name", "uri")]
+        names = [escape(word(block.get(member))) for member in ("name", "uri")]
         about = described(media_type, number(block.get("size")))
         return Piece(f"[link: {' '.join(filter(None, (*names, about)))}]")
     if kind == "resource":
         return _resource(jsonrpc.members(block.get("resource")))
-    return Piece(f"[{shown(kind) or 'something without a type'}]")
+    return Piece(f"[{escape(kind) or 'something without a type'}]")
 
 
 def _resource(resource: Mapping[str, Raw]) -> Piece:
@@ -102,13 +102,13 @@ def _resource(resource: Mapping[str, Raw]) -> Piece:
     if "text" in resource:
         return Piece(word(resource.get("text")), media_type, is_text=True)
     blob = jsonrpc.text_or_none(resource.get("blob"))
-    told = f"[resource: {shown(word(resource.get('uri')))} {described(media_type, _decoded_size(blob))}]"
+    told = f"[resource: {escape(word(resource.get('uri')))} {described(media_type, _decoded_size(blob))}]"
     return Piece(told, media_type, is_media="blob" in resource, data=blob)
 
 
 def described(kind: str, size: float | None) -> str:
     """A type, as the server calls it, and a size in bytes."""
-    return ", ".join(filter(None, (shown(kind), _size(size) if size is not None else "")))
+    return ", ".join(filter(None, (escape(kind), _size(size) if size is not None else "")))
 
 
 def _decoded_size(data: str | None) -> int | None:

@@ -16,7 +16,7 @@ from mcp_workbench.cli.completion import SHELLS, complete
 from mcp_workbench.cli.fitting import cells
 from mcp_workbench.cli.options import Given
 from mcp_workbench.errors import InvalidParameters
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 from mcp_workbench.text.suggest import nearest_or_known
 
 HELP = """Print the completion script for your shell. It completes commands, options, toolboxes, servers, tools and
@@ -149,7 +149,7 @@ def _for_bash(words: tuple[str, ...]) -> Iterator[str]:
 
 
 def _line(text: str) -> str:
-    return shown(" ".join(text.split()))
+    return escape(" ".join(text.split()))
 
 
 _ANSWERS: Final[Mapping[str, Callable[[tuple[str, ...]], Iterator[str]]]] = {

@@ -26,7 +26,7 @@ from mcp_workbench.errors import ConfigError
 from mcp_workbench.hosts import files
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.storage import trusted_configs
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 from mcp_workbench.text.suggest import nearest_or_known
 
 _EMPTY = '{\n  "toolboxes": {}\n}\n'
@@ -173,7 +173,7 @@ def _target_of(source: Source) -> Target:
 
 
 def unknown(kind: str, name: str, known: Sequence[str], target: Target) -> ConfigError:
-    problem = f"{kind.capitalize()} '{shown(name)}' not found"
+    problem = f"{kind.capitalize()} '{escape(name)}' not found"
     hint = nearest_or_known(name, known, "toolboxes" if kind == "toolbox" else "servers")
     return ConfigError(problem, file=target.path, hint=hint)
 

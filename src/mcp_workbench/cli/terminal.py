@@ -22,7 +22,7 @@ from mcp_workbench.errors import (
     ToolboxFailed,
     WorkbenchError,
 )
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 
 FAILURE = 1
 USAGE = 2
@@ -114,7 +114,7 @@ def _interrupted() -> int:
 
 
 def _one_line(text: str) -> str:
-    return " | ".join(shown(line, len(line)) for line in text.expandtabs().splitlines())
+    return " | ".join(escape(line, len(line)) for line in text.expandtabs().splitlines())
 
 
 # -- the streams

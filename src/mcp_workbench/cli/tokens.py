@@ -20,7 +20,7 @@ from mcp_workbench.routing.router import Router
 from mcp_workbench.surfaces import answers
 from mcp_workbench.surfaces.arguments import OpenRequest
 from mcp_workbench.surfaces.wording import definitions, instructions
-from mcp_workbench.text.sanitize import shown, slashed
+from mcp_workbench.text.sanitize import escape, slashed
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import LIBRARY
 from mcp_workbench.workbench import Workbench
@@ -168,7 +168,7 @@ def _as_json(bill: Bill) -> dict[str, Any]:
 
 def _as_text(bill: Bill) -> Iterator[str]:
     rows = [("", "tools", "without", "open", "auto", "full", "signature", "search")]
-    rows += [(shown(cost.toolbox), *(f"{number:,}" for number in cost[1:-1])) for cost in bill.toolboxes]
+    rows += [(escape(cost.toolbox), *(f"{number:,}" for number in cost[1:-1])) for cost in bill.toolboxes]
     if all(cost.opened == cost.auto for cost in bill.toolboxes):  # as by default
         rows = [(*row[:4], *row[5:]) for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]

@@ -24,7 +24,7 @@ from mcp_workbench.doctor.secrets import HIDDEN, hidden, written_secrets
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.storage.trusted_configs import Standing, Trust, TrustedFile, digest, place_of, standing
-from mcp_workbench.text.sanitize import shown, slashed
+from mcp_workbench.text.sanitize import escape, slashed
 
 HELP = """Trust the workbench-config.json of a project: the one in this folder, or FILE.
 
@@ -151,7 +151,7 @@ def show_contents(title: str, source: Source, *, to: TextIO | None = None) -> No
 
 def described(server: WrittenServer) -> Iterator[Block]:
     """What an entry starts or reaches, as it is written, without its secrets."""
-    rows = [(key, shown(value, len(value))) for key, value in _lines(server) if value]
+    rows = [(key, escape(value, len(value))) for key, value in _lines(server) if value]
     yield Words(slashed(server.toolbox, server.name), "strong")
     yield Table((Column(tone="quiet", is_whole=True), Column()), rows, indent=2)
 

@@ -23,7 +23,7 @@ from mcp_workbench.doctor.examination import limited
 from mcp_workbench.doctor.findings import Examined, Report
 from mcp_workbench.errors import SpawnFailed
 from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.text.sanitize import count, shown, slashed
+from mcp_workbench.text.sanitize import count, escape, slashed
 
 _KEY = "try_environment"
 
@@ -43,7 +43,7 @@ def with_trials(report: Report, entries: Entries, options: Mapping[str, str], *,
     if left and "json" not in options and not _is_attended(options):
         named = ["--config", options["config"]] if "config" in options else []
         command = shlex.join(["mcp-workbench", "doctor", "--try-environment", *named])
-        write(f"To see whether a variable is missing ({', '.join(left)}): {shown(command, len(command))}")
+        write(f"To see whether a variable is missing ({', '.join(left)}): {escape(command, len(command))}")
     return msgspec.structs.replace(report, servers=tuple(servers))
 
 

@@ -14,7 +14,7 @@ from mcp_workbench.hosts.installing import Change
 from mcp_workbench.hosts.places import Place, Surroundings, here
 from mcp_workbench.hosts.record import backup_of
 from mcp_workbench.hosts.removing import is_installed, last_of, prepare_removal, undo
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 
 HELP = """Remove the workbench from the configuration of a host, or with --all of every host that has it.
 
@@ -51,11 +51,11 @@ def _as_text(place: Place, change: Change, around: Surroundings) -> Iterator[Blo
     else:
         yield Words(f"took the workbench out of {file}; what changed there since stays", "good")
     for path in change.back:
-        yield f"  restored: {shown(path[-1])}"
+        yield f"  restored: {escape(path[-1])}"
     for name in change.left:
-        yield f"  left as it is, since it was added meanwhile: {shown(name)}"
+        yield f"  left as it is, since it was added meanwhile: {escape(name)}"
     if change.lost:
-        names, last = ", ".join(map(shown, change.lost)), around.shown(last_of(place.path))
+        names, last = ", ".join(map(escape, change.lost)), around.shown(last_of(place.path))
         yield Words(f"  values that stood in its env alone are in {last}: {names}", "doubtful")
     backup = backup_of(place.path)
     if backup.exists():

@@ -13,7 +13,7 @@ from mcp_workbench.config.jsonc import Array, Node, Object, Scalar, kind_of
 from mcp_workbench.config.keys import Key, did_you_mean, is_comment
 from mcp_workbench.config.model import ConfigWarning
 from mcp_workbench.config.source import Source, extend_path
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -198,4 +198,4 @@ def read_members(place: Place, keys: Iterable[Key], also: Mapping[str, str] | No
 
 def unknown_key(member: Place, name: str, known: Iterable[str], shown_keys: Iterable[str]) -> ConfigError:
     otherwise = f"Known keys: {', '.join(shown_keys)}."
-    return member.key_error(f"unknown key '{shown(name)}'", did_you_mean(name, known, otherwise))
+    return member.key_error(f"unknown key '{escape(name)}'", did_you_mean(name, known, otherwise))

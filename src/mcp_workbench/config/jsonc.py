@@ -17,7 +17,7 @@ import msgspec
 from mcp_workbench.config.source import Source, extend_path
 from mcp_workbench.config.tokens import INSIGNIFICANT, Token, tokens
 from mcp_workbench.limits import DEFAULTS, Limits
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 
 if TYPE_CHECKING:
     from mcp_workbench.errors import ConfigError
@@ -222,7 +222,7 @@ class _Parser:
         if name in seen:
             self._steps.append(name)
             line, column = self._source.position(seen[name])
-            problem = f"duplicate key '{shown(name)}', which stands at line {line}, column {column} already"
+            problem = f"duplicate key '{escape(name)}', which stands at line {line}, column {column} already"
             raise self._error(problem, "Keep one of the two.", token.start)
         seen[name] = token.start
         return key
@@ -247,7 +247,7 @@ class _Parser:
             return True
         if self._at(closer):
             return False
-        before = f"the value of '{shown(last)}'" if isinstance(last, str) else f"item {last} of the list"
+        before = f"the value of '{escape(last)}'" if isinstance(last, str) else f"item {last} of the list"
         if self._token is None:
             self._fail_at_end(f"expected ',' or '{closer}' after {before}")
         raise self._error(f"expected ',' or '{closer}' after {before}", "Is a comma missing before this?")

@@ -31,7 +31,7 @@ from mcp_workbench.config.servers import Reading, odd_times, read_inherited, rea
 from mcp_workbench.config.source import Source, read_source
 from mcp_workbench.identity import EVERY_TOOLBOX, NAME_LENGTH
 from mcp_workbench.limits import DEFAULTS, Limits
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 from mcp_workbench.text.suggest import nearest
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def _bare(members: Mapping[str, Place], reading: Reading) -> dict[str, ToolboxCo
     keys = {key.name for key in ROOT}
     for name, member in members.items():
         if name not in keys or name == "inputs":
-            reading.warnings.append(member.warning(f"'{shown(name)}' has no effect here"))
+            reading.warnings.append(member.warning(f"'{escape(name)}' has no effect here"))
     if not members["mcpServers"].members():
         return {}
     servers, disabled = _read_servers(members["mcpServers"], DEFAULT_TOOLBOX, reading)
@@ -221,4 +221,4 @@ def _name_warnings(name: str, entry: Place, by_case: Mapping[str, str]) -> Itera
         yield entry.warning("a name of letters, digits, _ and - alone works with every client")
     sibling = by_case.get(name.casefold())
     if sibling is not None:
-        yield entry.warning(f"'{shown(name)}' and '{shown(sibling)}' differ in case only")
+        yield entry.warning(f"'{escape(name)}' and '{escape(sibling)}' differ in case only")

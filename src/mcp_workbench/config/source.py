@@ -14,7 +14,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from mcp_workbench.errors import ConfigError
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,7 +68,7 @@ def extend_path(path: str, step: str | int) -> str:
     """The path of a member or an item: `servers.fs`, `servers["my.fs"]`, `args[1]`."""
     if isinstance(step, int):
         return f"{path}[{step}]"
-    visible = shown(step)
+    visible = escape(step)
     if visible != step or not re.fullmatch(_PLAIN_KEY, step):
         return f'{path}["{visible}"]'
     return f"{path}.{step}" if path else step

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from mcp_workbench.config.source import BOM, Source
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -73,7 +73,7 @@ def _diagnose(text: str, offset: int) -> tuple[str, int, str]:
         return "this comment is never closed", offset, "Close it with */."
     if character in "+-.0123456789":
         return "this is not a valid number", offset, "JSON numbers look like 20, -1 or 0.5; put text in double quotes."
-    return f"unexpected character '{shown(character)}'", offset, ""
+    return f"unexpected character '{escape(character)}'", offset, ""
 
 
 def _diagnose_string(text: str, offset: int) -> tuple[str, int, str]:

@@ -16,7 +16,7 @@ from mcp_workbench.config.model import ToolboxConfig
 from mcp_workbench.doctor.findings import Finding
 from mcp_workbench.doctor.recognition import Traits, recognize, summary
 from mcp_workbench.identity import ServerIdentifier
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 
 Tools = Mapping[ServerIdentifier, Sequence[str]]
 """The names of the tools of servers, as far as they are known."""
@@ -65,7 +65,7 @@ def weakness(toolbox: ToolboxConfig, tools: Tools | None = None) -> str:
     if any(word not in names for word in words):
         return ""
     fault = "only lists names" if words or len(left) < len(items) else "says next to nothing"
-    return f"the description of toolbox '{shown(toolbox.name)}' {fault}, and agents choose by it: '{shown(said)}'"
+    return f"the description of toolbox '{escape(toolbox.name)}' {fault}, and agents choose by it: '{escape(said)}'"
 
 
 def _words(text: str) -> list[str]:
@@ -91,7 +91,7 @@ def _proposed(toolbox: ToolboxConfig, tools: Tools) -> str:
 
 
 def _duplicate(names: Sequence[str]) -> Finding:
-    listed = ", ".join(f"'{shown(name)}'" for name in names)
+    listed = ", ".join(f"'{escape(name)}'" for name in names)
     return Finding(
         code="same_description",
         severity="note",
@@ -101,4 +101,4 @@ def _duplicate(names: Sequence[str]) -> Finding:
 
 
 def _command(toolbox: str, text: str = "") -> str:
-    return f"mcp-workbench describe {shlex.quote(shown(toolbox))} {shlex.quote(text) if text else 'TEXT'}"
+    return f"mcp-workbench describe {shlex.quote(escape(toolbox))} {shlex.quote(text) if text else 'TEXT'}"

@@ -22,7 +22,7 @@ from mcp_workbench.doctor.packages import fetched_packages
 from mcp_workbench.doctor.secrets import written_secrets
 from mcp_workbench.doctor.versions import Package
 from mcp_workbench.identity import ServerIdentifier
-from mcp_workbench.text.sanitize import shown, slashed
+from mcp_workbench.text.sanitize import escape, slashed
 
 Secrets: TypeAlias = Mapping[str, list[tuple[Text, tuple[str, ...]]]]
 """What of each server is secret, by where it stands."""
@@ -92,7 +92,7 @@ def _of_file(config: Config, written: list[WrittenServer], secrets: Secrets, *, 
         yield Finding(
             code="file_readable",
             message="other users of this machine can read the file, and secrets stand in it",
-            advice=f"Close it to them: chmod 600 {shlex.quote(shown(config.file, len(config.file)))}",
+            advice=f"Close it to them: chmod 600 {shlex.quote(escape(config.file, len(config.file)))}",
         )
     if not enabled:
         advice = "Take those of your hosts along: mcp-workbench import; or add one: mcp-workbench add"
@@ -170,7 +170,7 @@ def unpinned(server: ServerConfig, written: WrittenServer, reported: str = "") -
         yield Finding(
             code=UNPINNED,
             message="a package is fetched without a fixed version, so each start may run other code",
-            item=shown(package.spec),
+            item=escape(package.spec),
             advice=_pin(package, environ, reported),
             path=f"{written.path}.args",
             line=text.line if text is not None else 0,
@@ -180,9 +180,9 @@ def unpinned(server: ServerConfig, written: WrittenServer, reported: str = "") -
 
 def _pin(package: Package, environ: Mapping[str, str], reported: str) -> str:
     if version := installed_version(package, environ, reported):
-        return f"Pin the version that is installed: {shown(package.with_version(version))}"
-    says = f" (the server reports version {shown(reported)})" if reported else ""
-    return f"Pin the version that you tested: {shown(package.example)}{says}"
+        return f"Pin the version that is installed: {escape(package.with_version(version))}"
+    says = f" (the server reports version {escape(reported)})" if reported else ""
+    return f"Pin the version that you tested: {escape(package.example)}{says}"
 
 
 def _secret(text: Text) -> Finding:

@@ -23,7 +23,7 @@ from mcp_workbench.doctor.examination import limited
 from mcp_workbench.doctor.findings import Finding, Trial
 from mcp_workbench.doctor.visits import visit
 from mcp_workbench.limits import DEFAULTS, Limits
-from mcp_workbench.text.sanitize import count, shown
+from mcp_workbench.text.sanitize import count, escape
 from mcp_workbench.workbench import Workbench
 
 TRIAL_START_SECONDS = 5.0
@@ -220,12 +220,12 @@ def _advice(trial: Trial, written: WrittenServer, file: str) -> str:
     command = shlex.join(["mcp-workbench", "add", *([*names, *options] if is_plain else [*options, "--", *names])])
     own = [text.written for text in written.texts("inheritEnv")]
     member = json.dumps([*own, *patterns], ensure_ascii=False)
-    return f'Run: {shown(command, len(command))} (or write "inheritEnv": {shown(member, len(member))} in its entry)'
+    return f'Run: {escape(command, len(command))} (or write "inheritEnv": {escape(member, len(member))} in its entry)'
 
 
 def _named(variables: Sequence[str]) -> str:
     first, left = variables[:TRIAL_NAMES_SHOWN], len(variables) - TRIAL_NAMES_SHOWN
-    return ", ".join(map(shown, first)) + (f" and {count(left, 'more variable')}" if left > 0 else "")
+    return ", ".join(map(escape, first)) + (f" and {count(left, 'more variable')}" if left > 0 else "")
 
 
 def _count(trial: Trial) -> str:

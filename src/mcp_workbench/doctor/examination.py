@@ -18,7 +18,7 @@ from mcp_workbench.doctor.programs import Program, find_program
 from mcp_workbench.doctor.visits import Visit, visit
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 from mcp_workbench.workbench import Workbench
 
 EXAMINED_AT_ONCE = 8
@@ -135,12 +135,12 @@ def _collisions(servers: Iterable[Examined]) -> Iterator[Finding]:
             holders.setdefault((examined.server.toolbox, tool), []).append(examined.server.server)
     shared = {place: names for place, names in holders.items() if len(names) > 1}
     for toolbox in dict.fromkeys(place[0] for place in shared):
-        tools = [shown(logger.redacted(tool)) for box, tool in shared if box == toolbox]
+        tools = [escape(logger.redacted(tool)) for box, tool in shared if box == toolbox]
         first, left = tools[:COLLISIONS_SHOWN], len(tools) - COLLISIONS_SHOWN
         more = f" and {left} more" if left > 0 else ""
         yield Finding(
             code="names_shared",
             severity="note",
-            message=f"servers of toolbox '{shown(toolbox)}' have tools of the same name: {', '.join(first)}{more}",
+            message=f"servers of toolbox '{escape(toolbox)}' have tools of the same name: {', '.join(first)}{more}",
             advice="Nothing need be done: calls name the server. With --toolbox such tools have joined names.",
         )

@@ -19,7 +19,7 @@ from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.routing.server_handle import ServerHandle
 from mcp_workbench.routing.server_lists import Kind
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.workbench import Workbench
 
@@ -95,7 +95,7 @@ def _version(hello: Raw) -> str:
     """The version in a server's `serverInfo`."""
     said = jsonrpc.members(hello)
     info = said.get("serverInfo") or jsonrpc.members(said.get("_meta")).get(eras.SERVER_INFO)
-    return shown(logger.redacted(jsonrpc.text_or_none(jsonrpc.members(info).get("version")) or ""))
+    return escape(logger.redacted(jsonrpc.text_or_none(jsonrpc.members(info).get("version")) or ""))
 
 
 def _failure(server: ServerConfig, fault: Fault, advice: str) -> Finding:
@@ -127,7 +127,7 @@ async def _of_items(handle: ServerHandle, kind: Kind) -> AsyncIterator[Finding]:
         yield Finding(code="list_failed", message=message, advice=fault.hint or _REPORT)
         return
     for item in withheld:
-        name = shown(logger.redacted(item.name))
+        name = escape(logger.redacted(item.name))
         message = f"its {_ITEMS[kind]} '{name}' is not offered: {item.reason}"
         yield Finding(code="item_withheld", message=message, advice=_REPORT)
 
@@ -136,7 +136,7 @@ def _of_answer(server: ServerConfig, answer: Answer, listing: ServerTools, limit
     for pattern in listing.unmatched_filters:
         yield Finding(
             code="filter_matches_nothing",
-            message=f"the tool filter '{shown(pattern)}' matches no tool of the server",
+            message=f"the tool filter '{escape(pattern)}' matches no tool of the server",
             advice="Correct or remove it in toolFilters; without filters every tool is offered.",
         )
     if not answer.tools:
@@ -149,7 +149,7 @@ def _of_answer(server: ServerConfig, answer: Answer, listing: ServerTools, limit
     for tool in listing.withheld:
         yield Finding(
             code="tool_withheld",
-            message=f"its tool '{shown(logger.redacted(tool.name))}' is not offered: {tool.reason}",
+            message=f"its tool '{escape(logger.redacted(tool.name))}' is not offered: {tool.reason}",
             advice=_REPORT,
         )
     if answer.noise:

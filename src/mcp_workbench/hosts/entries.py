@@ -23,7 +23,7 @@ from mcp_workbench.errors import ConfigError
 from mcp_workbench.hosts.references import NotReplacedError, Scope, own_variables, translated
 from mcp_workbench.hosts.restrictions.filters import CHOSEN_KEYS, EXCLUDED_KEYS, NOTHING, chosen_name
 from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 
 Entry = dict[str, Any]
 
@@ -232,7 +232,7 @@ class _Taking:
             self.result["cwd"] = str(project / cwd)
 
     def _note(self, key: str) -> str:
-        return f"'{shown(key)}' {HOST_KEYS.get(key, 'has no meaning here')}"
+        return f"'{escape(key)}' {HOST_KEYS.get(key, 'has no meaning here')}"
 
 
 def _number(seconds: float) -> float:

@@ -20,7 +20,7 @@ from mcp_workbench.hosts.documents import Document
 from mcp_workbench.hosts.entries import is_workbench
 from mcp_workbench.hosts.places import Place
 from mcp_workbench.hosts.record import Record
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 
 VARIABLES = "env"
 """The key for the variables of a server, in the files of all hosts."""
@@ -156,7 +156,7 @@ def _check_free(document: Document, place: Place, name: str, known: Record | Non
     entry = document.at((*place.file.servers, name))
     if entry is not None and not is_ours(entry, known):
         hint = "Choose another name for the workbench with --name."
-        raise HostFileError(f"has another server that is called '{shown(name)}'", place.path, hint=hint)
+        raise HostFileError(f"has another server that is called '{escape(name)}'", place.path, hint=hint)
 
 
 def is_ours(entry: Any, known: Record | None) -> bool:

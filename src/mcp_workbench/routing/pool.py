@@ -21,7 +21,7 @@ from mcp_workbench.routing.server_handle import ServerHandle
 from mcp_workbench.servers.connection import Connection
 from mcp_workbench.servers.health import Health
 from mcp_workbench.servers.processes import Processes
-from mcp_workbench.text.sanitize import NAMES_SHOWN, shown
+from mcp_workbench.text.sanitize import NAMES_SHOWN, escape
 from mcp_workbench.text.suggest import nearest_and_known
 from mcp_workbench.wire.client import ClientRef
 from mcp_workbench.wire.exchange import Exchange
@@ -115,7 +115,7 @@ class ServerPool:
         return meanwhile(exchange, work, lambda: self._starting(chosen), self._limits.start_progress_seconds)
 
     def _starting(self, servers: Iterable[ServerConfig]) -> str:
-        names = [shown(one.name) for one in servers if self._is_starting(one)]
+        names = [escape(one.name) for one in servers if self._is_starting(one)]
         return f"starting {', '.join(names[:NAMES_SHOWN])}" if names else "waiting"
 
     def _is_starting(self, server: ServerConfig) -> bool:

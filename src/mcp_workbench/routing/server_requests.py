@@ -16,7 +16,7 @@ from mcp_workbench.errors import Fault, InputUnavailable, ServerRefused
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.connection import Connection
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.caller import QUESTIONS
 from mcp_workbench.wire.client import Client, ClientRef
@@ -74,7 +74,7 @@ class ServerRequests:
         client = self._client()
         undeclared = method not in self._caller.answers and (method in QUESTIONS or self._caller.modern)
         if client is None or undeclared:
-            raise RpcError(jsonrpc.METHOD_NOT_FOUND, f"Method not found: {shown(method)}")
+            raise RpcError(jsonrpc.METHOD_NOT_FOUND, f"Method not found: {escape(method)}")
         if self._caller.modern and not self._caller.allows(method, params):
             raise RpcError(jsonrpc.INVALID_PARAMS, "The client did not declare this mode of elicitation")
         if self._open >= self._limits.questions:

@@ -22,7 +22,7 @@ from mcp_workbench.serve.parking import Parking
 from mcp_workbench.serve.subscribers import Subscribers
 from mcp_workbench.surfaces.base import Method, Surface
 from mcp_workbench.surfaces.failures import as_rpc_error
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Answer, Exchange, Line, OnProgress, Question
@@ -92,7 +92,7 @@ class Session:
         if method not in (HANDSHAKE_ONLY if caller.modern else MODERN_ONLY):
             handler = self._surface.method(method)
         if handler is None:
-            raise RpcError(jsonrpc.METHOD_NOT_FOUND, f"Method not found: {shown(method)}")
+            raise RpcError(jsonrpc.METHOD_NOT_FOUND, f"Method not found: {escape(method)}")
         if not caller.modern:
             self._greeted.set()  # some clients never say that they are initialized
         return self._answer(caller, line, method, handler, params, meta=meta)
@@ -171,7 +171,7 @@ class Session:
     ) -> Raw:
         shown_params = self._surface.question(source, method, dict(params))
         if shown_params is None:
-            raise InputUnavailable(f"{shown(method)} is not asked through the workbench")
+            raise InputUnavailable(f"{escape(method)} is not asked through the workbench")
         if exchange is not None:
             return await exchange.ask(method, shown_params, on_progress)
         if self._caller is None or not self._caller.modern:

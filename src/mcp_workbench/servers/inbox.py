@@ -12,7 +12,7 @@ from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.base import Inbound
 from mcp_workbench.servers.notice_limits import NoticeLimits
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.jsonrpc import ErrorBody, RpcError, Unreadable
 from mcp_workbench.wire.memory_budget import Account
@@ -57,7 +57,7 @@ class Inbox:
         if method == "ping":
             return jsonrpc.EMPTY_OBJECT
         if self.inbound is None:
-            raise RpcError(jsonrpc.METHOD_NOT_FOUND, f"Method not found: {shown(method)}")
+            raise RpcError(jsonrpc.METHOD_NOT_FOUND, f"Method not found: {escape(method)}")
         return await self.inbound.request(method, params, line.owner)
 
     def notification(self, method: str, params: dict[str, Raw], owner: object) -> None:

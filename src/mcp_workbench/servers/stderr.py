@@ -11,7 +11,7 @@ import asyncio
 from mcp_workbench import logger
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 
 STDERR_LINES_PER_SECOND = 50
 """How many lines of it the log takes (at level debug); the rest is counted."""
@@ -56,7 +56,7 @@ class Stderr(asyncio.Protocol):
         text = read.decode("utf-8", "replace").rstrip()
         was_cut = self._was_cut or len(read) < len(self._ring)
         start = max(len(text) - size, reach if was_cut else 0)
-        lines = [shown(line, size) for line in logger.log.redact(text, start).strip().splitlines()]
+        lines = [escape(line, size) for line in logger.log.redact(text, start).strip().splitlines()]
         return "\n".join(lines[1:] if start > 0 and len(lines) > 1 else lines)
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 
 LOGIN_POLL_SECONDS = 0.05
 """How often it looks whether that is done."""
@@ -62,4 +62,4 @@ def _command(pid: int) -> str:
     except OSError:
         return "?"
     ours = next((at for at, word in enumerate(words) if word in _OURS), None)
-    return shown(words[0] if ours is None else " ".join([_OURS[0], *words[ours + 1 : ours + 2]]))
+    return escape(words[0] if ours is None else " ".join([_OURS[0], *words[ours + 1 : ours + 2]]))

@@ -16,7 +16,7 @@ from mcp_workbench.catalog.search import QUERY_LENGTH
 from mcp_workbench.errors import InvalidParameters, InvalidToolIdentifier
 from mcp_workbench.identity import ABSENT, EVERY_TOOLBOX, EXPECTED, ToolIdentifier, check_part
 from mcp_workbench.surfaces.wording import DETAILS, Detail
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 from mcp_workbench.text.suggest import nearest
 from mcp_workbench.wire import jsonrpc
 
@@ -194,4 +194,4 @@ def _refuse_extra(given: dict[str, Raw], known: tuple[str, ...]) -> None:
         if key not in known:
             near = nearest(key, known)
             hint = f"Did you mean '{near}'?" if near else f"Recognized keys: {', '.join(known)}"
-            raise InvalidParameters(f"Unrecognized key '{shown(key)}'", hint=hint)
+            raise InvalidParameters(f"Unrecognized key '{escape(key)}'", hint=hint)

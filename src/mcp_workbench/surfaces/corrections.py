@@ -21,7 +21,7 @@ from mcp_workbench.surfaces import intent
 from mcp_workbench.surfaces.intent import LONGEST_NAME, Open, Use, fold, is_same
 from mcp_workbench.surfaces.tool_lookup import HOST_PREFIXES, tools_meant
 from mcp_workbench.surfaces.wording import DETAILS, OPEN_TOOLBOX, USE_TOOL
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 from mcp_workbench.text.suggest import JOINED_MATCHES_SHOWN, known_names, nearest, nearest_tools
 from mcp_workbench.wire import jsonrpc
 
@@ -179,7 +179,7 @@ class Corrections:
         """Where the tools of the most similar names are."""
         near = nearest_tools(name, dict.fromkeys(tool.tool for tool in self._known))[:1]
         places = [tool for tool in self._known if tool.tool in near][:JOINED_MATCHES_SHOWN]
-        meant = " or ".join(f"'{shown(tool.tool)}' in {_place(tool)}" for tool in places)
+        meant = " or ".join(f"'{escape(tool.tool)}' in {_place(tool)}" for tool in places)
         return [f"Did you mean {meant}?"] if meant else []
 
     # -- openings
@@ -261,7 +261,7 @@ def _elsewhere(said: Use, meant: Sequence[ToolIdentifier]) -> list[str]:
     if not (said.toolbox and said.server):
         return []
     other = [tool for tool in meant if not _are_same(tool.parts()[:2], (said.toolbox, said.server))]
-    return [f"'{shown(tool.tool)}' is in {_place(tool)}." for tool in other[:JOINED_MATCHES_SHOWN]]
+    return [f"'{escape(tool.tool)}' is in {_place(tool)}." for tool in other[:JOINED_MATCHES_SHOWN]]
 
 
 def _can_look_up(names: Sequence[str]) -> bool:
@@ -269,7 +269,7 @@ def _can_look_up(names: Sequence[str]) -> bool:
 
 
 def _place(tool: ToolIdentifier) -> str:
-    return f"server '{shown(tool.server)}' (toolbox '{shown(tool.toolbox)}')"
+    return f"server '{escape(tool.server)}' (toolbox '{escape(tool.toolbox)}')"
 
 
 def _are_same(names: Sequence[str], others: Sequence[str]) -> bool:

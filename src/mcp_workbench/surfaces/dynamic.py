@@ -22,7 +22,7 @@ from mcp_workbench.surfaces.hello import Hello, extended
 from mcp_workbench.surfaces.pages import Listed, page
 from mcp_workbench.surfaces.proxy import OLD_METATOOLS, ProxySurface, called, relay
 from mcp_workbench.surfaces.wording import OPEN_TOOLBOX, USE_TOOL
-from mcp_workbench.text.sanitize import NAMES_SHOWN, shown, slashed
+from mcp_workbench.text.sanitize import NAMES_SHOWN, escape, slashed
 from mcp_workbench.text.suggest import JOINED_MATCHES_SHOWN, nearest_tools
 from mcp_workbench.wire.caller import Caller, Key
 from mcp_workbench.wire.exchange import Exchange
@@ -89,8 +89,8 @@ class DynamicSurface(ProxySurface):
         seen = self._scope.of(caller)
         present = self.workbench.at(caller).catalog.present()
         tools = {tool: definition for tool, definition in present if tool.toolbox in seen}
-        shown = await self._shelf.resources.with_readable_apps(caller, tools)
-        named = [one for one in shown.items() if self._names.register(one[0])]
+        entries = await self._shelf.resources.with_readable_apps(caller, tools)
+        named = [one for one in entries.items() if self._names.register(one[0])]
         return [Listed(definition.raw, partial(render.native, tool, definition)) for tool, definition in named]
 
     def note_opened(self, caller: Caller, toolbox: str) -> None:
@@ -133,16 +133,16 @@ class DynamicSurface(ProxySurface):
         calls = [f"Call: {joined}" for joined in names[:JOINED_MATCHES_SHOWN]]
         calls = calls or corrections.of_native(name, arguments)
         if is_old or not has_joined_form(name):
-            text = f"Invalid tool name format '{shown(name)}'. Expected format: {FORM}"
+            text = f"Invalid tool name format '{escape(name)}'. Expected format: {FORM}"
             hints = [*(calls or corrections.of_call(name, arguments)), *([MIGRATION] if is_old else [])]
         else:
-            text = f"Tool name '{shown(name)}' not found"
+            text = f"Tool name '{escape(name)}' not found"
             hints = calls or [self._where_to_look(exchange.caller, name)]
         return UnknownToolName(text, hint="\n".join(hints))
 
     def _where_to_look(self, caller: Caller, name: str) -> str:
         near = [f"'{other}'" for other in nearest_tools(name, self._names)]
-        closed = [shown(toolbox) for toolbox in _closed(self.workbench.config, self._scope.of(caller))]
+        closed = [escape(toolbox) for toolbox in _closed(self.workbench.config, self._scope.of(caller))]
         hints = [f"Did you mean {' or '.join(near)}?"] if near else []
         if closed:
             hints.append(f"Not open: {', '.join(closed[:NAMES_SHOWN])}. Call open_toolbox first.")

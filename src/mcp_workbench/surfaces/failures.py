@@ -16,7 +16,7 @@ from msgspec import UNSET, Raw, UnsetType
 from mcp_workbench import logger
 from mcp_workbench.errors import CallFailed, Fault, RequestError, ServerRefused, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.jsonrpc import REFUSAL_LENGTH, RpcError
 
@@ -63,7 +63,7 @@ def rpc_errors(server: ServerIdentifier, method: str, *, modern: bool) -> Genera
         if not isinstance(error, Fault) or isinstance(error, ServerRefused):
             raise as_rpc_error(error, modern=modern) from None
         where = {"toolbox": server.toolbox, "server": server.server}
-        whose = f"{shown(method)} of server '{shown(server.server)}' (toolbox '{shown(server.toolbox)}')"
+        whose = f"{escape(method)} of server '{escape(server.server)}' (toolbox '{escape(server.toolbox)}')"
         raise RpcError(jsonrpc.SERVER_FAILED, f"{whose} failed: {_text(error)}", _described(error, where)) from None
 
 

@@ -18,7 +18,7 @@ from mcp_workbench.identity import PromptIdentifier, ServerIdentifier, joined_na
 from mcp_workbench.surfaces.base import forward
 from mcp_workbench.surfaces.pages import Listed, page
 from mcp_workbench.surfaces.scope import Scope
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 from mcp_workbench.text.suggest import nearest_or_known
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
@@ -63,7 +63,7 @@ class Prompts:
             await self._learn(router, caller)
         if (prompt := self._names.get(name)) is None:
             hint = nearest_or_known(name, self._names, "prompts")
-            raise RpcError(jsonrpc.INVALID_PARAMS, f"Prompt '{shown(name)}' not found. {hint}")
+            raise RpcError(jsonrpc.INVALID_PARAMS, f"Prompt '{escape(name)}' not found. {hint}")
         return prompt
 
     async def _learn(self, router: Router, caller: Caller) -> None:

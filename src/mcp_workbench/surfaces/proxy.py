@@ -35,7 +35,7 @@ from mcp_workbench.surfaces.hello import Hello, static_hello
 from mcp_workbench.surfaces.scope import Scope
 from mcp_workbench.surfaces.shelf import Shelf, ShelfSurface
 from mcp_workbench.surfaces.wording import OPEN_TOOLBOX, USE_TOOL, definitions
-from mcp_workbench.text.sanitize import NAMES_SHOWN, shown
+from mcp_workbench.text.sanitize import NAMES_SHOWN, escape
 from mcp_workbench.text.suggest import NEAREST_SHOWN, known_names, nearest_tools
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import QUESTIONS, Caller
@@ -217,7 +217,7 @@ def new_kinds(workbench: Workbench, caller: Caller, toolboxes: Iterable[str]) ->
 def _unknown(name: str) -> UnknownToolName:
     if name in OLD_METATOOLS:
         return UnknownToolName(f"Tool '{name}' not found: it is called {OLD_METATOOLS[name]}")
-    return UnknownToolName(f"Tool '{shown(name)}' not found: the tools here are {OPEN_TOOLBOX} and {USE_TOOL}")
+    return UnknownToolName(f"Tool '{escape(name)}' not found: the tools here are {OPEN_TOOLBOX} and {USE_TOOL}")
 
 
 def _chosen(opened: Opened, names: Sequence[str]) -> list[Found]:
@@ -227,8 +227,8 @@ def _chosen(opened: Opened, names: Sequence[str]) -> list[Found]:
         by_name.setdefault(found[0].tool, []).append(found)
     if missing := [name for name in names if name not in by_name]:
         near = {name: nearest_tools(name, by_name)[:1] for name in missing[:NEAREST_SHOWN]}
-        hints = [f"Did you mean '{shown(names[0])}'?" for names in near.values() if names]
-        failed = [f"{shown(one.server)} could not be asked: {one.fault}" for one in opened.failed[:NAMES_SHOWN]]
+        hints = [f"Did you mean '{escape(names[0])}'?" for names in near.values() if names]
+        failed = [f"{escape(one.server)} could not be asked: {one.fault}" for one in opened.failed[:NAMES_SHOWN]]
         hint = "\n".join([" ".join([*hints, known_names(by_name, "tools")]), *failed])
         raise ToolsNotFound(opened.toolbox, missing, hint=hint)
     return [found for name in names for found in by_name[name]]

@@ -25,7 +25,7 @@ from mcp_workbench.surfaces.failures import as_rpc_error, rpc_errors
 from mcp_workbench.surfaces.pages import Listed, page
 from mcp_workbench.surfaces.resource_index import KnownResources, ResourceIndex
 from mcp_workbench.surfaces.scope import Scope
-from mcp_workbench.text.sanitize import NAMES_SHOWN, shown
+from mcp_workbench.text.sanitize import NAMES_SHOWN, escape
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange
@@ -243,7 +243,7 @@ class Resources:
             raise _not_found(uri, modern=modern)
         index = self.known.known_index(router, router.servers_of(self._scope.all()))
         several = "\n".join(sorted(index.qualified(*one) for one in found)[:NAMES_SHOWN])
-        text = f"Several servers have {shown(uri)}. Read one of:\n{several}"
+        text = f"Several servers have {escape(uri)}. Read one of:\n{several}"
         raise RpcError(jsonrpc.INVALID_PARAMS, text, {"uri": uri})
 
 
@@ -259,7 +259,7 @@ def _listed_uri(index: ResourceIndex, kind: Kind, server: ServerIdentifier, name
 
 def _not_found(uri: str, *, modern: bool) -> RpcError:
     code = jsonrpc.INVALID_PARAMS if modern else jsonrpc.RESOURCE_NOT_FOUND
-    return RpcError(code, f"Resource not found: {shown(uri)}", {"uri": uri})
+    return RpcError(code, f"Resource not found: {escape(uri)}", {"uri": uri})
 
 
 def _uri(raw: Raw | None) -> str:

@@ -26,7 +26,7 @@ from mcp_workbench.surfaces.hello import Hello
 from mcp_workbench.surfaces.pages import Listed, page
 from mcp_workbench.surfaces.proxy import called
 from mcp_workbench.surfaces.shelf import read_level, read_text
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange
@@ -153,7 +153,7 @@ class ServerSurface:
         if method.startswith("tasks/"):
             agreement = await self._agreement(exchange.caller)
             if agreement.modern != exchange.caller.modern:
-                raise RpcError(jsonrpc.METHOD_NOT_FOUND, f"Method not found: {shown(method)}")
+                raise RpcError(jsonrpc.METHOD_NOT_FOUND, f"Method not found: {escape(method)}")
         return await forward(self._workbench.at(exchange.caller), self._server, method, params, exchange)
 
     async def _call_tool(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:

@@ -21,7 +21,7 @@ from mcp_workbench.surfaces.resource_index import ResourceIndex
 from mcp_workbench.surfaces.resources import Resources
 from mcp_workbench.surfaces.scope import Scope
 from mcp_workbench.surfaces.uris import Located
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 from mcp_workbench.text.suggest import nearest_or_known
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
@@ -109,7 +109,7 @@ class Skills:
             self._named(await router.items("skills", self._scope.of(caller)))
         if (skill := self._names.get(name)) is None:
             hint = nearest_or_known(name, self._names, "skills")
-            raise RpcError(jsonrpc.INVALID_PARAMS, f"Skill '{shown(name)}' not found. {hint}")
+            raise RpcError(jsonrpc.INVALID_PARAMS, f"Skill '{escape(name)}' not found. {hint}")
         return skill
 
     def _named(self, listed: dict[ServerIdentifier, tuple[Item, ...]]) -> dict[str, SkillIdentifier]:

@@ -26,7 +26,7 @@ from mcp_workbench.surfaces.proxy import called
 from mcp_workbench.surfaces.scope import Scope
 from mcp_workbench.surfaces.shelf import Shelf, ShelfSurface
 from mcp_workbench.surfaces.tasks import Tasks
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 from mcp_workbench.text.suggest import nearest_or_known
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.caller import QUESTIONS, Caller
@@ -127,8 +127,8 @@ class ToolboxSurface(ShelfSurface):
     def _unknown(self, name: str) -> str:
         shared = [known for known, tool in self._names.items() if tool.tool == name]
         if shared:
-            return f"Several servers have a tool '{shown(name)}'. Call one of: {', '.join(shared)}"
-        return f"Tool '{shown(name)}' not found. {nearest_or_known(name, self._names, 'tools')}"
+            return f"Several servers have a tool '{escape(name)}'. Call one of: {', '.join(shared)}"
+        return f"Tool '{escape(name)}' not found. {nearest_or_known(name, self._names, 'tools')}"
 
     async def _learn(self, caller: Caller) -> None:
         """Have every server list, within the open deadline: which names are shared depends on all of them."""

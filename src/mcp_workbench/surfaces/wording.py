@@ -14,7 +14,7 @@ from msgspec import Raw
 from mcp_workbench.config.model import Config, ToolboxConfig
 from mcp_workbench.identity import EVERY_TOOLBOX, ToolIdentifier
 from mcp_workbench.logger import LOG_VALUE_LENGTH
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 from mcp_workbench.wire import jsonrpc
 
 TOOLBOXES_LISTED_WHOLE = 6
@@ -45,7 +45,7 @@ def instructions(config: Config) -> str:
         return f"No toolboxes are configured. Add them to {config.file}."
     lines = [
         f"Toolboxes for {OPEN_TOOLBOX} (servers):",
-        *(f"{shown(one.name)} ({len(one.servers)}): {_description(one)}" for one in config.toolboxes.values()),
+        *(f"{escape(one.name)} ({len(one.servers)}): {_description(one)}" for one in config.toolboxes.values()),
     ]
     if call := _example(config):
         lines.append(f"{USE_TOOL} {jsonrpc.encode(call).decode()}")
@@ -54,9 +54,9 @@ def instructions(config: Config) -> str:
 
 def toolbox_instructions(toolbox: ToolboxConfig, known: Mapping[str, Any]) -> str:
     """The instructions for a toolbox that is served on its own; `known` has its servers' instructions."""
-    servers = ", ".join(shown(server) for server in toolbox.servers)
-    parts = [f"{shown(toolbox.description, LOG_VALUE_LENGTH)}\nServers: {servers}"]
-    parts += [f"# {shown(server)}\n{text}" for server, text in known.get("instructions", {}).items()]
+    servers = ", ".join(escape(server) for server in toolbox.servers)
+    parts = [f"{escape(toolbox.description, LOG_VALUE_LENGTH)}\nServers: {servers}"]
+    parts += [f"# {escape(server)}\n{text}" for server, text in known.get("instructions", {}).items()]
     return "\n\n".join(parts)
 
 
@@ -113,7 +113,7 @@ def _listed(config: Config) -> str:
     beyond = max(0, len(descriptions) - TOOLBOXES_LISTED_WHOLE)
     length = _longest(descriptions, beyond * TOOLBOX_LISTED_COST)
     return "; ".join(
-        f"{shown(name)}: {_cut(description, length)}"
+        f"{escape(name)}: {_cut(description, length)}"
         for name, description in zip(config.toolboxes, descriptions, strict=True)
     )
 
@@ -132,7 +132,7 @@ def _cut(text: str, length: int) -> str:
 
 
 def _description(toolbox: ToolboxConfig) -> str:
-    return shown(" ".join(toolbox.description.split()), LOG_VALUE_LENGTH)
+    return escape(" ".join(toolbox.description.split()), LOG_VALUE_LENGTH)
 
 
 def _example(config: Config) -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 
 SECRET_LENGTH = 6
 """Shorter values are not redacted: `1` or `true` would black out every log line."""
@@ -223,7 +223,7 @@ def _patterns(secret: str) -> Iterator[bytes]:
             # In a form a space is a plus, and bytes that are no UTF-8 are read as U+FFFD.
             yield from (text, text.replace(b" ", b"+"), raw, raw.decode("utf-8", "replace").encode())
             # Python and we ourselves write \\xe4 for a character, where others mean a byte.
-            for written in (repr(part)[1:-1], ascii(part)[1:-1], shown(part, len(part))):
+            for written in (repr(part)[1:-1], ascii(part)[1:-1], escape(part, len(part))):
                 yield re.sub(_TEXT.pattern, _TEXT.meaning, written.encode("utf-8", "surrogatepass"))
             yield from _in_base64(raw)
 

@@ -1,4 +1,4 @@
-"""How text that we do not trust is shown to people and models: one line, nothing invisible.
+"""Sanitizes untrusted text for people and models: one line, nothing invisible.
 
 Control characters, format characters (zero-width, right-to-left marks), line and paragraph
 separators, lone surrogates and private-use characters appear as escapes. Ordinary text of any
@@ -17,12 +17,12 @@ NAME_SHOWN_LENGTH = 200
 _HIDDEN = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
 
 
-def shown(text: str, length: int = NAME_SHOWN_LENGTH) -> str:
+def escape(text: str, length: int = NAME_SHOWN_LENGTH) -> str:
     """`text` with everything invisible escaped, cut after `length` characters."""
     cut = text if len(text) <= length else text[:length] + "…"
     if cut.isascii() and cut.isprintable():
         return cut
-    return "".join(_escaped(character) for character in cut)
+    return "".join(_escape_character(character) for character in cut)
 
 
 def slashed(*names: str) -> str:
@@ -31,7 +31,7 @@ def slashed(*names: str) -> str:
     `/` and `\` inside a name are escaped, so different names never look the same: toolbox `a`, server `b/c` is
     `a/b\/c`, and toolbox `a/b`, server `c` is `a\/b/c`. Programs get the names as separate fields.
     """
-    return "/".join(_slash_free(name) for name in names)
+    return "/".join(_escape_slashes(name) for name in names)
 
 
 def count(number: int, one: str, many: str = "") -> str:
@@ -39,13 +39,13 @@ def count(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
-def _slash_free(name: str) -> str:
+def _escape_slashes(name: str) -> str:
     cut = name if len(name) <= NAME_SHOWN_LENGTH else name[:NAME_SHOWN_LENGTH] + "…"
     escaped = cut.replace("\\", r"\\").replace("/", r"\/")
-    return shown(escaped, len(escaped))
+    return escape(escaped, len(escaped))
 
 
-def _escaped(character: str) -> str:
+def _escape_character(character: str) -> str:
     if unicodedata.category(character) not in _HIDDEN:
         return character
     return character.encode("unicode_escape").decode()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mcp_workbench.text.sanitize import NAME_SHOWN_LENGTH, NAMES_SHOWN, shown
+from mcp_workbench.text.sanitize import NAME_SHOWN_LENGTH, NAMES_SHOWN, escape
 
 NEAREST_CANDIDATES = 300
 """Names that are compared in search of the nearest: more would block the event loop."""
@@ -73,7 +73,7 @@ def nearest_or_known(name: str, known: Iterable[str], kind: str) -> str:
     """`Did you mean 'read_file'?`, else which `kind` of names there are."""
     names = list(known)
     if (match := _nearest_of(name, names, kind)) is not None:
-        return f"Did you mean '{shown(match)}'?"
+        return f"Did you mean '{escape(match)}'?"
     return known_names(names, kind)
 
 
@@ -81,7 +81,7 @@ def nearest_and_known(name: str, known: Iterable[str], kind: str) -> str:
     """`Did you mean 'read_file'?` where a name is near, and which `kind` of names there are."""
     names = list(known)
     match = _nearest_of(name, names, kind)
-    meant = f"Did you mean '{shown(match)}'? " if match is not None else ""
+    meant = f"Did you mean '{escape(match)}'? " if match is not None else ""
     return f"{meant}{known_names(names, kind)}"
 
 
@@ -95,6 +95,6 @@ def known_names(known: Iterable[str], kind: str) -> str:
     names = list(known)
     if not names:
         return f"There are no {kind}."
-    listed = ", ".join(f"'{shown(other)}'" for other in names[:NAMES_SHOWN])
+    listed = ", ".join(f"'{escape(other)}'" for other in names[:NAMES_SHOWN])
     more = len(names) - NAMES_SHOWN
     return f"Available {kind}: {listed}" + (f" and {more} more" if more > 0 else "")

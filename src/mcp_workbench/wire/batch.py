@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import UNSET, Raw
 
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.jsonrpc import Envelope, Id, Message, RpcError, Unreadable
 from mcp_workbench.wire.memory_budget import Account
@@ -46,7 +46,7 @@ def read_batch(line: bytes, version: str, most: int) -> list[Part]:
 
 def no_batch(version: str) -> RpcError:
     """The error for a batch from a client that speaks another version, or has not negotiated one yet."""
-    spoken = f", and this client speaks {shown(version)}" if version else ""
+    spoken = f", and this client speaks {escape(version)}" if version else ""
     return _refused(f"only protocol version {VERSION} has batches{spoken}. Send each message on its own")
 
 

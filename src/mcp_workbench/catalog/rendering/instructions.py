@@ -13,7 +13,7 @@ from typing import Any, Final
 from msgspec import Raw
 
 from mcp_workbench.catalog.rendering.budget import estimate
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 from mcp_workbench.wire import jsonrpc
 
 INSTRUCTIONS_LENGTH = 4000
@@ -31,7 +31,7 @@ def read_instructions(hello: Raw) -> str:
     """The instructions in a server's answer to `initialize` or `server/discover`; empty if there are none."""
     text = (jsonrpc.text_or_none(jsonrpc.members(hello).get("instructions")) or "").strip()
     cut = shortened(text, INSTRUCTIONS_LENGTH)
-    return "\n".join(shown(line.expandtabs(_TAB_WIDTH).rstrip(), len(cut)) for line in cut.splitlines())
+    return "\n".join(escape(line.expandtabs(_TAB_WIDTH).rstrip(), len(cut)) for line in cut.splitlines())
 
 
 def shortened(text: str, length: int) -> str:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.serve.http.address import Address
-from mcp_workbench.text.sanitize import shown
+from mcp_workbench.text.sanitize import escape
 
 TOKEN_BYTES = 32
 """Random bytes in a token that is generated: nobody guesses it."""
@@ -57,7 +57,7 @@ def _read(file: Path) -> dict[str, str]:
         if not name:
             raise ConfigError("a token has an empty name", file=file, line=number, column=1, hint=_LINES)
         if name in tokens:
-            raise ConfigError(f"two tokens have the name '{shown(name)}'", file=file, line=number, column=1)
+            raise ConfigError(f"two tokens have the name '{escape(name)}'", file=file, line=number, column=1)
         tokens[name] = _checked(token.strip(), f"{file}:{number}")
     if not tokens:
         raise ConfigError("there is no token in it", file=file, hint=_LINES)
