@@ -20,10 +20,10 @@ from click.testing import CliRunner, Result
 
 from mcp_workbench import logger
 from mcp_workbench.cli.app import app
-from mcp_workbench.cli.diagnosis import Course
 from mcp_workbench.cli.display import Live
+from mcp_workbench.cli.doctor_report import Course
 from mcp_workbench.doctor.findings import Examined, Report
-from mcp_workbench.doctor.visits import EXAMINED_GRACE_SECONDS
+from mcp_workbench.doctor.probe import EXAMINED_GRACE_SECONDS
 from mcp_workbench.identity import ServerIdentifier
 from tests.docs.markdown import ROOT, blocks, code_words, rows
 from tests.support import programs

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_workbench.hosts.known import HOSTS
+from mcp_workbench.hosts.registry import HOSTS
 from tests.hosts import samples
 from tests.hosts.samples import SECRETS
 from tests.support.users import User, made_user

@@ -17,7 +17,7 @@ from mcp_workbench.config.jsonc import parse, plain
 from mcp_workbench.config.source import Source
 from mcp_workbench.hosts import files
 from mcp_workbench.hosts.documents import Document
-from mcp_workbench.hosts.known import HOSTS
+from mcp_workbench.hosts.registry import HOSTS
 from tests.hosts import samples
 from tests.hosts.samples import CANARY, HEADER, PASSWORD, SECRETS, WRITTEN, Sample, name_of
 from tests.support.users import Done, User, made_user

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mcp_workbench.hosts.known import HOSTS, Host
+from mcp_workbench.hosts.registry import HOSTS, Host
 from tests.docs.markdown import ROOT, blocks, code_words, links, rows
 from tests.support.users import made_user
 

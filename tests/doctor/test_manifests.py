@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_workbench.doctor.manifests import Manifest, manifest_of
+from mcp_workbench.doctor.installed_packages import Manifest, manifest_of
 from mcp_workbench.doctor.recognition import Traits, recognize, summary
 from mcp_workbench.doctor.services import OTHER
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_workbench.doctor.packages import fetched_packages
-from mcp_workbench.doctor.versions import Package
+from mcp_workbench.doctor.packages import Package, fetched_packages
 
 SHA = "9f86d081884c7d659a2feaa0c55ad0159f86d081"
 

@@ -99,10 +99,12 @@ def test_a_line_in_the_middle_of_a_value_is_no_header(value: str):
 
 
 def test_a_change_that_would_harm_the_rest_is_not_made(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("mcp_workbench.hosts.toml.without_table", lambda text, _path: text.replace("model", "modell"))
+    monkeypatch.setattr(
+        "mcp_workbench.hosts.toml_edit.without_table", lambda text, _path: text.replace("model", "modell")
+    )
     with pytest.raises(HostFileError, match="without harm"):
         CODEX.without_member(("mcp_servers", "files"))
-    monkeypatch.setattr("mcp_workbench.hosts.toml.without_table", lambda text, _path: text + "[")
+    monkeypatch.setattr("mcp_workbench.hosts.toml_edit.without_table", lambda text, _path: text + "[")
     with pytest.raises(HostFileError, match="without harm"):
         CODEX.without_member(("mcp_servers", "files"))
 

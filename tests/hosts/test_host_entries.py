@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from mcp_workbench.hosts.entries import NotMovable, is_workbench, moved
-from mcp_workbench.hosts.known import References
-from mcp_workbench.hosts.references import Scope, variable_name
+from mcp_workbench.hosts.conversion import NotMovable, is_workbench, moved
+from mcp_workbench.hosts.registry import References
+from mcp_workbench.hosts.variables import Scope, variable_name
 
 HOME, PROJECT = Path("/home/me"), Path("/work/größe")
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_workbench.hosts.known import HOSTS, host_named
-from mcp_workbench.hosts.places import Surroundings, every_place, place_of
+from mcp_workbench.hosts.locations import Surroundings, every_place, place_of
+from mcp_workbench.hosts.registry import HOSTS, host_named
 
 HOME, PROJECT = Path("/home/me"), Path("/home/me/work")
 ON_LINUX = {

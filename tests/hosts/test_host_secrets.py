@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_workbench.config.secret_looks import may_name_secret
-from mcp_workbench.hosts.references import Scope, translated, variables_in
 from mcp_workbench.hosts.secrets import Variables, without_secrets
+from mcp_workbench.hosts.variables import Scope, translated, variables_in
 
 SECRET = "q7Wz-hunter2-Xy9"
 

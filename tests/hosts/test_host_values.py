@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mcp_workbench.config.expand import expand
 from mcp_workbench.hosts.secrets import Variables, without_secrets
-from mcp_workbench.hosts.values import inputs_in, texts_of, values_of
+from mcp_workbench.hosts.variables import inputs_in, texts_of, values_of
 
 
 @pytest.mark.parametrize(

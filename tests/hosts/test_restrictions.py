@@ -16,11 +16,10 @@ from msgspec import Raw
 
 from mcp_workbench.catalog.definition import Definition
 from mcp_workbench.catalog.filters import ToolFilter
-from mcp_workbench.hosts.places import Surroundings
+from mcp_workbench.hosts.locations import Surroundings
 from mcp_workbench.hosts.restrictions import claude_code
-from mcp_workbench.hosts.restrictions.filters import lacking, strictest
-from mcp_workbench.hosts.restrictions.patterns import remainders
-from mcp_workbench.hosts.restrictions.rule import Subject
+from mcp_workbench.hosts.restrictions.rules import Subject, remainders
+from mcp_workbench.hosts.restrictions.tool_filters import lacking, strictest
 from tests.support.users import User
 
 HERE = "größe/"

@@ -9,15 +9,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
 from mcp_workbench.cli.answering import answered, print_json
-from mcp_workbench.cli.config_warnings import warning_lines, warnings_json
+from mcp_workbench.cli.check import warning_lines, warnings_json
+from mcp_workbench.cli.config_edit import Target, to_change
 from mcp_workbench.cli.consent import is_agreed
 from mcp_workbench.cli.display import is_terminal, write
 from mcp_workbench.cli.options import Given
-from mcp_workbench.cli.target import Target, to_change
 from mcp_workbench.config.inherited import is_own
 from mcp_workbench.config.load import DEFAULT_TOOLBOX
 from mcp_workbench.config.source import read_source
-from mcp_workbench.doctor.entries import Entries, inspect
+from mcp_workbench.doctor.config_checks import Entries, inspect
 from mcp_workbench.doctor.findings import Finding
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.hosts.secrets import Variables, without_secrets

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from mcp_workbench.cli.chosen import refuse
 from mcp_workbench.cli.config_file import source_to_look_at
-from mcp_workbench.cli.config_warnings import warning_lines, warnings_json
 from mcp_workbench.cli.display import Block, Words, write
 from mcp_workbench.cli.remembered import Found, known_tools
 from mcp_workbench.cli.states import server_count, state_of
 from mcp_workbench.cli.terminal import USAGE, say
 from mcp_workbench.config.model import Endpoint, ServerConfig, ToolboxConfig
+from mcp_workbench.doctor.config_checks import CONFIG_WARNING, Entries, inspect
 from mcp_workbench.doctor.descriptions import description_findings
-from mcp_workbench.doctor.entries import Entries, inspect
+from mcp_workbench.doctor.findings import Finding
 from mcp_workbench.errors import WorkbenchError
 from mcp_workbench.text.redact import SECRET_LENGTH
 from mcp_workbench.text.sanitize import count, escape
@@ -124,3 +124,22 @@ def _target(server: ServerConfig) -> str:
 
 def _transport(server: ServerConfig) -> str:
     return server.target.transport if isinstance(server.target, Endpoint) else "stdio"
+
+
+def warning_lines(file: str, warnings: Iterable[Finding]) -> Iterator[Words]:
+    """Warnings for people: the position first, as editors and terminals recognise it."""
+    for warning in warnings:
+        where = f"{escape(file, len(file))}:"
+        if warning.path:
+            where += f"{warning.line}:{warning.column}: {warning.path}:" if warning.line else f" {warning.path}:"
+        yield Words(f"warning: {where} {warning.text}", "doubtful")
+        if warning.code != CONFIG_WARNING:  # those say themselves what to do
+            yield Words(f"do: {warning.advice}", indent=2)
+
+
+def warnings_json(warnings: Iterable[Finding]) -> list[dict[str, Any]]:
+    """Warnings for programs."""
+    members = ("code", "path", "line", "column", "advice")
+    return [
+        {member: getattr(warning, member) for member in members} | {"message": warning.text} for warning in warnings
+    ]

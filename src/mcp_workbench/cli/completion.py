@@ -122,7 +122,7 @@ def _fixed(known: str, given: Given, incomplete: str) -> Iterable[Offer] | None:
         case "variable":
             return [(name, "") for name in os.environ if not is_default(name) and not is_own(name)]
         case "host":
-            from mcp_workbench.hosts.known import HOSTS  # noqa: PLC0415 -- few commands have use for it
+            from mcp_workbench.hosts.registry import HOSTS  # noqa: PLC0415 -- few commands have use for it
 
             return [(host.key, host.title) for host in HOSTS]
         case "page":

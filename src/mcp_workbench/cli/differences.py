@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator
 
+from mcp_workbench.cli.config_edit import Target
 from mcp_workbench.cli.display import Tone, Words
-from mcp_workbench.cli.target import Target
 from mcp_workbench.config.edit import parse
 from mcp_workbench.config.fields import Place
 from mcp_workbench.config.source import Source

@@ -10,21 +10,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mcp_workbench.cli.answering import answered
+from mcp_workbench.cli.config_edit import Target, opened
 from mcp_workbench.cli.config_file import say_used
 from mcp_workbench.cli.display import Words, write
-from mcp_workbench.cli.host_choice import Done, finish, work_on_hosts
+from mcp_workbench.cli.host_selection import Done, finish, work_on_hosts
 from mcp_workbench.cli.install_report import Installed, as_json, as_text
 from mcp_workbench.cli.options import Given
-from mcp_workbench.cli.target import Target, opened
 from mcp_workbench.config.locate import VARIABLE, user_config
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.hosts import files
 from mcp_workbench.hosts.documents import Document
-from mcp_workbench.hosts.installing import held_by, prepare
-from mcp_workbench.hosts.known import HOSTS, NAME, Host
-from mcp_workbench.hosts.ours import CONFIG, SERVE, Movable, Ours
-from mcp_workbench.hosts.places import Place, Surroundings, here, is_on_machine
-from mcp_workbench.hosts.references import inherited_in, looks_up
+from mcp_workbench.hosts.installation import held_by, prepare
+from mcp_workbench.hosts.locations import Place, Surroundings, here, is_on_machine
+from mcp_workbench.hosts.registry import HOSTS, NAME, Host
+from mcp_workbench.hosts.variables import inherited_in, looks_up
+from mcp_workbench.hosts.workbench_entry import CONFIG, SERVE, Movable, Ours
 from mcp_workbench.text.sanitize import escape
 
 HELP = """Put the workbench into the configuration of a host, so that the host starts it.

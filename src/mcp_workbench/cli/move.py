@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mcp_workbench.cli.answering import answered, print_json
+from mcp_workbench.cli.config_edit import Target, to_edit, unknown
 from mcp_workbench.cli.display import write
 from mcp_workbench.cli.remembered import known_tools
-from mcp_workbench.cli.target import Target, to_edit, unknown
 from mcp_workbench.doctor.recognition import Traits, recognize, summary
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.identity import ServerIdentifier

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from mcp_workbench.cli.display import Block, Words
-from mcp_workbench.hosts.ours import Movable
-from mcp_workbench.hosts.places import Surroundings
+from mcp_workbench.hosts.locations import Surroundings
 from mcp_workbench.hosts.restrictions import Rule
+from mcp_workbench.hosts.workbench_entry import Movable
 from mcp_workbench.text.sanitize import escape, slashed
 
 ACCEPT = "--without-rules takes it anyway"

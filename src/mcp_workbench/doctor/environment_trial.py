@@ -21,7 +21,7 @@ from mcp_workbench.config.model import NO_STORE, CatalogConfig, Config, Launch, 
 from mcp_workbench.config.written import WrittenServer
 from mcp_workbench.doctor.examination import limited
 from mcp_workbench.doctor.findings import Finding, Trial
-from mcp_workbench.doctor.visits import visit
+from mcp_workbench.doctor.probe import visit
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.text.sanitize import count, escape
 from mcp_workbench.workbench import Workbench

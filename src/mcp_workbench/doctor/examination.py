@@ -11,11 +11,10 @@ import msgspec
 
 from mcp_workbench import logger
 from mcp_workbench.config.model import Config, Endpoint, ServerConfig, ToolboxConfig
+from mcp_workbench.doctor.config_checks import UNPINNED, Entries, unpinned
 from mcp_workbench.doctor.descriptions import description_findings
-from mcp_workbench.doctor.entries import UNPINNED, Entries, unpinned
 from mcp_workbench.doctor.findings import Examined, Finding, Report
-from mcp_workbench.doctor.programs import Program, find_program
-from mcp_workbench.doctor.visits import Visit, visit
+from mcp_workbench.doctor.probe import Program, Visit, find_program, visit
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.text.sanitize import escape

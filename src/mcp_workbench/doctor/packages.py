@@ -1,13 +1,199 @@
-"""Which packages a server's command fetches and runs, and whether it says which version of each."""
+"""Finds the packages that a server's command fetches and runs, and whether each has a fixed version.
+
+`env` and the like, shells with `-c` and `cmd /c` are unwrapped first. A shell line is split into words and operators;
+`$...` is not expanded, and a line with unbalanced quotes is skipped. Local files and archives have no version, so they
+are not reported.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, TypeAlias
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, Literal, NamedTuple, TypeAlias
 
-from mcp_workbench.doctor.versions import Cache, Package, of_image, of_npm, of_python, of_registry
-from mcp_workbench.doctor.wrapped import Words, name_of, read_options, simple_commands
+Words: TypeAlias = list[str]
+
+_BEFORE: Final[Mapping[str, str]] = {
+    "env": r"-u|--unset|-C|--chdir",
+    "nice": r"-n|--adjustment",
+    "time": r"-o|--output|-f|--format",
+    "exec": r"-a",
+    **dict.fromkeys(("nohup", "command", "if", "then", "else", "do", "while", "!", "{"), r"(?!)"),
+}
+"""What stands before a command, and which options of it have a value."""
+_SHELLS: Final = frozenset(("sh", "bash", "zsh", "dash", "ksh"))
+_SHELL_VALUES: Final = r"[-+]\w*[oO]|--rcfile|--init-file"
+_LINE_FOLLOWS: Final = r"-[A-Za-z]*c[A-Za-z]*"
+_ASSIGNMENT: Final = r"(?s:[A-Za-z_]\w*=.*)"
+_OPERATORS: Final = "();<>|&\n"
+
+
+def name_of(program: str) -> str:
+    """A program without its folder, and without what Windows adds."""
+    return re.sub(r"\.(?:exe|cmd|bat)$", "", re.split(r"[/\\]", program)[-1].lower())
+
+
+def simple_commands(command: Sequence[str]) -> Iterator[Words]:
+    """Each command that is started in the end, in order: its program and its arguments."""
+    waiting = [list(command)]
+    while waiting:
+        words = waiting.pop()
+        inner = _inside(words)
+        if inner is None:
+            yield words
+        else:
+            waiting.extend(reversed([one for one in inner if one]))
+
+
+def read_options(words: Sequence[str], with_value: str) -> tuple[list[tuple[str, str]], Words]:
+    """The options at the beginning, each with its value, and what follows them."""
+    options: list[tuple[str, str]] = []
+    at = 0
+    while at < len(words) and words[at].startswith("-") and words[at] != "-":
+        name, equals, value = words[at].partition("=")
+        at += 1
+        if name == "--":
+            break
+        if not equals and at < len(words) and re.fullmatch(with_value, name):
+            value = words[at]
+            at += 1
+        options.append((name, value))
+    return options, list(words[at:])
+
+
+def _inside(words: Words) -> Iterable[Words] | None:
+    """What a program starts that only starts another one; None where it is no such program."""
+    program = name_of(words[0])
+    if program in _BEFORE or re.fullmatch(_ASSIGNMENT, words[0]):
+        return [_behind(words)]
+    if program in _SHELLS:
+        options, rest = read_options(words[1:], _SHELL_VALUES)
+        has_line = any(re.fullmatch(_LINE_FOLLOWS, name) for name, _ in options)
+        return _of_line(rest[0]) if has_line and rest else []
+    if program == "cmd":
+        return _of_cmd(words[1:])
+    return None
+
+
+def _behind(words: Words) -> Words:
+    """What stands behind all that stands before a command."""
+    at = 0
+    while at < len(words):
+        with_value = _BEFORE.get(name_of(words[at]))
+        if with_value is not None:
+            at = len(words) - len(read_options(words[at + 1 :], with_value)[1])
+        elif re.fullmatch(_ASSIGNMENT, words[at]):
+            at += 1
+        else:
+            break
+    return words[at:]
+
+
+def _of_line(line: str) -> list[Words]:
+    reader = shlex.shlex(line, posix=True, punctuation_chars=_OPERATORS)
+    reader.whitespace, reader.whitespace_split, reader.commenters = " \t\r", True, ""
+    commands: list[Words] = [[]]
+    try:
+        for word in reader:
+            if not word or word.strip(_OPERATORS):
+                commands[-1].append(word)
+            elif "<" in word or ">" in word:
+                next(reader, "")  # the file of it
+            else:
+                commands.append([])
+    except ValueError:
+        return []
+    return commands
+
+
+def _of_cmd(words: Words) -> list[Words]:
+    at = next((at for at, word in enumerate(words) if word.lower() in ("/c", "/k")), len(words))
+    line = " ".join(words[at + 1 :])
+    return [part.replace('"', "").split() for part in re.split(r"[&|]+", line)]
+
+
+# -- how a package is written
+
+_EXACT_NPM: Final = r".+@v?\d+\.\d+\.\d+(?:[-+][0-9A-Za-z.+-]+)?"
+_EXACT_PYTHON: Final = r"[^@=<>~!]+(?:===?|@)\s*\d+(?:\.\d+)*[0-9A-Za-z.+!-]*"
+_COMMIT: Final = r".*[#@](?:[0-9a-f]{7,40}|v?\d+\.\d+[0-9A-Za-z.+-]*)(?:#.*)?"
+_LOCAL: Final = r"(?s:\.{1,2}|(?:\.{0,2}[/\\]|~|file:|[A-Za-z]:[/\\]).*)"
+_ARCHIVE: Final = r"(?:https?://.*|[^:]*)\.(?:tgz|tar\.\w+|zip|whl)(?:[?#].*)?"
+_REGISTRY: Final = r"(npm|jsr):/?(.+)"
+_ADDRESS: Final = (
+    r"(?:[a-z]+\+)?(?:https?|ssh|git)://.*|git@.*|(?:github|gitlab|bitbucket|gist):.*|[\w.-]+/[\w.-]+(?:#.*)?"
+)
+_ADDRESS_PYTHON: Final = r"([^#]*?://(?:[^/@#]*@)?[^@#]*).*"
+
+
+Cache: TypeAlias = Literal["", "npx", "uv"]
+"""Where a launcher keeps what it fetched, if `installed.py` can look there."""
+
+
+class Package(NamedTuple):
+    """What is fetched, as it is written."""
+
+    spec: str
+    is_pinned: bool
+    unversioned: str
+    """All that stands before the version: `name@`."""
+    name: str = ""
+    """As its registry knows it; empty for what comes from elsewhere."""
+    cache: Cache = ""
+
+    def with_version(self, version: str) -> str:
+        """How it is written with this version."""
+        return f"{self.unversioned}{version}"
+
+    @property
+    def example(self) -> str:
+        """The same without a version that is known."""
+        return self.with_version("COMMIT" if not self.name else "VERSION")
+
+
+def of_npm(spec: str) -> Package | None:
+    name, _, version = spec[1:].partition("@")
+    is_named = not re.fullmatch(_ADDRESS, spec) and re.search(r"[/:]", version) is not None
+    address = version if is_named else spec
+    if re.fullmatch(_LOCAL, address) or re.fullmatch(_ARCHIVE, address):
+        return None
+    if re.fullmatch(_ADDRESS, address) and not address.startswith("@"):
+        return Package(spec, re.fullmatch(_COMMIT, address) is not None, f"{address.partition('#')[0]}#")
+    return Package(spec, re.fullmatch(_EXACT_NPM, spec) is not None, f"{spec[0]}{name}@", f"{spec[0]}{name}")
+
+
+def of_registry(spec: str) -> Package | None:
+    """What Deno fetches: a script of its own has no such name."""
+    match = re.fullmatch(_REGISTRY, spec)
+    package = of_npm(match[2]) if match else None
+    if match is None or package is None:
+        return None
+    return package._replace(spec=spec, unversioned=f"{match[1]}:{package.unversioned}")
+
+
+def of_python(spec: str) -> Package | None:
+    wanted = spec.partition(";")[0].strip()
+    address = wanted.partition(" @ ")[2].strip() or wanted
+    if re.fullmatch(_LOCAL, address) or re.fullmatch(_ARCHIVE, address):
+        return None
+    if match := re.fullmatch(_ADDRESS_PYTHON, address):
+        return Package(spec, re.fullmatch(_COMMIT, address) is not None, f"{match[1]}@")
+    if "/" in address:
+        return None
+    name = re.split(r"[@=<>~! ]", wanted, maxsplit=1)[0]
+    return Package(spec, re.fullmatch(_EXACT_PYTHON, wanted) is not None, f"{name}==", name.partition("[")[0])
+
+
+def of_image(spec: str) -> Package | None:
+    if "@sha256:" in spec:
+        return Package(spec, is_pinned=True, unversioned=spec)
+    folder, slash, last = spec.rpartition("/")
+    name, _, tag = last.partition(":")
+    return Package(spec, tag not in ("", "latest"), f"{folder}{slash}{name}:", spec)
+
+
+# -- which packages a command fetches
 
 _Options: TypeAlias = list[tuple[str, str]]
 

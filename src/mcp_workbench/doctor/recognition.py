@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from mcp_workbench.config.keys import URL_KEYS
 from mcp_workbench.config.model import Launch, ServerConfig
-from mcp_workbench.doctor.manifests import Manifest, manifest_of
+from mcp_workbench.doctor.installed_packages import Manifest, manifest_of
 from mcp_workbench.doctor.packages import fetched_packages
 from mcp_workbench.doctor.services import OTHER, SERVICES, Service
 

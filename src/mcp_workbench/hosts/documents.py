@@ -21,7 +21,7 @@ from mcp_workbench.config.source import BOM, Source
 from mcp_workbench.config.transfer import restore_members
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.hosts.files import HOST_FILE_BYTES
-from mcp_workbench.hosts.known import Syntax
+from mcp_workbench.hosts.registry import Syntax
 from mcp_workbench.limits import Limits
 
 HOST_FILE_VALUES = 500_000
@@ -62,10 +62,10 @@ class Document:
     def with_member(self, path: Sequence[str], value: Mapping[str, object]) -> Document:
         """The same with `value` at `path`."""
         if self.syntax == "toml":
-            from mcp_workbench.hosts import toml  # noqa: PLC0415 -- only one host has such a file
+            from mcp_workbench.hosts import toml_edit  # noqa: PLC0415 -- only one host has such a file
 
             base = self.without_member(path).text if self.at(path) is not None else self.text
-            return self._changed(toml.with_table(base, path, value), (path, value))
+            return self._changed(toml_edit.with_table(base, path, value), (path, value))
         return self._changed(self._json(lambda text: set_member(text, path, value, self.file, _LIMITS)), (path, value))
 
     def without_member(self, path: Sequence[str]) -> Document:
@@ -84,11 +84,11 @@ class Document:
         if self.syntax == "json":
             text = self._json(lambda text: remove_members(text, path, names, self.file, _LIMITS))
             return self._changed(text, *((one, None) for one in gone))
-        from mcp_workbench.hosts import toml  # noqa: PLC0415 -- only one host has such a file
+        from mcp_workbench.hosts import toml_edit  # noqa: PLC0415 -- only one host has such a file
 
         text = self.text
         for one in gone:
-            text = toml.without_table(text, one)
+            text = toml_edit.without_table(text, one)
         return self._changed(text, *((one, None) for one in gone))
 
     def with_members_of(self, paths: Iterable[Sequence[str]], original: Document) -> Document:
@@ -105,11 +105,11 @@ class Document:
                 lambda text: restore_members(text, path, names, original.text, file=self.file, limits=_LIMITS)
             )
             return self._changed(text, *back)
-        from mcp_workbench.hosts import toml  # noqa: PLC0415 -- only one host has such a file
+        from mcp_workbench.hosts import toml_edit  # noqa: PLC0415 -- only one host has such a file
 
         text = self.text
         for one, _ in back:
-            text = toml.with_table_of(text, one, original.text)
+            text = toml_edit.with_table_of(text, one, original.text)
         return self._changed(text, *back)
 
     def _json(self, change: Callable[[str], str]) -> str:

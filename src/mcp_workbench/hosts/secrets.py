@@ -14,8 +14,8 @@ from typing import Any, cast
 
 from mcp_workbench.config.credentials import secret_parts
 from mcp_workbench.config.secret_looks import KNOWN, may_name_secret
-from mcp_workbench.hosts.entries import Entry
-from mcp_workbench.hosts.references import variable_name
+from mcp_workbench.hosts.registry import Entry
+from mcp_workbench.hosts.variables import variable_name
 
 ODD_WORD_LENGTH = 20
 """A word of letters and digits of this length that no person would write is taken for a secret by `import`."""

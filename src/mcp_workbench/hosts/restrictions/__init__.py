@@ -11,10 +11,10 @@ from pathlib import Path
 
 from mcp_workbench.command_errors import HostFileError
 from mcp_workbench.hosts.documents import Document
-from mcp_workbench.hosts.places import Place, Surroundings
-from mcp_workbench.hosts.restrictions import claude_code, editors, gemini, vscode
-from mcp_workbench.hosts.restrictions.entry import lists_of_entry, rules_of_entry
-from mcp_workbench.hosts.restrictions.rule import Rule, Settings, Subject, not_carried
+from mcp_workbench.hosts.locations import Place, Surroundings
+from mcp_workbench.hosts.restrictions import claude_code, editors, gemini
+from mcp_workbench.hosts.restrictions.rules import Rule, Settings, Subject, not_carried
+from mcp_workbench.hosts.restrictions.tool_filters import lists_of_entry, rules_of_entry
 
 __all__ = ["Restrictions", "Rule", "Subject"]
 
@@ -34,7 +34,7 @@ class Restrictions:
             "codex": lambda: editors.load_codex(around, given),
             "zed": lambda: editors.load_zed(around, given),
             "cursor": lambda: editors.load_cursor(around),
-            "vscode": lambda: vscode.load(around, servers),
+            "vscode": lambda: editors.load_vscode(around, servers),
         }
         self._load = loaders.get(place.host.key, lambda: _none)
 

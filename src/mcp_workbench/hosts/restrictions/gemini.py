@@ -12,18 +12,20 @@ from pathlib import Path
 from typing import Any, cast
 
 from mcp_workbench.command_errors import HostFileError
-from mcp_workbench.hosts.places import Surroundings
-from mcp_workbench.hosts.restrictions.patterns import EVERYTHING, exclusions, remainders
-from mcp_workbench.hosts.restrictions.rule import (
+from mcp_workbench.hosts.locations import Surroundings
+from mcp_workbench.hosts.restrictions.rules import (
     ARGUMENTS,
     ASKS,
+    EVERYTHING,
     Rule,
     Settings,
     Subject,
     excluded,
+    exclusions,
     not_carried,
     read,
     read_folder,
+    remainders,
     scoped,
     turned_off,
 )

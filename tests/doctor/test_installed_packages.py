@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_workbench.doctor.installed import installed_version
+from mcp_workbench.doctor.installed_packages import installed_version
 from mcp_workbench.doctor.packages import fetched_packages
 
 

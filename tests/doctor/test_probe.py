@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mcp_workbench import Workbench, load_config
-from mcp_workbench.doctor import visits
-from mcp_workbench.doctor.visits import visit
+from mcp_workbench.doctor import probe
+from mcp_workbench.doctor.probe import visit
 from mcp_workbench.limits import Limits
 from tests.support.configs import rogue, write_config
 
@@ -28,7 +28,7 @@ async def test_a_server_that_hangs_on_its_second_try_has_no_second_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """It ends on the probe shortly before its limit, and says nothing when it is started again."""
-    monkeypatch.setattr(visits, "EXAMINED_GRACE_SECONDS", 0.2)
+    monkeypatch.setattr(probe, "EXAMINED_GRACE_SECONDS", 0.2)
     script = tmp_path / "second.py"
     script.write_text(FIRST_ENDS.format(first=str(tmp_path / "first")), encoding="utf-8")
     config = load_config(write_config(tmp_path, {"dev": {"one": {"command": sys.executable, "args": [str(script)]}}}))

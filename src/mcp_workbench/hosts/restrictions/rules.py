@@ -1,11 +1,13 @@
 """A restriction that a host puts on a server, and how the workbench expresses it.
 
-Guarantees: every rule either says which tools it takes away, or that it takes away the whole server, or why it can't be
-expressed. No rule is dropped because it is malformed or because its file can't be read.
+Guarantees: every rule excludes tools, turns the server off, or says why it can't be expressed. No rule is dropped
+because it is malformed or because its file can't be read. A tool's name is never split: the prefix that a host gives
+the tools of a known server is matched against the rule.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from os.path import realpath
 from pathlib import Path
@@ -14,7 +16,7 @@ from typing import Any, NamedTuple, cast
 from mcp_workbench.command_errors import HostFileError
 from mcp_workbench.hosts import files
 from mcp_workbench.hosts.documents import Document
-from mcp_workbench.hosts.known import Syntax
+from mcp_workbench.hosts.registry import Syntax
 
 ASKS = "the workbench can't ask before a call"
 ARGUMENTS = "it depends on the arguments of a call"
@@ -125,3 +127,41 @@ def excluded(text: str, path: Path, filters: Iterable[str]) -> Rule:
 
 def not_carried(text: str, path: Path, reason: str) -> Rule:
     return Rule(text, path, obstacle=reason)
+
+
+_ODD = "[!0-9A-Za-z-]"
+"""A character that hosts replace by an underscore, or the underscore itself."""
+_WORD = re.compile(r"[A-Za-z0-9_*-]+")
+EVERYTHING = "*"
+
+
+def remainders(pattern: str, prefix: str) -> list[str]:
+    """The patterns for what follows `prefix` in the strings that `pattern` matches; `*` stands for any text."""
+    positions = {0}
+    for character in prefix:
+        positions = {after for at in positions for after in _steps(pattern, at, character)}
+    found = {pattern[at:] for at in positions} - {""}
+    return [EVERYTHING] if any(not one.strip("*") for one in found) else sorted(found)
+
+
+def _steps(pattern: str, at: int, character: str) -> Iterator[int]:
+    while at < len(pattern) and pattern[at] == EVERYTHING:
+        yield at
+        at += 1
+    if at < len(pattern) and pattern[at] == character:
+        yield at + 1
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Whether a pattern in which only `*` is special matches the whole text."""
+    return re.fullmatch(".*".join(re.escape(part) for part in pattern.split(EVERYTHING)), text, re.DOTALL) is not None
+
+
+def exclusions(name: str) -> list[str]:
+    """The filters against the tools that a host calls `name`, where it replaces unusual characters by underscores.
+
+    A tool `mail.send` is `mail_send` there, so a rule for that name has to exclude both.
+    """
+    if not _WORD.fullmatch(name):
+        return []  # no tool has such a name in the host
+    return [f"!{name}", *([f"!{name.replace('_', _ODD)}"] if "_" in name else [])]

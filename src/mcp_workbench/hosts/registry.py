@@ -7,8 +7,10 @@ of its own. A host is added by adding to it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+Entry = dict[str, Any]
+"""A server in a configuration: a member of `mcpServers`."""
 Syntax = Literal["json", "toml"]
 Level = Literal["user", "project"]
 References = Literal["none", "braces", "editor", "shell"]

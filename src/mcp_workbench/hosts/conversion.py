@@ -20,12 +20,11 @@ from mcp_workbench.config.servers import Reading, read_server
 from mcp_workbench.config.source import Source
 from mcp_workbench.doctor.packages import fetched_packages
 from mcp_workbench.errors import ConfigError
-from mcp_workbench.hosts.references import NotReplacedError, Scope, own_variables, translated
-from mcp_workbench.hosts.restrictions.filters import CHOSEN_KEYS, EXCLUDED_KEYS, NOTHING, chosen_name
+from mcp_workbench.hosts.registry import Entry
+from mcp_workbench.hosts.restrictions.tool_filters import CHOSEN_KEYS, EXCLUDED_KEYS, NOTHING, chosen_name
+from mcp_workbench.hosts.variables import NotReplacedError, Scope, own_variables, translated
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.text.sanitize import escape
-
-Entry = dict[str, Any]
 
 _ORDER = tuple(key.name for key in SERVER)
 _SILENT = frozenset(

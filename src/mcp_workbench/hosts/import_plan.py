@@ -1,4 +1,4 @@
-"""What an import writes: the servers of all files, each once, in toolboxes, without secrets."""
+"""Plans an import: the servers of all hosts, each once, in toolboxes, without secrets."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, count
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from mcp_workbench.config.expand import expand
 from mcp_workbench.doctor.recognition import summary
 from mcp_workbench.doctor.services import OTHER, Service
-from mcp_workbench.hosts.entries import Entry
-from mcp_workbench.hosts.found import Server, Source
-from mcp_workbench.hosts.references import inherited_in, variables_in
+from mcp_workbench.hosts.discovery import Server, Source
+from mcp_workbench.hosts.registry import Entry
 from mcp_workbench.hosts.restrictions import Rule
-from mcp_workbench.hosts.restrictions.filters import filters_of, lacking, strictest
+from mcp_workbench.hosts.restrictions.tool_filters import filters_of, lacking, strictest
 from mcp_workbench.hosts.secrets import Variables, without_secrets
+from mcp_workbench.hosts.variables import inherited_in, variables_in
 from mcp_workbench.identity import NAME_LENGTH
 
 _REFERENCE = re.compile(r"\$\{[^}]*\}")
@@ -289,3 +289,32 @@ def by_toolbox(servers: Iterable[Planned]) -> Iterator[tuple[str, list[Planned]]
     for server in sorted(servers, key=lambda server: server.toolbox == OTHER):
         grouped.setdefault(server.toolbox, []).append(server)
     yield from grouped.items()
+
+
+FEW: Final = 3
+"""As many servers as share one toolbox, whatever they are for: an agent gains nothing from choosing between them."""
+MAIN: Final = "main"
+"""The toolbox of few servers that are for different things."""
+
+Services = Sequence[Service | None]
+"""What each of some servers is for; None for one that was not recognized."""
+
+
+def by_purpose(new: Services, existing: Mapping[str, Services]) -> list[str]:
+    """A toolbox for each new server; `existing` are the servers of the configuration, by toolbox.
+
+    Servers that are for the same thing share a toolbox. A toolbox of the configuration that holds nothing else, however
+    it is called, gets the new ones too.
+    """
+    number = len(new) + sum(map(len, existing.values()))
+    if number <= FEW and len(existing) <= 1:
+        return [next(iter(existing), _common(new))] * len(new)
+    homes = {purpose: name for name, services in existing.items() if (purpose := _common(services)) != MAIN}
+    wanted = [service.toolbox if service is not None else OTHER for service in new]
+    return [name if name in existing else homes.get(name, name) for name in wanted]
+
+
+def _common(services: Services) -> str:
+    """The toolbox that is proposed for all of them alone, or `MAIN`."""
+    purposes = {service.toolbox if service is not None else OTHER for service in services}
+    return purposes.pop() if len(purposes) == 1 and OTHER not in purposes else MAIN

@@ -11,19 +11,28 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mcp_workbench.cli.config_edit import Target
 from mcp_workbench.cli.remembered import known_tools
-from mcp_workbench.cli.target import Target
 from mcp_workbench.config.load import DEFAULT_TOOLBOX, config_of
 from mcp_workbench.config.source import Source as ConfigSource
 from mcp_workbench.doctor.recognition import Traits, recognize
 from mcp_workbench.doctor.services import Service
 from mcp_workbench.errors import ConfigError
-from mcp_workbench.hosts.found import Server, Source, find_all, read_one
-from mcp_workbench.hosts.places import Surroundings, here
-from mcp_workbench.hosts.plan import Choice, Choose, Found, Plan, Planned, by_toolbox, described, with_shared_rules
-from mcp_workbench.hosts.references import inherited_in
-from mcp_workbench.hosts.restrictions.filters import KEY, filters_of
-from mcp_workbench.hosts.toolboxes import by_purpose
+from mcp_workbench.hosts.discovery import Server, Source, find_all, read_one
+from mcp_workbench.hosts.import_plan import (
+    Choice,
+    Choose,
+    Found,
+    Plan,
+    Planned,
+    by_purpose,
+    by_toolbox,
+    described,
+    with_shared_rules,
+)
+from mcp_workbench.hosts.locations import Surroundings, here
+from mcp_workbench.hosts.restrictions.tool_filters import KEY, filters_of
+from mcp_workbench.hosts.variables import inherited_in
 
 
 class Import(NamedTuple):

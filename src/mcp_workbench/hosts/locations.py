@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from mcp_workbench.hosts.known import FOLDERS, HOSTS, File, Host, Level
+from mcp_workbench.hosts.registry import FOLDERS, HOSTS, File, Host, Level
 
 SYSTEM = Path("/")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mcp_workbench.config.model import Launch
-from mcp_workbench.doctor.programs import find_program
+from mcp_workbench.doctor.probe import find_program
 
 
 @pytest.fixture

@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
+from mcp_workbench.hosts.conversion import flattened, variable_of
+from mcp_workbench.hosts.discovery import Server, servers_in
 from mcp_workbench.hosts.documents import Document
-from mcp_workbench.hosts.entries import Entry, flattened, variable_of
-from mcp_workbench.hosts.found import Server, servers_in
-from mcp_workbench.hosts.installing import VARIABLES
-from mcp_workbench.hosts.known import Host
-from mcp_workbench.hosts.places import Place, Surroundings
-from mcp_workbench.hosts.plan import Existing, Matches, Standing
-from mcp_workbench.hosts.references import inherited_in, variables_in
-from mcp_workbench.hosts.restrictions.filters import filters_of, lacking
-from mcp_workbench.hosts.values import inputs_in, texts_of, values_of
+from mcp_workbench.hosts.import_plan import Existing, Matches, Standing
+from mcp_workbench.hosts.installation import VARIABLES
+from mcp_workbench.hosts.locations import Place, Surroundings
+from mcp_workbench.hosts.registry import Entry, Host
+from mcp_workbench.hosts.restrictions.tool_filters import filters_of, lacking
+from mcp_workbench.hosts.variables import inherited_in, inputs_in, texts_of, values_of, variables_in
 
 SERVE, CONFIG = "serve", "--config"
 _NAME = "NAME"

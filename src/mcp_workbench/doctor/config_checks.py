@@ -17,10 +17,9 @@ from mcp_workbench.config.servers import OPEN_WIRE
 from mcp_workbench.config.source import Source
 from mcp_workbench.config.written import Text, WrittenServer, written_servers
 from mcp_workbench.doctor.findings import Finding
-from mcp_workbench.doctor.installed import installed_version
-from mcp_workbench.doctor.packages import fetched_packages
+from mcp_workbench.doctor.installed_packages import installed_version
+from mcp_workbench.doctor.packages import Package, fetched_packages
 from mcp_workbench.doctor.secrets import written_secrets
-from mcp_workbench.doctor.versions import Package
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.text.sanitize import escape, slashed
 

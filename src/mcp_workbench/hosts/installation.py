@@ -1,25 +1,27 @@
-"""The workbench is put into the file of a host, and what it takes to undo that.
+"""Puts the workbench into the file of a host, and takes it out again.
 
-Guarantees: what is taken out leaves the file as it was, to the byte, where nobody else changed it in between; else the
-other changes stay, the workbench goes, and the servers that were moved come back. A file that is broken, or changes
-meanwhile, is left alone. What is needed to undo is on disk before the file is changed, and stays there until it is
-undone.
+Guarantees: if nobody else changed the file in between, uninstalling restores it to the byte. Otherwise the other
+changes stay, the workbench goes, and the servers that were moved come back. A file that is broken, or that changes in
+the meantime, is left alone. Whatever undoing needs is on disk before the file changes, and stays there until it is
+undone. No value is lost: if one was in the workbench's entry only, a copy of the file that has it is kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from mcp_workbench.command_errors import HostFileError
-from mcp_workbench.hosts import files, record
+from mcp_workbench.hosts import files, install_record
+from mcp_workbench.hosts.conversion import flattened, is_workbench
+from mcp_workbench.hosts.discovery import servers_in
 from mcp_workbench.hosts.documents import Document
-from mcp_workbench.hosts.entries import is_workbench
-from mcp_workbench.hosts.places import Place
-from mcp_workbench.hosts.record import Record
+from mcp_workbench.hosts.install_record import Record
+from mcp_workbench.hosts.locations import Place, Surroundings
+from mcp_workbench.hosts.variables import absent_from
 from mcp_workbench.text.sanitize import escape
 
 VARIABLES = "env"
@@ -68,11 +70,11 @@ class Installation(NamedTuple):
         path, before, after = self.change.path, self.change.before, self.change.after
         if after is None or not self.change.is_one:
             return
-        copy = record.copy_of(path)
+        copy = install_record.copy_of(path)
         missing = len(files.missing_folders(path))
         self.record.made_folders = missing or (self.known.made_folders if self.known else 0)
         try:
-            record.save(path, self.record, self.base)
+            install_record.save(path, self.record, self.base)
             files.replace(path, after, before, mode)
         except HostFileError:
             self._take_back(copy)
@@ -80,9 +82,9 @@ class Installation(NamedTuple):
 
     def _take_back(self, copy: bytes | None) -> None:
         if self.known is not None:
-            record.save(self.change.path, self.known, copy)
+            install_record.save(self.change.path, self.known, copy)
             return
-        record.forget(self.change.path)
+        install_record.forget(self.change.path)
         files.remove_folders(self.change.path, self.record.made_folders)
 
 
@@ -97,7 +99,7 @@ def prepare(place: Place, name: str, entry_of: EntryOf, leaving: Iterable[Sequen
     Where it is there already, the file is first thought of without it: the copy is always of that.
     """
     path = place.path
-    current, known = files.read(path), record.load(path)
+    current, known = files.read(path), install_record.load(path)
     where, gone = (*place.file.servers, name), [tuple(one) for one in leaving]
     document = decoded(place, current)
     _check_free(document, place, name, known)
@@ -113,7 +115,7 @@ def prepare(place: Place, name: str, entry_of: EntryOf, leaving: Iterable[Sequen
     changed = base.with_member(where, entry).without_members(out)
     after = changed.text.encode()
     absent = [where[:end] for end in range(1, len(where)) if base.at(where[:end]) is None]
-    made = _recorded(name, entry, digest=record.digest(after))
+    made = _recorded(name, entry, digest=install_record.digest(after))
     made.made_file = before.after is None
     made.made_path = list(absent[0]) if absent else []
     made.moved = [list(one) for one in out]
@@ -128,7 +130,7 @@ def _recorded(name: str, entry: Mapping[str, object], *, digest: str) -> Record:
 
 def held_by(place: Place, name: str) -> Mapping[str, object]:
     """The entry of the workbench in a file, empty where there is none. Raises `HostFileError`."""
-    return _held(decoded(place, files.read(place.path)), place, name, record.load(place.path))
+    return _held(decoded(place, files.read(place.path)), place, name, install_record.load(place.path))
 
 
 def _held(document: Document, place: Place, name: str, known: Record | None) -> Mapping[str, object]:
@@ -139,9 +141,9 @@ def _held(document: Document, place: Place, name: str, known: Record | None) -> 
 
 def _check_copy(place: Place, current: bytes | None) -> None:
     """Raise where a copy would be lost."""
-    if record.copy_of(place.path) not in (None, current):
+    if install_record.copy_of(place.path) not in (None, current):
         hint = f"Move it away: it holds what an earlier installation took out of {place.path.name}."
-        raise HostFileError("there is a copy already", record.backup_of(place.path), hint=hint)
+        raise HostFileError("there is a copy already", install_record.backup_of(place.path), hint=hint)
 
 
 def decoded(place: Place, data: bytes | None) -> Document:
@@ -169,9 +171,9 @@ def undone(place: Place, current: bytes | None, known: Record) -> Change:
 
     A host that writes its file in another layout, as Claude Code does, changed nothing.
     """
-    copy = record.copy_of(place.path)
+    copy = install_record.copy_of(place.path)
     moved = tuple(tuple(path) for path in known.moved)
-    untouched = current is not None and record.digest(current) == known.digest
+    untouched = current is not None and install_record.digest(current) == known.digest
     if untouched and (known.made_file or copy is not None):
         return Change(place.path, current, None if known.made_file else copy, back=moved)
     if current is None and not moved:
@@ -214,3 +216,70 @@ def _mended(place: Place, current: bytes | None, known: Record, original: Docume
         document = document.without_member(known.made_path)
     after = None if known.made_file and not document.tree else document.text.encode()
     return Change(place.path, current, after, exact=False, left=tuple(left), back=tuple(back))
+
+
+_LAST = ".with-workbench"
+
+
+def last_of(path: Path) -> Path:
+    """The file as it was with the workbench."""
+    return path.with_name(path.name + _LAST)
+
+
+def is_installed(place: Place) -> bool:
+    """Whether the workbench is in a file, or was and left a note. Raises `HostFileError`."""
+    if install_record.load(place.path) is not None:
+        return True
+    return any(is_workbench(entry) for entry in _entries(place, files.read(place.path)).values())
+
+
+def prepare_removal(place: Place, around: Surroundings) -> Change:
+    """What it takes to undo the installation. Raises `HostFileError` where there is none."""
+    current = files.read(place.path)
+    known = install_record.load(place.path)
+    change = _without_record(place, current) if known is None else undone(place, current, known)
+    return change._replace(lost=tuple(_lost(place, change, known, around)))
+
+
+def undo(change: Change) -> None:
+    """Take the workbench out. Raises `HostFileError`."""
+    known = install_record.load(change.path)
+    if change.lost and change.before is not None:
+        last = last_of(change.path)
+        files.replace(last, change.before, files.read(last))
+    if change.after is not None:
+        files.replace(change.path, change.after, change.before)
+    elif change.before is not None:
+        files.remove(change.path, change.before)
+    if known is None:
+        return
+    install_record.forget(change.path)
+    if change.after is None:
+        files.remove_folders(change.path, known.made_folders)
+
+
+def _without_record(place: Place, current: bytes | None) -> Change:
+    document = decoded(place, current)
+    names = [name for name, entry in _entries(place, current).items() if is_workbench(entry)]
+    if not names:
+        raise HostFileError("the workbench is not installed there", place.path)
+    document = document.without_members([(*place.file.servers, name) for name in names])
+    return Change(place.path, current, document.text.encode(), exact=False)
+
+
+def _entries(place: Place, data: bytes | None) -> dict[str, Any]:
+    servers: Any = decoded(place, data).at(place.file.servers)
+    return cast("dict[str, Any]", servers) if isinstance(servers, dict) else {}
+
+
+def _lost(place: Place, change: Change, known: Record | None, around: Surroundings) -> Iterator[str]:
+    """Variables whose values nobody has any more: a secret that was renewed in the entry, perhaps."""
+    document = decoded(place, change.after)
+    # Some are written in another way there: a name and a password in an address, perhaps.
+    after = [document.tree, *(server.moved.entry for server in servers_in(document, place, around) if server.moved)]
+    left = _entries(place, change.after)
+    for name, entry in _entries(place, change.before).items():
+        variables: Any = flattened(dict(entry)).get(VARIABLES) if is_ours(entry, known) and name not in left else None
+        if isinstance(variables, dict):
+            values = cast("dict[str, Any]", variables)
+            yield from (one for one in absent_from(after, values) if around.environ.get(one) != values[one])
