@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from mcp_workbench.config.load import load_config
     from mcp_workbench.config.model import Config
     from mcp_workbench.errors import WorkbenchError
-    from mcp_workbench.identity import ToolIdentifier
+    from mcp_workbench.identity import ToolIdentifier, ToolInfo
     from mcp_workbench.limits import Limits
-    from mcp_workbench.tool_info import ToolInfo
     from mcp_workbench.workbench import Workbench
 
 __version__ = "0.11.0"
@@ -31,7 +30,7 @@ _HOMES = {
     "Limits": "mcp_workbench.limits",
     "Opened": "mcp_workbench.catalog.opened",
     "ToolIdentifier": "mcp_workbench.identity",
-    "ToolInfo": "mcp_workbench.tool_info",
+    "ToolInfo": "mcp_workbench.identity",
     "Workbench": "mcp_workbench.workbench",
     "WorkbenchError": "mcp_workbench.errors",
     "load_config": "mcp_workbench.config.load",

@@ -3,21 +3,20 @@
 `ToolIdentifier` is the only way that code, logs, errors and the wire name a tool. Where the
 protocol leaves room for one string only (dynamic mode), `joined_name` makes it and a `NameTable`
 resolves it: by looking it up, so it is exact for any characters in any part.
-"""
 
-from __future__ import annotations
+This module must not postpone annotations: `NotRequired` in a string has no effect at run time, so every key of
+`ToolInfo` would be required.
+"""
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, NotRequired, Self, TypeVar
 
 import msgspec
+from typing_extensions import TypedDict  # pydantic accepts no other before Python 3.12. msgspec has imported it.
 
 from mcp_workbench.errors import InvalidToolIdentifier
-
-if TYPE_CHECKING:
-    from mcp_workbench.tool_info import ToolInfo
 
 NAME_LENGTH = 128
 """Characters in a toolbox or server name."""
@@ -36,6 +35,22 @@ _ILLEGAL = r"[^A-Za-z0-9_.-]"
 _HASH_LENGTH = 8
 _LOOKS_HASHED = r"_[0-9a-f]{8}\Z"
 _FORM = r"(?s:.+__.+__.+)"
+
+
+class ToolInfo(TypedDict):
+    """A full entry of an `open_toolbox` answer: an MCP Tool plus its toolbox and server."""
+
+    toolbox_name: str
+    source_server: str
+    name: str
+    inputSchema: dict[str, Any]
+    title: NotRequired[str]
+    description: NotRequired[str]
+    outputSchema: NotRequired[dict[str, Any]]
+    annotations: NotRequired[dict[str, Any]]
+    execution: NotRequired[dict[str, Any]]
+    icons: NotRequired[list[dict[str, Any]]]
+    _meta: NotRequired[dict[str, Any]]
 
 
 class ServerIdentifier(msgspec.Struct, frozen=True, order=True):
@@ -102,7 +117,7 @@ class ToolIdentifier(msgspec.Struct, frozen=True, order=True, forbid_unknown_fie
             check_part(name, value)
 
     @classmethod
-    def of(cls, info: ToolInfo | Mapping[str, Any]) -> ToolIdentifier:
+    def of(cls, info: ToolInfo | Mapping[str, Any]) -> Self:
         """The identifier of an `open_toolbox` entry, whatever its `detail`."""
         entry: Mapping[str, Any] = info
         for part, field in zip(cls.__struct_fields__, ("toolbox_name", "source_server", "name"), strict=True):

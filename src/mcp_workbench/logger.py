@@ -40,7 +40,7 @@ class Identifier(Protocol):
     def params(self) -> dict[str, str]: ...
 
 
-class Event(NamedTuple):
+class LogEvent(NamedTuple):
     """One line as it was written, when, and which server it is about, if it is about one."""
 
     at: float
@@ -57,8 +57,8 @@ class Log:
         self._descriptor = descriptor
         self._rank = LEVELS.index(level)
         self._lost = 0
-        self._early: list[Event] = []
-        self._also: Callable[[Event], None] = self._keep
+        self._early: list[LogEvent] = []
+        self._also: Callable[[LogEvent], None] = self._keep
         self.redact = Redactor()
 
     def set_level(self, level: str) -> None:
@@ -80,9 +80,9 @@ class Log:
             line = line[: LOG_LINE_BYTES - 1].decode("utf-8", "ignore").encode()
         self._lost = 0 if self._write(line + b"\n") else self._lost + 1
         toolbox, server = (str(values.get(name) or "") for name in ("toolbox", "server"))
-        self._also(Event(time.time(), level, toolbox, server, line.decode("utf-8", "replace")))
+        self._also(LogEvent(time.time(), level, toolbox, server, line.decode("utf-8", "replace")))
 
-    def tell(self, also: Callable[[Event], None]) -> None:
+    def tell(self, also: Callable[[LogEvent], None]) -> None:
         """From now on `also` gets every event that is written; first those of the start, when nobody listened."""
         early, self._early, self._also = self._early, [], also
         for event in early:
@@ -92,7 +92,7 @@ class Log:
         """Nobody listens any more."""
         self._also = self._keep
 
-    def _keep(self, event: Event) -> None:
+    def _keep(self, event: LogEvent) -> None:
         if len(self._early) < LOG_EARLY_LINES:
             self._early.append(event)
 

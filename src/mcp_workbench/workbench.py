@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from mcp_workbench.routing.router import Router
     from mcp_workbench.servers.health import Health
     from mcp_workbench.servers.processes import Processes
-    from mcp_workbench.wire.client import Client
-    from mcp_workbench.wire.exchange import Exchange
+    from mcp_workbench.wire.exchange import Client, Exchange
 
 
 class Workbench:
@@ -259,7 +258,7 @@ class Workbench:
     def _new_router(self, caller: Caller) -> Router:
         # What only a call needs is imported by the first call: a client's first answer does not wait for it.
         from mcp_workbench.routing.router import Router  # noqa: PLC0415
-        from mcp_workbench.wire.client import ClientRef  # noqa: PLC0415
+        from mcp_workbench.wire.exchange import ClientRef  # noqa: PLC0415
 
         audience = caller.audience
         if len(self.routers(audience)) >= self.limits.places:

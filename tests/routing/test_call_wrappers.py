@@ -10,7 +10,7 @@ from msgspec import Raw
 from mcp_workbench.errors import CallFailed, ConnectFailed, ServerExited, ShuttingDown
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.routing.calls import RecordedCalls, RetriedCalls
-from mcp_workbench.routing.requests import Request, ServerRequest, ToolCall
+from mcp_workbench.routing.requests import ForwardedRequest, Request, ToolCall
 from mcp_workbench.wire.caller import LIBRARY
 from mcp_workbench.wire.exchange import Exchange
 from tests.support.library import DeafLine
@@ -47,8 +47,8 @@ class Configurations:
         return self._versions.pop(0)
 
 
-def forwarded(method: str, **params: Any) -> ServerRequest:
-    return ServerRequest(ServerIdentifier("dev", "s"), method, params, Exchange(LIBRARY, DeafLine()))
+def forwarded(method: str, **params: Any) -> ForwardedRequest:
+    return ForwardedRequest(ServerIdentifier("dev", "s"), method, params, Exchange(LIBRARY, DeafLine()))
 
 
 # -- made again

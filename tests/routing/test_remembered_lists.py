@@ -15,7 +15,7 @@ from mcp_workbench.catalog.memory import records
 from mcp_workbench.catalog.opened import Opened
 from mcp_workbench.errors import CallFailed, ConnectFailed, ServerRefused, ToolboxFailed, ToolNotFound
 from mcp_workbench.identity import ServerIdentifier
-from mcp_workbench.routing.requests import ServerRequest
+from mcp_workbench.routing.requests import ForwardedRequest
 from mcp_workbench.routing.server_lists import Kind
 from mcp_workbench.surfaces.dynamic import DynamicSurface
 from mcp_workbench.surfaces.toolbox import ToolboxSurface
@@ -576,7 +576,9 @@ async def test_places_of_one_client_share_a_modern_server_that_is_known_from_bef
             assert (await bench.at(declaring(number)).open("dev")).stored == ("a",)
         for number in (1, 2):
             exchange = Exchange(declaring(number), DeafLine())
-            await bench.at(declaring(number)).calls.call(ServerRequest(server, "tools/call", {"name": "t"}, exchange))
+            await bench.at(declaring(number)).calls.call(
+                ForwardedRequest(server, "tools/call", {"name": "t"}, exchange)
+            )
         assert shop.tried == 3
 
 

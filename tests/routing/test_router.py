@@ -12,7 +12,7 @@ from msgspec import Raw
 from mcp_workbench.activity.recorder import Recorder
 from mcp_workbench.errors import Overloaded, ShuttingDown
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
-from mcp_workbench.routing.requests import ServerRequest
+from mcp_workbench.routing.requests import ForwardedRequest
 from mcp_workbench.wire import eras
 from mcp_workbench.wire.caller import LIBRARY, Caller
 from mcp_workbench.wire.exchange import Exchange
@@ -35,7 +35,7 @@ def client(audience: str = "one", *, modern: bool = True, **capabilities: Any) -
 
 async def use(workbench: Workbench, caller: Caller, method: str = "tools/call") -> None:
     exchange = Exchange(caller, DeafLine())
-    await workbench.at(caller).calls.call(ServerRequest(A, method, {"name": "t"}, exchange))
+    await workbench.at(caller).calls.call(ForwardedRequest(A, method, {"name": "t"}, exchange))
 
 
 def declared_in(server: MemoryServer, method: str) -> list[Any]:
@@ -173,7 +173,7 @@ async def test_a_call_is_recorded_though_its_result_is_nested_too_deep_to_be_rea
         workbench._recorder = recorder
         caller = client()
         params = {"name": Raw(b'"t"'), "arguments": Raw(b"{}")}
-        request = ServerRequest(A, "tools/call", params, Exchange(caller, DeafLine()))
+        request = ForwardedRequest(A, "tools/call", params, Exchange(caller, DeafLine()))
         answer = await workbench.at(caller).calls.call(request)
         workbench._recorder = None
     assert bytes(answer) == result
@@ -229,6 +229,6 @@ async def test_a_level_holds_for_servers_that_run_and_for_those_that_start_later
         await use(workbench, caller)
         router.pool.set_level("debug")
         b = ServerIdentifier("dev", "b")
-        await router.calls.call(ServerRequest(b, "tools/call", {"name": "t"}, Exchange(caller, DeafLine())))
+        await router.calls.call(ForwardedRequest(b, "tools/call", {"name": "t"}, Exchange(caller, DeafLine())))
         await settle()
     assert [server.asked("logging/setLevel") for server in servers.values()] == [[{"level": "debug"}]] * 2

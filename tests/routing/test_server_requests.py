@@ -18,8 +18,7 @@ from mcp_workbench.servers.negotiate import Agreement
 from mcp_workbench.servers.slots import Slots
 from mcp_workbench.wire import eras
 from mcp_workbench.wire.caller import Caller
-from mcp_workbench.wire.client import ClientRef
-from mcp_workbench.wire.exchange import Exchange, OnProgress
+from mcp_workbench.wire.exchange import ClientRef, Exchange, OnProgress
 from mcp_workbench.wire.jsonrpc import Params, RpcError
 from tests.support.library import DeafLine
 from tests.support.memory import MemoryChannel, MemoryServer

@@ -15,10 +15,10 @@ from msgspec import Raw
 from mcp_workbench.errors import ServerExited
 from mcp_workbench.limits import Limits
 from mcp_workbench.serve.parking import HANDLE_BYTES, MARK, Parking, same_request
+from mcp_workbench.wire.background import consume_exception
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange, Question
 from mcp_workbench.wire.jsonrpc import RpcError
-from mcp_workbench.wire.tasks import heard
 from tests.support.library import DeafLine
 from tests.support.procs import wait_until
 from tests.wire.pair import settle
@@ -52,7 +52,7 @@ async def asking(work: Any = None) -> Exchange:
     exchange = Exchange(MODERN, DeafLine())
     running = asyncio.ensure_future(exchange.run(work or never()))
     await settle()
-    exchange.pose("elicitation/create", {}).add_done_callback(heard)
+    exchange.pose("elicitation/create", {}).add_done_callback(consume_exception)
     assert isinstance(await asyncio.wait_for(running, 5), Question)
     return exchange
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from msgspec import Raw
 
-from mcp_workbench.wire.exchange import Line
+from mcp_workbench.wire.exchange import OpenRequest
 from mcp_workbench.wire.jsonrpc import Envelope, ErrorBody, Id, RpcError, Unreadable, encode
 from mcp_workbench.wire.peer import Peer
 
-Answering = Callable[[dict[str, Raw], Line], Awaitable[Raw]]
+Answering = Callable[[dict[str, Raw], OpenRequest], Awaitable[Raw]]
 
 
 class MemoryWriter:
@@ -63,7 +63,7 @@ class Recorder:
         self.complaints: list[ErrorBody] = []
         self.started: list[str] = []
 
-    async def request(self, method: str, params: dict[str, Raw], line: Line) -> Raw:
+    async def request(self, method: str, params: dict[str, Raw], line: OpenRequest) -> Raw:
         self.started.append(method)
         if method not in self.methods:
             raise RpcError(-32601, f"Method not found: {method}")
@@ -102,7 +102,7 @@ def pair() -> tuple[End, End]:
     return left, right
 
 
-async def echo(params: dict[str, Raw], line: Line) -> Raw:
+async def echo(params: dict[str, Raw], line: OpenRequest) -> Raw:
     del line
     return Raw(encode(params))
 

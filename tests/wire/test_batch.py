@@ -7,8 +7,8 @@ import json
 
 from msgspec import Raw
 
-from mcp_workbench.wire.batch import BATCH_BYTES, VERSION, Answers, read_batch
-from mcp_workbench.wire.exchange import Line
+from mcp_workbench.wire.batch import BATCH_BYTES, VERSION, BatchResponse, read_batch
+from mcp_workbench.wire.exchange import OpenRequest
 from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, Envelope
 from mcp_workbench.wire.memory_budget import MEMORY_SMALL_BYTES, Account
 from mcp_workbench.wire.peer import Peer
@@ -17,7 +17,7 @@ from tests.wire.pair import MemoryWriter, Recorder
 
 async def test_answers_that_are_too_large_together_are_replaced_by_an_error_each():
     sent: list[Envelope] = []
-    answers = Answers(1, sent.append)
+    answers = BatchResponse(1, sent.append)
     large = Raw(b'"%s"' % (b"x" * (BATCH_BYTES * 2 // 3)))
     answers.write(Envelope(large, 1))
     answers.write(Envelope(large, 2))
@@ -35,7 +35,7 @@ async def test_answers_that_are_too_large_together_are_replaced_by_an_error_each
 async def test_the_requests_of_a_batch_are_counted_while_they_are_answered():
     account, handler, may_end = Account(), Recorder(), asyncio.Event()
 
-    async def slow(params: dict[str, Raw], line: Line) -> Raw:
+    async def slow(params: dict[str, Raw], line: OpenRequest) -> Raw:
         del params, line
         await may_end.wait()
         return EMPTY_OBJECT

@@ -12,9 +12,9 @@ from msgspec import Raw
 from mcp_workbench import logger
 from mcp_workbench.errors import CallTimeout, ProtocolViolation, ServerExited, ServerRefused
 from mcp_workbench.wire.caller import Caller
-from mcp_workbench.wire.exchange import Exchange, Line, OnProgress
+from mcp_workbench.wire.exchange import Exchange, OnProgress, OpenRequest
 from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, RpcError
-from mcp_workbench.wire.peer import Peer, PeerLine
+from mcp_workbench.wire.peer import Peer, PeerRequest
 from tests.wire.pair import End, echo, pair, settle
 
 WAIT_SECONDS = 5.0
@@ -47,7 +47,7 @@ class Listener:
         raise AssertionError((method, params))
 
 
-def exchange_with(line: Line, token: bytes | None = b'"theirs"') -> Exchange:
+def exchange_with(line: OpenRequest, token: bytes | None = b'"theirs"') -> Exchange:
     caller = Caller(version="2025-11-25", modern=False)
     return Exchange(caller, line, progress_token=Raw(token) if token else None)
 
@@ -101,7 +101,7 @@ async def test_an_exception_of_a_handler_is_an_internal_error_without_its_text(m
     monkeypatch.setattr(logger, "error", lambda _message, **values: logged.append(values))
     end = End()
 
-    async def fail(_params: dict[str, Raw], _line: Line) -> Raw:
+    async def fail(_params: dict[str, Raw], _line: OpenRequest) -> Raw:
         raise ValueError("the secret inside")
 
     end.handler.methods["fail"] = fail
@@ -126,7 +126,7 @@ async def test_notifications_arrive_in_the_order_in_which_they_were_sent():
 async def test_what_a_handler_notifies_is_sent_before_its_answer():
     end = End()
 
-    async def chatty(params: dict[str, Raw], line: Line) -> Raw:
+    async def chatty(params: dict[str, Raw], line: OpenRequest) -> Raw:
         line.notify("one", {})
         await asyncio.sleep(0)
         line.notify("two", {})
@@ -142,7 +142,7 @@ async def test_a_request_with_a_null_id_is_refused_and_one_with_an_id_in_use_too
     end = End()
     blocked = asyncio.Event()
 
-    async def wait(_params: dict[str, Raw], _line: Line) -> Raw:
+    async def wait(_params: dict[str, Raw], _line: OpenRequest) -> Raw:
         await blocked.wait()
         return EMPTY_OBJECT
 
@@ -265,7 +265,7 @@ async def test_a_cancelled_caller_tells_the_other_side_and_nothing_is_left():
     left, right = pair()
     reached, ended = asyncio.Event(), asyncio.Event()
 
-    async def wait(_params: dict[str, Raw], _line: Line) -> Raw:
+    async def wait(_params: dict[str, Raw], _line: OpenRequest) -> Raw:
         reached.set()
         try:
             return await asyncio.get_running_loop().create_future()
@@ -368,7 +368,7 @@ async def waiting_end() -> tuple[End, asyncio.Event]:
     end = End()
     go = asyncio.Event()
 
-    async def wait(_params: dict[str, Raw], _line: Line) -> Raw:
+    async def wait(_params: dict[str, Raw], _line: OpenRequest) -> Raw:
         await go.wait()
         return EMPTY_OBJECT
 
@@ -459,7 +459,7 @@ async def test_progress_reaches_the_client_under_its_own_token_and_before_the_an
     left, right = pair()
     listener = Listener()
 
-    async def work(params: dict[str, Raw], line: Line) -> Raw:
+    async def work(params: dict[str, Raw], line: OpenRequest) -> Raw:
         token = json.loads(bytes(params["_meta"]))["progressToken"]
         for step in (1, 2):
             line.notify("notifications/progress", {"progressToken": token, "progress": step, "x-more": "kept"})
@@ -666,7 +666,7 @@ async def test_nothing_starts_on_a_closed_peer():
 async def test_an_error_raised_as_such_is_answered_as_it_is():
     end = End()
 
-    async def refuse(_params: dict[str, Raw], _line: Line) -> Raw:
+    async def refuse(_params: dict[str, Raw], _line: OpenRequest) -> Raw:
         raise RpcError(-32022, "not this one", {"supported": ["x"]})
 
     end.handler.methods["refuse"] = refuse
@@ -685,7 +685,7 @@ async def test_a_line_can_ask_the_other_side_while_its_request_is_open():
     left, right = pair()
     left.handler.methods["question"] = echo
 
-    async def curious(_params: dict[str, Raw], line: Line) -> Raw:
+    async def curious(_params: dict[str, Raw], line: OpenRequest) -> Raw:
         return await line.ask("question", {"what": "now"})
 
     right.handler.methods["curious"] = curious
@@ -715,7 +715,7 @@ async def test_a_notification_that_fails_takes_nothing_with_it_that_follows(monk
 async def test_when_the_other_side_will_answer_no_more_what_we_asked_fails_and_what_it_asked_is_still_answered():
     end, allowed = End(), asyncio.Event()
 
-    async def slow(params: dict[str, Raw], line: Line) -> Raw:
+    async def slow(params: dict[str, Raw], line: OpenRequest) -> Raw:
         del params, line
         await allowed.wait()
         return EMPTY_OBJECT
@@ -741,7 +741,7 @@ async def test_when_the_other_side_will_answer_no_more_what_we_asked_fails_and_w
 async def test_what_is_sent_during_a_request_is_about_that_request():
     left, right = pair()
 
-    async def working(params: dict[str, Raw], line: Line) -> Raw:
+    async def working(params: dict[str, Raw], line: OpenRequest) -> Raw:
         line.notify("notifications/message", {})
         await line.ask("ping", {})
         return params
@@ -791,6 +791,6 @@ async def test_a_line_says_which_request_is_adjourned_and_one_without_a_request_
     end = End()
     adjourned: list[Any] = []
     peer = Peer(end.writer, end.handler, adjourn=adjourned.append)
-    PeerLine(peer, "a").adjourn()
-    PeerLine(peer, None).adjourn()
+    PeerRequest(peer, "a").adjourn()
+    PeerRequest(peer, None).adjourn()
     assert adjourned == ["a"]

@@ -233,7 +233,7 @@ class Recorder:
         self._problem = logger.foreign(reason, LOG_VALUE_LENGTH)
         self._schedule()
 
-    def _note_line(self, event: logger.Event) -> None:
+    def _note_line(self, event: logger.LogEvent) -> None:
         """Of any thread."""
         if len(self._lines) < self._limits.record_pending:
             self._lines.append(Line(*event))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TypeAlias, cast
 
 import msgspec
 from msgspec import Raw
@@ -12,10 +12,7 @@ from mcp_workbench.catalog.definition import Definition
 from mcp_workbench.catalog.rendering import render
 from mcp_workbench.catalog.snapshot import Withheld
 from mcp_workbench.errors import ConnectFailed
-from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
-
-if TYPE_CHECKING:
-    from mcp_workbench.tool_info import ToolInfo
+from mcp_workbench.identity import ServerIdentifier, ToolIdentifier, ToolInfo
 
 Found: TypeAlias = tuple[ToolIdentifier, Definition]
 

@@ -26,7 +26,7 @@ from mcp_workbench.config.model import Config
 from mcp_workbench.errors import ConnectFailed, Fault, InvalidParameters, RequestError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.text.sanitize import escape
-from mcp_workbench.wire.tasks import beside
+from mcp_workbench.wire.background import in_background
 from mcp_workbench.workbench import Workbench
 
 HELP = """Call a tool. Its server is started for it, and ended again.
@@ -97,7 +97,7 @@ async def _relayed(config: Config, identifier: ToolIdentifier, typed: Typed, arg
     async with Workbench(config) as workbench:
         workbench.join(AUDIENCE, person)
         try:
-            with beside(person.watch(identifier.server)):
+            with in_background(person.watch(identifier.server)):
                 if arguments is None:
                     arguments = read_arguments(typed, await _listed(workbench, identifier))
                 return await workbench.relay(identifier, arguments, person.exchange())

@@ -14,7 +14,7 @@ from mcp_workbench.errors import NeedsLogin
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.text.sanitize import count, slashed
 from mcp_workbench.text.tracebacks import told
-from mcp_workbench.wire.tasks import beside
+from mcp_workbench.wire.background import in_background
 
 _STATES: Final[dict[State, tuple[str, Tone]]] = {
     "ok": ("ok", "good"),
@@ -38,7 +38,7 @@ class Course:
         """Do it, and show meanwhile how long each server takes; who stops it is told what was found until then."""
         is_done = False
         try:
-            with beside(self._tick()):
+            with in_background(self._tick()):
                 report = await work
             is_done = True
             return report

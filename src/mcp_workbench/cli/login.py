@@ -29,7 +29,7 @@ from mcp_workbench.servers.http.callback import Answer, Callback, listening
 from mcp_workbench.servers.http.credentials import Credentials, Login, Unusable, open_credentials
 from mcp_workbench.text.sanitize import escape, slashed
 from mcp_workbench.text.suggest import nearest_or_known
-from mcp_workbench.wire.tasks import beside
+from mcp_workbench.wire.background import in_background
 
 INTERRUPTED = 128 + signal.SIGINT
 
@@ -151,7 +151,7 @@ async def _asked(place: Place, address: str, state: str, callback: Callback, *, 
     say(f"{place.name} wants a login at {shown_origin(httpx2.URL(address))}.")
     seconds = place.limits.login_wait_seconds
     try:
-        with beside(_show(address, opens=opens)):
+        with in_background(_show(address, opens=opens)):
             async with asyncio.timeout(seconds):
                 answer = await _first(callback, state)
     except TimeoutError:
@@ -172,10 +172,10 @@ async def _show(address: str, *, opens: bool) -> None:
 
 async def _first(callback: Callback, state: str) -> Answer:
     """What comes back by itself, or what is pasted at a terminal."""
-    with beside(callback.answer(state)) as answered:
+    with in_background(callback.answer(state)) as answered:
         if not _is_terminal():
             return await answered
-        with beside(_pasted(state)) as pasted:
+        with in_background(_pasted(state)) as pasted:
             done, _ = await asyncio.wait((answered, pasted), return_when=asyncio.FIRST_COMPLETED)
             return done.pop().result()
 

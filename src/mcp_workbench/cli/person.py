@@ -171,7 +171,7 @@ class Person:
 
 
 class CallLine:
-    """What of a call reaches the person: the `Line` of its exchange."""
+    """What of a call reaches the person: the `OpenRequest` of its exchange."""
 
     def __init__(self, person: Person) -> None:
         self._person = person

@@ -7,6 +7,7 @@ A wrapper takes a request, hands it to the calls that it wraps, and changes one 
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from typing import Any, Protocol
 
@@ -17,14 +18,23 @@ from mcp_workbench.activity.recorder import Recorder
 from mcp_workbench.catalog import apps
 from mcp_workbench.catalog.definition import Definition
 from mcp_workbench.catalog.links import Links
-from mcp_workbench.errors import CallFailed, ConnectFailed, Fault, ProtocolViolation, ServerRefused, ShuttingDown
+from mcp_workbench.errors import (
+    CallFailed,
+    ConnectFailed,
+    Fault,
+    ProtocolViolation,
+    ServerRefused,
+    ShuttingDown,
+    ToolNotFound,
+)
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import Limits
-from mcp_workbench.routing.finding import check_gone, find_tool
 from mcp_workbench.routing.pool import ServerPool
-from mcp_workbench.routing.requests import Request, ServerRequest, ToolCall
+from mcp_workbench.routing.requests import ForwardedRequest, Request, ToolCall
 from mcp_workbench.routing.server_handle import ServerHandle
+from mcp_workbench.routing.server_lists import ServerLists
 from mcp_workbench.servers.base import explained
+from mcp_workbench.text.suggest import nearest_and_known
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import Params
@@ -55,20 +65,20 @@ class DirectCalls:
         self._limits = limits
 
     async def call(self, request: Request) -> Raw:
-        if isinstance(request, ServerRequest):
+        if isinstance(request, ForwardedRequest):
             return await self._forward(request)
         tool, exchange = request.identifier, request.exchange
         handle = self._pool.handles.get(tool.toolbox, {}).get(tool.server) or self._pool.handle(tool)
         listing = handle.lists.tools.kept.value
         if listing is None or (definition := listing.tools.get(tool.tool)) is None:
-            definition = await self._pool.meanwhile(exchange, (handle.config,), find_tool(handle.lists, tool))
+            definition = await self._pool.wait_for(exchange, (handle.config,), find_tool(handle.lists, tool))
         params: dict[str, Any] = {"name": tool.tool, "arguments": request.arguments}
         if exchange is not None:
             params |= exchange.members
             if exchange.meta:
                 params["_meta"] = exchange.meta
         if handle.supervisor.current is None:
-            await self._pool.meanwhile(exchange, (handle.config,), self._pool.connect(tool))
+            await self._pool.wait_for(exchange, (handle.config,), self._pool.connect(tool))
         result = await self._send(request, handle, definition, params)
         if handle.features is not None and "resources" in handle.features:
             self._note_links(ServerIdentifier(tool.toolbox, tool.server), result, exchange)
@@ -101,12 +111,12 @@ class DirectCalls:
                 await check_gone(lists, tool, self._limits.refresh_wait_seconds)
         return result
 
-    async def _forward(self, request: ServerRequest) -> Raw:
+    async def _forward(self, request: ForwardedRequest) -> Raw:
         handle, exchange, params = self._pool.handle(request.server), request.exchange, request.params
         if exchange.meta:
             params = {**params, "_meta": exchange.meta}
         if handle.supervisor.current is None:
-            await self._pool.meanwhile(exchange, (handle.config,), self._pool.connect(request.server))
+            await self._pool.wait_for(exchange, (handle.config,), self._pool.connect(request.server))
         result = await handle.supervisor.forward(request.method, params, exchange)
         if not jsonrpc.is_object(result):
             raise ProtocolViolation("its result is not an object")
@@ -181,3 +191,30 @@ def _is_unsent(error: ConnectFailed | CallFailed | ShuttingDown) -> bool:
     """Whether a server was closed before a request was sent to it."""
     fault = error if isinstance(error, Fault) else error.fault
     return isinstance(fault, ShuttingDown) and (isinstance(error, ConnectFailed) or not fault.was_sent)
+
+
+async def find_tool(lists: ServerLists, identifier: ToolIdentifier) -> Definition:
+    """A tool that is not known yet: the server is asked. Raises `ToolNotFound`, or `ConnectFailed`."""
+    listing = lists.tools.kept.value
+    if listing is None or not lists.is_settled:
+        try:
+            listing = await lists.list_tools()
+        except Fault as fault:
+            raise ConnectFailed(identifier.toolbox, identifier.server, fault) from None
+    if identifier.tool not in listing.tools:
+        listing = await lists.recheck_tools() or listing
+    if (definition := listing.tools.get(identifier.tool)) is None:
+        raise ToolNotFound(identifier, hint=nearest_and_known(identifier.tool, listing.tools, "tools"))
+    return definition
+
+
+async def check_gone(lists: ServerLists, identifier: ToolIdentifier, seconds: float) -> None:
+    """A call failed. Raises `ToolNotFound` if that is because the server no longer has the tool."""
+    try:
+        async with asyncio.timeout(seconds):
+            listing = await lists.tools.fresh()
+    except (Fault, TimeoutError):
+        return
+    if identifier.tool not in listing.tools:
+        near = nearest_and_known(identifier.tool, listing.tools, "tools")
+        raise ToolNotFound(identifier, hint=f"Its server no longer has it. {near}")

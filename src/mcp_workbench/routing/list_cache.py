@@ -22,7 +22,7 @@ from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.connection import Connection
 from mcp_workbench.servers.supervisor import Supervisor
-from mcp_workbench.wire.tasks import heard
+from mcp_workbench.wire.background import consume_exception
 
 T = TypeVar("T")
 _RECHECK_PAUSE: Final = 10
@@ -230,7 +230,7 @@ class ListCache(Generic[T]):
         """The listing under way, else a new one."""
         if self._listing is None or not self._is_listing:
             self._listing = asyncio.get_running_loop().create_task(self._list())
-            self._listing.add_done_callback(heard)
+            self._listing.add_done_callback(consume_exception)
         return self._listing
 
     async def _list(self) -> T:

@@ -23,9 +23,7 @@ from mcp_workbench.servers.health import Health
 from mcp_workbench.servers.processes import Processes
 from mcp_workbench.text.sanitize import NAMES_SHOWN, escape
 from mcp_workbench.text.suggest import nearest_and_known
-from mcp_workbench.wire.client import ClientRef
-from mcp_workbench.wire.exchange import Exchange
-from mcp_workbench.wire.waiting import meanwhile
+from mcp_workbench.wire.exchange import ClientRef, Exchange, with_progress
 
 T = TypeVar("T")
 
@@ -107,12 +105,12 @@ class ServerPool:
         except Fault as fault:
             raise ConnectFailed(where.toolbox, where.server, fault) from None
 
-    def meanwhile(
+    def wait_for(
         self, exchange: Exchange | None, servers: Iterable[ServerConfig], work: Coroutine[Any, Any, T]
     ) -> Coroutine[Any, Any, T]:
         """Wait for servers; a client that asked for progress is told now and then which are still starting."""
         chosen = tuple(servers)
-        return meanwhile(exchange, work, lambda: self._starting(chosen), self._limits.start_progress_seconds)
+        return with_progress(exchange, work, lambda: self._starting(chosen), self._limits.start_progress_seconds)
 
     def _starting(self, servers: Iterable[ServerConfig]) -> str:
         names = [escape(one.name) for one in servers if self._is_starting(one)]

@@ -20,7 +20,7 @@ class ToolCall(msgspec.Struct, frozen=True):
     exchange: Exchange | None = None
 
 
-class ServerRequest(msgspec.Struct, frozen=True):
+class ForwardedRequest(msgspec.Struct, frozen=True):
     """Any request of a client, passed on to one server as it is."""
 
     server: ServerIdentifier
@@ -29,4 +29,4 @@ class ServerRequest(msgspec.Struct, frozen=True):
     exchange: Exchange
 
 
-Request: TypeAlias = ToolCall | ServerRequest
+Request: TypeAlias = ToolCall | ForwardedRequest

@@ -37,10 +37,9 @@ from mcp_workbench.routing.server_handle import ServerHandle
 from mcp_workbench.routing.server_lists import Kind
 from mcp_workbench.servers.health import Health
 from mcp_workbench.servers.processes import Processes
-from mcp_workbench.wire.client import ClientRef
-from mcp_workbench.wire.exchange import Exchange
+from mcp_workbench.wire.background import BackgroundTasks
+from mcp_workbench.wire.exchange import ClientRef, Exchange
 from mcp_workbench.wire.jsonrpc import Params
-from mcp_workbench.wire.tasks import Tasks
 
 if TYPE_CHECKING:
     from mcp_workbench.catalog.search.finder import Finder
@@ -69,7 +68,7 @@ class Router:
         `refused` tells why the configuration file is not used as it is now; nothing where it is.
         """
         self._siblings = siblings
-        self._reconnecting = Tasks()
+        self._reconnecting = BackgroundTasks()
         self._limits = limits
         self.catalog = Catalog(_shape(config))
         self.pool = ServerPool(
@@ -117,7 +116,7 @@ class Router:
         """What each server of a toolbox lists, or why it lists nothing."""
         chosen = self.pool.toolbox(toolbox)
         servers = chosen.servers.values()
-        return chosen, await self.pool.meanwhile(exchange, servers, self._list(servers, until))
+        return chosen, await self.pool.wait_for(exchange, servers, self._list(servers, until))
 
     async def search(self, query: str, toolbox: str | None = None, most: int = 0) -> Matches:
         """The tools that fit a query, best first, of what is known; of one toolbox, or of all."""
@@ -168,7 +167,7 @@ class Router:
         while True:
             before = self.pool.config
             servers = [server for box in boxes for server in box.servers.values()]
-            await self.pool.meanwhile(exchange, servers, _all_done(self._list(box.servers.values()) for box in boxes))
+            await self.pool.wait_for(exchange, servers, _all_done(self._list(box.servers.values()) for box in boxes))
             if before is self.pool.config:
                 return
             found = (self.pool.config.toolboxes.get(box.name) for box in boxes)

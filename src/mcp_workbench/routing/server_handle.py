@@ -31,8 +31,8 @@ from mcp_workbench.servers.starts import OpenChannel
 from mcp_workbench.servers.subscriptions import Subscriptions
 from mcp_workbench.servers.supervisor import Supervisor
 from mcp_workbench.wire import eras, jsonrpc
-from mcp_workbench.wire.client import ClientRef
 from mcp_workbench.wire.eras import HANDSHAKE_NOTICES, LIST_CHANGED
+from mcp_workbench.wire.exchange import ClientRef
 from mcp_workbench.wire.jsonrpc import Params
 
 

@@ -19,8 +19,7 @@ from mcp_workbench.servers.connection import Connection
 from mcp_workbench.text.sanitize import escape
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.caller import QUESTIONS
-from mcp_workbench.wire.client import Client, ClientRef
-from mcp_workbench.wire.exchange import PROGRESS, OnProgress, Withdrawn
+from mcp_workbench.wire.exchange import PROGRESS, Client, ClientRef, OnProgress, Withdrawn
 from mcp_workbench.wire.jsonrpc import RpcError
 
 

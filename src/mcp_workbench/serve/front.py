@@ -15,17 +15,17 @@ from mcp_workbench.serve.surface import surface_for
 from mcp_workbench.surfaces.failures import as_rpc_error
 from mcp_workbench.surfaces.hello import View
 from mcp_workbench.wire import jsonrpc
-from mcp_workbench.wire.batch import Part, is_batch, read_batch
-from mcp_workbench.wire.exchange import Line
+from mcp_workbench.wire.batch import BatchElement, is_batch, read_batch
+from mcp_workbench.wire.exchange import OpenRequest
 from mcp_workbench.wire.jsonrpc import ErrorBody, Id, RpcError, Unreadable
-from mcp_workbench.wire.peer import Peer, PeerLine, Writer
+from mcp_workbench.wire.peer import Peer, PeerRequest, Writer
 from mcp_workbench.workbench import Workbench
 
 
 class Front:
     """One client, on whatever wire."""
 
-    def __init__(self, workbench: Workbench, callers: Callers, view: View, line: Line) -> None:
+    def __init__(self, workbench: Workbench, callers: Callers, view: View, line: OpenRequest) -> None:
         """`line` is how the client is reached outside of its requests."""
         self._workbench = workbench
         self.account = workbench.account(callers.audience)
@@ -36,7 +36,7 @@ class Front:
         callers.introduce_to(partial(workbench.introduce, callers.audience))
 
     def request(
-        self, method: str, params: dict[str, Raw], line: Line, meta: dict[str, Raw] | None = None
+        self, method: str, params: dict[str, Raw], line: OpenRequest, meta: dict[str, Raw] | None = None
     ) -> Awaitable[Raw]:
         """The result of a request. `meta` is its `_meta`, if that was decoded already. Raises `RpcError`."""
         if isinstance(params, jsonrpc.NotAnObject):
@@ -122,7 +122,7 @@ class PeerFront(Front):
     def __init__(self, workbench: Workbench, callers: Callers, view: View, writer: Writer) -> None:
         account = workbench.account(callers.audience)
         self._peer = Peer(writer, self, admit=self.admit, adjourn=self.adjourn, account=account)
-        super().__init__(workbench, callers, view, PeerLine(self._peer, None))
+        super().__init__(workbench, callers, view, PeerRequest(self._peer, None))
         account.cancel = self._cancel_calls
 
     def _cancel_calls(self) -> None:
@@ -142,7 +142,7 @@ class PeerFront(Front):
         else:
             self._peer.receive_batch(batch)
 
-    def read_batch(self, line: bytes) -> list[Part]:
+    def read_batch(self, line: bytes) -> list[BatchElement]:
         """The messages of a batch. Raises `RpcError` if this client may not send it."""
         return read_batch(line, self._callers.version, self._workbench.limits.client_requests)
 

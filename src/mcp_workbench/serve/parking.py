@@ -16,7 +16,7 @@ from msgspec import Raw
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
-from mcp_workbench.wire.exchange import Exchange, Line
+from mcp_workbench.wire.exchange import Exchange, OpenRequest
 from mcp_workbench.wire.jsonrpc import RpcError
 
 HANDLE_BYTES = 24
@@ -70,7 +70,7 @@ class Parking:
         return text is None or text.startswith(MARK)
 
     def resume(
-        self, caller: Caller, line: Line, method: str, params: dict[str, Raw], progress_token: Raw | None = None
+        self, caller: Caller, line: OpenRequest, method: str, params: dict[str, Raw], progress_token: Raw | None = None
     ) -> Exchange:
         """The call that a client comes back to, with its answers. Raises `RpcError`."""
         handle = jsonrpc.text_or_none(params["requestState"]) or ""

@@ -25,7 +25,7 @@ from mcp_workbench.surfaces.failures import as_rpc_error
 from mcp_workbench.text.sanitize import escape
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.caller import Caller
-from mcp_workbench.wire.exchange import Answer, Exchange, Line, OnProgress, Question
+from mcp_workbench.wire.exchange import Answer, Exchange, OnProgress, OpenRequest, Question
 from mcp_workbench.wire.jsonrpc import Params, RpcError
 from mcp_workbench.wire.projection import Projection, handshake_result
 from mcp_workbench.workbench import Workbench
@@ -33,7 +33,7 @@ from mcp_workbench.workbench import Workbench
 DYNAMIC_TTL_MS = 0
 """The same where the list can change: not at all without asking."""
 
-Own = Callable[[Caller, Line, dict[str, Raw]], Awaitable[Raw]]
+Own = Callable[[Caller, OpenRequest, dict[str, Raw]], Awaitable[Raw]]
 
 HANDSHAKE_ONLY: Final = frozenset(
     {
@@ -60,7 +60,7 @@ class Session:
     """Answers one client, and is how servers reach it."""
 
     def __init__(
-        self, workbench: Workbench, surface: Surface, line: Line, audience: str, limits: Limits = DEFAULTS
+        self, workbench: Workbench, surface: Surface, line: OpenRequest, audience: str, limits: Limits = DEFAULTS
     ) -> None:
         self._surface = surface
         self._line = line
@@ -81,7 +81,7 @@ class Session:
         workbench.join(audience, self)
 
     def handle(
-        self, caller: Caller, line: Line, method: str, params: dict[str, Raw], meta: dict[str, Raw]
+        self, caller: Caller, line: OpenRequest, method: str, params: dict[str, Raw], meta: dict[str, Raw]
     ) -> Awaitable[Raw]:
         """The result of a request. `meta` is its decoded `_meta`, which this takes over. Raises `RpcError`."""
         self._caller = caller
@@ -180,15 +180,15 @@ class Session:
 
     # -- methods of the session itself
 
-    async def _initialize(self, caller: Caller, line: Line, params: dict[str, Raw]) -> Raw:
+    async def _initialize(self, caller: Caller, line: OpenRequest, params: dict[str, Raw]) -> Raw:
         del line, params
         return initialize_result(caller, await self._surface.hello(caller))
 
-    async def _ping(self, caller: Caller, line: Line, params: dict[str, Raw]) -> Raw:
+    async def _ping(self, caller: Caller, line: OpenRequest, params: dict[str, Raw]) -> Raw:
         del caller, line, params
         return jsonrpc.EMPTY_OBJECT
 
-    async def _discover(self, caller: Caller, line: Line, params: dict[str, Raw]) -> Raw:
+    async def _discover(self, caller: Caller, line: OpenRequest, params: dict[str, Raw]) -> Raw:
         del line, params
         return discover_result(await self._surface.hello(caller))
 
@@ -197,7 +197,7 @@ class Session:
     async def _answer(
         self,
         caller: Caller,
-        line: Line,
+        line: OpenRequest,
         method: str,
         handler: Method,
         params: dict[str, Raw],
@@ -269,7 +269,7 @@ def for_modern(result: Raw, members: dict[str, Raw], hints: dict[str, Any] | Non
 
 
 def _exchange(
-    caller: Caller, line: Line, method: str, params: dict[str, Raw], meta: dict[str, Raw], *, drops_tasks: bool
+    caller: Caller, line: OpenRequest, method: str, params: dict[str, Raw], meta: dict[str, Raw], *, drops_tasks: bool
 ) -> Exchange:
     """A call. `params` lose their `_meta`, and `meta` loses what does not travel to the server."""
     raw, token = params.pop("_meta", None), None

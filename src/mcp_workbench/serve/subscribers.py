@@ -12,7 +12,7 @@ from mcp_workbench.limits import Limits
 from mcp_workbench.surfaces.base import Surface
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.caller import Caller
-from mcp_workbench.wire.exchange import Line
+from mcp_workbench.wire.exchange import OpenRequest
 from mcp_workbench.wire.jsonrpc import RpcError
 
 
@@ -42,7 +42,7 @@ class Subscribers:
     def __init__(self, surface: Surface, limits: Limits) -> None:
         self._surface = surface
         self._limits = limits
-        self._open: dict[Line, Filter] = {}
+        self._open: dict[OpenRequest, Filter] = {}
         self._over = asyncio.Event()
 
     def tell(self, method: str, params: dict[str, Any]) -> None:
@@ -53,7 +53,7 @@ class Subscribers:
                 meta = jsonrpc.members(meta) if isinstance(meta, Raw) else meta
                 line.notify(method, {**params, "_meta": {**meta, eras.SUBSCRIPTION_ID: line.request_id}})
 
-    async def listen(self, caller: Caller, line: Line, params: dict[str, Raw]) -> Raw:
+    async def listen(self, caller: Caller, line: OpenRequest, params: dict[str, Raw]) -> Raw:
         """`subscriptions/listen`: it lasts until it is cancelled."""
         wanted = self._read(caller, params)
         meta = {eras.SUBSCRIPTION_ID: line.request_id}

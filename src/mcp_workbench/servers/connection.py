@@ -25,10 +25,10 @@ from mcp_workbench.servers.questions import Questions
 from mcp_workbench.servers.rounds import answered, is_question
 from mcp_workbench.servers.slots import Slots
 from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire.background import BackgroundTasks
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import Params, RpcError
-from mcp_workbench.wire.tasks import Tasks
 
 
 class Connection:
@@ -42,7 +42,7 @@ class Connection:
         self.agreement = agreement
         self._limits = limits
         self._level: str | None = None
-        self._tasks = Tasks()
+        self._tasks = BackgroundTasks()
         self.began = asyncio.get_running_loop().time()
         self.questions = Questions(channel, slots, limits, takes_turns=takes_turns)
         self.pages = Pages(self.questions, limits)

@@ -16,7 +16,7 @@ from mcp_workbench.text.sanitize import escape
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.jsonrpc import ErrorBody, RpcError, Unreadable
 from mcp_workbench.wire.memory_budget import Account
-from mcp_workbench.wire.peer import Peer, PeerLine
+from mcp_workbench.wire.peer import Peer, PeerRequest
 
 NOISE_BYTES = 1024 * 1024
 """The same in bytes."""
@@ -52,7 +52,7 @@ class Inbox:
         """A flood of questions costs no more than reading it."""
         return self._too_many if load >= self._limits.questions or self._account.is_full else None
 
-    async def request(self, method: str, params: dict[str, Raw], line: PeerLine) -> Raw:
+    async def request(self, method: str, params: dict[str, Raw], line: PeerRequest) -> Raw:
         """`ping` is ours to answer; the rest is for whoever listens."""
         if method == "ping":
             return jsonrpc.EMPTY_OBJECT

@@ -19,10 +19,10 @@ from mcp_workbench.errors import NegotiationFailed, ServerRefused
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.base import Channel, explained
 from mcp_workbench.wire import eras
+from mcp_workbench.wire.background import BackgroundTasks
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.eras import HANDSHAKE_VERSIONS, MODERN_VERSIONS
 from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, METHOD_NOT_FOUND, UNSUPPORTED_VERSION
-from mcp_workbench.wire.tasks import Tasks
 
 Order: TypeAlias = tuple[bool, ...]
 """The eras to try, in order: True is the modern one."""
@@ -89,7 +89,7 @@ async def negotiate(
     not probed while `initialize` is unanswered: a late answer would open a session that nobody closes.
     Raises a `Fault`: `NegotiationFailed`, or whatever ended the connection.
     """
-    greetings = Tasks()
+    greetings = BackgroundTasks()
     asked = {order[0]: greetings.start(_greet(channel, caller, modern=order[0]))}
     patience = None if order == HANDSHAKE_ONLY or (is_remote and not order[0]) else limits.probe_patience_seconds
     try:

@@ -20,9 +20,9 @@ from mcp_workbench.limits import Limits
 from mcp_workbench.servers.base import Channel
 from mcp_workbench.servers.slots import Slots
 from mcp_workbench.servers.turns import Turns
+from mcp_workbench.wire.background import BackgroundTasks, in_background
 from mcp_workbench.wire.exchange import Exchange, Withdrawn
 from mcp_workbench.wire.jsonrpc import Params
-from mcp_workbench.wire.tasks import Tasks, beside
 
 T = TypeVar("T")
 Posed: TypeAlias = tuple[Exchange, asyncio.Future[Raw]]
@@ -49,7 +49,7 @@ class Questions:
         self._slots = slots
         self._limits = limits
         self._turns = Turns(limits) if takes_turns else None
-        self._tasks = Tasks()
+        self._tasks = BackgroundTasks()
         self._asking: dict[asyncio.Task[Any], Exchange] = {}
         self._background: set[asyncio.Task[Any]] = set()
         self._waiting: list[_Waiting] = []
@@ -162,7 +162,7 @@ class Questions:
         """Wait for a modern client's answer. If it takes long, the client's other calls get their turn."""
         if self._turns is not None:
             self._turns.claim(call)
-        with beside(self.ask(call, _wait(answer))) as asking:
+        with in_background(self.ask(call, _wait(answer))) as asking:
             await asyncio.wait((asking,), timeout=self._limits.turn_seconds)
             if not asking.done() and self._turns is not None:
                 self._turns.release(call)

@@ -27,9 +27,9 @@ from mcp_workbench.servers.negotiate import (
 )
 from mcp_workbench.servers.slots import Slots
 from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire.background import BackgroundTasks
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.jsonrpc import RpcError
-from mcp_workbench.wire.tasks import Tasks
 
 OpenChannel: TypeAlias = Callable[[], Awaitable[Channel]]
 """Opens a wire to the server. Raises the `Fault` that prevents it."""
@@ -84,7 +84,7 @@ class Starts:
         self._was_tried = False
         self.modern: bool | None = None
         """The era that the server spoke last."""
-        self.closings = Tasks()
+        self.closings = BackgroundTasks()
         """Channels that are being closed."""
 
     @property

@@ -17,8 +17,8 @@ from mcp_workbench.errors import Fault, ServerRefused, ServerUnavailable
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.connection import Connection
 from mcp_workbench.wire import eras, jsonrpc
+from mcp_workbench.wire.background import BackgroundTasks
 from mcp_workbench.wire.jsonrpc import METHOD_NOT_FOUND
-from mcp_workbench.wire.tasks import Tasks
 
 RESUME_MOST_SECONDS = 60.0
 """The longest such pause, whatever the server says, and what it doubles up to."""
@@ -33,7 +33,7 @@ class Subscriptions:
         self._limits = limits
         self._uris: dict[str, int] = {}
         self._tasks: dict[str, int] = {}
-        self._running = Tasks()
+        self._running = BackgroundTasks()
         self._listening: asyncio.Task[Any] | None = None
         self._due: Connection | None = None
         self._is_closed = False

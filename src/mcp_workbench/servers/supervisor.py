@@ -47,11 +47,11 @@ from mcp_workbench.servers.liveness import Liveness
 from mcp_workbench.servers.orphans import GROUP_POLL_SECONDS
 from mcp_workbench.servers.slots import Slots
 from mcp_workbench.servers.starts import Era, Events, OpenChannel, Starts
+from mcp_workbench.wire.background import BackgroundTasks, consume_exception, in_background
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import Params
 from mcp_workbench.wire.memory_budget import Account
-from mcp_workbench.wire.tasks import Tasks, beside, heard
 
 T = TypeVar("T")
 State = Literal["idle", "starting", "ready", "needs_auth", "failing", "resting", "closed"]
@@ -87,7 +87,7 @@ class Supervisor:
         self._health = health or Health(limits)
         self._slots = Slots(limits.in_flight, limits.queued, limits.queue_wait_seconds)
         self._starts = Starts(open_channel, caller, self._slots, limits, self._events, era=era, is_remote=is_remote)
-        self._owners = Tasks()
+        self._owners = BackgroundTasks()
         self._liveness = Liveness(caller, limits)
         self._closing = asyncio.Event()
         self._is_closed = False
@@ -273,7 +273,7 @@ class Supervisor:
     def _start(self) -> asyncio.Future[Connection]:
         loop = asyncio.get_running_loop()
         ready: asyncio.Future[Connection] = loop.create_future()
-        ready.add_done_callback(heard)
+        ready.add_done_callback(consume_exception)
         self._health.trying()
         self._health.changed(None)
         self._owners.start(self._own(ready), name=f"owner of {self._label}")
@@ -358,7 +358,7 @@ class Supervisor:
     async def _or_closing(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of `work`, which is cancelled when we close. Then: raises `ShuttingDown`."""
         task = self._owners.start(work)
-        with beside(self._closing.wait()) as closing:
+        with in_background(self._closing.wait()) as closing:
             await asyncio.wait((task, closing), return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             return task.result()

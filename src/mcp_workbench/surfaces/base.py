@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from mcp_workbench.errors import Fault
 from mcp_workbench.identity import ServerIdentifier
-from mcp_workbench.routing.requests import ServerRequest
+from mcp_workbench.routing.requests import ForwardedRequest
 from mcp_workbench.surfaces.failures import rpc_errors
 from mcp_workbench.surfaces.hello import Hello
 from mcp_workbench.wire import jsonrpc
@@ -34,7 +34,7 @@ def one_page(params: dict[str, Raw]) -> None:
 async def forward(router: Router, server: ServerIdentifier, method: str, params: Params, exchange: Exchange) -> Raw:
     """The server's result, as it gave it. Raises `RpcError`: the server's own error, or why there is none."""
     with rpc_errors(server, method, modern=exchange.caller.modern):
-        result = await router.calls.call(ServerRequest(server, method, params, exchange))
+        result = await router.calls.call(ForwardedRequest(server, method, params, exchange))
     router.links.remember(server, result)
     return result
 

@@ -15,7 +15,7 @@ from mcp_workbench import logger
 from mcp_workbench.config.model import ServerConfig
 from mcp_workbench.errors import CallFailed, Fault, ToolNotFound, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
-from mcp_workbench.routing.requests import ServerRequest
+from mcp_workbench.routing.requests import ForwardedRequest
 from mcp_workbench.routing.server_handle import ServerHandle
 from mcp_workbench.servers.connection import Connection
 from mcp_workbench.servers.negotiate import Agreement
@@ -184,7 +184,7 @@ class ServerSurface:
     async def _forward_call(
         self, router: Router, tool: ToolIdentifier, params: dict[str, Raw], exchange: Exchange
     ) -> Raw:
-        result = await router.calls.call(ServerRequest(self._server, "tools/call", params, exchange))
+        result = await router.calls.call(ForwardedRequest(self._server, "tools/call", params, exchange))
         if self._is_projected(exchange.caller):
             exchange.projection = "schema" if await self._wraps_output(router, tool, result) else "value"
         return result

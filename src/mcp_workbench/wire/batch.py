@@ -18,7 +18,7 @@ BATCH_BYTES = 32 * 1024 * 1024
 """The answers to one batch, which wait for each other: four of the largest messages."""
 
 VERSION: Final = "2025-03-26"
-Part: TypeAlias = Message | RpcError
+BatchElement: TypeAlias = Message | RpcError
 """A message of a batch, or the error for an element that is not one."""
 
 _decoder = msgspec.json.Decoder(list[Raw])
@@ -29,7 +29,7 @@ def is_batch(line: bytes) -> bool:
     return line.lstrip()[:1] == b"["
 
 
-def read_batch(line: bytes, version: str, most: int) -> list[Part]:
+def read_batch(line: bytes, version: str, most: int) -> list[BatchElement]:
     """The messages of a batch. Raises `RpcError` for one that is empty, too long, or of another version."""
     if version != VERSION:
         raise no_batch(version)
@@ -50,7 +50,7 @@ def no_batch(version: str) -> RpcError:
     return _refused(f"only protocol version {VERSION} has batches{spoken}. Send each message on its own")
 
 
-def first_request(parts: Sequence[Part]) -> Id | None:
+def first_request(parts: Sequence[BatchElement]) -> Id | None:
     """The id of the first request of a batch; None if it has no requests."""
     ids = (part.id for part in parts if isinstance(part, Message) and part.method is not None)
     return next((id_ for id_ in ids if id_ is not None and id_ is not UNSET), None)
@@ -60,7 +60,7 @@ def _refused(problem: str) -> RpcError:
     return RpcError(jsonrpc.INVALID_REQUEST, f"Invalid request: {problem}")
 
 
-def _read(part: bytes) -> Part:
+def _read(part: bytes) -> BatchElement:
     try:
         return jsonrpc.read(part)
     except Unreadable as problem:
@@ -73,7 +73,7 @@ _TOO_LARGE: Final = RpcError(
 )
 
 
-class Answers:
+class BatchResponse:
     """The answers to one batch, sent as one array once all are ready.
 
     A cancelled request is answered with an error, since the other answers wait for the same array. The answers wait

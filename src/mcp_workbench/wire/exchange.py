@@ -1,25 +1,28 @@
-"""The seam between a client's request and the servers that answer it. It imports nothing of a front.
+"""The seam between a client and the servers that work for it. It imports neither side.
 
-An `Exchange` is one logical call. Servers reach the client that caused their work through it and
-through nothing else: `notify` for progress and logs, `ask` for questions. It outlives the wire
-request it came with: a modern client is asked by answering its request with the question, and
-comes back with the answer on a new one (`attach`). Who asks does not know the era: `ask` does.
+An `Exchange` is one logical call. A server reaches the client that caused its work only through it: `notify` sends
+progress and logs, `ask` sends questions. An exchange outlives the request it came with. A modern client gets a question
+as the response to its request and returns with the answer on a new request (`attach`). `ask` hides that difference.
+
+A `Client` is the session behind a call, for messages that belong to no call.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Raw
 
 from mcp_workbench.errors import InputUnavailable
+from mcp_workbench.identity import ServerIdentifier
+from mcp_workbench.wire.background import consume_exception, in_background
 from mcp_workbench.wire.caller import QUESTIONS, Caller
 from mcp_workbench.wire.jsonrpc import Id, Params, fields, number_or_none
+from mcp_workbench.wire.memory_budget import Account
 from mcp_workbench.wire.projection import Projection
-from mcp_workbench.wire.tasks import heard
 
 PROGRESS_STEP = 0.001
 """How much progress we report each time: hundreds of them are less than a server's first."""
@@ -29,12 +32,13 @@ MISSED_BYTES = 4096
 """The size of each; a larger one is dropped, so that a call that waits for its client stays small."""
 
 PROGRESS = "notifications/progress"
+T = TypeVar("T")
 
 OnProgress: TypeAlias = Callable[[dict[str, Raw]], None]
 """Called with the members of a progress notification."""
 
 
-class Line(Protocol):
+class OpenRequest(Protocol):
     """The wire request that is attached now: what can be sent while it is open."""
 
     @property
@@ -95,7 +99,7 @@ class Exchange:
     def __init__(
         self,
         caller: Caller,
-        line: Line,
+        line: OpenRequest,
         *,
         progress_token: Raw | None = None,
         meta: Mapping[str, Raw] | None = None,
@@ -116,7 +120,7 @@ class Exchange:
         self._over = False
         self._said = 0
         self._missed: list[tuple[str, Params]] = []
-        self._line: Line | None = line
+        self._line: OpenRequest | None = line
         self._work: asyncio.Task[Raw] | None = None
         self._open: dict[str, tuple[Mapping[str, Any], asyncio.Future[Raw]]] = {}
         self._asked: asyncio.Future[None] | None = None
@@ -185,7 +189,7 @@ class Exchange:
     def pose(self, method: str, params: Params) -> asyncio.Future[Raw]:
         """Ask a modern client as the outcome of its request; its answer. Cancelling that takes the question back."""
         answer: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
-        answer.add_done_callback(heard)
+        answer.add_done_callback(consume_exception)
         if self._over:
             answer.set_exception(Withdrawn())
             return answer
@@ -205,10 +209,10 @@ class Exchange:
         if not (self.caller.modern and self.caller.answers and self.may_ask):
             return Answer(await work)
         self._work = asyncio.ensure_future(work)
-        self._work.add_done_callback(heard)
+        self._work.add_done_callback(consume_exception)
         return await self.outcome()
 
-    def attach(self, line: Line, answers: Mapping[str, Raw], progress_token: Raw | None = None) -> None:
+    def attach(self, line: OpenRequest, answers: Mapping[str, Raw], progress_token: Raw | None = None) -> None:
         """The client came back with answers, on a new wire request with a token of its own."""
         self._line = line
         self.progress_token = progress_token
@@ -254,3 +258,57 @@ class Exchange:
         self._end()
         if self._work is not None and not self._work.done():
             self._work.cancel(reason)
+
+
+class Client(Protocol):
+    """Who hears what a server says, as far as it is for them."""
+
+    def tell(
+        self, source: ServerIdentifier, method: str, params: dict[str, Raw], exchange: Exchange | None = None
+    ) -> None:
+        """Pass on a server's notification; `exchange` is the call it belongs to, if known."""
+        ...
+
+    def changed(self, toolbox: str, kind: str) -> None:
+        """A list of a toolbox changed: `tools`, `prompts` or `resources`."""
+        ...
+
+    async def ask(
+        self,
+        source: ServerIdentifier,
+        method: str,
+        params: Params,
+        on_progress: OnProgress | None,
+        exchange: Exchange | None,
+    ) -> Raw:
+        """Put a server's question to a handshake client; `exchange` is the call it belongs to, if that is known."""
+        ...
+
+
+class ClientRef(NamedTuple):
+    """The client that a router works for."""
+
+    caller: Caller
+    """It stands for every call that is made for it: they declare the same and speak the same era."""
+    client: Callable[[], Client | None]
+    """The client, if it listens."""
+    account: Account = Account()
+    """The memory that is held for it."""
+
+    def changed(self, toolbox: str, kind: str) -> None:
+        """A list changed; the client hears of it."""
+        if (client := self.client()) is not None:
+            client.changed(toolbox, kind)
+
+
+async def with_progress(
+    exchange: Exchange | None, work: Coroutine[Any, Any, T], describe: Callable[[], str], every_seconds: float
+) -> T:
+    """Await `work` and report progress to a client that asked for it. `describe` names the current step."""
+    if exchange is None or exchange.progress_token is None:
+        return await work
+    began = asyncio.get_running_loop().time()
+    with in_background(work) as task:
+        while not (await asyncio.wait((task,), timeout=every_seconds))[0]:
+            exchange.say(f"{describe()} ({asyncio.get_running_loop().time() - began:.0f} s)")
+        return task.result()

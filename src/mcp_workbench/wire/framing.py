@@ -21,10 +21,10 @@ from typing import Final, cast
 
 from mcp_workbench.errors import Fault, MessageTooLarge
 from mcp_workbench.limits import DEFAULTS, Limits
+from mcp_workbench.wire.background import in_background
 from mcp_workbench.wire.fairness import TURN_SECONDS, FairShare
 from mcp_workbench.wire.jsonrpc import Envelope
 from mcp_workbench.wire.memory_budget import Account
-from mcp_workbench.wire.tasks import beside
 
 READ_CHUNK_BYTES = 256 * 1024
 """One read from a pipe: four times the default pipe size of Linux."""
@@ -360,7 +360,7 @@ class LineWriter(asyncio.BaseProtocol):
         self.flush()
         if self._transport is not None and not self.is_closed and self._transport.get_write_buffer_size():
             self._transport.set_write_buffer_limits(high=0)  # drained() now means: empty
-            with beside(self.drained()) as drained:
+            with in_background(self.drained()) as drained:
                 await asyncio.wait((drained,), timeout=seconds)
         self.close()
 

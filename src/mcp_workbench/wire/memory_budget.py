@@ -19,11 +19,11 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncGenerator, Callable
-from typing import Final
+from functools import cache
+from typing import Any, Final
 
 from mcp_workbench import logger
 from mcp_workbench.limits import Limits
-from mcp_workbench.wire.allocator import trim
 
 MEMORY_REFUSE_SHARE = 0.6
 """When this part of the rest is held, clients that hold more than a fair share get no new calls."""
@@ -356,3 +356,23 @@ class MemoryBudget:
         if (what, account.label) not in self._told:
             self._told.add((what, account.label))
             logger.warning(what, holder=account.label, mib=round(account.held / _MIB))
+
+
+def trim() -> None:
+    """Return freed memory to the system with glibc; other C libraries need no help.
+
+    glibc serves blocks of up to 32 MiB from one heap once such blocks were freed. That is fast, but one small object
+    above freed messages keeps all of them mapped: 709 MB of RSS with 383 MB in use. Mapping each large block separately
+    would cost a third more CPU time for large messages. A call takes 8 ms for 100 MB, 0.3 ms if little is free.
+    """
+    _malloc_trim()(0)
+
+
+@cache
+def _malloc_trim() -> Callable[[int], Any]:
+    try:
+        import ctypes  # noqa: PLC0415 -- most programs that serve never need it
+
+        return ctypes.CDLL(None).malloc_trim
+    except (ImportError, AttributeError, OSError, TypeError):  # another C library, or a Python without ctypes
+        return lambda _pad: 0

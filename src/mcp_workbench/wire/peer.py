@@ -20,13 +20,13 @@ from msgspec import Raw
 from mcp_workbench import logger
 from mcp_workbench.errors import CallTimeout, Fault, ServerRefused
 from mcp_workbench.wire import eras, jsonrpc
-from mcp_workbench.wire.batch import Answers, Part, first_request
+from mcp_workbench.wire.background import in_background
+from mcp_workbench.wire.batch import BatchElement, BatchResponse, first_request
 from mcp_workbench.wire.deadlines import NEVER, Deadlines, Pending
 from mcp_workbench.wire.exchange import PROGRESS, OnProgress
 from mcp_workbench.wire.fairness import FairShare
 from mcp_workbench.wire.jsonrpc import Envelope, ErrorBody, Id, Message, Params, RpcError, Unreadable
 from mcp_workbench.wire.memory_budget import MEMORY_SMALL_BYTES, Account
-from mcp_workbench.wire.tasks import beside
 
 CANCELLED = "notifications/cancelled"
 _KEPT = frozenset({*eras.LIST_CHANGED, eras.ACKNOWLEDGED})
@@ -36,7 +36,7 @@ _KEPT = frozenset({*eras.LIST_CHANGED, eras.ACKNOWLEDGED})
 class Handler(Protocol):
     """What a peer does with what the other side starts."""
 
-    def request(self, method: str, params: dict[str, Raw], line: PeerLine) -> Awaitable[Raw]:
+    def request(self, method: str, params: dict[str, Raw], line: PeerRequest) -> Awaitable[Raw]:
         """Answer a request. Raises `RpcError` to answer with an error."""
         ...
 
@@ -120,7 +120,7 @@ class Peer:
         self.messages = 0
         """Messages that came."""
         self.strays = 0
-        """Answers to nothing that we asked, or a second time."""
+        """BatchResponse to nothing that we asked, or a second time."""
 
     def held(self, owner: object = None) -> AbstractContextManager[None]:
         """See `Deadlines.held`."""
@@ -253,9 +253,9 @@ class Peer:
             self._requested(message.id, message.method, message.params, owner, size=size)
         return False
 
-    def receive_batch(self, parts: Sequence[Part]) -> None:
+    def receive_batch(self, parts: Sequence[BatchElement]) -> None:
         """Handle one batch; its answers are sent together. Never raises, never waits."""
-        answers = Answers(first_request(parts), self._writer.write, self._account)
+        answers = BatchResponse(first_request(parts), self._writer.write, self._account)
         for part in parts:
             if isinstance(part, RpcError):
                 answers.write(Envelope(part))
@@ -351,7 +351,7 @@ class Peer:
 
     async def _until_writable(self, pending: Pending) -> None:
         """Wait until the other side has read enough, or the request is over before it was sent."""
-        with beside(self._writer.drained()) as drained:
+        with in_background(self._writer.drained()) as drained:
             await asyncio.wait((drained, pending.future), return_when=asyncio.FIRST_COMPLETED)
         if pending.future.done() or self._writer.is_closed:
             try:
@@ -390,7 +390,14 @@ class Peer:
             task.cancel("the client cancelled it")
 
     def _requested(
-        self, id_: Any, method: str, params: dict[str, Raw], owner: object, batch: Answers | None = None, *, size: int
+        self,
+        id_: Any,
+        method: str,
+        params: dict[str, Raw],
+        owner: object,
+        batch: BatchResponse | None = None,
+        *,
+        size: int,
     ) -> None:
         out = self._writer if batch is None else batch
         if self._writer.congested and not self._answers_always:
@@ -404,7 +411,7 @@ class Peer:
         elif (refusal := self._admit(len(self._inbound), method, params)) is not None:
             out.write(Envelope(refusal, id_, about=id_))
         elif self._fault is None:
-            line = PeerLine(self, id_ if batch is None else batch.about, owner)
+            line = PeerRequest(self, id_ if batch is None else batch.about, owner)
             task = self._inbound[id_] = self._loop.create_task(self._answer(id_, method, params, line, out))
             if size > MEMORY_SMALL_BYTES:
                 self._account.reserve(size)
@@ -415,7 +422,7 @@ class Peer:
                 task.add_done_callback(self._batched.discard)
 
     async def _answer(
-        self, id_: Id, method: str, params: dict[str, Raw], line: PeerLine, out: Writer | Answers
+        self, id_: Id, method: str, params: dict[str, Raw], line: PeerRequest, out: Writer | BatchResponse
     ) -> None:
         try:
             result = await self._handler.request(method, params, line)
@@ -434,7 +441,7 @@ class Peer:
                 del self._inbound[id_]
 
 
-class PeerLine(msgspec.Struct, eq=False):
+class PeerRequest(msgspec.Struct, eq=False):
     """A request that the other side made, while it is open."""
 
     peer: Peer

@@ -15,7 +15,7 @@ from mcp_workbench.catalog.snapshot import Catalog, ServerTools
 from mcp_workbench.config.model import Config
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
-from mcp_workbench.wire.tasks import heard
+from mcp_workbench.wire.background import consume_exception
 
 INDEX_INLINE_TOOLS = 100
 """Up to this many tools are indexed for search on the event loop (about 10 ms). More tools, or tools larger than
@@ -55,7 +55,7 @@ class Finder:
 
     def _updated(self, update: asyncio.Task[Index]) -> None:
         self._update = None
-        heard(update)
+        consume_exception(update)
 
     def _differences(self) -> dict[ServerIdentifier, ServerTools | None]:
         """What the index lacks: what servers list now, or None for one that is gone."""

@@ -25,12 +25,12 @@ from mcp_workbench.serve.http.session_streams import SessionStreams
 from mcp_workbench.surfaces.failures import as_rpc_error
 from mcp_workbench.surfaces.hello import View
 from mcp_workbench.wire import jsonrpc
-from mcp_workbench.wire.allocator import trim
-from mcp_workbench.wire.batch import Part, first_request
-from mcp_workbench.wire.exchange import Line
+from mcp_workbench.wire.background import in_background
+from mcp_workbench.wire.batch import BatchElement, first_request
+from mcp_workbench.wire.exchange import OpenRequest
 from mcp_workbench.wire.jsonrpc import Envelope, Id, Message, RpcError
+from mcp_workbench.wire.memory_budget import trim
 from mcp_workbench.wire.peer import CANCELLED
-from mcp_workbench.wire.tasks import beside
 from mcp_workbench.workbench import Workbench
 
 HTTP_TRIM_SECONDS = 1.0
@@ -142,7 +142,7 @@ class HttpSession(PeerFront):
         self._take_batch(batch)
         return first, stream
 
-    def _take_batch(self, batch: Sequence[Part]) -> None:
+    def _take_batch(self, batch: Sequence[BatchElement]) -> None:
         self._peer.receive_batch(batch)
         for part in batch:
             if isinstance(part, Message):
@@ -190,7 +190,7 @@ class HttpSession(PeerFront):
         account = self._workbench.budget.open(f"a request of {self.owner}", request.wire.abort)
         account.reserve(len(request.body))
         try:
-            with beside(self.account.unpaused()) as was_read:
+            with in_background(self.account.unpaused()) as was_read:
                 await asyncio.wait((was_read, request.wire.lost), return_when=asyncio.FIRST_COMPLETED)
         finally:
             account.end()
@@ -239,7 +239,7 @@ class HttpSession(PeerFront):
         self._streams.adjourn(request)
 
     def request(
-        self, method: str, params: dict[str, Raw], line: Line, meta: dict[str, Raw] | None = None
+        self, method: str, params: dict[str, Raw], line: OpenRequest, meta: dict[str, Raw] | None = None
     ) -> Awaitable[Raw]:
         try:
             return super().request(method, params, line, meta)

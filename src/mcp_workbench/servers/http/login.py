@@ -26,7 +26,7 @@ from mcp_workbench.servers.http.client import SCOPE, Auth, discard, is_same_orig
 from mcp_workbench.servers.http.client_login import LOGIN_PAUSE_SECONDS, client_login, load_oauth
 from mcp_workbench.servers.http.credentials import Busy, Credentials, Login, Unusable, open_credentials
 from mcp_workbench.servers.http.dial import is_loopback
-from mcp_workbench.wire.tasks import Tasks
+from mcp_workbench.wire.background import BackgroundTasks
 
 LOGIN_SCOPES_LENGTH = 1000
 """Characters of the scopes that a server has asked for more of, one refusal after the other."""
@@ -163,7 +163,7 @@ class Renewals:
         self._endpoint = endpoint
         self._credentials = credentials
         self._limits = limits
-        self._running = Tasks()
+        self._running = BackgroundTasks()
         self._tasks: dict[str, asyncio.Task[Login]] = {}
 
     async def finished(self) -> None:

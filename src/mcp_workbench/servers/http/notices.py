@@ -9,7 +9,7 @@ from typing import Any
 from mcp_workbench import logger
 from mcp_workbench.errors import Fault
 from mcp_workbench.identity import ServerIdentifier
-from mcp_workbench.wire.tasks import Tasks
+from mcp_workbench.wire.background import BackgroundTasks
 
 NOTICE_SECONDS = 10.0
 """How long a remote server may take to accept a notification or an answer of ours; it has nothing to do for it."""
@@ -27,7 +27,7 @@ class Notices:
         self._last: asyncio.Task[None] | None = None
         self._room = asyncio.Event()
         self._room.set()
-        self.tasks = Tasks()
+        self.tasks = BackgroundTasks()
 
     @property
     def congested(self) -> bool:

@@ -19,8 +19,8 @@ from mcp_workbench.servers.http.channel import RemoteChannel
 from mcp_workbench.servers.http.client import Client, is_within
 from mcp_workbench.servers.http.outbox import Outbox, Owner, Post
 from mcp_workbench.servers.http.refusals import by_status, not_mcp
+from mcp_workbench.wire.background import consume_exception
 from mcp_workbench.wire.memory_budget import Account
-from mcp_workbench.wire.tasks import heard
 
 
 class SseOutbox(Outbox):
@@ -30,7 +30,7 @@ class SseOutbox(Outbox):
         super().__init__(owner, label, limits)
         self._client = client
         self.address: asyncio.Future[httpx2.URL] = asyncio.get_running_loop().create_future()
-        self.address.add_done_callback(heard)
+        self.address.add_done_callback(consume_exception)
 
     async def _exchange(self, post: Post) -> None:
         await self._post(post.line, post.method)

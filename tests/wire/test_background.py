@@ -1,4 +1,4 @@
-"""Tasks with an owner."""
+"""BackgroundTasks with an owner."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_workbench.wire.tasks import Tasks, beside
+from mcp_workbench.wire.background import BackgroundTasks, in_background
 
 SOURCE = Path(__file__).parents[2] / "src" / "mcp_workbench"
 
@@ -22,7 +22,7 @@ async def fails() -> None:
 
 
 async def test_an_owner_knows_its_tasks_until_they_are_done():
-    tasks, gate = Tasks(), asyncio.Event()
+    tasks, gate = BackgroundTasks(), asyncio.Event()
     first, second = tasks.start(gate.wait()), tasks.start(forever(), name="second")
     assert (set(tasks), second.get_name()) == ({first, second}, "second")
     gate.set()
@@ -37,7 +37,7 @@ async def test_an_owner_knows_its_tasks_until_they_are_done():
 async def test_a_failure_that_its_owner_knows_of_is_not_reported_again():
     reported: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: reported.append(context))
-    task = Tasks().start(fails())
+    task = BackgroundTasks().start(fails())
     await asyncio.wait((task,))
     del task
     await asyncio.sleep(0)
@@ -45,7 +45,7 @@ async def test_a_failure_that_its_owner_knows_of_is_not_reported_again():
 
 
 async def test_what_runs_beside_a_block_ends_with_it():
-    with beside(forever()) as task:
+    with in_background(forever()) as task:
         await asyncio.sleep(0)
         assert not task.done()
     await asyncio.wait((task,))
@@ -53,14 +53,14 @@ async def test_what_runs_beside_a_block_ends_with_it():
 
 
 async def test_what_runs_beside_a_block_ends_with_its_failure_too():
-    with pytest.raises(ValueError, match="broken"), beside(forever()) as task:
+    with pytest.raises(ValueError, match="broken"), in_background(forever()) as task:
         await fails()
     await asyncio.wait((task,))
     assert task.cancelled()
 
 
 def test_few_places_start_tasks():
-    """Others have an owner: they go through `Tasks`."""
+    """Others have an owner: they go through `BackgroundTasks`."""
     found = [
         f"{path.relative_to(SOURCE)}: {line.strip()}"
         for path in sorted(SOURCE.rglob("*.py"))

@@ -1,4 +1,4 @@
-"""Tasks with an owner: whoever starts one here ends it, and hears how it ended in another way than by its result."""
+"""Background tasks with an owner, which waits for them or cancels them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-def heard(done: asyncio.Future[Any]) -> None:
-    """A done-callback: the outcome is known to whoever needs it, and needs no report by the event loop."""
+def consume_exception(done: asyncio.Future[Any]) -> None:
+    """A done-callback that keeps the event loop from logging an exception that nobody awaits."""
     if not done.cancelled():
         done.exception()
 
 
-class Tasks:
-    """The tasks that one owner started and that still run. It waits for them, or cancels them."""
+class BackgroundTasks:
+    """The running tasks of one owner. An exception in one of them is not logged."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[Any]] = set()
@@ -29,26 +29,26 @@ class Tasks:
         return iter(tuple(self._running))
 
     def start(self, work: Coroutine[Any, Any, T], name: str | None = None) -> asyncio.Task[T]:
-        """Do it from the next turn of the event loop on."""
+        """Start `work` in the next turn of the event loop."""
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._running.add(task)
         task.add_done_callback(self._done)
         return task
 
     def cancel(self) -> None:
-        """Have all of them end soon."""
+        """Request the cancellation of all of them."""
         for task in self:
             task.cancel()
 
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)
-        heard(task)
+        consume_exception(task)
 
 
 @contextlib.contextmanager
-def beside(work: Coroutine[Any, Any, T]) -> Generator[asyncio.Task[T]]:
-    """Do `work` beside a block, and cancel it with the end of the block."""
-    tasks = Tasks()
+def in_background(work: Coroutine[Any, Any, T]) -> Generator[asyncio.Task[T]]:
+    """Run `work` during a `with` block, and cancel it when the block ends."""
+    tasks = BackgroundTasks()
     try:
         yield tasks.start(work)
     finally:
