@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Raw
 
 from mcp_workbench import logger
-from mcp_workbench.config.changes import FIXED, Changes, changes
+from mcp_workbench.config.diff import FIXED, Changes, changes
 from mcp_workbench.config.model import Config
 from mcp_workbench.errors import CallFailed, Overloaded, ProtocolViolation, ShuttingDown
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier

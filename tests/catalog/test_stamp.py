@@ -21,7 +21,7 @@ from msgspec import Raw
 
 from mcp_workbench import logger
 from mcp_workbench.catalog.memory.stamp import Stamps, declared_digest, load_key
-from mcp_workbench.config.inherited import is_default
+from mcp_workbench.config.environment import is_default
 from mcp_workbench.config.model import Endpoint, Launch, OAuthClient, ServerConfig
 from mcp_workbench.servers.processes import environment
 

@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from mcp_workbench.config.jsonc import parse, plain
+from mcp_workbench.config.jsonc.parser import parse, plain
+from mcp_workbench.config.jsonc.source import Source
 from mcp_workbench.config.load import load_config
 from mcp_workbench.config.model import Endpoint, Launch
-from mcp_workbench.config.source import Source
 from tests.support.users import User, made_user
 
 TEXT = """// my toolboxes

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from mcp_workbench.cli.install import installed_command
-from mcp_workbench.config.jsonc import parse, plain
-from mcp_workbench.config.source import Source
+from mcp_workbench.config.jsonc.parser import parse, plain
+from mcp_workbench.config.jsonc.source import Source
 from mcp_workbench.hosts import files
 from mcp_workbench.hosts.documents import Document
 from mcp_workbench.hosts.registry import HOSTS

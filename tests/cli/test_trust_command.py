@@ -17,8 +17,8 @@ import pytest
 
 from mcp_workbench.cli.display import Table
 from mcp_workbench.cli.trust import described
-from mcp_workbench.config.source import Source
-from mcp_workbench.config.written import written_servers
+from mcp_workbench.config.jsonc.source import Source
+from mcp_workbench.config.raw_entries import written_servers
 from tests.support import programs
 from tests.support.configs import rogue, starts, write_config
 from tests.support.screens import at_terminal, started

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from mcp_workbench.config.changes import Changes, changes
+from mcp_workbench.config.diff import Changes, changes
 from mcp_workbench.config.model import CatalogConfig, Config, Launch, ServerConfig, ToolboxConfig
 from mcp_workbench.identity import ServerIdentifier
 

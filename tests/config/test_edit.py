@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_workbench.config.edit import find, remove_member, remove_members, set_member
-from mcp_workbench.config.jsonc import Object, parse, plain
-from mcp_workbench.config.source import Source
-from mcp_workbench.config.tokens import tokens
-from mcp_workbench.config.transfer import move_member, restore_members
+from mcp_workbench.config.jsonc.edit import find, remove_member, remove_members, set_member
+from mcp_workbench.config.jsonc.parser import Object, parse, plain, tokens
+from mcp_workbench.config.jsonc.source import Source
+from mcp_workbench.config.jsonc.transfer import move_member, restore_members
 from mcp_workbench.errors import ConfigError
 
 NEW = "a new one"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_workbench.config.expand import MalformedReferenceError, expand
+from mcp_workbench.config.environment import MalformedReferenceError, expand
 
 ENVIRON = {"A": "alpha", "EMPTY": "", "NESTED": "${A}", "_x9": "under"}
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_workbench.config.changes import changes
-from mcp_workbench.config.inherited import (
+from mcp_workbench.config.diff import changes
+from mcp_workbench.config.environment import (
     INHERITED,
     OWN_PREFIXES,
     default_credentials,

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_workbench.config.jsonc import Array, Node, Object, Scalar, kind_of, parse, plain
-from mcp_workbench.config.source import Source, extend_path
-from mcp_workbench.config.tokens import tokens
+from mcp_workbench.config.jsonc.parser import Array, Node, Object, Scalar, kind_of, parse, plain, tokens
+from mcp_workbench.config.jsonc.source import Source, extend_path
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.limits import Limits
 

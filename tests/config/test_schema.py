@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from mcp_workbench.config.jsonc import parse, plain
+from mcp_workbench.config.jsonc.parser import parse, plain
+from mcp_workbench.config.jsonc.source import Source
 from mcp_workbench.config.keys import ANNOTATIONS, HOST_KEYS, ROOT, SERVER, TOOLBOX, TRANSPORTS
 from mcp_workbench.config.load import load_config
 from mcp_workbench.config.schema import json_schema, rendered
-from mcp_workbench.config.source import Source
 from mcp_workbench.errors import ConfigError
 
 REPOSITORY = Path(__file__).parents[2]

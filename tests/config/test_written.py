@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_workbench.config.source import Source
-from mcp_workbench.config.written import Text, written_servers
+from mcp_workbench.config.jsonc.source import Source
+from mcp_workbench.config.raw_entries import Text, written_servers
 
 TOOLBOXES = """{
   // a comment

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from mcp_workbench.config.jsonc.source import Source
 from mcp_workbench.config.load import DEFAULT_DESCRIPTION, config_of
 from mcp_workbench.config.model import ToolboxConfig
-from mcp_workbench.config.source import Source
 from mcp_workbench.doctor.descriptions import description_findings, weakness
 from mcp_workbench.identity import ServerIdentifier
 

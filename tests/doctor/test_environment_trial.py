@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_workbench import logger
+from mcp_workbench.config.jsonc.source import Source
 from mcp_workbench.config.model import Endpoint, Launch, ServerConfig
-from mcp_workbench.config.source import Source
-from mcp_workbench.config.written import WrittenServer, written_servers
+from mcp_workbench.config.raw_entries import WrittenServer, written_servers
 from mcp_workbench.doctor.environment_trial import (
     TRIAL_NAMES_SHOWN,
     by_likelihood,

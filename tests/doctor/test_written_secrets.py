@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from mcp_workbench.config.credentials import secret_parts
-from mcp_workbench.config.source import Source
-from mcp_workbench.config.written import WrittenServer, written_servers
+from mcp_workbench.config.jsonc.source import Source
+from mcp_workbench.config.raw_entries import WrittenServer, written_servers
+from mcp_workbench.config.secret_patterns import secret_parts
 from mcp_workbench.doctor.secrets import hidden, written_secrets
 
 GITHUB = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"

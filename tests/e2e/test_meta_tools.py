@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mcp_workbench.config.inherited import is_default
+from mcp_workbench.config.environment import is_default
 from tests.peers.rogue_stdio import DIGITS, RICH_RESULT
 from tests.support.configs import read_log, received, rogue, starts, write_config
 from tests.support.procs import poll_until, wait_until

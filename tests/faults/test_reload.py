@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mcp_workbench import Limits, Workbench, load_config
-from mcp_workbench.config.source import read_source
+from mcp_workbench.config.jsonc.source import read_source
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.storage.trusted_configs import Trust, digest, place_of
 from tests.faults.outcomes import code_of

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mcp_workbench.config.inherited import HOST_FOLDERS
+from mcp_workbench.config.environment import HOST_FOLDERS
 from mcp_workbench.hosts.registry import FOLDER_VARIABLES, HOSTS
 from tests.support.users import User
 

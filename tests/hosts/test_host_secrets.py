@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_workbench.config.secret_looks import may_name_secret
+from mcp_workbench.config.secret_patterns import may_name_secret
 from mcp_workbench.hosts.secrets import Variables, without_secrets
 from mcp_workbench.hosts.variables import Scope, translated, variables_in
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_workbench.config.expand import expand
+from mcp_workbench.config.environment import expand
 from mcp_workbench.hosts.secrets import Variables, without_secrets
 from mcp_workbench.hosts.variables import inputs_in, texts_of, values_of
 

@@ -13,9 +13,8 @@ from typing import Any, cast
 
 import pytest
 
-from mcp_workbench.config.jsonc import parse, plain
-from mcp_workbench.config.source import Source
-from mcp_workbench.config.tokens import tokens
+from mcp_workbench.config.jsonc.parser import parse, plain, tokens
+from mcp_workbench.config.jsonc.source import Source
 from mcp_workbench.hosts import files, install_record
 from mcp_workbench.hosts.install_record import record_of
 from tests.hosts import samples

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from mcp_workbench import ToolIdentifier, Workbench
-from mcp_workbench.config.changes import Changes
+from mcp_workbench.config.diff import Changes
 from mcp_workbench.config.model import ServerConfig
 from mcp_workbench.errors import ConnectFailed, ServerExited, ServerNotFound, ToolboxNotFound, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from mcp_workbench import ToolIdentifier, Workbench, load_config, logger
+from mcp_workbench.config.locate import origin_of
 from mcp_workbench.config.model import Config
-from mcp_workbench.config.origin import origin_of
 from mcp_workbench.errors import ServerNotFound, ToolboxNotFound
 from mcp_workbench.limits import Limits
 from mcp_workbench.serve.reloading import Following

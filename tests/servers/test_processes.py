@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import mcp_workbench
-from mcp_workbench.config.inherited import INHERITED
+from mcp_workbench.config.environment import INHERITED
 from mcp_workbench.config.model import Launch
 from mcp_workbench.errors import SpawnFailed
 from mcp_workbench.servers import guardian

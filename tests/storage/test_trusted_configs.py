@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from mcp_workbench import logger
 from mcp_workbench.command_errors import TrustFailed
-from mcp_workbench.config import source as sources
+from mcp_workbench.config.jsonc import source as sources
+from mcp_workbench.config.jsonc.source import read_source
 from mcp_workbench.config.load import config_of
-from mcp_workbench.config.source import read_source
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.storage import trusted_configs
 from mcp_workbench.storage.trusted_configs import TRUST_STORE_BYTES, Trust, digest, place_of, standing, trusted_source

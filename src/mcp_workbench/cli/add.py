@@ -14,9 +14,9 @@ from mcp_workbench.cli.config_edit import Target, to_change
 from mcp_workbench.cli.consent import is_agreed
 from mcp_workbench.cli.display import is_terminal, write
 from mcp_workbench.cli.options import Given
-from mcp_workbench.config.inherited import is_own
+from mcp_workbench.config.environment import is_own
+from mcp_workbench.config.jsonc.source import read_source
 from mcp_workbench.config.load import DEFAULT_TOOLBOX
-from mcp_workbench.config.source import read_source
 from mcp_workbench.doctor.config_checks import Entries, inspect
 from mcp_workbench.doctor.findings import Finding
 from mcp_workbench.errors import ConfigError

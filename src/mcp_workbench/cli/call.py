@@ -21,8 +21,7 @@ from mcp_workbench.cli.person import AUDIENCE, CALLER, Person
 from mcp_workbench.cli.remembered import Known, checked_tool, known_tools
 from mcp_workbench.cli.states import known_since
 from mcp_workbench.cli.terminal import FAILURE, note
-from mcp_workbench.config.lookup import find_server
-from mcp_workbench.config.model import Config
+from mcp_workbench.config.model import Config, find_server
 from mcp_workbench.errors import ConnectFailed, Fault, InvalidParameters, RequestError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.text.sanitize import escape

@@ -15,7 +15,7 @@ from mcp_workbench.cli.commands import COMMANDS, Command
 from mcp_workbench.cli.config_file import config_source
 from mcp_workbench.cli.options import DEBUG, Given, NotPlain, Option, read_plain
 from mcp_workbench.cli.plain import END_OF_OPTIONS, Split, find, split_words
-from mcp_workbench.config.inherited import is_default, is_own
+from mcp_workbench.config.environment import is_default, is_own
 from mcp_workbench.config.load import config_of
 from mcp_workbench.config.model import Config
 from mcp_workbench.errors import WorkbenchError

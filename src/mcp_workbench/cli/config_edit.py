@@ -14,14 +14,14 @@ from typing import Any, NamedTuple, cast
 from mcp_workbench.cli.config_file import config_source
 from mcp_workbench.cli.terminal import note
 from mcp_workbench.command_errors import TrustFailed
-from mcp_workbench.config.edit import remove_member, set_member
-from mcp_workbench.config.jsonc import parse, plain
+from mcp_workbench.config.jsonc.edit import remove_member, set_member
+from mcp_workbench.config.jsonc.parser import parse, plain
+from mcp_workbench.config.jsonc.source import BOM, Source, read_source
+from mcp_workbench.config.jsonc.transfer import move_member
 from mcp_workbench.config.keys import SERVER, Key, is_comment
 from mcp_workbench.config.load import DEFAULT_DESCRIPTION, DEFAULT_TOOLBOX, config_of
 from mcp_workbench.config.locate import FILE_NAME, VARIABLE, has_project_file, user_config
 from mcp_workbench.config.model import Config
-from mcp_workbench.config.source import BOM, Source, read_source
-from mcp_workbench.config.transfer import move_member
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.hosts import files
 from mcp_workbench.limits import DEFAULTS

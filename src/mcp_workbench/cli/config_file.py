@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import TextIO
 
 from mcp_workbench.cli.terminal import note
+from mcp_workbench.config.jsonc.source import Source, read_source
 from mcp_workbench.config.locate import FILE_NAME, VARIABLE, find_config, has_project_file, user_config
-from mcp_workbench.config.source import Source, read_source
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.text.sanitize import escape

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 from mcp_workbench.cli.config_edit import Target
 from mcp_workbench.cli.display import Tone, Words
-from mcp_workbench.config.edit import parse
 from mcp_workbench.config.fields import Place
-from mcp_workbench.config.source import Source
-from mcp_workbench.config.tokens import tokens
-from mcp_workbench.config.written import commented
+from mcp_workbench.config.jsonc.edit import parse
+from mcp_workbench.config.jsonc.parser import tokens
+from mcp_workbench.config.jsonc.source import Source
+from mcp_workbench.config.raw_entries import commented
 from mcp_workbench.hosts.secrets import Variables, holds_secret, without_secrets
 from mcp_workbench.text.redact import Redactor
 

@@ -25,8 +25,7 @@ from mcp_workbench.cli.doctor_report import Course, as_json, finding_lines, summ
 from mcp_workbench.cli.states import server_count
 from mcp_workbench.cli.terminal import FAILURE
 from mcp_workbench.config.keys import TIMEOUT_MOST_SECONDS
-from mcp_workbench.config.lookup import find_toolbox
-from mcp_workbench.config.model import ServerConfig
+from mcp_workbench.config.model import ServerConfig, find_toolbox
 from mcp_workbench.doctor.config_checks import Entries, inspect
 from mcp_workbench.doctor.environment_trial import finding_of, try_environment, withheld
 from mcp_workbench.doctor.examination import examine, limited

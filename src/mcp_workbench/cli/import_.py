@@ -15,7 +15,7 @@ from mcp_workbench.cli.differences import differences
 from mcp_workbench.cli.display import Block, Words, is_terminal, write
 from mcp_workbench.cli.import_preview import Import, prepare_import
 from mcp_workbench.cli.restrictions import ACCEPT, carried_lines, held_back, lost_lines, rules_json
-from mcp_workbench.config.inherited import HOST_FOLDERS
+from mcp_workbench.config.environment import HOST_FOLDERS
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.hosts.discovery import Server, Source
 from mcp_workbench.hosts.import_plan import Planned, by_toolbox

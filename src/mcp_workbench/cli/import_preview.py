@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from mcp_workbench.cli.config_edit import Target
 from mcp_workbench.cli.remembered import known_tools
+from mcp_workbench.config.jsonc.source import Source as ConfigSource
 from mcp_workbench.config.load import DEFAULT_TOOLBOX, config_of
-from mcp_workbench.config.source import Source as ConfigSource
 from mcp_workbench.doctor.recognition import Traits, recognize
 from mcp_workbench.doctor.services import Service
 from mcp_workbench.errors import ConfigError

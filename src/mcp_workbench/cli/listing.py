@@ -14,8 +14,7 @@ from mcp_workbench.cli.display import Block, Column, Table, Words
 from mcp_workbench.cli.named import read_config
 from mcp_workbench.cli.remembered import Known, known_tools
 from mcp_workbench.cli.states import DISABLED, State, state_of
-from mcp_workbench.config.lookup import find_server, find_toolbox
-from mcp_workbench.config.model import Config, ServerConfig, ToolboxConfig
+from mcp_workbench.config.model import Config, ServerConfig, ToolboxConfig, find_server, find_toolbox
 from mcp_workbench.identity import ServerIdentifier
 
 HELP = """List toolboxes with their servers; the servers of one toolbox with their tools; or the tools of one server.

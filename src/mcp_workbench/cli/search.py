@@ -20,8 +20,7 @@ from mcp_workbench.cli.display import SENTENCE_COLUMNS, TERMINAL_COLUMNS, Block,
 from mcp_workbench.cli.named import read_config
 from mcp_workbench.cli.options import Given
 from mcp_workbench.cli.remembered import Found, known_tools
-from mcp_workbench.config.lookup import find_toolbox
-from mcp_workbench.config.model import Config, ServerConfig
+from mcp_workbench.config.model import Config, ServerConfig, find_toolbox
 from mcp_workbench.errors import InvalidParameters
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import DEFAULTS

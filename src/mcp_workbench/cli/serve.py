@@ -11,10 +11,8 @@ from mcp_workbench import logger
 from mcp_workbench.cli.chosen import log_level
 from mcp_workbench.cli.terminal import report
 from mcp_workbench.config.load import config_of, load_config
-from mcp_workbench.config.locate import FILE_NAME, VARIABLE, find_config, has_project_file
-from mcp_workbench.config.lookup import find_server, find_toolbox
-from mcp_workbench.config.model import Config
-from mcp_workbench.config.origin import Origin, origin_of
+from mcp_workbench.config.locate import FILE_NAME, VARIABLE, Origin, find_config, has_project_file, origin_of
+from mcp_workbench.config.model import Config, find_server, find_toolbox
 from mcp_workbench.errors import ConfigError, RequestError
 
 HELP = """Serve the toolboxes of a configuration to an MCP host on stdin and stdout.

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from mcp_workbench.cli.terminal import FAILURE, report
 from mcp_workbench.command_errors import ListenFailed
+from mcp_workbench.config.locate import Origin
 from mcp_workbench.config.model import Config
-from mcp_workbench.config.origin import Origin
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.serve.http.address import Address, read_address

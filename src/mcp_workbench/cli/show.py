@@ -14,8 +14,7 @@ from mcp_workbench.cli.display import Block, Verbatim, Words
 from mcp_workbench.cli.loose import decoded, word
 from mcp_workbench.cli.named import read_config
 from mcp_workbench.cli.remembered import checked_tool, known_tools
-from mcp_workbench.config.lookup import find_server
-from mcp_workbench.config.model import Config, ServerConfig
+from mcp_workbench.config.model import Config, ServerConfig, find_server
 from mcp_workbench.errors import ConnectFailed, Fault
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.wire import jsonrpc

@@ -15,11 +15,11 @@ from mcp_workbench.cli.consent import is_agreed
 from mcp_workbench.cli.display import Block, Column, Table, Tone, Words, is_terminal, write
 from mcp_workbench.cli.terminal import FAILURE
 from mcp_workbench.command_errors import TrustFailed
-from mcp_workbench.config.credentials import secret_parts
+from mcp_workbench.config.jsonc.source import BOM, Source, read_source
 from mcp_workbench.config.load import config_of
 from mcp_workbench.config.locate import FILE_NAME
-from mcp_workbench.config.source import BOM, Source, read_source
-from mcp_workbench.config.written import Text, WrittenServer, written_servers
+from mcp_workbench.config.raw_entries import Text, WrittenServer, written_servers
+from mcp_workbench.config.secret_patterns import secret_parts
 from mcp_workbench.doctor.secrets import HIDDEN, hidden, written_secrets
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.limits import DEFAULTS

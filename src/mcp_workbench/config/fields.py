@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_workbench.config.jsonc import Array, Node, Object, Scalar, kind_of
+from mcp_workbench.config.jsonc.parser import Array, Node, Object, Scalar, kind_of
+from mcp_workbench.config.jsonc.source import Source, extend_path
 from mcp_workbench.config.keys import Key, did_you_mean, is_comment
 from mcp_workbench.config.model import ConfigWarning
-from mcp_workbench.config.source import Source, extend_path
 from mcp_workbench.text.sanitize import escape
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING, cast
 
+from mcp_workbench.config.environment import default_credentials
 from mcp_workbench.config.fields import (
     Place,
     check_value,
@@ -23,12 +24,11 @@ from mcp_workbench.config.fields import (
     read_text,
     unknown_key,
 )
-from mcp_workbench.config.inherited import default_credentials
-from mcp_workbench.config.jsonc import parse
+from mcp_workbench.config.jsonc.parser import parse
+from mcp_workbench.config.jsonc.source import Source, read_source
 from mcp_workbench.config.keys import BOUNDS, CATALOG, ELSEWHERE, ROOT, TOOLBOX
 from mcp_workbench.config.model import NO_STORE, CatalogConfig, Config, ConfigWarning, ServerConfig, ToolboxConfig
 from mcp_workbench.config.servers import Reading, odd_times, read_inherited, read_server
-from mcp_workbench.config.source import Source, read_source
 from mcp_workbench.identity import EVERY_TOOLBOX, NAME_LENGTH
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.text.sanitize import escape

@@ -14,12 +14,15 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from mcp_workbench.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
+
+    from mcp_workbench.config.model import Config
+
 
 VARIABLE = "WORKBENCH_CONFIG"
 FILE_NAME = "workbench-config.json"
@@ -85,3 +88,35 @@ def own_file(environ: Mapping[str, str], kind: Kind, name: str) -> str:
 def _with_home(name: str) -> str:
     """Hosts start programs without a shell, so `~` in their files arrives here as it is."""
     return os.path.expanduser(name)
+
+
+Stamp: TypeAlias = "tuple[tuple[int, ...], ...]"
+"""What tells that files may be otherwise than before."""
+
+
+class Origin(NamedTuple):
+    """What a configuration was read from, and how it is read again."""
+
+    files: tuple[str, ...]
+    """Those that decide what it is: where one changes, it is read again."""
+    stamp: Stamp
+    """How they were before it was read."""
+    read: Callable[[], Config]
+    """Reads it as at the start. Raises `WorkbenchError`."""
+
+
+def origin_of(files: Sequence[str], read: Callable[[], Config]) -> Origin:
+    """An origin, as its files are now."""
+    return Origin(tuple(files), stamp_of(files), read)
+
+
+def stamp_of(files: Sequence[str]) -> Stamp:
+    return tuple(map(_look, files))
+
+
+def _look(file: str) -> tuple[int, ...]:
+    try:
+        status = os.stat(file)
+    except (OSError, ValueError):
+        return ()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -7,15 +7,18 @@ secret show only their names in `repr`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
+from mcp_workbench.errors import ServerNotFound, ToolboxNotFound
 from mcp_workbench.identity import ServerIdentifier
+from mcp_workbench.text.suggest import nearest_or_known
 
 if TYPE_CHECKING:
     from pathlib import Path
+
 
 ToolMode = Literal["proxy", "dynamic"]
 OpenDetail = Literal["auto", "full", "signature"]
@@ -163,7 +166,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def secrets(self) -> set[str]:
         """Values that must never be shown, of whichever server; names that are shown anyway are none."""
-        from mcp_workbench.config.credentials import credentials_of  # noqa: PLC0415 -- not needed before something is said
+        from mcp_workbench.config.secret_patterns import credentials_of  # noqa: PLC0415 -- not needed before something is said
 
         names = {*self.toolboxes, *(server.name for server in self.servers())}
         return {one for server in self.servers() for one in (*server.secrets, *credentials_of(server))} - names
@@ -172,3 +175,24 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         """Every server of every toolbox, in the order of the file."""
         for toolbox in self.toolboxes.values():
             yield from toolbox.servers.values()
+
+
+Help: TypeAlias = Callable[[str, Iterable[str], str], str]
+"""What to say about a name that does not exist, those that do, and what they name."""
+
+
+def find_toolbox(config: Config, name: str, help_with: Help = nearest_or_known) -> ToolboxConfig:
+    """Raises `ToolboxNotFound`."""
+    if (toolbox := config.toolboxes.get(name)) is None:
+        raise ToolboxNotFound(name, hint=help_with(name, config.toolboxes, "toolboxes"))
+    return toolbox
+
+
+def find_server(config: Config, toolbox_name: str, name: str, help_with: Help = nearest_or_known) -> ServerConfig:
+    """Raises `ToolboxNotFound` or `ServerNotFound`."""
+    toolbox = find_toolbox(config, toolbox_name, help_with)
+    if (server := toolbox.servers.get(name)) is not None:
+        return server
+    is_disabled = name in toolbox.disabled
+    hint = "It is disabled in the configuration." if is_disabled else help_with(name, toolbox.servers, "servers")
+    raise ServerNotFound(toolbox_name, name, hint=hint)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mcp_workbench.config.expand import MalformedReferenceError, expand
+from mcp_workbench.config.environment import MalformedReferenceError, expand, inherited, is_default, is_own
 from mcp_workbench.config.fields import (
     Place,
     read_boolean,
@@ -25,7 +25,6 @@ from mcp_workbench.config.fields import (
     read_string,
     read_whole,
 )
-from mcp_workbench.config.inherited import inherited, is_default, is_own
 from mcp_workbench.config.keys import (
     ANNOTATIONS,
     BOUNDS,

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from mcp_workbench import logger
-from mcp_workbench.config.credentials import secret_parts
-from mcp_workbench.config.inherited import HOST_FOLDERS, environment_of
+from mcp_workbench.config.environment import HOST_FOLDERS, environment_of
+from mcp_workbench.config.jsonc.source import Source
 from mcp_workbench.config.load import config_of
 from mcp_workbench.config.model import Config, ConfigWarning, Endpoint, ServerConfig
+from mcp_workbench.config.raw_entries import Text, WrittenServer, written_servers
+from mcp_workbench.config.secret_patterns import secret_parts
 from mcp_workbench.config.servers import OPEN_WIRE
-from mcp_workbench.config.source import Source
-from mcp_workbench.config.written import Text, WrittenServer, written_servers
 from mcp_workbench.doctor.findings import Finding
 from mcp_workbench.doctor.installed_packages import installed_version
 from mcp_workbench.doctor.packages import Package, fetched_packages

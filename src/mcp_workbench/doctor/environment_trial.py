@@ -16,9 +16,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from mcp_workbench.config.inherited import environment_of, is_own
+from mcp_workbench.config.environment import environment_of, is_own
 from mcp_workbench.config.model import NO_STORE, CatalogConfig, Config, Launch, ServerConfig, ToolboxConfig
-from mcp_workbench.config.written import WrittenServer
+from mcp_workbench.config.raw_entries import WrittenServer
 from mcp_workbench.doctor.examination import limited
 from mcp_workbench.doctor.findings import Finding, Trial
 from mcp_workbench.doctor.probe import visit

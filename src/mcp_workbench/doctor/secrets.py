@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from mcp_workbench.config.credentials import secret_parts
 from mcp_workbench.config.keys import URL_KEYS
-from mcp_workbench.config.written import Text, WrittenServer, strings
+from mcp_workbench.config.raw_entries import Text, WrittenServer, strings
+from mcp_workbench.config.secret_patterns import secret_parts
 
 _DEFAULT: Final = r"\$\{([A-Za-z_][A-Za-z0-9_]{0,200}):-([^}$]{1,2000})\}"
 HIDDEN: Final = "***"

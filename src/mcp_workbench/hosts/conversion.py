@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, cast
 from urllib.parse import unquote
 
 from mcp_workbench.config.fields import Place
-from mcp_workbench.config.jsonc import parse
+from mcp_workbench.config.jsonc.parser import parse
+from mcp_workbench.config.jsonc.source import Source
 from mcp_workbench.config.keys import HOST_KEYS, SERVER, TIMEOUT_MOST_SECONDS, TRANSPORT_KEYS, TRANSPORTS, URL_KEYS
 from mcp_workbench.config.servers import Reading, read_server
-from mcp_workbench.config.source import Source
 from mcp_workbench.doctor.packages import fetched_packages
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.hosts.registry import Entry

@@ -15,10 +15,10 @@ from typing import Any, cast
 import msgspec
 
 from mcp_workbench.command_errors import HostFileError
-from mcp_workbench.config.edit import parse, remove_members, set_member
-from mcp_workbench.config.jsonc import plain
-from mcp_workbench.config.source import BOM, Source
-from mcp_workbench.config.transfer import restore_members
+from mcp_workbench.config.jsonc.edit import parse, remove_members, set_member
+from mcp_workbench.config.jsonc.parser import plain
+from mcp_workbench.config.jsonc.source import BOM, Source
+from mcp_workbench.config.jsonc.transfer import restore_members
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.hosts.files import HOST_FILE_BYTES
 from mcp_workbench.hosts.registry import Syntax

@@ -18,7 +18,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 from mcp_workbench.command_errors import FileBusy, HostFileError
-from mcp_workbench.storage import file_lock, secure_files
+from mcp_workbench.storage import secure_files
 
 HOST_FILE_BYTES = 32 * 1024 * 1024
 """A configuration of a host: some keep the history of every project in it."""
@@ -75,8 +75,8 @@ def alone(path: Path, *, makes_folder: bool = False, seconds: float = HOST_LOCK_
     try:
         # Some file systems have no locks; what changed meanwhile is noticed anyway.
         with contextlib.suppress(OSError):
-            if not file_lock.take(descriptor, seconds, HOST_LOCK_POLL_SECONDS):
-                raise FileBusy(path, file_lock.holder(descriptor))
+            if not secure_files.take(descriptor, seconds, HOST_LOCK_POLL_SECONDS):
+                raise FileBusy(path, secure_files.holder(descriptor))
         yield
     finally:
         os.close(descriptor)

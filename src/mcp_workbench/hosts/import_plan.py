@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, count
 from typing import Any, Final, NamedTuple, cast
 
-from mcp_workbench.config.expand import expand
+from mcp_workbench.config.environment import expand
 from mcp_workbench.doctor.recognition import summary
 from mcp_workbench.doctor.services import OTHER, Service
 from mcp_workbench.hosts.discovery import Server, Source

@@ -12,8 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from mcp_workbench.config.credentials import secret_parts
-from mcp_workbench.config.secret_looks import KNOWN, may_name_secret
+from mcp_workbench.config.secret_patterns import KNOWN, may_name_secret, secret_parts
 from mcp_workbench.hosts.registry import Entry
 from mcp_workbench.hosts.variables import variable_name
 

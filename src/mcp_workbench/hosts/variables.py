@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from mcp_workbench.config.expand import MalformedReferenceError, expand
+from mcp_workbench.config.environment import MalformedReferenceError, expand
 from mcp_workbench.hosts.registry import CLAUDE_FOLDER, FOLDER_VARIABLES, Entry, References
 
 _BRACES = re.compile(r"\$\{([^}]*)\}")

@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 
 from mcp_workbench.catalog.memory.records import Memory
 from mcp_workbench.catalog.snapshot import Catalog
-from mcp_workbench.config.lookup import find_server, find_toolbox
-from mcp_workbench.config.model import Config, ServerConfig, ToolboxConfig
+from mcp_workbench.config.model import Config, ServerConfig, ToolboxConfig, find_server, find_toolbox
 from mcp_workbench.errors import ConnectFailed, Fault, ShuttingDown
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import Limits

@@ -12,8 +12,8 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 
 from mcp_workbench import logger
+from mcp_workbench.config.locate import Origin, Stamp, stamp_of
 from mcp_workbench.config.model import Config
-from mcp_workbench.config.origin import Origin, Stamp, stamp_of
 from mcp_workbench.errors import WorkbenchError
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits

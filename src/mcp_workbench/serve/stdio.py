@@ -15,8 +15,8 @@ import stat
 from functools import partial
 
 from mcp_workbench import logger
+from mcp_workbench.config.locate import Origin
 from mcp_workbench.config.model import Config
-from mcp_workbench.config.origin import Origin
 from mcp_workbench.errors import Fault, ShuttingDown
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.serve.front import PeerFront

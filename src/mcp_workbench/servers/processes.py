@@ -18,7 +18,7 @@ import threading
 from collections.abc import Mapping
 
 from mcp_workbench import logger
-from mcp_workbench.config.inherited import environment_of
+from mcp_workbench.config.environment import environment_of
 from mcp_workbench.config.model import Launch
 from mcp_workbench.errors import SpawnFailed
 from mcp_workbench.limits import Limits

@@ -5,8 +5,6 @@ to them; no symbolic link, no file of another user and no folder that everyone c
 also where it is sticky, like /tmp: SQLite trusts whatever lies beside its file under the name of a journal.
 """
 
-# ruff: noqa: PTH100, PTH101, PTH102, PTH105, PTH108, PTH116, PTH117, PTH118, PTH119, PTH120, PTH208 -- on the way to a first open, and importing pathlib takes longer than all of this
-
 from __future__ import annotations
 
 import contextlib
@@ -14,12 +12,71 @@ import errno
 import os
 import re
 import stat
+import time
 from collections.abc import Generator
 from typing import TypeAlias
 
 from mcp_workbench import logger
 from mcp_workbench.config.locate import FOLDER_NAME
-from mcp_workbench.storage import file_lock
+from mcp_workbench.text.sanitize import escape
+
+# ruff: noqa: PTH116, PTH119, PTH123 -- secure_files.py imports it on the way to a first open, without pathlib
+
+
+LOGIN_POLL_SECONDS = 0.05
+"""How often it looks whether that is done."""
+
+_OURS = ("mcp-workbench", "workbench-mcp", "mcp_workbench")
+_FLOCK, _PID, _INODE = "FLOCK", 4, 5
+"""The kind of our locks, and the fields of a line of `/proc/locks` behind its number."""
+
+
+def take(descriptor: int, seconds: float, poll_seconds: float) -> bool:
+    """Take the lock on an open file; False if another process holds it for the whole time. Raises `OSError`."""
+    import fcntl  # noqa: PLC0415 -- few need it
+
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(poll_seconds)
+        else:
+            return True
+
+
+def holder(file: int | str) -> str:
+    """Which process holds the lock on a file: its number and its command, without arguments. Raises `OSError`."""
+    pid = _holder(os.stat(file))
+    return f"process {pid} ({_command(pid)})" if pid else "another process"
+
+
+def _holder(status: os.stat_result) -> int:
+    device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    try:
+        with open("/proc/locks", encoding="ascii", errors="replace") as locks:
+            fields = [line.split() for line in locks]
+    except OSError:
+        return 0
+    held = (one for one in fields if len(one) > _INODE and one[1] == _FLOCK)
+    return next((int(one[_PID]) for one in held if one[_INODE] == device), 0)
+
+
+def _command(pid: int) -> str:
+    """The name of a program, and for our own the command: further words may hold secrets."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = [os.path.basename(word) for word in file.read().decode("utf-8", "replace").split("\0")]
+    except OSError:
+        return "?"
+    ours = next((at for at, word in enumerate(words) if word in _OURS), None)
+    return escape(words[0] if ours is None else " ".join([_OURS[0], *words[ours + 1 : ours + 2]]))
+
+
+# ruff: noqa: PTH100, PTH101, PTH102, PTH105, PTH108, PTH116, PTH117, PTH118, PTH119, PTH120, PTH208 -- on the way to a first open, and importing pathlib takes longer than all of this
+
 
 Identity: TypeAlias = tuple[int, int]
 """Which file a path leads to, however often it is made anew."""
@@ -212,7 +269,7 @@ def lock(path: str, seconds: float = 0.0, poll_seconds: float = 0.0) -> int | No
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _SAFELY, _FILE)
     is_taken = False
     try:
-        is_taken = file_lock.take(descriptor, seconds, poll_seconds)
+        is_taken = take(descriptor, seconds, poll_seconds)
     finally:
         if not is_taken:
             os.close(descriptor)
@@ -223,7 +280,7 @@ def lock(path: str, seconds: float = 0.0, poll_seconds: float = 0.0) -> int | No
 def alone(path: str, seconds: float, poll_seconds: float) -> Generator[None]:
     """No other process that asks for it changes the file meanwhile. Raises `Unusable` where that takes too long."""
     if (descriptor := lock(f"{path}.lock", seconds, poll_seconds)) is None:
-        raise Unusable(f"{file_lock.holder(f'{path}.lock')} holds it")
+        raise Unusable(f"{holder(f'{path}.lock')} holds it")
     try:
         yield
     finally:

@@ -22,13 +22,12 @@ import msgspec
 
 from mcp_workbench import logger
 from mcp_workbench.command_errors import TrustFailed
+from mcp_workbench.config.jsonc.source import Source, read_source
 from mcp_workbench.config.locate import FILE_NAME, own_file
-from mcp_workbench.config.source import Source, read_source
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.storage import secure_files
-from mcp_workbench.storage.file_lock import LOGIN_POLL_SECONDS
-from mcp_workbench.storage.secure_files import Unusable
+from mcp_workbench.storage.secure_files import LOGIN_POLL_SECONDS, Unusable
 
 TRUST_STORE_BYTES = 1024 * 1024
 """The file of what is trusted: a few hundred bytes for each project."""

@@ -21,8 +21,8 @@ from mcp_workbench import logger
 from mcp_workbench.catalog.memory.stamp import Stamps, declared_digest, load_key
 from mcp_workbench.catalog.memory.store import Declared, Entry, Kind, Store, fingerprint, store_path
 from mcp_workbench.catalog.memory.veil import Veil
-from mcp_workbench.config.credentials import credentials_of
 from mcp_workbench.config.model import NO_STORE, Config, Refresh, ServerConfig
+from mcp_workbench.config.secret_patterns import credentials_of
 from mcp_workbench.limits import Limits
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from mcp_workbench.config.inherited import inherited
+from mcp_workbench.config.environment import inherited
 from mcp_workbench.config.model import Endpoint, Launch, ServerConfig
 from mcp_workbench.storage import secure_files
 

@@ -20,7 +20,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from mcp_workbench import logger
-from mcp_workbench.config.lookup import find_server, find_toolbox
+from mcp_workbench.config.model import find_server, find_toolbox
 from mcp_workbench.errors import Overloaded, RequestError, SessionNotFound
 from mcp_workbench.serve.http.guard import Guard, Refused
 from mcp_workbench.serve.http.head import Head

@@ -20,8 +20,8 @@ from uvicorn.server import ServerState
 
 from mcp_workbench import logger
 from mcp_workbench.command_errors import ListenFailed
+from mcp_workbench.config.locate import Origin
 from mcp_workbench.config.model import Config
-from mcp_workbench.config.origin import Origin
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.serve.http.address import Address
 from mcp_workbench.serve.http.app import App

@@ -23,8 +23,7 @@ from mcp_workbench.config.locate import own_file
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.http.stores import FileStore, KeyringStore, Login, Store
 from mcp_workbench.storage import secure_files
-from mcp_workbench.storage.file_lock import LOGIN_POLL_SECONDS
-from mcp_workbench.storage.secure_files import Busy, Unusable
+from mcp_workbench.storage.secure_files import LOGIN_POLL_SECONDS, Busy, Unusable
 
 LOGIN_TOKENS_HIDDEN = 20
 """Earlier tokens of a server that are still kept out of logs; those before them ended long ago."""

@@ -18,8 +18,7 @@ import msgspec
 
 from mcp_workbench.limits import Limits
 from mcp_workbench.storage import secure_files
-from mcp_workbench.storage.file_lock import LOGIN_POLL_SECONDS
-from mcp_workbench.storage.secure_files import Unusable
+from mcp_workbench.storage.secure_files import LOGIN_POLL_SECONDS, Unusable
 
 LOGIN_STORE_BYTES = 4 * 1024 * 1024
 """The file of logins: thousands of them."""

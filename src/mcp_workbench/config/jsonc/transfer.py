@@ -9,24 +9,30 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple, cast
 
-from mcp_workbench.config.edit import (
+from mcp_workbench.config.jsonc.edit import (
+    Layout,
     Path,
     Style,
+    apply,
     deepest,
     find,
+    has_line_end,
     indent_of,
     index_of,
+    margin_of,
+    needs_line,
+    own_comments,
     parse,
     put,
     remove_member,
     set_member,
     sliced,
     style_of,
+    taken_out,
     within,
 )
-from mcp_workbench.config.jsonc import Object
-from mcp_workbench.config.source import Source
-from mcp_workbench.config.splice import Layout, apply, has_line_end, margin_of, needs_line, own_comments, taken_out
+from mcp_workbench.config.jsonc.parser import Object
+from mcp_workbench.config.jsonc.source import Source
 from mcp_workbench.limits import DEFAULTS, Limits
 
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from mcp_workbench.config.fields import Place, read_boolean, read_string
-from mcp_workbench.config.jsonc import Array, Object, parse
+from mcp_workbench.config.jsonc.parser import Array, Object, parse
+from mcp_workbench.config.jsonc.source import Source
 from mcp_workbench.config.keys import SERVER, URL_KEYS, Key, is_comment
 from mcp_workbench.config.load import DEFAULT_TOOLBOX
-from mcp_workbench.config.source import Source
 from mcp_workbench.limits import DEFAULTS, Limits
 
 _REFERENCE: Final = r"(\$\$\{)|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-((?:[^}$]|\$(?!\{))*+))?\}"

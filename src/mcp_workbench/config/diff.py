@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from mcp_workbench.config.inherited import environment_of
+from mcp_workbench.config.environment import environment_of
 from mcp_workbench.config.model import Launch
 from mcp_workbench.identity import ServerIdentifier
 
