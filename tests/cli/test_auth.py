@@ -26,8 +26,8 @@ from mcp_workbench.command_errors import LoginFailed
 from mcp_workbench.config.model import NO_STORE, CatalogConfig, Config, Endpoint
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.servers.http.callback import Answer, listening
+from mcp_workbench.servers.http.credential_stores import FileStore
 from mcp_workbench.servers.http.credentials import Credentials
-from mcp_workbench.servers.http.stores import FileStore
 from tests.support import canary, programs
 from tests.support.configs import rogue, write_config
 from tests.support.oauth import SECONDS, OAuthPeer, Person, aged, come_back, person, remote

@@ -15,7 +15,7 @@ import pytest
 from mcp_workbench.cli import login
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.servers.http.callback import listening
-from mcp_workbench.servers.http.stores import FileStore
+from mcp_workbench.servers.http.credential_stores import FileStore
 from tests.cli.test_auth import ask_for, printed_address, started, two_lines
 from tests.support.oauth import SECONDS, OAuthPeer, Person, person
 

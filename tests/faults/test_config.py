@@ -305,7 +305,7 @@ def test_c8_the_program_has_no_call_of_a_shell_and_starts_processes_in_one_place
                 assert "shell" not in [keyword.arg for keyword in node.keywords], path
                 if name.startswith(("subprocess.", "os.exec", "os.spawn", "os.posix_spawn", "webbrowser.")):
                     places.append(path.relative_to(SRC / "mcp_workbench").as_posix())
-    servers = {"servers/processes.py", "servers/guardian_process.py"}
+    servers = {"servers/processes.py"}
     assert set(places) == servers | {"cli/browser.py", "cli/pager.py", "activity/processes.py"}
 
 

@@ -29,7 +29,7 @@ from hypothesis import strategies as st
 from mcp_workbench import load_config, logger
 from mcp_workbench.errors import ConfigError, WorkbenchError
 from mcp_workbench.limits import Limits
-from mcp_workbench.servers.stderr import Stderr
+from mcp_workbench.servers.stdio import Stderr
 from tests.peers.rogue_stdio import ANSWERS
 from tests.support import canary, programs
 from tests.support.canary import Canaries

@@ -13,9 +13,9 @@ from mcp_workbench.errors import Fault, InputUnavailable, ServerExited, ServerRe
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.routing.server_requests import ServerRequests
+from mcp_workbench.servers.call_slots import Slots
 from mcp_workbench.servers.connection import Connection
 from mcp_workbench.servers.negotiate import Agreement
-from mcp_workbench.servers.slots import Slots
 from mcp_workbench.wire import eras
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import ClientRef, Exchange, OnProgress

@@ -13,7 +13,7 @@ from msgspec import Raw
 from mcp_workbench.config.model import Launch, ServerConfig
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.connection import Connection
-from mcp_workbench.servers.opening import open_channel
+from mcp_workbench.servers.connector import open_channel
 from mcp_workbench.servers.processes import Processes
 from mcp_workbench.servers.stdio import StdioChannel
 from mcp_workbench.servers.supervisor import Events, Supervisor

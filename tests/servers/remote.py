@@ -12,7 +12,7 @@ from msgspec import Raw
 from mcp_workbench.config.model import Endpoint, ServerConfig
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.base import Channel
-from mcp_workbench.servers.http.opening import open_remote
+from mcp_workbench.servers.http.channel import open_remote
 from mcp_workbench.servers.negotiate import MODERN_FIRST, Agreement, Order, negotiate
 from mcp_workbench.servers.supervisor import Events, Supervisor
 from mcp_workbench.wire.caller import LIBRARY, Caller

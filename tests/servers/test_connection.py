@@ -7,9 +7,9 @@ from msgspec import Raw
 
 from mcp_workbench.errors import ServerRefused
 from mcp_workbench.limits import Limits
+from mcp_workbench.servers.call_slots import Slots
 from mcp_workbench.servers.connection import Connection
 from mcp_workbench.servers.negotiate import Agreement
-from mcp_workbench.servers.slots import Slots
 from mcp_workbench.wire import eras
 from mcp_workbench.wire.caller import LIBRARY, Caller
 from mcp_workbench.wire.exchange import Exchange

@@ -18,8 +18,9 @@ import pytest
 
 from mcp_workbench import logger
 from mcp_workbench.limits import DEFAULTS, Limits
+from mcp_workbench.servers.http import credential_stores
 from mcp_workbench.servers.http import credentials as module
-from mcp_workbench.servers.http import stores
+from mcp_workbench.servers.http.credential_stores import FileStore, KeyringStore
 from mcp_workbench.servers.http.credentials import (
     Busy,
     Credentials,
@@ -28,7 +29,6 @@ from mcp_workbench.servers.http.credentials import (
     credentials_path,
     open_credentials,
 )
-from mcp_workbench.servers.http.stores import FileStore, KeyringStore
 from mcp_workbench.storage import secure_files
 from tests.support.oauth import aged
 from tests.support.wire import environment
@@ -117,7 +117,7 @@ async def test_what_another_process_saved_or_removed_is_seen_at_once(path: Path)
 SAVES = """
 import sys
 from mcp_workbench.servers.http.credentials import Login
-from mcp_workbench.servers.http.stores import FileStore
+from mcp_workbench.servers.http.credential_stores import FileStore
 from mcp_workbench.limits import DEFAULTS
 
 store = FileStore(sys.argv[1], DEFAULTS)
@@ -223,7 +223,7 @@ async def test_a_file_that_is_too_large_is_not_read(
     path: Path, warnings: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ):
     await credentials(path).save(login())
-    monkeypatch.setattr(stores, "LOGIN_STORE_BYTES", 100)
+    monkeypatch.setattr(credential_stores, "LOGIN_STORE_BYTES", 100)
     assert await credentials(path).find(URL) is None
     assert "too large" in warnings[0][1]
 

@@ -13,10 +13,10 @@ from msgspec import Raw
 
 from mcp_workbench.errors import CallTimeout, InputUnavailable, ServerExited, ServerRefused
 from mcp_workbench.limits import Limits
+from mcp_workbench.servers.call_slots import Slots
 from mcp_workbench.servers.connection import Connection
 from mcp_workbench.servers.negotiate import Agreement
-from mcp_workbench.servers.pages import pages_in
-from mcp_workbench.servers.slots import Slots
+from mcp_workbench.servers.url_elicitation import pages_in
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Answer, Exchange, Question

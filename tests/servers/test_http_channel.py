@@ -22,7 +22,7 @@ from mcp_workbench.errors import (
     ServerUnauthorized,
     ServerUnavailable,
 )
-from mcp_workbench.servers.http import posting
+from mcp_workbench.servers.http import streamable_http
 from tests.peers.rogue_http import rogue
 from tests.servers.remote import Heard, agreed, call, remote, remote_supervisor
 from tests.support.procs import needs_proc, wait_until
@@ -166,7 +166,7 @@ async def test_an_answer_that_breaks_off_without_a_number_fails_its_request_at_o
 
 async def test_a_server_whose_streams_bring_nothing_is_asked_less_and_less_often(monkeypatch: pytest.MonkeyPatch):
     least = 0.01
-    monkeypatch.setattr(posting, "RESUME_LEAST_SECONDS", least)
+    monkeypatch.setattr(streamable_http, "RESUME_LEAST_SECONDS", least)
     async with rogue() as server, agreed(server.url("fruitless")) as (channel, agreement):
         began = asyncio.get_running_loop().time()
         waiting = asyncio.ensure_future(call(channel, agreement))
@@ -353,7 +353,7 @@ async def test_many_channels_in_turn_leave_no_descriptor_and_no_task():
 
 
 def test_what_speaks_http_does_not_load_the_sdk():
-    code = "import mcp_workbench.servers.http.opening, sys; sys.exit(bool({'mcp', 'pydantic'} & {*sys.modules}))"
+    code = "import mcp_workbench.servers.http.channel, sys; sys.exit(bool({'mcp', 'pydantic'} & {*sys.modules}))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -15,7 +15,7 @@ from mcp_workbench.config.model import Endpoint
 from mcp_workbench.errors import ConfigError, InsecureTransport, ServerUnavailable
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.http.client import Client
-from mcp_workbench.servers.http.dial import Dial, is_forbidden, is_loopback
+from mcp_workbench.servers.http.network_guard import Dial, is_forbidden, is_loopback
 from tests.peers.rogue_http import rogue
 from tests.servers.remote import agreed, call
 

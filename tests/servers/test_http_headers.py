@@ -15,8 +15,8 @@ from msgspec import Raw
 
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
-from mcp_workbench.servers.http.headers import modern
-from mcp_workbench.servers.http.refusals import retry_after
+from mcp_workbench.servers.http.request_headers import modern
+from mcp_workbench.servers.http.status_errors import retry_after
 from mcp_workbench.wire import param_headers
 from mcp_workbench.wire.param_headers import SentHeaders
 

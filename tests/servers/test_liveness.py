@@ -9,10 +9,10 @@ import pytest
 
 from mcp_workbench.errors import CallTimeout, ServerExited, ServerRefused, Unresponsive
 from mcp_workbench.limits import Limits
+from mcp_workbench.servers.call_slots import Slots
 from mcp_workbench.servers.connection import Connection
-from mcp_workbench.servers.liveness import Liveness
+from mcp_workbench.servers.health import Liveness
 from mcp_workbench.servers.negotiate import Agreement
-from mcp_workbench.servers.slots import Slots
 from mcp_workbench.wire.caller import LIBRARY
 from tests.servers.fakes import FakeChannel
 from tests.wire.pair import settle

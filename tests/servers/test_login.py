@@ -28,9 +28,9 @@ from mcp_workbench.limits import Limits
 from mcp_workbench.servers.health import Health
 from mcp_workbench.servers.http import oauth
 from mcp_workbench.servers.http.authority import check_address
+from mcp_workbench.servers.http.credential_stores import FileStore
 from mcp_workbench.servers.http.credentials import Credentials, Login
 from mcp_workbench.servers.http.login import StoredLogin, auth_for, is_asked_to_log_in
-from mcp_workbench.servers.http.stores import FileStore
 from mcp_workbench.servers.supervisor import Supervisor
 from mcp_workbench.wire.caller import LIBRARY
 from tests.servers.real import Recorded
@@ -361,7 +361,7 @@ import httpx2
 from mcp_workbench.config.model import Endpoint, ServerConfig
 from mcp_workbench.servers.http.credentials import Credentials
 from mcp_workbench.servers.http.login import StoredLogin
-from mcp_workbench.servers.http.stores import FileStore
+from mcp_workbench.servers.http.credential_stores import FileStore
 from mcp_workbench.limits import DEFAULTS
 
 async def main():

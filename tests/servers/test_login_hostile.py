@@ -21,9 +21,9 @@ from mcp_workbench.limits import Limits
 from mcp_workbench.servers.http import oauth
 from mcp_workbench.servers.http.authority import Authority
 from mcp_workbench.servers.http.client import Client
+from mcp_workbench.servers.http.credential_stores import FileStore
 from mcp_workbench.servers.http.credentials import Credentials, Login
 from mcp_workbench.servers.http.login import LOGIN_SCOPES_LENGTH, StoredLogin
-from mcp_workbench.servers.http.stores import FileStore
 from tests.peers.rogue_authority import Answer, Asked, RogueAuthority, rogue_authority
 from tests.support.oauth import aged, log_in, remote
 from tests.support.procs import wait_until

@@ -11,9 +11,9 @@ from msgspec import Raw
 
 from mcp_workbench.errors import Fault, NegotiationFailed, ServerExited, ServerRefused, ServerUnavailable
 from mcp_workbench.limits import Limits
+from mcp_workbench.servers.call_slots import Slots
 from mcp_workbench.servers.connection import Connection
 from mcp_workbench.servers.negotiate import HANDSHAKE_FIRST, HANDSHAKE_ONLY, MODERN_FIRST, Agreement, negotiate
-from mcp_workbench.servers.slots import Slots
 from mcp_workbench.wire.caller import LIBRARY, Caller
 from tests.servers.fakes import FakeChannel
 from tests.support.procs import wait_until

@@ -21,9 +21,8 @@ from mcp_workbench.config.model import Launch
 from mcp_workbench.errors import SpawnFailed
 from mcp_workbench.servers import guardian
 from mcp_workbench.servers.guardian import VARIABLE
-from mcp_workbench.servers.guardian_process import Guardian
 from mcp_workbench.servers.orphans import start_of
-from mcp_workbench.servers.processes import environment, exit_text
+from mcp_workbench.servers.processes import Guardian, environment, exit_text
 from tests.servers.real import launch, processes
 from tests.support.procs import census, is_alive, needs_proc, new_marker, wait_until
 

@@ -11,9 +11,9 @@ from msgspec import Raw
 
 from mcp_workbench.errors import CallTimeout, InputUnavailable
 from mcp_workbench.limits import Limits
+from mcp_workbench.servers.call_slots import Slots
 from mcp_workbench.servers.connection import Connection
 from mcp_workbench.servers.negotiate import Agreement
-from mcp_workbench.servers.slots import Slots
 from mcp_workbench.servers.supervisor import Supervisor
 from mcp_workbench.wire.caller import LIBRARY, Caller
 from mcp_workbench.wire.exchange import Answer, Exchange, Question, Withdrawn

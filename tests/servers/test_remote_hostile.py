@@ -24,9 +24,9 @@ from msgspec import Raw
 from mcp_workbench.errors import Fault, MessageTooLarge, ProtocolViolation, ServerUnavailable
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
-from mcp_workbench.servers.http.bodies import events_in, read_body
-from mcp_workbench.servers.http.refusals import retry_after
-from mcp_workbench.servers.http.sse import SseChannel
+from mcp_workbench.servers.http.channel import SseChannel
+from mcp_workbench.servers.http.response_body import events_in, read_body
+from mcp_workbench.servers.http.status_errors import retry_after
 from mcp_workbench.wire.fairness import FairShare
 from mcp_workbench.wire.memory_budget import MemoryBudget
 from mcp_workbench.wire.param_headers import MARK, SentHeaders

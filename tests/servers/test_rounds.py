@@ -19,10 +19,10 @@ from mcp_workbench.errors import (
     ServerRefused,
 )
 from mcp_workbench.limits import Limits
+from mcp_workbench.servers.call_slots import Slots
 from mcp_workbench.servers.connection import Connection
+from mcp_workbench.servers.input_required import answered, is_question
 from mcp_workbench.servers.negotiate import Agreement
-from mcp_workbench.servers.rounds import answered, is_question
-from mcp_workbench.servers.slots import Slots
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange, OnProgress

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from mcp_workbench.errors import Overloaded
-from mcp_workbench.servers import slots as module
-from mcp_workbench.servers.slots import Slots
+from mcp_workbench.servers import call_slots as module
+from mcp_workbench.servers.call_slots import Slots
 from tests.wire.pair import settle
 
 

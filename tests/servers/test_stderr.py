@@ -8,7 +8,7 @@ import pytest
 
 from mcp_workbench import logger
 from mcp_workbench.limits import Limits
-from mcp_workbench.servers.stderr import Stderr
+from mcp_workbench.servers.stdio import Stderr
 
 
 async def ring(data: bytes, size: int = 65_536, tail: int = 2048) -> Stderr:

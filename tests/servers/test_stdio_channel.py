@@ -14,7 +14,7 @@ from msgspec import Raw
 from mcp_workbench import logger
 from mcp_workbench.config.model import Launch
 from mcp_workbench.errors import MessageTooLarge, ProtocolViolation, ServerExited, ServerRefused, ShuttingDown
-from mcp_workbench.servers import inbox
+from mcp_workbench.servers import peer_channel
 from tests.servers.real import channel, launch
 from tests.support.configs import read_log
 from tests.support.procs import wait_until
@@ -114,7 +114,7 @@ async def test_some_noise_is_tolerated_and_a_good_message_makes_up_for_it():
 
 @pytest.mark.parametrize("code", ["for n in range(11): say(b'banner')", "say(b'x' * 600); say(b'y' * 600)"])
 async def test_too_much_noise_ends_the_connection(code: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(inbox, "NOISE_BYTES", 1000)
+    monkeypatch.setattr(peer_channel, "NOISE_BYTES", 1000)
     silent = script(f"i = id_of()\n{code}\ntime.sleep(60)")
     async with channel(silent, stdin_eof_seconds=0.1, noise_lines=10) as opened:
         with pytest.raises(ProtocolViolation, match="something else than messages"):

@@ -9,9 +9,9 @@ from msgspec import Raw
 
 from mcp_workbench.errors import ServerRefused, ServerUnavailable
 from mcp_workbench.limits import Limits
+from mcp_workbench.servers.call_slots import Slots
 from mcp_workbench.servers.connection import Connection
 from mcp_workbench.servers.negotiate import Agreement
-from mcp_workbench.servers.slots import Slots
 from mcp_workbench.servers.subscriptions import Subscriptions
 from mcp_workbench.servers.supervisor import Supervisor
 from mcp_workbench.wire import eras

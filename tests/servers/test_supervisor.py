@@ -30,8 +30,8 @@ from mcp_workbench.errors import (
     VariableMissing,
 )
 from mcp_workbench.limits import Limits
+from mcp_workbench.servers.connector import open_channel
 from mcp_workbench.servers.health import Health
-from mcp_workbench.servers.opening import open_channel
 from mcp_workbench.servers.processes import Processes
 from mcp_workbench.servers.supervisor import Events, Supervisor
 from mcp_workbench.wire.caller import LIBRARY, Caller

@@ -8,7 +8,7 @@ import pytest
 
 from mcp_workbench.errors import Overloaded
 from mcp_workbench.limits import Limits
-from mcp_workbench.servers.turns import Turns
+from mcp_workbench.servers.call_slots import Turns
 from mcp_workbench.wire.caller import LIBRARY
 from mcp_workbench.wire.exchange import Exchange
 from tests.support.library import DeafLine

@@ -29,8 +29,8 @@ from mcp_workbench.config.model import Endpoint, OAuthClient, ServerConfig
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.servers.http import oauth
 from mcp_workbench.servers.http.authority import Authority
+from mcp_workbench.servers.http.credential_stores import FileStore
 from mcp_workbench.servers.http.credentials import Login
-from mcp_workbench.servers.http.stores import FileStore
 from mcp_workbench.storage import secure_files
 from tests.peers import browser
 from tests.support import programs

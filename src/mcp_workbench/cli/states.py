@@ -76,8 +76,8 @@ def _needs_login(server: ServerConfig) -> bool:
         return False
     # What knows addresses and logins is large, and few servers are such.
     from mcp_workbench.servers.http.authority import server_url  # noqa: PLC0415
+    from mcp_workbench.servers.http.credential_stores import FileStore, Unusable  # noqa: PLC0415
     from mcp_workbench.servers.http.credentials import KEYRING, VARIABLE, credentials_path  # noqa: PLC0415
-    from mcp_workbench.servers.http.stores import FileStore, Unusable  # noqa: PLC0415
 
     if os.environ.get(VARIABLE) == KEYRING:
         return False  # asking it may open a window

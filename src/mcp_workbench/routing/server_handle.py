@@ -23,11 +23,10 @@ from mcp_workbench.routing.server_lists import FEATURES, Kind, ServerLists
 from mcp_workbench.routing.server_requests import ServerRequests
 from mcp_workbench.servers.base import Channel
 from mcp_workbench.servers.connection import Connection
+from mcp_workbench.servers.connector import OpenChannel, open_channel
 from mcp_workbench.servers.health import Health
 from mcp_workbench.servers.negotiate import Agreement
-from mcp_workbench.servers.opening import open_channel
 from mcp_workbench.servers.processes import Processes
-from mcp_workbench.servers.starts import OpenChannel
 from mcp_workbench.servers.subscriptions import Subscriptions
 from mcp_workbench.servers.supervisor import Supervisor
 from mcp_workbench.wire import eras, jsonrpc

@@ -19,11 +19,11 @@ from msgspec import Raw
 from mcp_workbench.errors import CallTimeout, Fault, ServerRefused
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.base import Channel
+from mcp_workbench.servers.call_slots import Slots
+from mcp_workbench.servers.input_required import answered, is_question
 from mcp_workbench.servers.negotiate import Agreement
-from mcp_workbench.servers.pages import Pages
 from mcp_workbench.servers.questions import Questions
-from mcp_workbench.servers.rounds import answered, is_question
-from mcp_workbench.servers.slots import Slots
+from mcp_workbench.servers.url_elicitation import Pages
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.background import BackgroundTasks
 from mcp_workbench.wire.caller import Caller

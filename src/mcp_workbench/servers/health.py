@@ -7,13 +7,17 @@ never given up, and one answered request makes it well. It starts nothing and ke
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import time
 from collections.abc import Callable
 from typing import Literal
 
-from mcp_workbench.errors import Fault, ServerResting
+from mcp_workbench.errors import Fault, ServerResting, Unresponsive
 from mcp_workbench.limits import Limits
+from mcp_workbench.servers.connection import Connection
+from mcp_workbench.wire.caller import Caller
 
 BACKOFF_JITTER = 0.2
 """It is longer or shorter by up to this part, so that servers that failed together do not start together."""
@@ -98,3 +102,41 @@ class Health:
             return 0.0
         delay = min(limits.backoff_first_seconds * 2 ** (self.failures - 1), limits.backoff_most_seconds)
         return delay * (1 + BACKOFF_JITTER * (2 * self._chance() - 1))
+
+
+class Liveness:
+    """The checks of one server's connections."""
+
+    def __init__(self, caller: Caller, limits: Limits) -> None:
+        self._caller = caller
+        self._limits = limits
+        self._checks: dict[Connection, asyncio.Task[None]] = {}
+
+    def suspect(self, connection: Connection, silent_seconds: float) -> None:
+        """A call ended, and the server has said nothing at all since it began, so long ago.
+
+        One that was cancelled early says little: a busy server may be silent for as long as a call may.
+        """
+        channel = connection.channel
+        if connection in self._checks or channel.peer.is_held or channel.ended.done():
+            return
+        limits = self._limits
+        seconds = max(limits.alive_seconds, limits.call_idle_timeout_seconds - silent_seconds)
+        check = asyncio.get_running_loop().create_task(self._check(connection, seconds))
+        self._checks[connection] = check
+        check.add_done_callback(lambda _: self._checks.pop(connection, None))
+
+    def close(self) -> None:
+        """No more checks."""
+        for check in self._checks.values():
+            check.cancel()
+
+    async def _check(self, connection: Connection, seconds: float) -> None:
+        """Any word of it will do, even a refusal."""
+        channel = connection.channel
+        before = channel.peer.heard_at
+        method = "server/discover" if connection.agreement.modern else "ping"
+        with contextlib.suppress(Fault):
+            await connection.request(method, {}, caller=self._caller, hard_seconds=seconds)
+        if channel.peer.heard_at == before and not channel.peer.is_held and not channel.ended.done():
+            channel.give_up(Unresponsive(f"it said nothing for {seconds:.0f} s, not even to a {method}"))

@@ -18,8 +18,7 @@ from msgspec import Raw
 from mcp_workbench.errors import InputUnavailable
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.base import Channel
-from mcp_workbench.servers.slots import Slots
-from mcp_workbench.servers.turns import Turns
+from mcp_workbench.servers.call_slots import Slots, Turns
 from mcp_workbench.wire.background import BackgroundTasks, in_background
 from mcp_workbench.wire.exchange import Exchange, Withdrawn
 from mcp_workbench.wire.jsonrpc import Params

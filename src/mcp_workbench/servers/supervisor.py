@@ -41,12 +41,11 @@ from mcp_workbench.errors import (
 )
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
+from mcp_workbench.servers.call_slots import Slots
 from mcp_workbench.servers.connection import Connection
-from mcp_workbench.servers.health import Health
-from mcp_workbench.servers.liveness import Liveness
+from mcp_workbench.servers.connector import Era, Events, OpenChannel, Starts
+from mcp_workbench.servers.health import Health, Liveness
 from mcp_workbench.servers.orphans import GROUP_POLL_SECONDS
-from mcp_workbench.servers.slots import Slots
-from mcp_workbench.servers.starts import Era, Events, OpenChannel, Starts
 from mcp_workbench.wire.background import BackgroundTasks, consume_exception, in_background
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange

@@ -18,7 +18,7 @@ from mcp_workbench.config.model import Endpoint, OAuthClient
 from mcp_workbench.errors import Fault
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.http.client import KEEPING_METHOD, Transport, is_same_origin, is_within
-from mcp_workbench.servers.http.dial import Dial, Resolve, is_loopback, resolve
+from mcp_workbench.servers.http.network_guard import Dial, Resolve, is_loopback, resolve
 
 _LEFT_OUT: Final = ("content-encoding", "content-length", "transfer-encoding")
 

@@ -19,10 +19,9 @@ import httpx2
 from mcp_workbench.config.model import Endpoint
 from mcp_workbench.errors import InsecureTransport, ServerUnavailable
 from mcp_workbench.limits import Limits
-from mcp_workbench.servers.http.bodies import read_refusal
-from mcp_workbench.servers.http.dial import Dial, Resolve, is_loopback, resolve
-from mcp_workbench.servers.http.refusals import by_error
-from mcp_workbench.servers.http.response_head import expecting_head
+from mcp_workbench.servers.http.network_guard import Dial, Resolve, expecting_head, is_loopback, resolve
+from mcp_workbench.servers.http.response_body import read_refusal
+from mcp_workbench.servers.http.status_errors import by_error
 from mcp_workbench.wire.fairness import FairShare
 
 if TYPE_CHECKING:

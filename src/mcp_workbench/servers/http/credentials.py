@@ -21,7 +21,7 @@ import msgspec
 from mcp_workbench import logger
 from mcp_workbench.config.locate import own_file
 from mcp_workbench.limits import Limits
-from mcp_workbench.servers.http.stores import FileStore, KeyringStore, Login, Store
+from mcp_workbench.servers.http.credential_stores import FileStore, KeyringStore, Login, Store
 from mcp_workbench.storage import secure_files
 from mcp_workbench.storage.secure_files import LOGIN_POLL_SECONDS, Busy, Unusable
 

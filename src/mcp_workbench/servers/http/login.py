@@ -25,7 +25,7 @@ from mcp_workbench.servers.http.authority import Authority, filed_as, server_url
 from mcp_workbench.servers.http.client import SCOPE, Auth, discard, is_same_origin
 from mcp_workbench.servers.http.client_login import LOGIN_PAUSE_SECONDS, client_login, load_oauth
 from mcp_workbench.servers.http.credentials import Busy, Credentials, Login, Unusable, open_credentials
-from mcp_workbench.servers.http.dial import is_loopback
+from mcp_workbench.servers.http.network_guard import is_loopback
 from mcp_workbench.wire.background import BackgroundTasks
 
 LOGIN_SCOPES_LENGTH = 1000

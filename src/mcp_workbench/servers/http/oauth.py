@@ -50,7 +50,7 @@ from mcp_workbench.config.model import OAuthClient
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.http.authority import Authority, check_address, filed_as, shown_origin
 from mcp_workbench.servers.http.client_login import Token
-from mcp_workbench.servers.http.stores import Login
+from mcp_workbench.servers.http.credential_stores import Login
 from mcp_workbench.wire import eras
 from mcp_workbench.wire.eras import HANDSHAKE_VERSIONS, MODERN_VERSIONS
 

@@ -7,14 +7,24 @@ remembered. A new start waits until the previous process has ended: it may hold 
 from __future__ import annotations
 
 import asyncio
+import importlib
 from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from msgspec import Raw
 
-from mcp_workbench.errors import Fault, NegotiationFailed, ProtocolViolation, ServerExited, StartupTimeout
+from mcp_workbench.config.model import Endpoint, Launch, ServerConfig
+from mcp_workbench.errors import (
+    Fault,
+    NegotiationFailed,
+    ProtocolViolation,
+    ServerExited,
+    StartupTimeout,
+    VariableMissing,
+)
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.base import Channel
+from mcp_workbench.servers.call_slots import Slots
 from mcp_workbench.servers.connection import Connection
 from mcp_workbench.servers.negotiate import (
     HANDSHAKE_FIRST,
@@ -25,11 +35,17 @@ from mcp_workbench.servers.negotiate import (
     has_no_handshake,
     negotiate,
 )
-from mcp_workbench.servers.slots import Slots
+from mcp_workbench.servers.processes import Processes
+from mcp_workbench.servers.stdio import StdioChannel
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.background import BackgroundTasks
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.jsonrpc import RpcError
+from mcp_workbench.wire.memory_budget import Account
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
 
 OpenChannel: TypeAlias = Callable[[], Awaitable[Channel]]
 """Opens a wire to the server. Raises the `Fault` that prevents it."""
@@ -202,3 +218,25 @@ class _Listener:
             self._patience -= 1
             await asyncio.shield(self._connection)
         return await self._events[0].asked(self._connection.result(), method, params, owner)
+
+
+async def open_channel(
+    server: ServerConfig, processes: Processes, limits: Limits, account: Account | None = None
+) -> Channel:
+    """A wire to the server. Raises the `Fault` that prevents it.
+
+    `account` is the memory of the client that it works for: while that is paused, the server is not read.
+    """
+    account = account or Account()
+    if server.missing:
+        names = ", ".join(f"{missing.variable} (for {missing.path})" for missing in server.missing)
+        raise VariableMissing(f"not set in the environment: {names}", hint="Set it, or give a default: ${NAME:-value}")
+    if isinstance(server.target, Launch):
+        return await StdioChannel.open(processes, server.target, server.identifier, limits, account)
+    return await _remote(server, server.target, limits, account)
+
+
+async def _remote(server: ServerConfig, endpoint: Endpoint, limits: Limits, account: Account) -> Channel:
+    """What speaks HTTP is loaded by who needs it, and beside the event loop: it takes a fifth of a second."""
+    http: ModuleType = await asyncio.to_thread(importlib.import_module, "mcp_workbench.servers.http.channel")
+    return await http.open_remote(server, endpoint, limits, account)

@@ -2,21 +2,64 @@
 
 from __future__ import annotations
 
+import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Final
 
 from msgspec import Raw
 
 from mcp_workbench import logger
-from mcp_workbench.errors import Fault, ProtocolViolation
+from mcp_workbench.errors import Fault, Overloaded, ProtocolViolation
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.base import Inbound
-from mcp_workbench.servers.notice_limits import NoticeLimits
 from mcp_workbench.text.sanitize import escape
-from mcp_workbench.wire import jsonrpc
+from mcp_workbench.wire import eras, jsonrpc
+from mcp_workbench.wire.exchange import PROGRESS
+from mcp_workbench.wire.fairness import RateLimit
 from mcp_workbench.wire.jsonrpc import ErrorBody, RpcError, Unreadable
 from mcp_workbench.wire.memory_budget import Account
 from mcp_workbench.wire.peer import Peer, PeerRequest
+
+_UNLIMITED: Final = eras.KNOWN_NOTICES - {eras.LOGGED} | {eras.ACKNOWLEDGED}
+_UNIT_BYTES: Final = 1024
+"""Bytes that cost as much as a notification of their own."""
+
+
+class NoticeLimits:
+    """The rate limits of one connection: progress has one of its own, so that logs can't use it up."""
+
+    def __init__(self, label: ServerIdentifier, limits: Limits) -> None:
+        self._label = label
+        self._per_second = limits.notices_per_second
+        self._progress = RateLimit(limits.notices_per_second, limits.notices_burst)
+        self._others = RateLimit(limits.notices_per_second, limits.notices_burst)
+        self._dropped = 0
+
+    def admits(self, method: str, size: int) -> bool:
+        """Whether a notification in a message of `size` bytes is passed on."""
+        if method in _UNLIMITED:
+            return True
+        limit = self._progress if method == PROGRESS else self._others
+        if limit.admits(1 + size / _UNIT_BYTES):
+            return True
+        self._dropped += 1
+        if self._dropped == 1:
+            logger.warning(
+                "a server sends too many notifications; some are dropped",
+                server=self._label,
+                per_second=self._per_second,
+            )
+        return False
+
+    def report(self) -> None:
+        """Log how many were dropped since the last report."""
+        if self._dropped:
+            logger.warning("notifications of a server were dropped", server=self._label, count=self._dropped)
+            self._dropped = 0
+
 
 NOISE_BYTES = 1024 * 1024
 """The same in bytes."""
@@ -105,3 +148,62 @@ def violation(problem: Unreadable) -> ProtocolViolation:
         f"it sent a message that can't be read ({logger.foreign(str(problem))})",
         hint="The server breaks the protocol, which only its developers can fix. Another version of it may work.",
     )
+
+
+class PeeredChannel(ABC):
+    """The part of a `Channel` that is the same on every wire."""
+
+    def __init__(self, peer: Peer, inbox: Inbox, account: Account) -> None:
+        """`account` counts what the server makes the process hold."""
+        self._account = account
+        self._silence: AbstractContextManager[None] | None = None
+        self.peer = inbox.peer = peer
+        self._inbox = inbox
+        self._loop = asyncio.get_running_loop()
+        self._closing: asyncio.Task[None] | None = None
+        self.ended: asyncio.Future[Fault] = self._loop.create_future()
+        account.close = self._close_for_memory
+
+    def _throttle(self, paused: bool) -> None:  # noqa: FBT001 -- a callback's state
+        """While the client does not read, the server is not read either: its silence is not its own."""
+        if paused and self._silence is None:
+            self._silence = self.peer.held()
+            self._silence.__enter__()
+        elif not paused and self._silence is not None:
+            self._silence.__exit__(None, None, None)
+            self._silence = None
+
+    def _close_for_memory(self) -> None:
+        fault = Overloaded("its messages took too much memory", hint="Ask for less at once, or set a larger maxMemory.")
+        self.end(fault.copy_with(counts=False))  # the server may be in good health
+
+    @abstractmethod
+    async def _close(self) -> None:
+        """End it and everything that belongs to it."""
+
+    @abstractmethod
+    def last_words(self) -> str: ...
+
+    @property
+    def noise(self) -> str:
+        return self._inbox.noise
+
+    def listen(self, inbound: Inbound) -> None:
+        self._inbox.inbound = inbound
+
+    def give_up(self, fault: Fault) -> None:
+        self.end(fault)
+
+    async def close(self) -> None:
+        if self._closing is None:
+            self._closing = self._loop.create_task(self._close())
+            self._closing.add_done_callback(lambda _: self._account.end())
+        await asyncio.shield(self._closing)
+
+    def end(self, fault: Fault) -> None:
+        """It is of no more use: everything on it fails."""
+        self.peer.close(fault)
+        self._account.unwatch(self._throttle)
+        if not self.ended.done():
+            self.ended.set_result(fault)
+            self._inbox.notices.report()

@@ -1,0 +1,326 @@
+"""Bodies of responses, within bounds: what is decoded counts, not what travels."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import zlib
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from typing import Final
+
+import httpx2
+import msgspec
+
+from mcp_workbench.errors import MessageTooLarge
+from mcp_workbench.limits import Limits
+from mcp_workbench.wire.fairness import FairShare
+from mcp_workbench.wire.memory_budget import Account
+
+BODY_PIECE_BYTES = 64 * 1024
+"""How much of a packed body is unpacked at once: what a socket gives, and a few milliseconds of reading."""
+EVENTS_IN_TURN = 100
+"""Events of a stream that are read before others have a turn."""
+
+_WINDOWS: Final = {
+    "gzip": zlib.MAX_WBITS | 16,
+    "x-gzip": zlib.MAX_WBITS | 16,
+    "deflate": zlib.MAX_WBITS,
+}
+_BARE: Final = -zlib.MAX_WBITS
+_LAYERS: Final = 2
+_PIECE_SECONDS: Final = 10e-6
+"""What a chunk of a response is charged, however small: reading it takes 30 µs."""
+
+
+class _Unpacker:
+    """One layer."""
+
+    def __init__(self, name: str, most: int) -> None:
+        self._most = most
+        self._zlib = zlib.decompressobj(_WINDOWS[name])
+        self._may_be_bare = name == "deflate"
+        """By the standard it has a header, and some servers leave that out."""
+
+    def feed(self, packed: bytes) -> Iterator[bytes]:
+        """What it unpacks to, in pieces. Raises `httpx2.DecodingError`."""
+        piece = self._first(packed)
+        while piece:
+            yield piece
+            piece = self._next(self._zlib.unconsumed_tail)
+
+    def _first(self, packed: bytes) -> bytes:
+        if not self._may_be_bare:
+            return self._next(packed)
+        self._may_be_bare = False
+        try:
+            return self._next(packed)
+        except httpx2.DecodingError:
+            self._zlib = zlib.decompressobj(_BARE)
+            return self._next(packed)
+
+    def _next(self, packed: bytes) -> bytes:
+        if self._zlib.eof:
+            return b""
+        try:
+            return self._zlib.decompress(packed, self._most)
+        except zlib.error as error:
+            raise httpx2.DecodingError(str(error)) from None
+
+
+async def unpacked(response: httpx2.Response, share: FairShare) -> AsyncGenerator[bytes]:
+    """The pieces of a body, charged to the share of its server.
+
+    Raises `httpx2.DecodingError` for what was packed otherwise than we ask for.
+    """
+    layers = _layers(response)
+    turn, least = 0, BODY_PIECE_BYTES // EVENTS_IN_TURN  # a piece of one byte takes its time, too
+    async with contextlib.aclosing(response.aiter_raw()) as source:
+        async for packed in source:
+            share.charge(_PIECE_SECONDS)
+            await share.turn()
+            for piece in _through(packed, layers):
+                if piece:
+                    yield piece
+                turn += max(len(piece), least)
+                if turn >= BODY_PIECE_BYTES:
+                    turn = 0
+                    await asyncio.sleep(0)
+
+
+def _layers(response: httpx2.Response) -> list[_Unpacker]:
+    """The last one that was put on comes off first."""
+    said = response.headers.get("content-encoding", "").lower().split(",")
+    names = [name for one in said if (name := one.strip()) not in ("", "identity")]
+    if len(names) > _LAYERS or not _WINDOWS.keys() >= set(names):
+        raise httpx2.DecodingError("it is packed in a way that was not asked for")
+    return [_Unpacker(name, BODY_PIECE_BYTES) for name in reversed(names)]
+
+
+def _through(data: bytes, layers: Sequence[_Unpacker]) -> Iterator[bytes]:
+    """What comes out of all layers; also nothing, where others should have a turn."""
+    if not layers:
+        yield data
+        return
+    for piece in layers[0].feed(data):
+        yield from _through(piece, layers[1:])
+        yield b""
+
+
+_MARK: Final = b"\xef\xbb\xbf"
+_PAUSE: Final = rb"[0-9]{1,12}"
+_LINES_IN_TURN: Final = 500
+_LINE_SECONDS: Final = 0.5e-6
+"""What it takes to read a line."""
+
+
+class TooLarge(Exception):
+    """An event is more than a message may be."""
+
+
+class _Lines:
+    """Puts lines together from pieces."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._line = bytearray()
+        self._after_return = False
+        self._at_start = True
+
+    def feed(self, piece: bytes) -> list[bytes]:
+        """The lines that end in a piece. Raises `TooLarge`."""
+        if self._after_return and piece.startswith(b"\n"):
+            piece = piece[1:]
+            self._after_return = False
+        if b"\r" in piece:
+            self._after_return = piece.endswith(b"\r")
+            piece = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        elif piece:
+            self._after_return = False
+        first, *rest = piece.split(b"\n")
+        if not rest:
+            self._keep(first)
+            return []
+        self._line += first
+        lines = [self._taken(), *rest]
+        self._keep(lines.pop())
+        return self._without_mark(lines)
+
+    def _keep(self, part: bytes) -> None:
+        self._line += part
+        if len(self._line) > self._most:
+            raise TooLarge
+
+    def _taken(self) -> bytes:
+        line = bytes(self._line)
+        self._line = bytearray()
+        return line
+
+    @property
+    def size(self) -> int:
+        """The bytes of the line that has not ended."""
+        return len(self._line)
+
+    def _without_mark(self, lines: list[bytes]) -> list[bytes]:
+        if self._at_start:
+            self._at_start = False
+            lines[0] = lines[0].removeprefix(_MARK)
+        return lines
+
+
+class _Events:
+    """Puts events together from lines."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._last_id = ""
+        self._begin()
+
+    def _begin(self) -> None:
+        self._data = bytearray()
+        self._event = ""
+        self._retry: int | None = None
+        self.size = 0
+        """The bytes of the event that has not ended."""
+        self._is_begun = False
+
+    def feed(self, lines: list[bytes]) -> Iterator[httpx2.ServerSentEvent]:
+        """The events that end in these lines. Raises `TooLarge`."""
+        for line in lines:
+            if line:
+                self._take(line)
+            elif self._is_begun:
+                yield self._ended()
+
+    def _ended(self) -> httpx2.ServerSentEvent:
+        data = self._data[:-1].decode("utf-8", "replace")
+        event = httpx2.ServerSentEvent(self._event or "message", data, self._last_id, self._retry)
+        self._begin()
+        return event
+
+    def _take(self, line: bytes) -> None:
+        if line.startswith(b":"):
+            return
+        self.size += len(line)
+        if self.size > self._most:
+            raise TooLarge
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"data":
+            self._data += value + b"\n"
+        elif name == b"event":
+            self._event = value.decode("utf-8", "replace")
+        elif name == b"id" and b"\0" not in value:
+            self._last_id = value.decode("utf-8", "replace")
+        elif name == b"retry" and re.fullmatch(_PAUSE, value):
+            self._retry = int(value)
+        else:
+            return
+        self._is_begun = True
+
+
+async def events_of(
+    pieces: AsyncGenerator[bytes], limits: Limits, share: FairShare, account: Account
+) -> AsyncGenerator[httpx2.ServerSentEvent]:
+    """The events of a stream, as they come; its lines are charged to `share`. Raises `TooLarge`.
+
+    `account` counts an event while it arrives. Nothing is read while the client is paused.
+    """
+    lines, events = _Lines(limits.message_bytes), _Events(limits.message_bytes)
+    told = held = 0
+    try:
+        async with contextlib.aclosing(pieces):
+            async for piece in pieces:
+                await account.unpaused()
+                ended = lines.feed(piece)
+                for first in range(0, len(ended), _LINES_IN_TURN):
+                    some = ended[first : first + _LINES_IN_TURN]
+                    for event in events.feed(some):
+                        yield event
+                        await share.turn()
+                        told += 1
+                        if told % EVENTS_IN_TURN == 0:
+                            await asyncio.sleep(0)
+                    share.charge(len(some) * _LINE_SECONDS)
+                    await share.turn()
+                if (now := lines.size + events.size) != held:
+                    account.change(now - held)
+                    held = now
+    finally:
+        account.release(held)
+
+
+REFUSAL_BYTES = 64 * 1024
+"""How much of the body of a refusal is read in search of a JSON-RPC error."""
+
+JSON = "application/json"
+EVENTS = "text/event-stream"
+
+
+def kind_of(response: httpx2.Response) -> str:
+    """The media type, without its parameters."""
+    return response.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def too_large(limits: Limits) -> MessageTooLarge:
+    return MessageTooLarge(f"it sent a message of more than {limits.message_bytes} bytes")
+
+
+async def read_body(
+    response: httpx2.Response, limits: Limits, share: FairShare, account: Account | None = None
+) -> bytes:
+    """The whole body, decoded. Raises `MessageTooLarge` as soon as it is more than a message may be.
+
+    `account` counts it while it arrives. Nothing is read while the client is paused.
+    """
+    account = account or Account()
+    pieces = bytearray()
+    try:
+        async with contextlib.aclosing(unpacked(response, share)) as source:
+            async for piece in source:
+                await account.unpaused()
+                account.reserve(len(piece))
+                pieces += piece
+                if len(pieces) > limits.message_bytes:
+                    raise too_large(limits)
+        return bytes(pieces)
+    finally:
+        account.release(len(pieces))
+
+
+async def read_refusal(response: httpx2.Response, share: FairShare) -> bytes:
+    """The body of a refusal, or nothing where it is longer than an error of ours would be."""
+    pieces = bytearray()
+    async with contextlib.aclosing(unpacked(response, share)) as source:
+        async for piece in source:
+            pieces += piece
+            if len(pieces) > REFUSAL_BYTES:
+                return b""
+    return bytes(pieces)
+
+
+async def events_in(
+    response: httpx2.Response, limits: Limits, share: FairShare, account: Account | None = None
+) -> AsyncGenerator[httpx2.ServerSentEvent]:
+    """The events of a stream, as they come. Raises `MessageTooLarge` for one that is more than a message may be.
+
+    For `account` see `read_body`.
+    """
+    pieces = unpacked(response, share)
+    try:
+        async with contextlib.aclosing(events_of(pieces, limits, share, account or Account())) as source:
+            async for event in source:
+                yield event
+    except TooLarge:
+        raise too_large(limits) from None
+
+
+def one_line(data: bytes) -> bytes:
+    """The same JSON without line breaks, digit for digit; what is no JSON is left to who reads it."""
+    data = data.strip()
+    if b"\n" not in data and b"\r" not in data:
+        return data
+    try:
+        return msgspec.json.format(data, indent=-1)
+    except (msgspec.DecodeError, RecursionError):
+        return data.replace(b"\n", b" ").replace(b"\r", b" ")
