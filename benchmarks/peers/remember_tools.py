@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from mcp_workbench.catalog.memory.records import Memory
+from mcp_workbench.catalog.cache.server_cache import Memory
 from mcp_workbench.config.load import load_config
 from mcp_workbench.limits import DEFAULTS
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mcp_workbench import errors
-    from mcp_workbench.catalog.opened import Opened
+    from mcp_workbench.catalog.snapshot import Opened
     from mcp_workbench.config.load import load_config
     from mcp_workbench.config.model import Config
     from mcp_workbench.errors import WorkbenchError
@@ -28,7 +28,7 @@ __version__ = "0.11.0"
 _HOMES = {
     "Config": "mcp_workbench.config.model",
     "Limits": "mcp_workbench.limits",
-    "Opened": "mcp_workbench.catalog.opened",
+    "Opened": "mcp_workbench.catalog.snapshot",
     "ToolIdentifier": "mcp_workbench.identity",
     "ToolInfo": "mcp_workbench.identity",
     "Workbench": "mcp_workbench.workbench",

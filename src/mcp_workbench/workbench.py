@@ -30,8 +30,8 @@ from mcp_workbench.wire.memory_budget import Account, MemoryBudget
 
 if TYPE_CHECKING:
     from mcp_workbench.activity.recorder import Recorder, Standing
-    from mcp_workbench.catalog.memory.records import Memory
-    from mcp_workbench.catalog.opened import Opened
+    from mcp_workbench.catalog.cache.server_cache import Memory
+    from mcp_workbench.catalog.snapshot import Opened
     from mcp_workbench.routing.router import Router
     from mcp_workbench.servers.health import Health
     from mcp_workbench.servers.processes import Processes
@@ -289,7 +289,7 @@ class Workbench:
 
     def _remembering(self) -> Memory:
         if self._memory is None:
-            from mcp_workbench.catalog.memory.records import Memory  # noqa: PLC0415 -- as above
+            from mcp_workbench.catalog.cache.server_cache import Memory  # noqa: PLC0415 -- as above
 
             self._memory = Memory(self.config, self.limits)
         return self._memory

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_workbench.activity.batch import Batch, Call, Flight, Line, Opening, Run, ServerState
-from mcp_workbench.activity.processes import _of_ps, birth
+from mcp_workbench.activity.process_identity import _of_ps, birth
 from mcp_workbench.activity.reading import Reader, ToolUse
 from mcp_workbench.activity.tables import RECORD_AGE_SECONDS, Tables
 from mcp_workbench.command_errors import RecordFailed

@@ -9,7 +9,7 @@ import pytest
 from msgspec import Raw
 
 from mcp_workbench.catalog.definition import Definition
-from mcp_workbench.catalog.filters import ANNOTATIONS, ToolFilter
+from mcp_workbench.catalog.snapshot import ANNOTATIONS, ToolFilter
 from mcp_workbench.config import keys
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from mcp_workbench.catalog.items import take_items
+from mcp_workbench.catalog.definition import take_items
 from mcp_workbench.catalog.skills import take_skills
 from mcp_workbench.limits import DEFAULTS, Limits
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from mcp_workbench.catalog.links import Links
+from mcp_workbench.catalog.linked_resources import Links
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from mcp_workbench import logger
-from mcp_workbench.catalog.memory.records import Memory, Record
-from mcp_workbench.catalog.memory.store import Kind, fingerprint
+from mcp_workbench.catalog.cache.server_cache import Memory, Record
+from mcp_workbench.catalog.cache.store import Kind, fingerprint
 from mcp_workbench.config.model import CatalogConfig, Config, Launch, MissingVariable, Refresh, ServerConfig
 from mcp_workbench.limits import DEFAULTS, Limits
 from tests.support.remembering import Clock, own_clock

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from mcp_workbench.catalog.items import ServerItems, take_items
+from mcp_workbench.catalog.definition import ServerItems, take_items
 from mcp_workbench.catalog.repair import REPAIRED_ITEMS
 from mcp_workbench.catalog.snapshot import ServerTools, take_listing
 from mcp_workbench.limits import DEFAULTS

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from mcp_workbench import logger
-from mcp_workbench.catalog.memory.stamp import Stamps, declared_digest, load_key
+from mcp_workbench.catalog.cache.entry import Stamps, declared_digest, load_key
 from mcp_workbench.config.environment import is_default
 from mcp_workbench.config.model import Endpoint, Launch, OAuthClient, ServerConfig
 from mcp_workbench.servers.processes import environment
@@ -418,7 +418,7 @@ def test_a_key_that_is_removed_again_and_again_is_given_up(
 
 LOADS = """
 import sys
-from mcp_workbench.catalog.memory.stamp import load_key
+from mcp_workbench.catalog.cache.entry import load_key
 print("ready", flush=True)
 sys.stdin.readline()
 print(load_key(sys.argv[1]).hex())

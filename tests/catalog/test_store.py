@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from mcp_workbench import logger
-from mcp_workbench.catalog.memory import tables
-from mcp_workbench.catalog.memory.stamp import STORE_TRIES
-from mcp_workbench.catalog.memory.store import Entry, Store, fingerprint, store_path
-from mcp_workbench.catalog.memory.tables import VERSION, Tables
+from mcp_workbench.catalog.cache import tables
+from mcp_workbench.catalog.cache.entry import STORE_TRIES
+from mcp_workbench.catalog.cache.store import Entry, Store, fingerprint, store_path
+from mcp_workbench.catalog.cache.tables import VERSION, Tables
 from mcp_workbench.limits import Limits
 from mcp_workbench.storage import secure_files
 from mcp_workbench.storage.secure_files import Damaged
@@ -809,7 +809,7 @@ def test_a_path_with_signs_that_mean_something_in_an_address_is_taken_as_it_is(t
 
 
 def test_a_python_without_sqlite_does_without(path: Path, warnings: list[str], monkeypatch: pytest.MonkeyPatch):
-    for module in ("catalog.memory.tables", "storage.sqlite"):
+    for module in ("catalog.cache.tables", "storage.sqlite"):
         monkeypatch.delitem(sys.modules, f"mcp_workbench.{module}", raising=False)
     monkeypatch.setitem(sys.modules, "sqlite3", None)
     assert "this Python was built without SQLite" in refused(path, warnings)
@@ -818,7 +818,7 @@ def test_a_python_without_sqlite_does_without(path: Path, warnings: list[str], m
 READS = """
     import os, resource, sys
     from msgspec import Raw
-    from mcp_workbench.catalog.memory.store import Entry, Store, fingerprint
+    from mcp_workbench.catalog.cache.store import Entry, Store, fingerprint
     from mcp_workbench.limits import Limits
 
     def entry(*items):
@@ -851,7 +851,7 @@ def ended(process: subprocess.Popen[str]) -> tuple[str, list[str]]:
 
 
 ASKS = """
-    import mcp_workbench.catalog.memory.tables  # now: this user may not be allowed to read it
+    import mcp_workbench.catalog.cache.tables  # now: this user may not be allowed to read it
     os.setuid(int(rest[0]))
     store = Store.open(path, LIMITS)
     for _ in range(2):

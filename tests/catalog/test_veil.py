@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from mcp_workbench.catalog.memory.veil import Veil
+from mcp_workbench.catalog.cache.server_cache import Veil
 
 KEY = b"k" * 32
 SECRET = "sk-4711-Ahoy"  # noqa: S105 -- a test's

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from mcp_workbench.activity.batch import Batch, Line, Run
-from mcp_workbench.activity.processes import birth
+from mcp_workbench.activity.process_identity import birth
 from mcp_workbench.activity.tables import Tables
 from mcp_workbench.identity import ToolIdentifier
 from mcp_workbench.limits import DEFAULTS

@@ -20,7 +20,7 @@ from pyte import Screen as Emulator
 from pyte import Stream
 
 from mcp_workbench.activity.batch import Batch, ClientState, Flight, Opening, Run, ServerState
-from mcp_workbench.activity.processes import birth
+from mcp_workbench.activity.process_identity import birth
 from mcp_workbench.activity.tables import Tables
 from mcp_workbench.identity import ToolIdentifier
 from mcp_workbench.limits import DEFAULTS

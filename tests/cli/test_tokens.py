@@ -16,7 +16,7 @@ from mcp_workbench import load_config, logger
 from mcp_workbench.catalog.rendering.budget import estimate
 from mcp_workbench.cli import tokens as module
 from mcp_workbench.cli.app import app
-from mcp_workbench.surfaces.wording import definitions, instructions
+from mcp_workbench.surfaces.descriptions import definitions, instructions
 from tests.support.configs import rogue, starts, write_config
 from tests.support.tokens import cost, encoding
 from tests.support.wire import environment, serving

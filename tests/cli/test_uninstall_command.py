@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_workbench.hosts.install_record import backup_of, record_of
+from mcp_workbench.hosts.files import backup_of, record_of
 from tests.hosts import samples
 from tests.support.users import User, made_user
 

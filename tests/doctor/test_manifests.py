@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcp_workbench.doctor.installed_packages import Manifest, manifest_of
-from mcp_workbench.doctor.recognition import Traits, recognize, summary
-from mcp_workbench.doctor.services import OTHER
+from mcp_workbench.doctor.recognition import OTHER, Traits, recognize, summary
 
 WIKI = {"name": "@acme/wiki-mcp", "description": "Search the wiki of Acme. Read its pages."}
 FOUND = Manifest("@acme/wiki-mcp", "Search the wiki of Acme")

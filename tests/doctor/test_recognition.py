@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_workbench.doctor.recognition import Traits, recognize, summary
-from mcp_workbench.doctor.services import SERVICES
+from mcp_workbench.doctor.recognition import SERVICES, Traits, recognize, summary
 
 NPX, UVX, DOCKER = "npx", "uvx", "docker"
 

@@ -11,7 +11,7 @@ import pytest
 from mcp_workbench.config.jsonc.source import Source
 from mcp_workbench.config.raw_entries import WrittenServer, written_servers
 from mcp_workbench.config.secret_patterns import secret_parts
-from mcp_workbench.doctor.secrets import hidden, written_secrets
+from mcp_workbench.doctor.config_checks import hidden, written_secrets
 
 GITHUB = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc"

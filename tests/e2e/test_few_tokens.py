@@ -14,7 +14,7 @@ import pytest
 
 from mcp_workbench.config.load import load_config
 from mcp_workbench.config.model import Config
-from mcp_workbench.surfaces.wording import definitions, instructions
+from mcp_workbench.surfaces.descriptions import definitions, instructions
 from tests.support.configs import rogue, starts, write_config
 from tests.support.tokens import cost
 from tests.support.wire import CLIENT_INFO, HANDSHAKE_VERSION, MODERN_VERSION, Era, environment
@@ -185,7 +185,7 @@ import os, sys
 from mcp_workbench.cli import serve
 from mcp_workbench.config.load import load_config
 from mcp_workbench.config.model import Config
-from mcp_workbench.serve.greeting import greet
+from mcp_workbench.serve.early_initialize import greet
 source, client = os.pipe()
 answers, sink = os.pipe()
 os.write(client, sys.argv[2].encode() + b"\\n")

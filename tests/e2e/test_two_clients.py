@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mcp_workbench import Workbench
-from mcp_workbench.surfaces.hello import View
+from mcp_workbench.surfaces.server_info import View
 from tests.support import library
 from tests.support.near import near
 from tests.support.pairs import META, TASKS, WITH_ROOTS, Case, Host, Surface, has_news, reply, whole

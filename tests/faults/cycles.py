@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from mcp_workbench.surfaces.hello import EVERYTHING
+from mcp_workbench.surfaces.server_info import EVERYTHING
 from tests.support.library import workbench
 from tests.support.near import near
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mcp_workbench.errors import CallTimeout, MessageTooLarge, ServerExited, Unresponsive
-from mcp_workbench.surfaces.hello import View
+from mcp_workbench.surfaces.server_info import View
 from tests.faults.outcomes import MIB, code_of, echoed, peak_memory, peer_of, told
 from tests.peers.rogue_stdio import STDERR_TEXT
 from tests.support.configs import received, rogue, starts, write_config

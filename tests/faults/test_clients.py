@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.surfaces.hello import EVERYTHING
+from mcp_workbench.surfaces.server_info import EVERYTHING
 from tests.support.configs import read_log, received, rogue, starts, write_config
 from tests.support.library import workbench
 from tests.support.near import near

@@ -122,7 +122,7 @@ def test_d12_only_the_log_and_the_age_of_what_is_remembered_read_the_time_of_day
     when something happened, and the commands that show it how long ago that was. Since when a file is trusted, and a
     list is known, is a date for people, too.
     """
-    aged = {"catalog/memory/records.py", "catalog/memory/store.py", "activity/recorder.py", "activity/writer.py"}
+    aged = {"catalog/cache/server_cache.py", "catalog/cache/store.py", "activity/recorder.py", "activity/writer.py"}
     aged |= {f"servers/http/{name}.py" for name in ("login", "oauth", "refusals")}
     aged |= {f"cli/{name}.py" for name in ("status", "happenings", "watching", "states", "listing")} | {
         "storage/trusted_configs.py"

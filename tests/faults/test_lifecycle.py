@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from mcp_workbench.errors import ShuttingDown
-from mcp_workbench.surfaces.hello import EVERYTHING
+from mcp_workbench.surfaces.server_info import EVERYTHING
 from tests.support.configs import read_log, received, rogue, starts, write_config
 from tests.support.library import tool, workbench
 from tests.support.near import near

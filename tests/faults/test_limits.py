@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mcp_workbench.identity import ServerIdentifier
-from mcp_workbench.surfaces.hello import View
+from mcp_workbench.surfaces.server_info import View
 from tests.faults.outcomes import code_of, told
 from tests.fuzz.clock import run
 from tests.support.configs import read_log, received, rogue, starts, write_config

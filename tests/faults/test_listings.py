@@ -15,7 +15,7 @@ from msgspec import Raw
 from mcp_workbench.catalog.snapshot import take_listing
 from mcp_workbench.errors import Fault, ListTimeout, ListTooLarge, ToolNotFound
 from mcp_workbench.limits import Limits
-from mcp_workbench.surfaces.hello import View
+from mcp_workbench.surfaces.server_info import View
 from tests.peers.rogue_stdio import CURSORS
 from tests.support.configs import received, rogue, write_config
 from tests.support.lag import LagProbe

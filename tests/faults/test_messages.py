@@ -17,7 +17,7 @@ import pytest
 
 from mcp_workbench import Workbench
 from mcp_workbench.errors import CallTimeout, Fault, ProtocolViolation, ServerRefused
-from mcp_workbench.surfaces.hello import View
+from mcp_workbench.surfaces.server_info import View
 from mcp_workbench.wire.caller import LIBRARY
 from tests.faults.outcomes import echoed, peer_of
 from tests.peers.rogue_stdio import MALFORMED, QUESTIONS, TEXTS

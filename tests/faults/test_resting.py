@@ -15,7 +15,7 @@ from mcp_workbench.errors import Fault, ServerExited, ServerResting
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.health import Health
 from mcp_workbench.servers.supervisor import Supervisor
-from mcp_workbench.surfaces.hello import View
+from mcp_workbench.surfaces.server_info import View
 from mcp_workbench.wire.caller import LIBRARY
 from tests.faults.outcomes import code_of, echoed, told
 from tests.peers.rogue_stdio import STDERR_TEXT

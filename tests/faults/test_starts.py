@@ -13,7 +13,7 @@ import pytest
 
 from mcp_workbench.errors import ConnectFailed, ListTimeout, ServerExited, StartupTimeout
 from mcp_workbench.limits import Limits
-from mcp_workbench.surfaces.hello import View
+from mcp_workbench.surfaces.server_info import View
 from tests.faults.outcomes import code_of
 from tests.peers.rogue_stdio import STDERR_TEXT
 from tests.support.configs import rogue, starts, write_config

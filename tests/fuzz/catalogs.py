@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from mcp_workbench.catalog.items import take_items
+from mcp_workbench.catalog.definition import take_items
 from mcp_workbench.catalog.rendering import render
 from mcp_workbench.catalog.snapshot import ServerTools, take_listing
 from mcp_workbench.errors import Fault

@@ -17,10 +17,10 @@ from typing import Any, cast
 from mcp_workbench.config.model import Config, Launch, ServerConfig, ToolboxConfig
 from mcp_workbench.limits import Limits
 from mcp_workbench.serve.callers import Callers
-from mcp_workbench.serve.greeting import Greeting
+from mcp_workbench.serve.early_initialize import Greeting
 from mcp_workbench.serve.stdio import StdioFront
 from mcp_workbench.servers.processes import Processes
-from mcp_workbench.surfaces.hello import EVERYTHING, View
+from mcp_workbench.surfaces.server_info import EVERYTHING, View
 from mcp_workbench.workbench import Workbench
 from tests.fuzz.corpus import pack
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any
 
-from mcp_workbench.surfaces.hello import View
+from mcp_workbench.surfaces.server_info import View
 from tests.fuzz.clock import run
 from tests.fuzz.puppets import Host, Puppet, bench, hosted, packed
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_workbench.hosts.locations import Surroundings, every_place, place_of
-from mcp_workbench.hosts.registry import HOSTS, host_named
+from mcp_workbench.hosts.registry import HOSTS, Surroundings, every_place, host_named, place_of
 
 HOME, PROJECT = Path("/home/me"), Path("/home/me/work")
 ON_LINUX = {

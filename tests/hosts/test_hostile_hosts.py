@@ -15,8 +15,8 @@ import pytest
 
 from mcp_workbench.config.jsonc.parser import parse, plain, tokens
 from mcp_workbench.config.jsonc.source import Source
-from mcp_workbench.hosts import files, install_record
-from mcp_workbench.hosts.install_record import record_of
+from mcp_workbench.hosts import files
+from mcp_workbench.hosts.files import record_of
 from tests.hosts import samples
 from tests.hosts.samples import CURSOR, WRITTEN, Sample, name_of
 from tests.support.users import User
@@ -281,16 +281,16 @@ def test_a_file_whose_owner_can_not_be_kept_is_left_alone(user: User, monkeypatc
 def test_a_file_that_was_made_is_not_removed_if_it_changes_meanwhile(user: User, monkeypatch: pytest.MonkeyPatch):
     user.run("install", host="cursor")
     path = user.path(CURSOR)
-    load = install_record.load
+    load = files.load
 
-    def meanwhile(file: Path) -> install_record.Record | None:
+    def meanwhile(file: Path) -> files.Record | None:
         if undoing:
             path.write_text('{"mine": 1}')
         undoing.append(True)
         return load(file)
 
     undoing: list[bool] = []
-    monkeypatch.setattr(install_record, "load", meanwhile)
+    monkeypatch.setattr(files, "load", meanwhile)
     done = user.run("uninstall", host="cursor")
     assert "changed while it was being edited" in done.err
     assert path.read_text() == '{"mine": 1}'

@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from mcp_workbench.catalog.definition import Definition
-from mcp_workbench.catalog.filters import ToolFilter
-from mcp_workbench.hosts.locations import Surroundings
+from mcp_workbench.catalog.snapshot import ToolFilter
+from mcp_workbench.hosts.registry import Surroundings
 from mcp_workbench.hosts.restrictions import claude_code
-from mcp_workbench.hosts.restrictions.rules import Subject, remainders
-from mcp_workbench.hosts.restrictions.tool_filters import lacking, strictest
+from mcp_workbench.hosts.restrictions.rules import Subject, lacking, remainders, strictest
 from tests.support.users import User
 
 HERE = "größe/"

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from mcp_workbench import Workbench
-from mcp_workbench.serve.greeting import Greeting, new_callers
+from mcp_workbench.serve.early_initialize import Greeting, new_callers
 from mcp_workbench.serve.stdio import StdioFront
-from mcp_workbench.surfaces.hello import EVERYTHING
+from mcp_workbench.surfaces.server_info import EVERYTHING
 from tests.support.procs import PROC, Process, census
 from tests.support.wire import LINE_BYTES, Json, Wire
 

@@ -19,7 +19,7 @@ from mcp_workbench.config.model import ServerConfig
 from mcp_workbench.errors import ConnectFailed, ServerExited, ServerNotFound, ToolboxNotFound, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
-from mcp_workbench.surfaces.hello import EVERYTHING, View
+from mcp_workbench.surfaces.server_info import EVERYTHING, View
 from mcp_workbench.wire.caller import LIBRARY
 from tests.config.test_changes import Shape, config_of
 from tests.support.library import text_of

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from mcp_workbench.catalog.opened import Opened
+from mcp_workbench.catalog.snapshot import Opened
 from mcp_workbench.errors import ToolNotFound
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.routing.list_cache import ListCache

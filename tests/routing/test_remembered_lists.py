@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from mcp_workbench.catalog.memory import records
-from mcp_workbench.catalog.opened import Opened
+from mcp_workbench.catalog.cache import server_cache
+from mcp_workbench.catalog.snapshot import Opened
 from mcp_workbench.errors import CallFailed, ConnectFailed, ServerRefused, ToolboxFailed, ToolNotFound
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.routing.requests import ForwardedRequest
@@ -301,7 +301,7 @@ async def test_no_more_servers_than_the_limit_are_started_at_once_only_to_check(
 
     for name, shop in shops["dev"].items():
         shop.methods["tools/list"] = slowly(name, shop)
-    monkeypatch.setattr(records, "REVALIDATIONS", 3)
+    monkeypatch.setattr(server_cache, "REVALIDATIONS", 3)
     async with remembering(store, shops) as bench:
         assert len((await bench.open("dev")).stored) == 9
         await wait_until(lambda: len(under_way) == 3, what="three checks")
@@ -381,7 +381,7 @@ async def test_closing_during_a_check_ends_it(store: Path, clock: Clock, monkeyp
     clock.later(DAY)
     for shop in shops["dev"].values():
         shop.methods["tools/list"] = never
-    monkeypatch.setattr(records, "REVALIDATIONS", 2)
+    monkeypatch.setattr(server_cache, "REVALIDATIONS", 2)
     async with remembering(store, shops) as bench:
         await bench.open("dev")
         await wait_until(lambda: sum(counts(shops).values()) == 8, what="two checks")

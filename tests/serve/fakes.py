@@ -15,8 +15,8 @@ from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.serve.callers import Callers
 from mcp_workbench.serve.session import Session
 from mcp_workbench.surfaces.base import Method, one_page
-from mcp_workbench.surfaces.hello import Hello
 from mcp_workbench.surfaces.proxy import called
+from mcp_workbench.surfaces.server_info import Hello
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange, OnProgress

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from mcp_workbench import Limits, Workbench, load_config
-from mcp_workbench.serve.greeting import Greeting, new_callers
+from mcp_workbench.serve.early_initialize import Greeting, new_callers
 from mcp_workbench.serve.stdio import StdioFront
-from mcp_workbench.surfaces.hello import EVERYTHING
+from mcp_workbench.surfaces.server_info import EVERYTHING
 from tests.serve.http.serving import answer_in, events, greeting, modern_headers, rpc, served, use
 from tests.serve.http.serving import modern as modern_request
 from tests.support.configs import received, rogue, write_config

@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.serve.callers import Callers
-from mcp_workbench.surfaces.hello import EVERYTHING, View
+from mcp_workbench.surfaces.server_info import EVERYTHING, View
 from mcp_workbench.wire.caller import CAPABILITIES_BYTES, Caller
 from mcp_workbench.wire.jsonrpc import RpcError
 from tests.serve.fakes import MODERN, PREFIX, Client, envelope

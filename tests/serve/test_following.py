@@ -18,7 +18,7 @@ from mcp_workbench.config.locate import origin_of
 from mcp_workbench.config.model import Config
 from mcp_workbench.errors import ServerNotFound, ToolboxNotFound
 from mcp_workbench.limits import Limits
-from mcp_workbench.serve.reloading import Following
+from mcp_workbench.serve.config_watcher import Following
 from tests.support.configs import rogue
 from tests.support.library import text_of
 from tests.support.procs import wait_until

@@ -14,9 +14,9 @@ import pytest
 
 from mcp_workbench.errors import Overloaded, ServerExited
 from mcp_workbench.serve.callers import Callers
-from mcp_workbench.serve.greeting import Greeting
+from mcp_workbench.serve.early_initialize import Greeting
 from mcp_workbench.serve.stdio import StdioFront
-from mcp_workbench.surfaces.hello import EVERYTHING, View
+from mcp_workbench.surfaces.server_info import EVERYTHING, View
 from mcp_workbench.wire.jsonrpc import RpcError
 from tests.support.memory import MemoryServer, serving
 from tests.support.procs import wait_until

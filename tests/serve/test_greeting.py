@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from mcp_workbench.serve import greeting as module
-from mcp_workbench.serve.greeting import Greeting, greet
+from mcp_workbench.serve import early_initialize as module
+from mcp_workbench.serve.early_initialize import Greeting, greet
 from mcp_workbench.serve.session import Session
 from mcp_workbench.surfaces.proxy import ProxySurface
 from mcp_workbench.wire.caller import Caller
@@ -105,7 +105,9 @@ def test_an_answer_that_a_pipe_might_not_take_is_left_for_later(monkeypatch: pyt
 
 
 def test_the_event_loop_is_not_loaded_for_it():
-    code = "import sys, mcp_workbench.cli.serve, mcp_workbench.serve.greeting; sys.exit('asyncio' in sys.modules)"
+    code = (
+        "import sys, mcp_workbench.cli.serve, mcp_workbench.serve.early_initialize; sys.exit('asyncio' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from mcp_workbench.errors import ServerExited
 from mcp_workbench.limits import Limits
-from mcp_workbench.serve.parking import HANDLE_BYTES, MARK, Parking, same_request
+from mcp_workbench.serve.parked_calls import HANDLE_BYTES, MARK, Parking, same_request
 from mcp_workbench.wire.background import consume_exception
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange, Question

@@ -18,7 +18,7 @@ from mcp_workbench.errors import InputUnavailable, Overloaded
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.serve.session import for_handshake, for_modern
-from mcp_workbench.surfaces.hello import Hello
+from mcp_workbench.surfaces.server_info import Hello
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import RpcError, fields, members

@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from mcp_workbench.limits import Limits
 from mcp_workbench.serve.subscribers import Filter, Subscribers
-from mcp_workbench.surfaces.hello import Hello
+from mcp_workbench.surfaces.server_info import Hello
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.jsonrpc import RpcError
 from tests.serve.fakes import PREFIX, FakeLine, FakeSurface

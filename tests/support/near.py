@@ -9,9 +9,9 @@ from collections.abc import AsyncGenerator
 from typing import Any, cast
 
 from mcp_workbench import Workbench
-from mcp_workbench.serve.greeting import Greeting, new_callers
+from mcp_workbench.serve.early_initialize import Greeting, new_callers
 from mcp_workbench.serve.stdio import StdioFront
-from mcp_workbench.surfaces.hello import View
+from mcp_workbench.surfaces.server_info import View
 from tests.support.wire import LINE_BYTES, Era, Json, Wire
 
 

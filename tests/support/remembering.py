@@ -114,5 +114,5 @@ class Clock:
 def own_clock():
     """Time passes only when the test says so."""
     clock = Clock()
-    with mock.patch("mcp_workbench.catalog.memory.records.time", SimpleNamespace(time=lambda: clock.now)):
+    with mock.patch("mcp_workbench.catalog.cache.server_cache.time", SimpleNamespace(time=lambda: clock.now)):
         yield clock

@@ -73,5 +73,5 @@ def made_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     for variable in ("XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "WORKBENCH_CONFIG"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr("sys.platform", "linux")
-    monkeypatch.setattr("mcp_workbench.hosts.locations.SYSTEM", user.system)
+    monkeypatch.setattr("mcp_workbench.hosts.registry.SYSTEM", user.system)
     return user

@@ -15,17 +15,16 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from mcp_workbench.catalog.definition import Definition, compact
-from mcp_workbench.catalog.opened import Found, Matches, Opened
+from mcp_workbench.catalog.definition import Definition, Withheld, compact
 from mcp_workbench.catalog.rendering import instructions, render, signature
 from mcp_workbench.catalog.rendering.budget import estimate, usable
-from mcp_workbench.catalog.snapshot import Withheld
+from mcp_workbench.catalog.snapshot import Found, Matches, Opened
 from mcp_workbench.errors import ConnectFailed, SpawnFailed
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
-from mcp_workbench.surfaces import answers
-from mcp_workbench.surfaces.answers import ERROR_SHOWN_LEAST_LENGTH, ERROR_SHOWN_LENGTH
+from mcp_workbench.surfaces import open_response
 from mcp_workbench.surfaces.arguments import OpenRequest
+from mcp_workbench.surfaces.open_response import ERROR_SHOWN_LEAST_LENGTH, ERROR_SHOWN_LENGTH
 from mcp_workbench.text.sanitize import NAMES_SHOWN
 from tests.support.tokens import cost
 
@@ -67,8 +66,8 @@ def opened(
     limits = Limits(open_budget_tokens=budget)
     box = whole or toolbox(tools)
     matched = Matches(found=tuple(tools))
-    answer = answers.matches(matched, request, limits, toolbox=box) if request.query else None
-    text = text_of(asyncio.run(answer or answers.opened(box, tools, request, limits)))
+    answer = open_response.matches(matched, request, limits, toolbox=box) if request.query else None
+    text = text_of(asyncio.run(answer or open_response.opened(box, tools, request, limits)))
     return text, json.loads(text)
 
 
@@ -222,12 +221,14 @@ def test_what_is_spared_is_spent():
         assert budget * 0.6 < cost(text) <= budget
 
 
-@pytest.mark.parametrize("level", [answers.FULL, answers.SIGNATURE, answers.OUTLINE, answers.BRIEF])
+@pytest.mark.parametrize(
+    "level", [open_response.FULL, open_response.SIGNATURE, open_response.OUTLINE, open_response.BRIEF]
+)
 def test_what_just_fits_is_shown_in_that_form(level: Any):
     """To the last token: what a shorter form says of itself does not count against a longer one."""
     tools = tuple(found(f"tool_{number}", f"Does {number}. " + "More. " * 40, x="y" * 900) for number in range(30))
     said = {"toolbox": "dev", "description": "Files", "servers_connected": 1}
-    frame = estimate(answers._encoded(said, level, ()))
+    frame = estimate(open_response._encoded(said, level, ()))
     budget = holding(frame + sum(estimate(bytes(level.show(*one))) + 1 for one in tools))
     text, _ = opened(tools, budget=budget)
     assert shown_as(text, tools, level.show)
@@ -331,7 +332,7 @@ def test_other_servers_with_the_same_tool_are_named_and_weak_matches_marked():
     tools = many(4)
     others = tuple(ServerIdentifier("ops", f"s{number}") for number in range(5))
     searched = Matches(found=tools, also_in={tools[0][0]: others, tools[1][0]: others[:1]}, is_weak=True)
-    said = json.loads(text_of(asyncio.run(answers.matches(searched, OpenRequest("*", query="x"), Limits()))))
+    said = json.loads(text_of(asyncio.run(open_response.matches(searched, OpenRequest("*", query="x"), Limits()))))
     first, second, *rest = said["tools"]
     assert first["also_in"] == [{"toolbox": "ops", "server": f"s{number}"} for number in range(3)]
     assert (first["also_in_left_out"], second["also_in"]) == (2, [{"toolbox": "ops", "server": "s0"}])
@@ -344,7 +345,7 @@ def matches(found: Sequence[Found], never: Sequence[ServerIdentifier] = (), budg
     limits = Limits(open_budget_tokens=budget)
     request = OpenRequest("*", query="x", **fields)
     text = text_of(
-        asyncio.run(answers.matches(Matches(found=tuple(found), never_listed=tuple(never)), request, limits))
+        asyncio.run(open_response.matches(Matches(found=tuple(found), never_listed=tuple(never)), request, limits))
     )
     return text, json.loads(text)
 
@@ -498,7 +499,7 @@ def check_answer(text: str, tools: Sequence[Found], budget: int) -> None:
 def test_nothing_is_sent_that_was_not_counted(recipe: Recipe, budget: int):
     """If bytes were what an answer costs, no answer would have more bytes than it may."""
     whole = recipe.opened()
-    with mock.patch.object(answers, "estimate", len), mock.patch.object(instructions, "estimate", len):
+    with mock.patch.object(open_response, "estimate", len), mock.patch.object(instructions, "estimate", len):
         text, _ = opened(whole.found, budget=budget, whole=whole)
         assert len(text.encode()) <= budget
         tools = whole.found[: DEFAULTS.matches]
@@ -585,7 +586,7 @@ def test_an_open_of_hostile_definitions_is_bounded_in_work_and_takes_turns(schem
 
     async def timed() -> tuple[float, float]:
         """The CPU time of an answer, and the longest stretch between two turns of the event loop."""
-        answer = asyncio.create_task(answers.opened(toolbox(tools), tools, request, Limits()))
+        answer = asyncio.create_task(open_response.opened(toolbox(tools), tools, request, Limits()))
         begun = turned = time.process_time()
         longest = 0.0
         while not answer.done():

@@ -13,10 +13,9 @@ from msgspec import Raw
 
 from mcp_workbench.identity import ToolIdentifier
 from mcp_workbench.surfaces.arguments import read_open, read_use
-from mcp_workbench.surfaces.corrections import Corrections
-from mcp_workbench.surfaces.intent import Use
+from mcp_workbench.surfaces.call_intent import Use
+from mcp_workbench.surfaces.corrections import Corrections, tools_meant
 from mcp_workbench.surfaces.proxy import ProxySurface
-from mcp_workbench.surfaces.tool_lookup import tools_meant
 from mcp_workbench.wire.caller import LIBRARY
 from tests.surfaces.benches import Known, call, config_of, error_of, knowing
 from tests.surfaces.test_arguments import JSON

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from mcp_workbench.surfaces.hello import static_hello
 from mcp_workbench.surfaces.proxy import ProxySurface
+from mcp_workbench.surfaces.server_info import static_hello
 from mcp_workbench.surfaces.toolbox import ToolboxSurface
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.workbench import Workbench

@@ -16,10 +16,10 @@ from mcp_workbench.config.model import Config
 from mcp_workbench.errors import Overloaded, ServerRefused
 from mcp_workbench.identity import ToolIdentifier
 from mcp_workbench.serve.session import Session
+from mcp_workbench.surfaces.descriptions import definitions, instructions
 from mcp_workbench.surfaces.dynamic import DynamicSurface
 from mcp_workbench.surfaces.failures import REFUSAL_DATA_BYTES
 from mcp_workbench.surfaces.proxy import ProxySurface
-from mcp_workbench.surfaces.wording import definitions, instructions
 from mcp_workbench.workbench import Workbench
 from tests.support.configs import read_log, rogue
 from tests.support.library import DeafLine

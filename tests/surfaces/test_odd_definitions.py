@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp.types import methods
 
-from mcp_workbench.surfaces.hello import View
+from mcp_workbench.surfaces.server_info import View
 from tests.fuzz.clock import run
 from tests.fuzz.puppets import ID, Host, Puppet, bench, hosted
 from tests.fuzz.server_words import INITIALIZE, META

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from mcp_workbench.limits import DEFAULTS, Limits
-from mcp_workbench.surfaces.pages import Listed, page
+from mcp_workbench.surfaces.base import Listed, page
 from mcp_workbench.wire.fairness import Renderer
 from mcp_workbench.wire.jsonrpc import RpcError
 

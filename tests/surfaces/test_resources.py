@@ -13,8 +13,8 @@ from mcp_workbench.errors import ServerRefused
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.surfaces.base import Surface
 from mcp_workbench.surfaces.proxy import ProxySurface
+from mcp_workbench.surfaces.resource_uris import SCHEME, qualified
 from mcp_workbench.surfaces.toolbox import ToolboxSurface
-from mcp_workbench.surfaces.uris import SCHEME, qualified
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.jsonrpc import RpcError
 from tests.support.memory import LISTEN, MemoryServer, never, serving

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from mcp_workbench.surfaces.base import Scope
 from mcp_workbench.surfaces.proxy import ProxySurface
-from mcp_workbench.surfaces.scope import Scope
 from tests.support.memory import MemoryServer, serving
 from tests.surfaces.benches import HANDSHAKE, MODERN, answer, knowing
 

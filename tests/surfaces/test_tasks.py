@@ -14,8 +14,7 @@ from msgspec import Raw
 
 from mcp_workbench.errors import ServerRefused
 from mcp_workbench.identity import ServerIdentifier
-from mcp_workbench.surfaces.tasks import Tasks
-from mcp_workbench.surfaces.toolbox import ToolboxSurface
+from mcp_workbench.surfaces.toolbox import Tasks, ToolboxSurface
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.jsonrpc import RpcError
 from mcp_workbench.workbench import Workbench

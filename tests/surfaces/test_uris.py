@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from pydantic import AnyUrl, TypeAdapter, UrlConstraints
 
 from mcp_workbench.identity import ServerIdentifier
-from mcp_workbench.surfaces.resource_index import ResourceIndex
-from mcp_workbench.surfaces.uris import (
+from mcp_workbench.surfaces.resource_uris import (
     SCHEME,
     SCHEMES,
     Labelled,
     Located,
+    ResourceIndex,
     fits,
     is_parsable,
     labelled,

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from mcp_workbench.activity.batch import ClientState, Flight, Moment, ServerState
-from mcp_workbench.activity.processes import birth
+from mcp_workbench.activity.process_identity import birth
 from mcp_workbench.command_errors import RecordFailed
 from mcp_workbench.limits import Limits
 from mcp_workbench.storage import secure_files

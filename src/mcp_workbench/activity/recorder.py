@@ -20,8 +20,7 @@ from msgspec import Raw
 
 from mcp_workbench import __version__, logger
 from mcp_workbench.activity.batch import Batch, Call, ClientState, Flight, Line, Opening, Run, ServerState
-from mcp_workbench.activity.locate import record_path
-from mcp_workbench.activity.writer import Writer
+from mcp_workbench.activity.writer import Writer, record_path
 from mcp_workbench.config.model import Config
 from mcp_workbench.errors import CallFailed, ConnectFailed, Fault, RequestError, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from mcp_workbench.activity.batch import Batch, Run
-from mcp_workbench.activity.processes import birth
+from mcp_workbench.activity.process_identity import birth
 from mcp_workbench.identity import ToolIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.storage.sqlite import RECORD, Database, is_ours

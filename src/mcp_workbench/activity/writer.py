@@ -8,16 +8,17 @@ thread sleeps until there is something to write, and does not keep the process a
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
 import threading
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
 
 from mcp_workbench import logger
 from mcp_workbench.activity.batch import Batch, ClientState, Run, ServerState
-from mcp_workbench.activity.locate import FILE_NAME
-from mcp_workbench.activity.processes import birth
+from mcp_workbench.activity.process_identity import birth
+from mcp_workbench.config.locate import own_file
 from mcp_workbench.limits import Limits
 from mcp_workbench.storage import secure_files
 from mcp_workbench.storage.secure_files import Busy, Unusable
@@ -25,6 +26,22 @@ from mcp_workbench.storage.table_file import KeptFile, Kind
 
 if TYPE_CHECKING:
     from mcp_workbench.activity.tables import Tables
+
+
+# ruff: noqa: PTH111 -- on the way of a start, where importing pathlib is noticeable
+
+
+VARIABLE: Final = "WORKBENCH_RECORD"
+FILE_NAME: Final = "record.sqlite"
+NO_RECORD: Final = "none"
+
+
+def record_path(environ: Mapping[str, str]) -> str:
+    """`$WORKBENCH_RECORD`, or a file in the user's state folder; empty where nothing is recorded."""
+    if named := environ.get(VARIABLE):
+        return "" if named == NO_RECORD else os.path.expanduser(named)
+    return own_file(environ, "state", FILE_NAME)
+
 
 RECORD_PRUNE_EVERY = 60
 """Old rows and old runs are removed after this many writes: about a minute of steady work. The other bounds hold

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
-from typing import TypeVar, cast
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, Literal, TypeVar, cast
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import UNSET, Raw, Struct
 
 from mcp_workbench.catalog import official_models
 from mcp_workbench.catalog.official_models import Refused
@@ -30,6 +30,13 @@ _LARGE_EXPONENT, _MANY_DIGITS = b"0e000", b"0" * 309
 
 
 T = TypeVar("T")
+
+
+class Withheld(msgspec.Struct, frozen=True):
+    """A definition that is left out, and why."""
+
+    name: str
+    reason: str
 
 
 class _Head(msgspec.Struct):
@@ -149,3 +156,72 @@ def _without_strings(text: bytes) -> bytes:
     if b"\\" in text:
         text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
     return b"".join(text.split(b'"')[::2])
+
+
+_MODELS: Final[dict[str, type[Struct]]] = {
+    "name": official_models.Prompt,
+    "uri": official_models.Resource,
+    "uriTemplate": official_models.ResourceTemplate,
+}
+"""The models that official clients accept, by the member that names an item."""
+
+
+OFFERED: tuple[Literal["prompts"], Literal["resources"]] = ("prompts", "resources")
+"""The lists beside tools whose names are searched."""
+
+
+class Item(Struct, frozen=True):
+    """What names it (a prompt's name, a resource's URI, a template), and all of it, as compact JSON."""
+
+    name: str
+    raw: Raw
+    uris: tuple[str, ...] = ()
+    """Of a skill: its own URI and those of its files. They are read once: each read of a resource looks at all."""
+
+
+class ServerItems(Struct, frozen=True):
+    """One list of one server."""
+
+    items: tuple[Item, ...] = ()
+    """The offered items, in the server's order."""
+    withheld: tuple[Withheld, ...] = ()
+
+
+def take_items(listed: Sequence[Raw], member: str, limits: Limits) -> ServerItems:
+    """Take the items of a list that can be offered; of several with one name, the first.
+
+    Withholds an item without a name, one that is too large or nested too deep, and one that official clients refuse.
+    """
+    items: dict[str, Item] = {}
+    withheld: list[Withheld] = []
+    for raw in listed:
+        name = "" if oversize(raw, limits) else jsonrpc.text_or_none(jsonrpc.members(raw).get(member)) or ""
+        if name in items:
+            continue
+        try:
+            items[name] = Item(name, _accepted(raw, name, member, limits))
+        except Refused as refused:
+            withheld.append(Withheld(name, str(refused)))
+    return ServerItems(tuple(items.values()), tuple(withheld))
+
+
+def _accepted(raw: Raw, name: str, member: str, limits: Limits) -> Raw:
+    """The item, repaired if official clients would refuse it. Raises `Refused`."""
+    if (problem := oversize(raw, limits)) is not None:
+        raise Refused(problem)
+    if not name:
+        raise Refused(f"it has no {member}")
+    model = _MODELS[member]
+    try:
+        official_models.decoder(model).decode(raw)
+    except msgspec.DecodeError:
+        from mcp_workbench.catalog.repair import repair_item  # noqa: PLC0415 -- most items need no repair
+
+        return repair_item(raw, model, member)
+    return Raw(msgspec.json.format(raw, indent=-1))
+
+
+def offer_text(instructions: str, items: Iterable[Raw]) -> str:
+    """What a server says beside its tools, to be searched: its instructions, and the names of prompts and resources."""
+    names = (jsonrpc.text_or_none(jsonrpc.members(item).get("name")) or "" for item in items)
+    return " ".join((instructions, *names))

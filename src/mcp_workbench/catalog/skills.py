@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 from msgspec import Raw
 
-from mcp_workbench.catalog.definition import oversize
-from mcp_workbench.catalog.items import Item
+from mcp_workbench.catalog.definition import Item, oversize
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire import jsonrpc
 

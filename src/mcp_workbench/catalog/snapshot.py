@@ -6,29 +6,70 @@ walks toolbox → server → tool by field. It knows nothing of connections.
 
 from __future__ import annotations
 
+import fnmatch
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 import msgspec
 from msgspec import Raw
 
-from mcp_workbench.catalog.definition import Definition, name_of, oversize, own_name
-from mcp_workbench.catalog.filters import ToolFilter
+from mcp_workbench.catalog.definition import Definition, Withheld, name_of, oversize, own_name
 from mcp_workbench.catalog.official_models import Refused
-from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
+from mcp_workbench.catalog.rendering import render
+from mcp_workbench.errors import ConnectFailed
+from mcp_workbench.identity import ServerIdentifier, ToolIdentifier, ToolInfo
 from mcp_workbench.limits import Limits
 from mcp_workbench.text.sanitize import count
 from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT
 
+
+def _is_read_only(annotations: Mapping[str, Any]) -> bool:
+    return annotations.get("readOnlyHint") is True
+
+
+ANNOTATIONS: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
+    "@readOnly": _is_read_only,
+    "@destructive": lambda hints: not _is_read_only(hints) and hints.get("destructiveHint") is not False,
+    "@idempotent": lambda hints: _is_read_only(hints) or hints.get("idempotentHint") is True,
+    "@openWorld": lambda hints: hints.get("openWorldHint") is not False,
+}
+
+
+class ToolFilter:
+    """The filters of one server."""
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        self._patterns = tuple(patterns)
+        self._include = tuple(pattern for pattern in self._patterns if not pattern.startswith("!"))
+        self._exclude = tuple(pattern for pattern in self._patterns if pattern.startswith("!"))
+
+    def __bool__(self) -> bool:
+        """False where everything is offered."""
+        return bool(self._patterns)
+
+    def allows(self, tool: Definition) -> bool:
+        if any(_matches(pattern[1:], tool) for pattern in self._exclude):
+            return False
+        return not self._include or any(_matches(pattern, tool) for pattern in self._include)
+
+    def unmatched(self, tools: Iterable[Definition]) -> list[str]:
+        """The filters that match none of the tools: probably misspelt."""
+        listed = tuple(tools)
+        return [
+            pattern
+            for pattern in self._patterns
+            if not any(_matches(pattern.removeprefix("!"), tool) for tool in listed)
+        ]
+
+
+def _matches(pattern: str, tool: Definition) -> bool:
+    if (holds := ANNOTATIONS.get(pattern)) is not None:
+        return holds(tool.annotations())
+    return tool.name == pattern or fnmatch.fnmatchcase(tool.name, pattern)
+
+
 T = TypeVar("T")
-
-
-class Withheld(msgspec.Struct, frozen=True):
-    """A tool that its server lists and that is not offered, for a reason of its own."""
-
-    name: str
-    reason: str
 
 
 class ToolCount(NamedTuple):
@@ -173,3 +214,50 @@ class Catalog:
             for server, kept in servers.items():
                 for name in kept.value.tools if kept.value is not None else ():
                     yield ToolIdentifier(toolbox, server, name)
+
+
+Found: TypeAlias = tuple[ToolIdentifier, Definition]
+
+
+class Opened(msgspec.Struct, frozen=True, kw_only=True):
+    """An open toolbox: what is offered, and what is not."""
+
+    toolbox: str
+    description: str
+    found: tuple[Found, ...]
+    live: tuple[str, ...] = ()
+    """Servers that run, and whose tools are there."""
+    stored: tuple[str, ...] = ()
+    """Servers that do not run, and whose tools are as they were listed before."""
+    failed: tuple[ConnectFailed, ...] = ()
+    withheld: tuple[tuple[str, Withheld], ...] = ()
+    """Server name and tool."""
+    instructions: Mapping[str, str] = {}
+    """The servers' own instructions by server name; only of servers that have some."""
+
+    @property
+    def servers_connected(self) -> int:
+        """Servers whose tools are there."""
+        return len(self.live) + len(self.stored)
+
+    @property
+    def entries(self) -> tuple[Raw, ...]:
+        """One raw JSON object per tool: its whole definition, and where it is from."""
+        return tuple(render.entry(*one) for one in self.found)
+
+    @property
+    def tools(self) -> list[ToolInfo]:
+        """The entries as Python objects."""
+        return [cast("ToolInfo", msgspec.json.decode(entry)) for entry in self.entries]
+
+
+class Matches(msgspec.Struct, frozen=True, kw_only=True):
+    """What a search found, best first."""
+
+    found: tuple[Found, ...]
+    also_in: Mapping[ToolIdentifier, tuple[ServerIdentifier, ...]] = {}
+    """Other servers that have the same definition as a tool that was found."""
+    is_weak: bool = False
+    """Whether nothing fits well; then these are only the nearest."""
+    never_listed: tuple[ServerIdentifier, ...] = ()
+    """Servers of which nothing is known yet."""

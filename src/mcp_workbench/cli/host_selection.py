@@ -14,8 +14,7 @@ from mcp_workbench.cli.display import Block, Words, write
 from mcp_workbench.cli.terminal import FAILURE, hint_of
 from mcp_workbench.command_errors import HostFileError
 from mcp_workbench.errors import ConfigError
-from mcp_workbench.hosts.locations import Place, Surroundings, place_of
-from mcp_workbench.hosts.registry import HOSTS, Host, host_named
+from mcp_workbench.hosts.registry import HOSTS, Host, Place, Surroundings, host_named, place_of
 from mcp_workbench.text.sanitize import escape
 from mcp_workbench.text.suggest import nearest_or_known
 

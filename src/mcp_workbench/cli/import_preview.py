@@ -15,8 +15,7 @@ from mcp_workbench.cli.config_edit import Target
 from mcp_workbench.cli.remembered import known_tools
 from mcp_workbench.config.jsonc.source import Source as ConfigSource
 from mcp_workbench.config.load import DEFAULT_TOOLBOX, config_of
-from mcp_workbench.doctor.recognition import Traits, recognize
-from mcp_workbench.doctor.services import Service
+from mcp_workbench.doctor.recognition import Service, Traits, recognize
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.hosts.discovery import Server, Source, find_all, read_one
 from mcp_workbench.hosts.import_plan import (
@@ -30,8 +29,8 @@ from mcp_workbench.hosts.import_plan import (
     described,
     with_shared_rules,
 )
-from mcp_workbench.hosts.locations import Surroundings, here
-from mcp_workbench.hosts.restrictions.tool_filters import KEY, filters_of
+from mcp_workbench.hosts.registry import Surroundings, here
+from mcp_workbench.hosts.restrictions.rules import KEY, filters_of
 from mcp_workbench.hosts.variables import inherited_in
 
 

@@ -21,8 +21,7 @@ from mcp_workbench.errors import ConfigError
 from mcp_workbench.hosts import files
 from mcp_workbench.hosts.documents import Document
 from mcp_workbench.hosts.installation import held_by, prepare
-from mcp_workbench.hosts.locations import Place, Surroundings, here, is_on_machine
-from mcp_workbench.hosts.registry import HOSTS, NAME, Host
+from mcp_workbench.hosts.registry import HOSTS, NAME, Host, Place, Surroundings, here, is_on_machine
 from mcp_workbench.hosts.variables import inherited_in, looks_up
 from mcp_workbench.hosts.workbench_entry import CONFIG, SERVE, Movable, Ours
 from mcp_workbench.text.sanitize import escape

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from mcp_workbench.cli.display import Block, Words
 from mcp_workbench.cli.restrictions import carried_lines, lost_lines, rules_json, staying_reasons
 from mcp_workbench.config.environment import HOST_FOLDERS
-from mcp_workbench.hosts.install_record import backup_of
+from mcp_workbench.hosts.files import backup_of
 from mcp_workbench.hosts.installation import Installation
-from mcp_workbench.hosts.locations import Surroundings
+from mcp_workbench.hosts.registry import Surroundings
 from mcp_workbench.hosts.workbench_entry import Movable, Ours
 from mcp_workbench.text.sanitize import escape
 

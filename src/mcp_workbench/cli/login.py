@@ -15,7 +15,7 @@ from urllib.parse import urlencode, urlsplit
 import httpx2
 
 from mcp_workbench import logger
-from mcp_workbench.catalog.memory.records import Memory
+from mcp_workbench.catalog.cache.server_cache import Memory
 from mcp_workbench.cli import browser
 from mcp_workbench.cli.chosen import chosen, log_level, refuse
 from mcp_workbench.cli.terminal import report, say

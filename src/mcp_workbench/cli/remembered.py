@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from mcp_workbench.catalog.items import OFFERED, offer_text
-from mcp_workbench.catalog.memory.records import Memory, Record
-from mcp_workbench.catalog.memory.store import Declared, Entry
+from mcp_workbench.catalog.cache.server_cache import Memory, Record
+from mcp_workbench.catalog.cache.store import Declared, Entry
+from mcp_workbench.catalog.definition import OFFERED, offer_text
 from mcp_workbench.catalog.snapshot import ServerTools, take_listing
 from mcp_workbench.config.model import Config, ServerConfig
 from mcp_workbench.errors import ToolNotFound

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from mcp_workbench.cli.display import Block, Words
-from mcp_workbench.hosts.locations import Surroundings
+from mcp_workbench.hosts.registry import Surroundings
 from mcp_workbench.hosts.restrictions import Rule
 from mcp_workbench.hosts.workbench_entry import Movable
 from mcp_workbench.text.sanitize import escape, slashed

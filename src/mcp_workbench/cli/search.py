@@ -10,10 +10,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mcp_workbench.catalog.definition import Definition
-from mcp_workbench.catalog.opened import Matches
 from mcp_workbench.catalog.rendering.sentence import first_sentence
 from mcp_workbench.catalog.search.finder import Finder
-from mcp_workbench.catalog.snapshot import Catalog
+from mcp_workbench.catalog.snapshot import Catalog, Matches
 from mcp_workbench.cli import display
 from mcp_workbench.cli.answering import answered, print_json
 from mcp_workbench.cli.display import SENTENCE_COLUMNS, TERMINAL_COLUMNS, Block, Column, Table, Words

@@ -42,9 +42,11 @@ def run(options: Mapping[str, str]) -> int:
         from mcp_workbench.cli.serve_http import run_http  # noqa: PLC0415 -- large
 
         return run_http(config, origin, options)
-    from mcp_workbench.serve.greeting import greet  # noqa: PLC0415 -- a wrong configuration is told without it
-    from mcp_workbench.serve.streams import claim_standard_streams  # noqa: PLC0415
-    from mcp_workbench.surfaces.hello import View  # noqa: PLC0415
+    from mcp_workbench.serve.early_initialize import (  # noqa: PLC0415 -- a wrong configuration is reported without it
+        claim_standard_streams,
+        greet,
+    )
+    from mcp_workbench.surfaces.server_info import View  # noqa: PLC0415
 
     if os.isatty(0) and sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison] -- it may be closed
         sys.stderr.write(f"{_FOR_A_PERSON}\n")

@@ -7,8 +7,8 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 
-from mcp_workbench.activity.locate import VARIABLE, record_path
 from mcp_workbench.activity.reading import Reader
+from mcp_workbench.activity.writer import VARIABLE, record_path
 from mcp_workbench.cli.answering import answered, print_json
 from mcp_workbench.cli.display import Block, Words, is_dumb, is_terminal, terminal_rows, write
 from mcp_workbench.cli.happenings import blocks, fitted

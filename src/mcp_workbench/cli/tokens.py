@@ -8,18 +8,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple, TypeAlias
 
-from mcp_workbench.catalog.opened import Opened
 from mcp_workbench.catalog.rendering import signature
 from mcp_workbench.catalog.rendering.budget import estimate
+from mcp_workbench.catalog.snapshot import Opened
 from mcp_workbench.cli.chosen import chosen, refuse
 from mcp_workbench.cli.terminal import say
 from mcp_workbench.config.model import Config, OpenDetail
 from mcp_workbench.errors import ToolboxFailed, WorkbenchError
 from mcp_workbench.limits import Limits
 from mcp_workbench.routing.router import Router
-from mcp_workbench.surfaces import answers
+from mcp_workbench.surfaces import open_response
 from mcp_workbench.surfaces.arguments import OpenRequest
-from mcp_workbench.surfaces.wording import definitions, instructions
+from mcp_workbench.surfaces.descriptions import definitions, instructions
 from mcp_workbench.text.sanitize import escape, slashed
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import LIBRARY
@@ -111,7 +111,7 @@ async def _cost(router: Router, toolbox: str, detail: OpenDetail, count: Count, 
         return Cost(toolbox, 0, 0, 0, 0, 0, 0, 0, tuple(failure.server for failure in error.failures))
     details: tuple[OpenDetail, ...] = (detail, "auto", "full", "signature")
     requests = [OpenRequest(toolbox, detail=one) for one in details]
-    costs = [count(_text(await answers.opened(opened, opened.found, one, limits))) for one in requests]
+    costs = [count(_text(await open_response.opened(opened, opened.found, one, limits))) for one in requests]
     return Cost(
         toolbox,
         len(opened.found),
@@ -133,7 +133,7 @@ async def _search_cost(router: Router, opened: Opened, count: Count, limits: Lim
         entry = jsonrpc.fields(signature.brief(identifier, definition))
         query = jsonrpc.text_or_none(entry.get("description")) or identifier.tool
         searched = await router.search(query, opened.toolbox)
-        answer = await answers.matches(searched, OpenRequest(opened.toolbox, query), limits, toolbox=opened)
+        answer = await open_response.matches(searched, OpenRequest(opened.toolbox, query), limits, toolbox=opened)
         costs.append(count(_text(answer)))
     return round(sum(costs) / len(costs)) if costs else 0
 

@@ -20,7 +20,7 @@ from mcp_workbench.config.load import config_of
 from mcp_workbench.config.locate import FILE_NAME
 from mcp_workbench.config.raw_entries import Text, WrittenServer, written_servers
 from mcp_workbench.config.secret_patterns import secret_parts
-from mcp_workbench.doctor.secrets import HIDDEN, hidden, written_secrets
+from mcp_workbench.doctor.config_checks import HIDDEN, hidden, written_secrets
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.storage.trusted_configs import Standing, Trust, TrustedFile, digest, place_of, standing

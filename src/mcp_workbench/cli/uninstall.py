@@ -10,9 +10,9 @@ from mcp_workbench.cli.answering import answered
 from mcp_workbench.cli.display import Block, Words, write
 from mcp_workbench.cli.host_selection import Done, finish, work_on_hosts
 from mcp_workbench.hosts import files
-from mcp_workbench.hosts.install_record import backup_of
+from mcp_workbench.hosts.files import backup_of
 from mcp_workbench.hosts.installation import Change, is_installed, last_of, prepare_removal, undo
-from mcp_workbench.hosts.locations import Place, Surroundings, here
+from mcp_workbench.hosts.registry import Place, Surroundings, here
 from mcp_workbench.text.sanitize import escape
 
 HELP = """Remove the workbench from the configuration of a host, or with --all of every host that has it.

@@ -5,23 +5,49 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from mcp_workbench import logger
 from mcp_workbench.config.environment import HOST_FOLDERS, environment_of
 from mcp_workbench.config.jsonc.source import Source
+from mcp_workbench.config.keys import URL_KEYS
 from mcp_workbench.config.load import config_of
 from mcp_workbench.config.model import Config, ConfigWarning, Endpoint, ServerConfig
-from mcp_workbench.config.raw_entries import Text, WrittenServer, written_servers
+from mcp_workbench.config.raw_entries import Text, WrittenServer, strings, written_servers
 from mcp_workbench.config.secret_patterns import secret_parts
 from mcp_workbench.config.servers import OPEN_WIRE
 from mcp_workbench.doctor.findings import Finding
 from mcp_workbench.doctor.installed_packages import installed_version
 from mcp_workbench.doctor.packages import Package, fetched_packages
-from mcp_workbench.doctor.secrets import written_secrets
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.text.sanitize import escape, slashed
+
+_DEFAULT: Final = r"\$\{([A-Za-z_][A-Za-z0-9_]{0,200}):-([^}$]{1,2000})\}"
+HIDDEN: Final = "***"
+_INERT: Final = r"[A-Za-z0-9+/_=.~-]+"
+"""What no shell, interpreter or address takes for anything but a word."""
+
+
+def written_secrets(server: WrittenServer) -> Iterator[tuple[Text, tuple[str, ...]]]:
+    """The strings of a server's entry that hold a secret, and what of each is secret."""
+    previous = ""
+    for text in strings(server.place):
+        name = previous if text.name == "args" and previous.startswith("-") else text.name
+        found = secret_parts(name, text.literal, is_address=text.name in URL_KEYS)
+        for variable, default in re.findall(_DEFAULT, text.written):
+            found += tuple(part for part in secret_parts(variable, default) if part not in found)
+        if found:
+            yield text, found
+        previous = text.written if text.name == "args" and "=" not in text.written else ""
+
+
+def hidden(text: str, parts: Iterable[str]) -> str:
+    """A text without these parts of it; one that could be more than a secret, such as a program, is left there."""
+    for part in parts:
+        text = text.replace(part, HIDDEN) if re.fullmatch(_INERT, part) else text
+    return text
+
 
 Secrets: TypeAlias = Mapping[str, list[tuple[Text, tuple[str, ...]]]]
 """What of each server is secret, by where it stands."""

@@ -21,7 +21,7 @@ from mcp_workbench.config.servers import Reading, read_server
 from mcp_workbench.doctor.packages import fetched_packages
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.hosts.registry import Entry
-from mcp_workbench.hosts.restrictions.tool_filters import CHOSEN_KEYS, EXCLUDED_KEYS, NOTHING, chosen_name
+from mcp_workbench.hosts.restrictions.rules import CHOSEN_KEYS, EXCLUDED_KEYS, NOTHING, chosen_name
 from mcp_workbench.hosts.variables import NotReplacedError, Scope, own_variables, translated
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.text.sanitize import escape

@@ -9,13 +9,12 @@ from typing import Any, NamedTuple, cast
 
 from mcp_workbench.command_errors import HostFileError
 from mcp_workbench.config.keys import URL_KEYS
-from mcp_workbench.hosts import files, install_record
+from mcp_workbench.hosts import files
 from mcp_workbench.hosts.conversion import Moved, NotMovable, flattened, is_workbench, moved
 from mcp_workbench.hosts.documents import Document
-from mcp_workbench.hosts.locations import Place, Surroundings, every_place
-from mcp_workbench.hosts.registry import FOLDER_VARIABLES, HOSTS, File, Host, Syntax
+from mcp_workbench.hosts.registry import FOLDER_VARIABLES, HOSTS, File, Host, Place, Surroundings, Syntax, every_place
 from mcp_workbench.hosts.restrictions import Restrictions, Rule, Subject
-from mcp_workbench.hosts.restrictions.tool_filters import with_filters
+from mcp_workbench.hosts.restrictions.rules import with_filters
 from mcp_workbench.hosts.variables import Scope
 
 PROJECTS = "projects"
@@ -110,7 +109,7 @@ def _others(document: Document, place: Place, around: Surroundings) -> tuple[Ser
     """The servers of a file, without the workbench, whatever program it was installed with."""
     own: tuple[str, ...] = ()
     with contextlib.suppress(HostFileError):  # without its note it is a server like any other
-        known = install_record.load(place.path)
+        known = files.load(place.path)
         where = (*place.file.servers, known.name) if known else ()
         own = where if known and known.is_of(document.at(where)) else ()
     return tuple(server for server in servers_in(document, place, around) if server.path != own)

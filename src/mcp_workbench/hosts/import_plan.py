@@ -9,12 +9,11 @@ from itertools import chain, count
 from typing import Any, Final, NamedTuple, cast
 
 from mcp_workbench.config.environment import expand
-from mcp_workbench.doctor.recognition import summary
-from mcp_workbench.doctor.services import OTHER, Service
+from mcp_workbench.doctor.recognition import OTHER, Service, summary
 from mcp_workbench.hosts.discovery import Server, Source
 from mcp_workbench.hosts.registry import Entry
 from mcp_workbench.hosts.restrictions import Rule
-from mcp_workbench.hosts.restrictions.tool_filters import filters_of, lacking, strictest
+from mcp_workbench.hosts.restrictions.rules import filters_of, lacking, strictest
 from mcp_workbench.hosts.secrets import Variables, without_secrets
 from mcp_workbench.hosts.variables import inherited_in, variables_in
 from mcp_workbench.identity import NAME_LENGTH

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from mcp_workbench.command_errors import HostFileError
-from mcp_workbench.hosts import files, install_record
+from mcp_workbench.hosts import files
 from mcp_workbench.hosts.conversion import flattened, is_workbench
 from mcp_workbench.hosts.discovery import servers_in
 from mcp_workbench.hosts.documents import Document
-from mcp_workbench.hosts.install_record import Record
-from mcp_workbench.hosts.locations import Place, Surroundings
+from mcp_workbench.hosts.files import Record
+from mcp_workbench.hosts.registry import Place, Surroundings
 from mcp_workbench.hosts.variables import absent_from
 from mcp_workbench.text.sanitize import escape
 
@@ -70,11 +70,11 @@ class Installation(NamedTuple):
         path, before, after = self.change.path, self.change.before, self.change.after
         if after is None or not self.change.is_one:
             return
-        copy = install_record.copy_of(path)
+        copy = files.copy_of(path)
         missing = len(files.missing_folders(path))
         self.record.made_folders = missing or (self.known.made_folders if self.known else 0)
         try:
-            install_record.save(path, self.record, self.base)
+            files.save(path, self.record, self.base)
             files.replace(path, after, before, mode)
         except HostFileError:
             self._take_back(copy)
@@ -82,9 +82,9 @@ class Installation(NamedTuple):
 
     def _take_back(self, copy: bytes | None) -> None:
         if self.known is not None:
-            install_record.save(self.change.path, self.known, copy)
+            files.save(self.change.path, self.known, copy)
             return
-        install_record.forget(self.change.path)
+        files.forget(self.change.path)
         files.remove_folders(self.change.path, self.record.made_folders)
 
 
@@ -99,7 +99,7 @@ def prepare(place: Place, name: str, entry_of: EntryOf, leaving: Iterable[Sequen
     Where it is there already, the file is first thought of without it: the copy is always of that.
     """
     path = place.path
-    current, known = files.read(path), install_record.load(path)
+    current, known = files.read(path), files.load(path)
     where, gone = (*place.file.servers, name), [tuple(one) for one in leaving]
     document = decoded(place, current)
     _check_free(document, place, name, known)
@@ -115,7 +115,7 @@ def prepare(place: Place, name: str, entry_of: EntryOf, leaving: Iterable[Sequen
     changed = base.with_member(where, entry).without_members(out)
     after = changed.text.encode()
     absent = [where[:end] for end in range(1, len(where)) if base.at(where[:end]) is None]
-    made = _recorded(name, entry, digest=install_record.digest(after))
+    made = _recorded(name, entry, digest=files.digest(after))
     made.made_file = before.after is None
     made.made_path = list(absent[0]) if absent else []
     made.moved = [list(one) for one in out]
@@ -130,7 +130,7 @@ def _recorded(name: str, entry: Mapping[str, object], *, digest: str) -> Record:
 
 def held_by(place: Place, name: str) -> Mapping[str, object]:
     """The entry of the workbench in a file, empty where there is none. Raises `HostFileError`."""
-    return _held(decoded(place, files.read(place.path)), place, name, install_record.load(place.path))
+    return _held(decoded(place, files.read(place.path)), place, name, files.load(place.path))
 
 
 def _held(document: Document, place: Place, name: str, known: Record | None) -> Mapping[str, object]:
@@ -141,9 +141,9 @@ def _held(document: Document, place: Place, name: str, known: Record | None) -> 
 
 def _check_copy(place: Place, current: bytes | None) -> None:
     """Raise where a copy would be lost."""
-    if install_record.copy_of(place.path) not in (None, current):
+    if files.copy_of(place.path) not in (None, current):
         hint = f"Move it away: it holds what an earlier installation took out of {place.path.name}."
-        raise HostFileError("there is a copy already", install_record.backup_of(place.path), hint=hint)
+        raise HostFileError("there is a copy already", files.backup_of(place.path), hint=hint)
 
 
 def decoded(place: Place, data: bytes | None) -> Document:
@@ -171,9 +171,9 @@ def undone(place: Place, current: bytes | None, known: Record) -> Change:
 
     A host that writes its file in another layout, as Claude Code does, changed nothing.
     """
-    copy = install_record.copy_of(place.path)
+    copy = files.copy_of(place.path)
     moved = tuple(tuple(path) for path in known.moved)
-    untouched = current is not None and install_record.digest(current) == known.digest
+    untouched = current is not None and files.digest(current) == known.digest
     if untouched and (known.made_file or copy is not None):
         return Change(place.path, current, None if known.made_file else copy, back=moved)
     if current is None and not moved:
@@ -228,7 +228,7 @@ def last_of(path: Path) -> Path:
 
 def is_installed(place: Place) -> bool:
     """Whether the workbench is in a file, or was and left a note. Raises `HostFileError`."""
-    if install_record.load(place.path) is not None:
+    if files.load(place.path) is not None:
         return True
     return any(is_workbench(entry) for entry in _entries(place, files.read(place.path)).values())
 
@@ -236,14 +236,14 @@ def is_installed(place: Place) -> bool:
 def prepare_removal(place: Place, around: Surroundings) -> Change:
     """What it takes to undo the installation. Raises `HostFileError` where there is none."""
     current = files.read(place.path)
-    known = install_record.load(place.path)
+    known = files.load(place.path)
     change = _without_record(place, current) if known is None else undone(place, current, known)
     return change._replace(lost=tuple(_lost(place, change, known, around)))
 
 
 def undo(change: Change) -> None:
     """Take the workbench out. Raises `HostFileError`."""
-    known = install_record.load(change.path)
+    known = files.load(change.path)
     if change.lost and change.before is not None:
         last = last_of(change.path)
         files.replace(last, change.before, files.read(last))
@@ -253,7 +253,7 @@ def undo(change: Change) -> None:
         files.remove(change.path, change.before)
     if known is None:
         return
-    install_record.forget(change.path)
+    files.forget(change.path)
     if change.after is None:
         files.remove_folders(change.path, known.made_folders)
 

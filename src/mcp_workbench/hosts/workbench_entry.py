@@ -14,9 +14,8 @@ from mcp_workbench.hosts.discovery import Server, servers_in
 from mcp_workbench.hosts.documents import Document
 from mcp_workbench.hosts.import_plan import Existing, Matches, Standing
 from mcp_workbench.hosts.installation import VARIABLES
-from mcp_workbench.hosts.locations import Place, Surroundings
-from mcp_workbench.hosts.registry import Entry, Host
-from mcp_workbench.hosts.restrictions.tool_filters import filters_of, lacking
+from mcp_workbench.hosts.registry import Entry, Host, Place, Surroundings
+from mcp_workbench.hosts.restrictions.rules import filters_of, lacking
 from mcp_workbench.hosts.variables import inherited_in, inputs_in, texts_of, values_of, variables_in
 
 SERVE, CONFIG = "serve", "--config"

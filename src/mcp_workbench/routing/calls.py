@@ -15,9 +15,9 @@ import msgspec
 from msgspec import Raw
 
 from mcp_workbench.activity.recorder import Recorder
-from mcp_workbench.catalog import apps
+from mcp_workbench.catalog import linked_resources
 from mcp_workbench.catalog.definition import Definition
-from mcp_workbench.catalog.links import Links
+from mcp_workbench.catalog.linked_resources import Links
 from mcp_workbench.errors import (
     CallFailed,
     ConnectFailed,
@@ -127,7 +127,7 @@ class DirectCalls:
         self._links.remember(server, result)
         if exchange is not None and (meta := _members(result, exchange).get("_meta")) is not None:
             with contextlib.suppress(msgspec.DecodeError):  # nested too deep; its client gets an error
-                self._links.add(server, apps.ui_uris(meta))
+                self._links.add(server, linked_resources.ui_uris(meta))
 
 
 class Configured(Protocol):

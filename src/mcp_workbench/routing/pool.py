@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from mcp_workbench.catalog.memory.records import Memory
+from mcp_workbench.catalog.cache.server_cache import Memory
 from mcp_workbench.catalog.snapshot import Catalog
 from mcp_workbench.config.model import Config, ServerConfig, ToolboxConfig, find_server, find_toolbox
 from mcp_workbench.errors import ConnectFailed, Fault, ShuttingDown

@@ -16,11 +16,10 @@ import msgspec
 
 from mcp_workbench import logger
 from mcp_workbench.activity.recorder import Recorder, Standing
-from mcp_workbench.catalog import links
-from mcp_workbench.catalog.items import Item
-from mcp_workbench.catalog.memory.records import Memory
-from mcp_workbench.catalog.opened import Matches, Opened
-from mcp_workbench.catalog.snapshot import Catalog, ServerTools
+from mcp_workbench.catalog import linked_resources
+from mcp_workbench.catalog.cache.server_cache import Memory
+from mcp_workbench.catalog.definition import Item
+from mcp_workbench.catalog.snapshot import Catalog, Matches, Opened, ServerTools
 from mcp_workbench.config.model import Config, ServerConfig, ToolboxConfig
 from mcp_workbench.errors import (
     ConnectFailed,
@@ -83,7 +82,7 @@ class Router:
             refused=refused,
         )
         self._finder: Finder | None = None
-        self.links = links.Links(limits)
+        self.links = linked_resources.Links(limits)
         """Resources that servers named in results."""
         self.calls: Calls = RetriedCalls(DirectCalls(self.pool, self.links, limits), self.pool)
         if recorder is not None:

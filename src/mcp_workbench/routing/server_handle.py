@@ -11,8 +11,8 @@ from itertools import chain
 
 from msgspec import Raw
 
-from mcp_workbench.catalog.items import OFFERED, offer_text
-from mcp_workbench.catalog.memory.records import Record
+from mcp_workbench.catalog.cache.server_cache import Record
+from mcp_workbench.catalog.definition import OFFERED, offer_text
 from mcp_workbench.catalog.rendering.instructions import read_instructions
 from mcp_workbench.catalog.snapshot import Kept, ServerTools
 from mcp_workbench.config.model import Endpoint, ServerConfig

@@ -16,13 +16,12 @@ import msgspec
 from msgspec import Raw
 
 from mcp_workbench import logger
-from mcp_workbench.catalog.definition import compact
-from mcp_workbench.catalog.items import Item, ServerItems, take_items
-from mcp_workbench.catalog.memory.records import Record
-from mcp_workbench.catalog.memory.store import Entry
+from mcp_workbench.catalog.cache.server_cache import Record
+from mcp_workbench.catalog.cache.store import Entry
+from mcp_workbench.catalog.definition import Item, ServerItems, Withheld, compact, take_items
 from mcp_workbench.catalog.rendering.instructions import read_instructions
 from mcp_workbench.catalog.skills import take_skills
-from mcp_workbench.catalog.snapshot import Kept, ServerTools, Withheld, take_listing
+from mcp_workbench.catalog.snapshot import Kept, ServerTools, take_listing
 from mcp_workbench.config.model import ServerConfig
 from mcp_workbench.errors import Fault, StillStarting
 from mcp_workbench.limits import Limits

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 from msgspec import Raw
 
-from mcp_workbench.surfaces.hello import EVERYTHING, View
+from mcp_workbench.surfaces.server_info import EVERYTHING, View
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.caller import CAPABILITIES_BYTES, LEVELS, QUESTIONS, Caller, ClientInfo, read_client_info
 from mcp_workbench.wire.eras import HANDSHAKE_VERSIONS, MODERN_VERSIONS

@@ -17,8 +17,8 @@ from msgspec import Raw
 from mcp_workbench.errors import Fault, InputUnavailable, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
-from mcp_workbench.serve.greeting import COMPLETE, LIST_TTL_MS, discover_result, initialize_result
-from mcp_workbench.serve.parking import Parking
+from mcp_workbench.serve.early_initialize import COMPLETE, LIST_TTL_MS, discover_result, initialize_result
+from mcp_workbench.serve.parked_calls import Parking
 from mcp_workbench.serve.subscribers import Subscribers
 from mcp_workbench.surfaces.base import Method, Surface
 from mcp_workbench.surfaces.failures import as_rpc_error

@@ -19,11 +19,11 @@ from mcp_workbench.config.locate import Origin
 from mcp_workbench.config.model import Config
 from mcp_workbench.errors import Fault, ShuttingDown
 from mcp_workbench.limits import DEFAULTS, Limits
-from mcp_workbench.serve.front import PeerFront
-from mcp_workbench.serve.greeting import Greeting
-from mcp_workbench.serve.reloading import Following
+from mcp_workbench.serve.config_watcher import Following
+from mcp_workbench.serve.early_initialize import Greeting
+from mcp_workbench.serve.endpoint import PeerFront
 from mcp_workbench.serve.signals import SIGNALS, ignore_signals, on_signal, report, report_threads
-from mcp_workbench.surfaces.hello import EVERYTHING, View
+from mcp_workbench.surfaces.server_info import EVERYTHING, View
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.framing import LineReader, LineWriter, read_lines, write_lines
 from mcp_workbench.wire.jsonrpc import RpcError
@@ -86,11 +86,11 @@ def _load_the_rest() -> None:
 
     for name in (
         "mcp_workbench.routing.router",
-        "mcp_workbench.catalog.memory.records",
-        "mcp_workbench.catalog.memory.tables",
+        "mcp_workbench.catalog.cache.server_cache",
+        "mcp_workbench.catalog.cache.tables",
         "mcp_workbench.activity.tables",
         "mcp_workbench.servers.health",
-        "mcp_workbench.surfaces.answers",
+        "mcp_workbench.surfaces.open_response",
         "ctypes",
     ):
         with contextlib.suppress(ImportError):  # a Python without SQLite; who needs the module is told

@@ -15,7 +15,7 @@ from msgspec import Raw
 from mcp_workbench.catalog.search import QUERY_LENGTH
 from mcp_workbench.errors import InvalidParameters, InvalidToolIdentifier
 from mcp_workbench.identity import ABSENT, EVERY_TOOLBOX, EXPECTED, ToolIdentifier, check_part
-from mcp_workbench.surfaces.wording import DETAILS, Detail
+from mcp_workbench.surfaces.descriptions import DETAILS, Detail
 from mcp_workbench.text.sanitize import escape
 from mcp_workbench.text.suggest import nearest
 from mcp_workbench.wire import jsonrpc

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 from msgspec import Raw
 
 from mcp_workbench.errors import Fault
 from mcp_workbench.identity import ServerIdentifier
+from mcp_workbench.limits import Limits
 from mcp_workbench.routing.requests import ForwardedRequest
 from mcp_workbench.surfaces.failures import rpc_errors
-from mcp_workbench.surfaces.hello import Hello
+from mcp_workbench.surfaces.server_info import Hello
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange
+from mcp_workbench.wire.fairness import Renderer
 from mcp_workbench.wire.jsonrpc import Params, RpcError
 
 if TYPE_CHECKING:
     from mcp_workbench.routing.router import Router
+
 
 Method: TypeAlias = Callable[[Exchange, dict[str, Raw]], Coroutine[Any, Any, Raw]]
 """Answers a request: the call, and the members of its `params` but for `_meta`. Raises `RpcError`."""
@@ -98,3 +101,88 @@ class Surface(Protocol):
         ...
 
     def unwatch_task(self, caller: Caller, task: str) -> None: ...
+
+
+_ADDED_BYTES: Final = 512
+"""What rendering adds to an item at most, in nearly every case: another name, a title and where it is from."""
+
+
+class Listed(NamedTuple):
+    """An item of a list."""
+
+    raw: Raw
+    """As its server sent it."""
+    render: Callable[[], Raw] | None = None
+    """Makes what the client sees, if that is not the same."""
+
+    @property
+    def size(self) -> int:
+        """Its bytes on a page, without rendering it."""
+        return len(self.raw) + (_ADDED_BYTES if self.render is not None else 0)
+
+    def shown(self) -> Raw:
+        return self.raw if self.render is None else self.render()
+
+
+async def page(member: str, items: Sequence[Listed], params: dict[str, Raw], limits: Limits, renderer: Renderer) -> Raw:
+    """The page that `params` ask for. Raises `RpcError` for a cursor that no page ends with."""
+    start, end = _bounds(items, params, limits.page_bytes)
+    shown = [entry async for entry in renderer.each(items[start:end], Listed.shown)]
+    following = {"nextCursor": str(end)} if end < len(items) else {}
+    return Raw(jsonrpc.encode({member: shown, **following}))
+
+
+def _bounds(items: Sequence[Listed], params: dict[str, Raw], most_bytes: int) -> tuple[int, int]:
+    cursor = params.get("cursor")
+    wanted = "0" if cursor is None or jsonrpc.is_null(cursor) else jsonrpc.text_or_none(cursor)
+    start = 0
+    while True:
+        end = _end(items, start, most_bytes)
+        if str(start) == wanted:
+            return start, end
+        if end >= len(items):
+            raise RpcError(jsonrpc.INVALID_PARAMS, "Invalid cursor")
+        start = end
+
+
+def _end(items: Sequence[Listed], start: int, most_bytes: int) -> int:
+    """Where the page that begins at `start` ends: at least one item, and no more than fit."""
+    end, size = start, 0
+    while end < len(items) and (end == start or size <= most_bytes):
+        size += items[end].size
+        end += 1
+    return end
+
+
+class Scope:
+    """A handshake client sees what it opened. A modern client's lists must not change by a call: it sees all."""
+
+    def __init__(self, toolboxes: Callable[[], Collection[str]], *, all_open: bool = False) -> None:
+        """`toolboxes` are those that there are now."""
+        self._toolboxes = toolboxes
+        self._opened = dict.fromkeys(toolboxes() if all_open else ())
+        self._all_seen = False
+
+    def of(self, caller: Caller) -> tuple[str, ...]:
+        """What this caller sees, in the order of the configuration."""
+        self._all_seen = self._all_seen or caller.modern
+        return tuple(name for name in self._toolboxes() if caller.modern or name in self._opened)
+
+    def all(self) -> tuple[str, ...]:
+        """Every toolbox that this client can use, open or not."""
+        return tuple(self._toolboxes())
+
+    def allows(self, toolbox: str) -> bool:
+        """Whether it is there for this client at all, open or not."""
+        return toolbox in self._toolboxes()
+
+    def open(self, toolbox: str) -> bool:
+        """Add a toolbox; whether it is new."""
+        if toolbox in self._opened:
+            return False
+        self._opened[toolbox] = None
+        return True
+
+    def has_shown(self, toolbox: str) -> bool:
+        """Whether the client has seen what is in it, and so is told when that changes."""
+        return self._all_seen or toolbox in self._opened

@@ -8,7 +8,8 @@ filter hides are never shown.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 
 import msgspec
 from msgspec import Raw
@@ -17,13 +18,85 @@ from mcp_workbench.catalog.search import QUERY_LENGTH
 from mcp_workbench.catalog.snapshot import Catalog
 from mcp_workbench.config.model import Config
 from mcp_workbench.identity import EVERY_TOOLBOX, ToolIdentifier, tools_once_named
-from mcp_workbench.surfaces import intent
-from mcp_workbench.surfaces.intent import LONGEST_NAME, Open, Use, fold, is_same
-from mcp_workbench.surfaces.tool_lookup import HOST_PREFIXES, tools_meant
-from mcp_workbench.surfaces.wording import DETAILS, OPEN_TOOLBOX, USE_TOOL
+from mcp_workbench.surfaces import call_intent
+from mcp_workbench.surfaces.call_intent import LONGEST_NAME, Open, Use, fold, is_same
+from mcp_workbench.surfaces.descriptions import DETAILS, OPEN_TOOLBOX, USE_TOOL
 from mcp_workbench.text.sanitize import escape
 from mcp_workbench.text.suggest import JOINED_MATCHES_SHOWN, known_names, nearest, nearest_tools
 from mcp_workbench.wire import jsonrpc
+
+_SEPARATORS = ("/", ".", ":", "::", "__", "_", "-", " ")
+HOST_PREFIXES = ("mcp", "mcpworkbench", "workbench", "functions")
+"""What hosts and models put before the names of tools, `mcp__workbench__`, as `fold` leaves it."""
+_ENDING = 3
+_COMPARED = 200
+"""Tools of one name whose spelling is compared: more can't be shown anyway."""
+
+
+def tools_meant(said: Use, known: Iterable[ToolIdentifier]) -> list[ToolIdentifier]:
+    """The tools that a call can mean: those of its name that agree with most of what it says about their place."""
+    found = _of_name(said.tool, known)
+    if said.toolbox or said.server:
+        found = _best(found, lambda tool: _agreement(said, tool))
+    return _best(found[:_COMPARED], lambda tool: _exactness(said, tool))
+
+
+def _of_name(name: str, known: Iterable[ToolIdentifier]) -> list[ToolIdentifier]:
+    folded = fold(name)
+    return [tool for tool in known if tool.tool == name or _is_form(name, folded, tool)]
+
+
+def _is_form(name: str, folded: str, tool: ToolIdentifier) -> bool:
+    """Whether a name is that of a tool, alone or after the names of its server and toolbox."""
+    end = tool.tool[-_ENDING:]
+    if end.isalnum() and not folded.endswith(end.casefold()):
+        return False  # as nearly always: to fold thousands of names takes long
+    own = fold(tool.tool)
+    if not own:  # it has no letter, or too many
+        return name.endswith(tool.tool) and name in _joined_forms(tool)
+    return folded.endswith(own) and folded in {prefix + own for prefix in _prefixes(tool.toolbox, tool.server)}
+
+
+@lru_cache(maxsize=4096)
+def _prefixes(toolbox: str, server: str) -> frozenset[str]:
+    places = ("", fold(server), fold(toolbox), fold(toolbox) + fold(server))
+    return frozenset(host + place for host in ("", *HOST_PREFIXES) for place in places)
+
+
+def _agreement(said: Use, tool: ToolIdentifier) -> tuple[int, int]:
+    """How well the toolbox and server of a call agree with those of a tool: in any order, and in the right order."""
+    exact, folded = (tool.toolbox, tool.server), _folded_places(tool.toolbox, tool.server)
+    either = sum(one in exact or (fold(one) or None) in folded for one in (said.toolbox, said.server) if one)
+    return either, is_same(said.toolbox, tool.toolbox) + is_same(said.server, tool.server)
+
+
+@lru_cache(maxsize=4096)
+def _folded_places(toolbox: str, server: str) -> frozenset[str]:
+    return frozenset((fold(toolbox), fold(server), fold(toolbox + server)))
+
+
+def _exactness(said: Use, tool: ToolIdentifier) -> tuple[int, int, int]:
+    """How well the spelling fits: the tool's own or joined name first, then the names of its place."""
+    is_exact = said.tool == tool.tool or said.tool in _joined_forms(tool)
+    places = (said.toolbox == tool.toolbox) + (said.server == tool.server)
+    return is_exact, said.tool.endswith(tool.tool), places
+
+
+def _joined_forms(tool: ToolIdentifier) -> set[str]:
+    toolbox, server, name = tool.parts()
+    plain = {
+        separator.join(parts)
+        for separator in _SEPARATORS
+        for parts in ((toolbox, server, name), (server, name), (toolbox, name))
+    }
+    return plain | {f"mcp__{form}" for form in plain} | {f"{toolbox}__{server}_{name}"}
+
+
+def _best(found: list[ToolIdentifier], score: Callable[[ToolIdentifier], tuple[int, ...]]) -> list[ToolIdentifier]:
+    scores = [score(tool) for tool in found]
+    best = max(scores, default=())
+    return [tool for tool, one in zip(found, scores, strict=True) if one == best]
+
 
 ECHOED_ARGUMENTS_BYTES = 2048
 """Arguments of a mistaken call up to this size are repeated in the corrected call. Longer ones are in the model's
@@ -78,7 +151,7 @@ class Corrections:
 
     def of_native(self, name: str, arguments: Raw) -> list[str]:
         """The calls of the tools that have this name."""
-        return self._calls(Use(tool=name, arguments=intent.tool_arguments(arguments)))
+        return self._calls(Use(tool=name, arguments=call_intent.tool_arguments(arguments)))
 
     def tools_of(self, name: str) -> list[ToolIdentifier]:
         """The known tools that a name stands for."""
@@ -86,13 +159,13 @@ class Corrections:
 
     def is_old_name(self, name: str, arguments: Raw) -> bool:
         """Whether a known tool had this name, or the one in the arguments of `use_tool`, in an earlier version."""
-        named = intent.read_use(arguments).tool if name == USE_TOOL else name
+        named = call_intent.read_use(arguments).tool if name == USE_TOOL else name
         return bool(tools_once_named(named, self._known))
 
     def _of_use(self, arguments: Raw, levels: int = _WRAPPED_CALLS) -> list[str]:
         if lines := self._of_wrapped(USE_TOOL, arguments, levels):
             return lines
-        said = intent.read_use(arguments)
+        said = call_intent.read_use(arguments)
         if not said.tool:
             return self._without_tool(said)
         is_placed = said.toolbox and said.server
@@ -101,17 +174,17 @@ class Corrections:
     def _of_open(self, arguments: Raw, levels: int = _WRAPPED_CALLS) -> list[str]:
         if lines := self._of_wrapped(OPEN_TOOLBOX, arguments, levels):
             return lines
-        if intent.holds_call(arguments) and (lines := self._calls(intent.read_use(arguments))):
+        if call_intent.holds_call(arguments) and (lines := self._calls(call_intent.read_use(arguments))):
             return lines
-        said = intent.read_open(arguments)
+        said = call_intent.read_open(arguments)
         is_unsaid = said is not None and said.toolboxes == (EVERY_TOOLBOX,) and not said.query
         return _sends(OPEN_TOOLBOX, self._opens(said)) or ([self._available()] if is_unsaid else [])
 
     def _of_wrapped(self, metatool: str, arguments: Raw, levels: int) -> list[str]:
         """What helps with a call that stands inside another one, or that calls a meta-tool as if it were a tool."""
-        inner = intent.wrapped_call(arguments)
+        inner = call_intent.wrapped_call(arguments)
         if inner is None:
-            said = intent.read_use(arguments)
+            said = call_intent.read_use(arguments)
             is_tool = bool(tools_meant(said, self._known))
             if not is_tool and fold(said.tool) in _METATOOLS:
                 metatool, inner = _METATOOLS[fold(said.tool)], said.arguments
@@ -125,10 +198,10 @@ class Corrections:
         """What helps if a toolbox or server was called like a tool."""
         if not any(is_same(one, name) for place in self._servers() for one in place):
             return []
-        said = intent.read_use(arguments)
+        said = call_intent.read_use(arguments)
         if said.tool and (lines := self._calls(said._replace(server=said.server or name))):
             return lines
-        opened = intent.read_open(arguments) or Open()
+        opened = call_intent.read_open(arguments) or Open()
         return _sends(OPEN_TOOLBOX, self._opens(opened._replace(toolboxes=(name,))))
 
     # -- calls of tools

@@ -17,11 +17,11 @@ from mcp_workbench.config.model import Config
 from mcp_workbench.errors import CallFailed, ConnectFailed, Fault, RequestError, UnknownToolName, WorkbenchError
 from mcp_workbench.identity import NameTable, ToolIdentifier, has_joined_form, joined_name, tools_once_named
 from mcp_workbench.surfaces.arguments import read_tool_arguments
+from mcp_workbench.surfaces.base import Listed, page
+from mcp_workbench.surfaces.descriptions import OPEN_TOOLBOX, USE_TOOL
 from mcp_workbench.surfaces.failures import as_result
-from mcp_workbench.surfaces.hello import Hello, extended
-from mcp_workbench.surfaces.pages import Listed, page
 from mcp_workbench.surfaces.proxy import OLD_METATOOLS, ProxySurface, called, relay
-from mcp_workbench.surfaces.wording import OPEN_TOOLBOX, USE_TOOL
+from mcp_workbench.surfaces.server_info import Hello, extended
 from mcp_workbench.text.sanitize import NAMES_SHOWN, escape, slashed
 from mcp_workbench.text.suggest import JOINED_MATCHES_SHOWN, nearest_tools
 from mcp_workbench.wire.caller import Caller, Key

@@ -22,6 +22,7 @@ from mcp_workbench.errors import (
 )
 from mcp_workbench.identity import EVERY_TOOLBOX, ServerIdentifier, ToolIdentifier
 from mcp_workbench.routing.requests import ToolCall
+from mcp_workbench.surfaces.aggregate import Shelf, ShelfSurface
 from mcp_workbench.surfaces.arguments import (
     NoToolbox,
     OpenRequest,
@@ -29,12 +30,10 @@ from mcp_workbench.surfaces.arguments import (
     read_open,
     read_use,
 )
-from mcp_workbench.surfaces.base import Method, one_page
+from mcp_workbench.surfaces.base import Method, Scope, one_page
+from mcp_workbench.surfaces.descriptions import OPEN_TOOLBOX, USE_TOOL, definitions
 from mcp_workbench.surfaces.failures import as_result, as_rpc_error
-from mcp_workbench.surfaces.hello import Hello, static_hello
-from mcp_workbench.surfaces.scope import Scope
-from mcp_workbench.surfaces.shelf import Shelf, ShelfSurface
-from mcp_workbench.surfaces.wording import OPEN_TOOLBOX, USE_TOOL, definitions
+from mcp_workbench.surfaces.server_info import Hello, static_hello
 from mcp_workbench.text.sanitize import NAMES_SHOWN, escape
 from mcp_workbench.text.suggest import NEAREST_SHOWN, known_names, nearest_tools
 from mcp_workbench.wire import jsonrpc
@@ -43,7 +42,7 @@ from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.workbench import Workbench
 
 if TYPE_CHECKING:
-    from mcp_workbench.catalog.opened import Found, Opened
+    from mcp_workbench.catalog.snapshot import Found, Opened
     from mcp_workbench.routing.router import Router
     from mcp_workbench.surfaces.corrections import Corrections
 
@@ -148,13 +147,13 @@ class ProxySurface(ShelfSurface):
             raise error.copy_with(hint=hint) from None
         router = self.workbench.at(exchange.caller)
         # Only an answer needs it, and the first one need not wait for it.
-        from mcp_workbench.surfaces import answers  # noqa: PLC0415
+        from mcp_workbench.surfaces import open_response  # noqa: PLC0415
 
         limits = self.workbench.limits
         if request.toolbox == EVERY_TOOLBOX:
             searched = await router.search_all(request.query, request.limit)
             async with self.workbench.rendering(exchange.caller) as renderer:
-                return await answers.matches(searched, request, limits, renderer)
+                return await open_response.matches(searched, request, limits, renderer)
         if request.tools:
             await self._check_known(router, request)
         opened = await router.open(request.toolbox, exchange)
@@ -162,13 +161,13 @@ class ProxySurface(ShelfSurface):
         if request.query:
             searched = await router.search(request.query, request.toolbox, request.limit)
             async with self.workbench.rendering(exchange.caller) as renderer:
-                answered = await answers.matches(searched, request, limits, renderer, opened)
+                answered = await open_response.matches(searched, request, limits, renderer, opened)
         else:
             found = _chosen(opened, request.tools) if request.tools else opened.found
             if not request.tools and request.detail is None:
                 request = request._replace(detail=self.workbench.config.open_detail)
             async with self.workbench.rendering(exchange.caller) as renderer:
-                answered = await answers.opened(opened, found, request, limits, renderer)
+                answered = await open_response.opened(opened, found, request, limits, renderer)
         if (recorder := self.workbench.record()) is not None and self.workbench.config.tool_mode == "proxy":
             definitions = (len(tool.raw) for _, tool in opened.found)
             recorder.opened(exchange.caller.audience, opened.toolbox, definitions, len(answered))

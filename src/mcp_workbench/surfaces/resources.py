@@ -13,18 +13,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
-from mcp_workbench.catalog import apps
-from mcp_workbench.catalog.definition import Definition
-from mcp_workbench.catalog.items import Item
+from mcp_workbench.catalog import linked_resources
+from mcp_workbench.catalog.definition import Definition, Item
 from mcp_workbench.catalog.rendering import render
 from mcp_workbench.errors import WorkbenchError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
-from mcp_workbench.surfaces import uris
-from mcp_workbench.surfaces.base import forward
+from mcp_workbench.surfaces import resource_uris
+from mcp_workbench.surfaces.base import Listed, Scope, forward, page
 from mcp_workbench.surfaces.failures import as_rpc_error, rpc_errors
-from mcp_workbench.surfaces.pages import Listed, page
-from mcp_workbench.surfaces.resource_index import KnownResources, ResourceIndex
-from mcp_workbench.surfaces.scope import Scope
+from mcp_workbench.surfaces.resource_uris import KnownResources, ResourceIndex
 from mcp_workbench.text.sanitize import NAMES_SHOWN, escape
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
@@ -47,7 +44,7 @@ class Resources:
         self._workbench = workbench
         self._scope = scope
         self.known = KnownResources(scope)
-        self._watched: dict[uris.Located, Counter[str]] = {}
+        self._watched: dict[resource_uris.Located, Counter[str]] = {}
         """Under which URIs the client watches a server's resource, and how often."""
 
     async def list(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
@@ -99,14 +96,14 @@ class Resources:
                 found |= dict.fromkeys(name + uri[len(watched.uri) :] for name in names)
         return found
 
-    async def resolve(self, router: Router, caller: Caller, uri: str) -> uris.Located:
+    async def resolve(self, router: Router, caller: Caller, uri: str) -> resource_uris.Located:
         """The server that has a resource, and the server's URI of it. Raises `RpcError`."""
         candidates = await self.locate(router, caller, uri) or self._unlisted(router, uri)
         if not candidates:
             candidates = await self._search_again(router, self._scope.of(caller), uri)
         return self.only(router, candidates, uri, modern=caller.modern)
 
-    async def locate(self, router: Router, caller: Caller, uri: str) -> set[uris.Located]:
+    async def locate(self, router: Router, caller: Caller, uri: str) -> set[resource_uris.Located]:
         """The resources that a URI may refer to, according to lists, definitions and results."""
         if (found := self._qualified(router, caller, uri)) is not None:
             return {found}
@@ -116,7 +113,7 @@ class Resources:
             servers = await self._named(router, uri)
         return _located(servers, uri) or await self._search(router, scope, uri)
 
-    async def resolve_template(self, router: Router, caller: Caller, template: str) -> uris.Located:
+    async def resolve_template(self, router: Router, caller: Caller, template: str) -> resource_uris.Located:
         """The same for a template, or an URI, that is to be completed."""
         if (found := self._qualified(router, caller, template)) is not None:
             return found
@@ -132,24 +129,26 @@ class Resources:
         """Have servers list what the UI URIs of tools are compared with, if there are any."""
         router = self._workbench.at(caller)
         await self._workbench.turns.take()
-        if any(apps.named_by(definition) for _, definition in router.catalog.present()):
+        if any(linked_resources.named_by(definition) for _, definition in router.catalog.present()):
             await self.known.learn(router, router.servers_of(self._scope.of(caller)))
 
     async def with_readable_apps(
         self, caller: Caller, tools: Mapping[ToolIdentifier, Definition]
     ) -> dict[ToolIdentifier, Definition]:
         """The tools with the UI URIs in their definitions replaced by those that the client can read."""
-        if not any(apps.named_by(definition) for definition in tools.values()):
+        if not any(linked_resources.named_by(definition) for definition in tools.values()):
             return dict(tools)
         index = await self.known.index(self._workbench.at(caller), caller)
         return {
-            tool: apps.with_uris(definition, partial(index.shown, ServerIdentifier(tool.toolbox, tool.server)))
+            tool: linked_resources.with_uris(
+                definition, partial(index.shown, ServerIdentifier(tool.toolbox, tool.server))
+            )
             for tool, definition in tools.items()
         }
 
-    def _qualified(self, router: Router, caller: Caller, uri: str) -> uris.Located | None:
+    def _qualified(self, router: Router, caller: Caller, uri: str) -> resource_uris.Located | None:
         """What an URI that names a server stands for, if the client may see that server. Starts nothing."""
-        if (found := uris.read_qualified(uri)) is None:
+        if (found := resource_uris.read_qualified(uri)) is None:
             return None
         if not self._scope.allows(found.server.toolbox):
             raise _not_found(uri, modern=caller.modern)
@@ -177,11 +176,11 @@ class Resources:
         """The servers that have resources, as far as they run."""
         return {server for server in router.offering("resources") if self._scope.allows(server.toolbox)}
 
-    async def _search(self, router: Router, scope: tuple[str, ...], uri: str) -> set[uris.Located]:
+    async def _search(self, router: Router, scope: tuple[str, ...], uri: str) -> set[resource_uris.Located]:
         """Ask the servers for their lists. A URI in no list may name its server, or match a template."""
         labelled = self.known.labelled(router, uri)
         everywhere = {*router.servers_of(scope), *(one.server for one in labelled)}
-        await self.known.learn(router, everywhere, tools=uri.startswith(apps.SCHEME))
+        await self.known.learn(router, everywhere, tools=uri.startswith(linked_resources.SCHEME))
         if servers := self.known.owners(router, uri):
             return _located(servers, uri)
         if known := {one for one in labelled if one.server in self.known.owners(router, one.uri)}:
@@ -191,14 +190,14 @@ class Resources:
         await router.learn("templates", everywhere)
         return self.known.fitting(router, uri, TEMPLATE_BYTES)
 
-    def _unlisted(self, router: Router, uri: str) -> set[uris.Located]:
+    def _unlisted(self, router: Router, uri: str) -> set[resource_uris.Located]:
         """Candidates for an unlisted resource: the server that its URI names, or the only running one."""
         labelled, running = self.known.labelled(router, uri), self._running(router)
         if len(running) == 1 and {one.server for one in labelled} <= running:
             return _located(running, uri)
         return labelled
 
-    async def _search_again(self, router: Router, scope: tuple[str, ...], uri: str) -> set[uris.Located]:
+    async def _search_again(self, router: Router, scope: tuple[str, ...], uri: str) -> set[resource_uris.Located]:
         """Have the running servers list again, then search: the resource may be new and unannounced."""
         await router.recheck(scope, "resources", "templates")
         return await self._search(router, scope, uri)
@@ -217,7 +216,7 @@ class Resources:
         router, scope = self._workbench.at(caller), self._scope.of(caller)
         listed = await router.items(kind, scope)
         has_more_owners = kind == "resources" and any(
-            uris.has_kept_scheme(item.name) for items in listed.values() for item in items
+            resource_uris.has_kept_scheme(item.name) for items in listed.values() for item in items
         )
         if has_more_owners:  # tools and skills may name the same resources
             await self.known.learn(router, router.servers_of(scope))
@@ -235,7 +234,9 @@ class Resources:
             found = [Listed(item.raw, partial(entry, server, item)) for server in listed for item in listed[server]]
             return await page(member, found, params, self._workbench.limits, renderer)
 
-    def only(self, router: Router, found: set[uris.Located], uri: str, *, modern: bool) -> uris.Located:
+    def only(
+        self, router: Router, found: set[resource_uris.Located], uri: str, *, modern: bool
+    ) -> resource_uris.Located:
         """The one resource that was found. Raises `RpcError` if there are several or none."""
         if len(found) == 1:
             return next(iter(found))
@@ -247,14 +248,14 @@ class Resources:
         raise RpcError(jsonrpc.INVALID_PARAMS, text, {"uri": uri})
 
 
-def _located(servers: Iterable[ServerIdentifier], uri: str) -> set[uris.Located]:
-    return {uris.Located(server, uri) for server in servers}
+def _located(servers: Iterable[ServerIdentifier], uri: str) -> set[resource_uris.Located]:
+    return {resource_uris.Located(server, uri) for server in servers}
 
 
 def _listed_uri(index: ResourceIndex, kind: Kind, server: ServerIdentifier, name: str) -> str:
     """The URI for a list: one that clients can parse. They do not parse templates."""
     uri = index.shown(server, name)
-    return uri if kind == "templates" or uris.is_parsable(uri) else index.qualified(server, name)
+    return uri if kind == "templates" or resource_uris.is_parsable(uri) else index.qualified(server, name)
 
 
 def _not_found(uri: str, *, modern: bool) -> RpcError:

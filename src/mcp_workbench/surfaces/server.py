@@ -19,13 +19,12 @@ from mcp_workbench.routing.requests import ForwardedRequest
 from mcp_workbench.routing.server_handle import ServerHandle
 from mcp_workbench.servers.connection import Connection
 from mcp_workbench.servers.negotiate import Agreement
+from mcp_workbench.surfaces.aggregate import read_level, read_text
 from mcp_workbench.surfaces.arguments import read_tool_arguments
-from mcp_workbench.surfaces.base import Method, forward
+from mcp_workbench.surfaces.base import Listed, Method, forward, page
 from mcp_workbench.surfaces.failures import as_result, as_rpc_error, is_refused, rpc_errors
-from mcp_workbench.surfaces.hello import Hello
-from mcp_workbench.surfaces.pages import Listed, page
 from mcp_workbench.surfaces.proxy import called
-from mcp_workbench.surfaces.shelf import read_level, read_text
+from mcp_workbench.surfaces.server_info import Hello
 from mcp_workbench.text.sanitize import escape
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.caller import Caller

@@ -12,15 +12,12 @@ from typing import TYPE_CHECKING
 from msgspec import Raw
 
 from mcp_workbench.catalog import skills
-from mcp_workbench.catalog.items import Item
+from mcp_workbench.catalog.definition import Item
 from mcp_workbench.catalog.rendering import render
 from mcp_workbench.identity import ServerIdentifier, SkillIdentifier, joined_name, native_names
-from mcp_workbench.surfaces.base import Method, forward
-from mcp_workbench.surfaces.pages import Listed, page
-from mcp_workbench.surfaces.resource_index import ResourceIndex
+from mcp_workbench.surfaces.base import Listed, Method, Scope, forward, page
+from mcp_workbench.surfaces.resource_uris import Located, ResourceIndex
 from mcp_workbench.surfaces.resources import Resources
-from mcp_workbench.surfaces.scope import Scope
-from mcp_workbench.surfaces.uris import Located
 from mcp_workbench.text.sanitize import escape
 from mcp_workbench.text.suggest import nearest_or_known
 from mcp_workbench.wire import jsonrpc

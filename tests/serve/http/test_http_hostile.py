@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mcp_workbench import Limits, logger
-from mcp_workbench.serve.front import Front
+from mcp_workbench.serve.endpoint import Front
 from mcp_workbench.serve.http.address import Address
 from mcp_workbench.serve.http.guard import Guard, Refused
 from mcp_workbench.serve.http.head import Head

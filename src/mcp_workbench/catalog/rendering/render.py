@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from msgspec import Raw
 
-from mcp_workbench.catalog.definition import Definition
-from mcp_workbench.catalog.items import Item
+from mcp_workbench.catalog.definition import Definition, Item
 from mcp_workbench.identity import PromptIdentifier, ServerIdentifier, ToolIdentifier, joined_name
 from mcp_workbench.wire import jsonrpc
 

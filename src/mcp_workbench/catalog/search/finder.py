@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from mcp_workbench.catalog.opened import Matches
 from mcp_workbench.catalog.search.index import Index
-from mcp_workbench.catalog.snapshot import Catalog, ServerTools
+from mcp_workbench.catalog.snapshot import Catalog, Matches, ServerTools
 from mcp_workbench.config.model import Config
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits

@@ -11,10 +11,9 @@ from pathlib import Path
 
 from mcp_workbench.command_errors import HostFileError
 from mcp_workbench.hosts.documents import Document
-from mcp_workbench.hosts.locations import Place, Surroundings
+from mcp_workbench.hosts.registry import Place, Surroundings
 from mcp_workbench.hosts.restrictions import claude_code, editors, gemini
-from mcp_workbench.hosts.restrictions.rules import Rule, Settings, Subject, not_carried
-from mcp_workbench.hosts.restrictions.tool_filters import lists_of_entry, rules_of_entry
+from mcp_workbench.hosts.restrictions.rules import Rule, Settings, Subject, lists_of_entry, not_carried, rules_of_entry
 
 __all__ = ["Restrictions", "Rule", "Subject"]
 

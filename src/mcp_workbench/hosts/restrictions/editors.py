@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from mcp_workbench.command_errors import HostFileError
-from mcp_workbench.hosts.locations import Surroundings, config_home
-from mcp_workbench.hosts.registry import NAME
+from mcp_workbench.hosts.registry import NAME, Surroundings, config_home
 from mcp_workbench.hosts.restrictions.rules import (
     ARGUMENTS,
     ASKS,
@@ -23,10 +22,10 @@ from mcp_workbench.hosts.restrictions.rules import (
     matches,
     not_carried,
     read,
+    rules_of_entry,
     scoped,
     turned_off,
 )
-from mcp_workbench.hosts.restrictions.tool_filters import rules_of_entry
 
 Rules = Callable[[Subject], Iterator[Rule]]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from mcp_workbench.command_errors import HostFileError
-from mcp_workbench.hosts.locations import Surroundings
+from mcp_workbench.hosts.registry import Surroundings
 from mcp_workbench.hosts.restrictions.rules import (
     ARGUMENTS,
     ASKS,

@@ -30,7 +30,7 @@ from mcp_workbench.serve.http.request import HttpRequest, HungUp, read_body
 from mcp_workbench.serve.http.responses import SESSION_ID, error_response
 from mcp_workbench.serve.http.sessions import HttpSession, Sessions
 from mcp_workbench.surfaces.failures import as_rpc_error
-from mcp_workbench.surfaces.hello import View
+from mcp_workbench.surfaces.server_info import View
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.batch import no_batch
 from mcp_workbench.wire.eras import HANDSHAKE_VERSIONS

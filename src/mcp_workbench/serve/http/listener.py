@@ -23,13 +23,13 @@ from mcp_workbench.command_errors import ListenFailed
 from mcp_workbench.config.locate import Origin
 from mcp_workbench.config.model import Config
 from mcp_workbench.limits import DEFAULTS, Limits
+from mcp_workbench.serve.config_watcher import Following
 from mcp_workbench.serve.http.address import Address
 from mcp_workbench.serve.http.app import App
 from mcp_workbench.serve.http.crowd import Crowd
 from mcp_workbench.serve.http.guard import Guard
 from mcp_workbench.serve.http.protocol import Connection
 from mcp_workbench.serve.http.tokens import Tokens
-from mcp_workbench.serve.reloading import Following
 from mcp_workbench.serve.signals import SIGNALS, ignore_signals, on_signal, report, report_threads
 from mcp_workbench.workbench import Workbench
 

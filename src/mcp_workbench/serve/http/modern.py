@@ -11,14 +11,14 @@ from starlette.types import Send
 
 from mcp_workbench import logger
 from mcp_workbench.errors import InputUnavailable
-from mcp_workbench.serve.front import Front, call_shed
-from mcp_workbench.serve.greeting import new_callers
+from mcp_workbench.serve.early_initialize import new_callers
+from mcp_workbench.serve.endpoint import Front, call_shed
 from mcp_workbench.serve.http import envelope
 from mcp_workbench.serve.http.envelope import ModernRequest
 from mcp_workbench.serve.http.event_stream import AnswerStream
 from mcp_workbench.serve.http.protocol import Wire
 from mcp_workbench.serve.http.request import HttpRequest
-from mcp_workbench.surfaces.hello import View
+from mcp_workbench.surfaces.server_info import View
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.exchange import OnProgress
 from mcp_workbench.wire.jsonrpc import Envelope, Id, Params, RpcError

@@ -14,8 +14,8 @@ from starlette.types import Send
 
 from mcp_workbench import logger
 from mcp_workbench.errors import Fault, InputUnavailable, Overloaded, SessionNotFound, ShuttingDown
-from mcp_workbench.serve.front import PeerFront
-from mcp_workbench.serve.greeting import new_callers
+from mcp_workbench.serve.early_initialize import new_callers
+from mcp_workbench.serve.endpoint import PeerFront
 from mcp_workbench.serve.http import responses
 from mcp_workbench.serve.http.event_log import StreamKey
 from mcp_workbench.serve.http.event_stream import EventStream, stream_head
@@ -23,7 +23,7 @@ from mcp_workbench.serve.http.protocol import Wire
 from mcp_workbench.serve.http.request import HttpRequest, HungUp
 from mcp_workbench.serve.http.session_streams import SessionStreams
 from mcp_workbench.surfaces.failures import as_rpc_error
-from mcp_workbench.surfaces.hello import View
+from mcp_workbench.surfaces.server_info import View
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.background import in_background
 from mcp_workbench.wire.batch import BatchElement, first_request

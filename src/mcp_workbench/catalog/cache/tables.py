@@ -13,8 +13,17 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from mcp_workbench.catalog.memory.entry import Entry, Kind, read_entry, read_head, seal, unseal, write_body, write_head
-from mcp_workbench.catalog.memory.stamp import STORE_TOUCH_SECONDS
+from mcp_workbench.catalog.cache.entry import (
+    STORE_TOUCH_SECONDS,
+    Entry,
+    Kind,
+    read_entry,
+    read_head,
+    seal,
+    unseal,
+    write_body,
+    write_head,
+)
 from mcp_workbench.limits import Limits
 from mcp_workbench.storage.sqlite import Database, is_ours
 

@@ -21,8 +21,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from msgspec import Raw
 
-from mcp_workbench.catalog.memory.entry import Entry, Kind, fingerprint
-from mcp_workbench.catalog.memory.stamp import STORE_TOUCH_SECONDS, STORE_TRIES, declared_digest
+from mcp_workbench.catalog.cache.entry import (
+    STORE_TOUCH_SECONDS,
+    STORE_TRIES,
+    Entry,
+    Kind,
+    declared_digest,
+    fingerprint,
+)
 from mcp_workbench.config.locate import own_file
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.storage import secure_files
@@ -31,7 +37,7 @@ from mcp_workbench.storage.table_file import KeptFile
 from mcp_workbench.storage.table_file import Kind as FileKind
 
 if TYPE_CHECKING:
-    from mcp_workbench.catalog.memory.tables import Tables
+    from mcp_workbench.catalog.cache.tables import Tables
 
 __all__ = ["Declared", "Entry", "Kind", "Store", "fingerprint", "store_path"]
 
@@ -142,13 +148,13 @@ class Store:
         return otherwise
 
     def _opened(self, path: str) -> Tables:
-        from mcp_workbench.catalog.memory.tables import Tables  # noqa: PLC0415 -- there are Pythons without SQLite
+        from mcp_workbench.catalog.cache.tables import Tables  # noqa: PLC0415 -- there are Pythons without SQLite
 
         tables = Tables(path, self._limits)
         self._is_refused = False
         return tables
 
     def _was_ours(self, path: str) -> bool:
-        from mcp_workbench.catalog.memory.tables import is_store  # noqa: PLC0415 -- it was imported to find the damage
+        from mcp_workbench.catalog.cache.tables import is_store  # noqa: PLC0415 -- it was imported to find the damage
 
         return is_store(path)

@@ -9,17 +9,37 @@ from msgspec import Raw
 
 from mcp_workbench import logger
 from mcp_workbench.errors import Overloaded, WorkbenchError
+from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.serve.callers import Callers
 from mcp_workbench.serve.session import Session
-from mcp_workbench.serve.surface import surface_for
+from mcp_workbench.surfaces.base import Surface
 from mcp_workbench.surfaces.failures import as_rpc_error
-from mcp_workbench.surfaces.hello import View
+from mcp_workbench.surfaces.server_info import EVERYTHING, View
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.batch import BatchElement, is_batch, read_batch
 from mcp_workbench.wire.exchange import OpenRequest
 from mcp_workbench.wire.jsonrpc import ErrorBody, Id, RpcError, Unreadable
 from mcp_workbench.wire.peer import Peer, PeerRequest, Writer
 from mcp_workbench.workbench import Workbench
+
+
+def surface_for(workbench: Workbench, view: View = EVERYTHING) -> Surface:
+    """What a client sees, by what it asked for and what the configuration says."""
+    if view.server:
+        from mcp_workbench.surfaces.server import ServerSurface  # noqa: PLC0415 -- only what is used is loaded
+
+        return ServerSurface(workbench, ServerIdentifier(view.toolbox, view.server))
+    if view.toolbox:
+        from mcp_workbench.surfaces.toolbox import ToolboxSurface  # noqa: PLC0415
+
+        return ToolboxSurface(workbench, view.toolbox)
+    if workbench.config.tool_mode == "dynamic":
+        from mcp_workbench.surfaces.dynamic import DynamicSurface  # noqa: PLC0415
+
+        return DynamicSurface(workbench)
+    from mcp_workbench.surfaces.proxy import ProxySurface  # noqa: PLC0415
+
+    return ProxySurface(workbench)
 
 
 class Front:

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from mcp_workbench.config.model import Config, ToolboxConfig
-from mcp_workbench.surfaces.wording import instructions, toolbox_instructions
+from mcp_workbench.surfaces.descriptions import instructions, toolbox_instructions
 from mcp_workbench.wire import eras
 
 

@@ -15,7 +15,7 @@ from msgspec import UNSET, Raw
 
 from mcp_workbench.config.model import Config
 from mcp_workbench.serve.callers import Callers
-from mcp_workbench.surfaces.hello import EVERYTHING, Hello, View, static_hello
+from mcp_workbench.surfaces.server_info import EVERYTHING, Hello, View, static_hello
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.caller import Caller
 
@@ -124,3 +124,18 @@ def _write(sink: int, answer: bytes) -> bool:
         return os.write(sink, answer + b"\n") == len(answer) + 1
     except OSError:
         return False
+
+
+def claim_standard_streams() -> tuple[int, int]:
+    """Our own descriptors for the client; 0 becomes /dev/null and 1 becomes stderr."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for standard in range(3):  # one that was closed is as good as /dev/null
+        try:
+            os.fstat(standard)
+        except OSError:
+            os.dup2(nothing, standard)
+    source, sink = os.dup(0), os.dup(1)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)
+    os.close(nothing)
+    return source, sink
