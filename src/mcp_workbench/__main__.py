@@ -23,7 +23,7 @@ def main() -> None:
 
 def _run(arguments: list[str]) -> int:
     """Run a command; the exit status."""
-    from mcp_workbench.cli import plain, terminal  # noqa: PLC0415 -- Ctrl-C may come while this is imported
+    from mcp_workbench.cli import fast_parser, terminal  # noqa: PLC0415 -- Ctrl-C may come during this import
     from mcp_workbench.cli.options import DEBUG  # noqa: PLC0415
 
     is_debugging = arguments[:1] == [DEBUG.name]
@@ -32,7 +32,7 @@ def _run(arguments: list[str]) -> int:
     else:
         serving = _serve_arguments(arguments)
         words = arguments if serving is None else ["serve", *serving]
-    call = plain.read_line(words)
+    call = fast_parser.read_line(words)
     if call is not None and call.command.name == "serve":
         return call.run()  # what nobody foresaw stands in its log, without secrets (`logger.guard`)
     if call is not None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from mcp_workbench.cli import output, whole_files
+from mcp_workbench.cli import output
 from tests.peers import odd_server
 from tests.support import programs
 from tests.support.catalogs import configured, desk
@@ -256,7 +256,7 @@ def test_of_several_files_all_are_written_or_none(tmp_path: Path, monkeypatch: p
     taken = tmp_path / "2"
     taken.write_bytes(b"mine")
     with pytest.raises(FileExistsError):
-        whole_files.write_files([(tmp_path / "1", b"a"), (taken, b"b")], overwrites=False)
+        output.write_files([(tmp_path / "1", b"a"), (taken, b"b")], overwrites=False)
     assert files(tmp_path) == {"2": b"mine"}
 
     def full(*_: Any) -> None:
@@ -266,7 +266,7 @@ def test_of_several_files_all_are_written_or_none(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(Path, "replace", full)
     for overwrites in (False, True):
         with pytest.raises(OSError, match="No space"):
-            whole_files.write_files([(tmp_path / "1", b"a")], overwrites=overwrites)
+            output.write_files([(tmp_path / "1", b"a")], overwrites=overwrites)
         assert files(tmp_path) == {"2": b"mine"}
 
 
@@ -275,10 +275,10 @@ def test_a_file_system_without_links_will_do(tmp_path: Path, monkeypatch: pytest
         raise OSError(errno.EPERM, "Operation not permitted")
 
     monkeypatch.setattr(Path, "hardlink_to", unsupported)
-    whole_files.write_files([(tmp_path / "1", b"a"), (tmp_path / "2", b"b")], overwrites=False)
+    output.write_files([(tmp_path / "1", b"a"), (tmp_path / "2", b"b")], overwrites=False)
     assert files(tmp_path) == {"1": b"a", "2": b"b"}
     with pytest.raises(OSError, match="not permitted"):
-        whole_files.write_files([(tmp_path / "1", b"c")], overwrites=False)
+        output.write_files([(tmp_path / "1", b"c")], overwrites=False)
     assert files(tmp_path) == {"1": b"a", "2": b"b"}
 
 

@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from mcp_workbench.cli import manual
-from mcp_workbench.cli.fitting import cells
-from mcp_workbench.cli.manual import Page
-from mcp_workbench.cli.manual_search import search
+from mcp_workbench.cli.display import cells
+from mcp_workbench.cli.docs import show_lines
+from mcp_workbench.cli.manual import Page, search
 from mcp_workbench.cli.markdown import render
-from mcp_workbench.cli.pager import show_lines
 from tests.docs.markdown import ROOT, prose
 from tests.support.screens import COLOUR, at_terminal, piped, seen
 
@@ -327,7 +326,7 @@ def test_without_a_usable_pager_the_page_is_printed(pager: str, words: list[str]
 def test_a_dumb_terminal_has_no_pager(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     monkeypatch.setenv("TERM", "dumb")
     monkeypatch.setenv("PAGER", "false")
-    monkeypatch.setattr("mcp_workbench.cli.pager.is_terminal", lambda _: True)
+    monkeypatch.setattr("mcp_workbench.cli.docs.is_terminal", lambda _: True)
     show_lines(["x"] * 1000)
     assert capsys.readouterr().out == "x\n" * 1000
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mcp_workbench.cli.parameters import Parameters
-from mcp_workbench.cli.questions import prompt
+from mcp_workbench.cli.terminal_client import prompt
 
 
 def asked(schema: dict[str, Any], *, required: bool = True) -> str:

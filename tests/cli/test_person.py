@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from mcp_workbench.cli import person
-from mcp_workbench.cli.person import Person
+from mcp_workbench.cli import terminal_client
+from mcp_workbench.cli.terminal_client import Person
 from mcp_workbench.errors import ServerRefused
 from tests.support.procs import wait_until
 
@@ -45,7 +45,7 @@ async def test_progress_is_not_written_over_a_question(monkeypatch: pytest.Monke
 
 
 async def test_it_is_shown_who_is_waited_for_until_the_server_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(person, "SHOWN_EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(terminal_client, "SHOWN_EVERY_SECONDS", 0.01)
     someone = Person()
     seen: list[str] = []
     monkeypatch.setattr(someone._live, "show", lambda words: seen.append(words.text))
@@ -76,7 +76,7 @@ async def test_nobody_answers_what_was_not_declared(method: str):
     ],
 )
 def test_progress_reads_well_whatever_it_is(params: dict[str, Any], text: str):
-    assert person._progress(params, 7.2) == text
+    assert terminal_client._progress(params, 7.2) == text
 
 
 async def test_a_field_that_is_required_is_asked_for_until_it_is_there(

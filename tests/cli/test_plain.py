@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_workbench.cli import app, plain
+from mcp_workbench.cli import app, fast_parser
 from mcp_workbench.cli.commands import COMMANDS, Command
 from mcp_workbench.cli.options import Given, NotPlain
 from tests.support.screens import piped
@@ -25,7 +25,7 @@ def by_toolkit(command: Command, words: list[str]) -> Given:
 @given(st.sampled_from(COMMANDS), st.lists(st.sampled_from(WORDS), max_size=6))
 def test_what_is_read_is_what_the_toolkit_reads(command: Command, words: list[str]):
     try:
-        read = plain.read(words, command)
+        read = fast_parser.read(words, command)
     except NotPlain:
         return
     toolkit = by_toolkit(command, words)
@@ -45,9 +45,9 @@ def test_what_is_read_is_what_the_toolkit_reads(command: Command, words: list[st
     ],
 )  # fmt: skip
 def test_usual_command_lines_are_plain(line: list[str], single: dict[str, str], words: tuple[str, ...]):
-    command = plain.find(line[0])
+    command = fast_parser.find(line[0])
     assert command is not None
-    read = plain.read(line[1:], command)
+    read = fast_parser.read(line[1:], command)
     assert (read, read.words) == (single, words)
 
 
@@ -60,10 +60,10 @@ def test_usual_command_lines_are_plain(line: list[str], single: dict[str, str], 
     ],
 )  # fmt: skip
 def test_what_has_to_be_explained_is_for_the_toolkit(line: list[str]):
-    command = plain.find(line[0])
+    command = fast_parser.find(line[0])
     assert command is not None
     with pytest.raises(NotPlain):
-        plain.read(line[1:], command)
+        fast_parser.read(line[1:], command)
 
 
 def test_the_toolkit_explains_it():
@@ -73,9 +73,9 @@ def test_the_toolkit_explains_it():
 
 
 def test_a_line_without_a_command_that_is_known_is_for_the_toolkit():
-    assert plain.read_line([]) is None
-    assert plain.read_line(["lst"]) is None
-    assert plain.read_line(["list", "--help"]) is None
-    call = plain.read_line(["list", "dev"])
+    assert fast_parser.read_line([]) is None
+    assert fast_parser.read_line(["lst"]) is None
+    assert fast_parser.read_line(["list", "--help"]) is None
+    call = fast_parser.read_line(["list", "dev"])
     assert call is not None
     assert (call.command.name, call.given) == ("list", {"toolbox": "dev"})

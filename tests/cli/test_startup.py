@@ -53,7 +53,7 @@ def test_what_is_remembered_is_shown_without_anything_large(env: dict[str, str],
         [sys.executable, "-m", "mcp_workbench", *line], env=env, capture_output=True, text=True, check=True, timeout=30
     )
     assert done.stdout
-    assert "mcp_workbench.cli.remembered" in loaded(env)
+    assert "mcp_workbench.cli.server_states" in loaded(env)
     assert loaded(env) & LARGE == set()
 
 
@@ -62,7 +62,7 @@ def test_at_a_terminal_neither(env: dict[str, str], line: list[str]):
     with at_terminal(*line, env=env) as screen:
         assert screen.finish() == 0
     assert "\x1b[" in screen.text
-    assert "mcp_workbench.cli.remembered" in loaded(env)
+    assert "mcp_workbench.cli.server_states" in loaded(env)
     assert loaded(env) & LARGE == set()
 
 

@@ -18,7 +18,7 @@ from docs.pictures import home as people
 from mcp_workbench import load_config
 from mcp_workbench.cli import options
 from mcp_workbench.cli.app import app
-from mcp_workbench.cli.plain import Call
+from mcp_workbench.cli.fast_parser import Call
 from tests.docs.markdown import GUIDES, ROOT, Block, blocks, plain
 from tests.support.users import made_user
 

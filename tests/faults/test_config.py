@@ -306,7 +306,7 @@ def test_c8_the_program_has_no_call_of_a_shell_and_starts_processes_in_one_place
                 if name.startswith(("subprocess.", "os.exec", "os.spawn", "os.posix_spawn", "webbrowser.")):
                     places.append(path.relative_to(SRC / "mcp_workbench").as_posix())
     servers = {"servers/processes.py"}
-    assert set(places) == servers | {"cli/browser.py", "cli/pager.py", "activity/process_identity.py"}
+    assert set(places) == servers | {"cli/login.py", "cli/docs.py", "activity/process_identity.py"}
 
 
 # -- C10: names as paths

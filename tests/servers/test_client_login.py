@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from mcp_workbench import ToolIdentifier, Workbench, load_config
-from mcp_workbench.cli.states import state_of
+from mcp_workbench.cli.server_states import state_of
 from mcp_workbench.config.model import Endpoint
 from mcp_workbench.errors import ConnectFailed, ToolboxFailed
 from mcp_workbench.limits import Limits

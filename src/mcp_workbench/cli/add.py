@@ -8,12 +8,12 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
-from mcp_workbench.cli.answering import answered, print_json
 from mcp_workbench.cli.check import warning_lines, warnings_json
 from mcp_workbench.cli.config_edit import Target, to_change
-from mcp_workbench.cli.consent import is_agreed
 from mcp_workbench.cli.display import is_terminal, write
+from mcp_workbench.cli.json_output import answered, print_json
 from mcp_workbench.cli.options import Given
+from mcp_workbench.cli.terminal import is_agreed
 from mcp_workbench.config.environment import is_own
 from mcp_workbench.config.jsonc.source import read_source
 from mcp_workbench.config.load import DEFAULT_TOOLBOX

@@ -15,8 +15,8 @@ import click
 from mcp_workbench import __version__
 from mcp_workbench.cli import terminal
 from mcp_workbench.cli.commands import COMMANDS, Command
+from mcp_workbench.cli.fast_parser import END_OF_OPTIONS, Call, find
 from mcp_workbench.cli.options import DEBUG, Argument, Given, Option
-from mcp_workbench.cli.plain import END_OF_OPTIONS, Call, find
 from mcp_workbench.text.suggest import nearest
 
 _WORDS = "words"

@@ -11,16 +11,15 @@ from typing import TextIO
 from msgspec import Raw
 
 from mcp_workbench.cli import display, results
-from mcp_workbench.cli.answering import answered, print_raw
 from mcp_workbench.cli.arguments import Typed, read_arguments
-from mcp_workbench.cli.named import read_config
+from mcp_workbench.cli.config_selection import read_config
+from mcp_workbench.cli.json_output import answered, print_raw
 from mcp_workbench.cli.options import Given
 from mcp_workbench.cli.output import Output
 from mcp_workbench.cli.parameters import Parameters
-from mcp_workbench.cli.person import AUDIENCE, CALLER, Person
-from mcp_workbench.cli.remembered import Known, checked_tool, known_tools
-from mcp_workbench.cli.states import known_since
+from mcp_workbench.cli.server_states import Known, checked_tool, known_since, known_tools
 from mcp_workbench.cli.terminal import FAILURE, note
+from mcp_workbench.cli.terminal_client import AUDIENCE, CALLER, Person
 from mcp_workbench.config.model import Config, find_server
 from mcp_workbench.errors import ConnectFailed, Fault, InvalidParameters, RequestError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier

@@ -7,11 +7,9 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from mcp_workbench.cli.chosen import refuse
-from mcp_workbench.cli.config_file import source_to_look_at
+from mcp_workbench.cli.config_selection import refuse, source_to_look_at
 from mcp_workbench.cli.display import Block, Words, write
-from mcp_workbench.cli.remembered import Found, known_tools
-from mcp_workbench.cli.states import server_count, state_of
+from mcp_workbench.cli.server_states import Found, known_tools, server_count, state_of
 from mcp_workbench.cli.terminal import USAGE, say
 from mcp_workbench.config.model import Endpoint, ServerConfig, ToolboxConfig
 from mcp_workbench.doctor.config_checks import CONFIG_WARNING, Entries, inspect

@@ -12,9 +12,9 @@ from typing import Final, TypeAlias
 from mcp_workbench import logger
 from mcp_workbench.catalog.definition import Definition
 from mcp_workbench.cli.commands import COMMANDS, Command
-from mcp_workbench.cli.config_file import config_source
+from mcp_workbench.cli.config_selection import config_source
+from mcp_workbench.cli.fast_parser import END_OF_OPTIONS, Split, find, split_words
 from mcp_workbench.cli.options import DEBUG, Given, NotPlain, Option, read_plain
-from mcp_workbench.cli.plain import END_OF_OPTIONS, Split, find, split_words
 from mcp_workbench.config.environment import is_default, is_own
 from mcp_workbench.config.load import config_of
 from mcp_workbench.config.model import Config
@@ -204,7 +204,7 @@ def _definitions(config: Config, given: Given) -> Mapping[str, Definition]:
     server = toolbox.servers.get(given.get("server", "")) if toolbox is not None else None
     if server is None:
         return {}
-    from mcp_workbench.cli.remembered import known_tools  # noqa: PLC0415 -- as above
+    from mcp_workbench.cli.server_states import known_tools  # noqa: PLC0415 -- as above
 
     known = known_tools(config, [server]).get(ServerIdentifier(server.toolbox, server.name))
     return known.listing.tools if known is not None else {}

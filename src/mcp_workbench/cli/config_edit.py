@@ -5,27 +5,33 @@ Guarantees: a text that `check` would refuse is never written, and a file that c
 
 from __future__ import annotations
 
+import difflib
 import os
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from mcp_workbench.cli.config_file import config_source
+from mcp_workbench.cli.config_selection import config_source
+from mcp_workbench.cli.display import Tone, Words
 from mcp_workbench.cli.terminal import note
 from mcp_workbench.command_errors import TrustFailed
+from mcp_workbench.config.fields import Place
 from mcp_workbench.config.jsonc.edit import remove_member, set_member
-from mcp_workbench.config.jsonc.parser import parse, plain
+from mcp_workbench.config.jsonc.parser import parse, plain, tokens
 from mcp_workbench.config.jsonc.source import BOM, Source, read_source
 from mcp_workbench.config.jsonc.transfer import move_member
 from mcp_workbench.config.keys import SERVER, Key, is_comment
 from mcp_workbench.config.load import DEFAULT_DESCRIPTION, DEFAULT_TOOLBOX, config_of
 from mcp_workbench.config.locate import FILE_NAME, VARIABLE, has_project_file, user_config
 from mcp_workbench.config.model import Config
+from mcp_workbench.config.raw_entries import commented
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.hosts import files
+from mcp_workbench.hosts.secrets import Variables, holds_secret, without_secrets
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.storage import trusted_configs
+from mcp_workbench.text.redact import Redactor
 from mcp_workbench.text.sanitize import escape
 from mcp_workbench.text.suggest import nearest_or_known
 
@@ -180,3 +186,32 @@ def unknown(kind: str, name: str, known: Sequence[str], target: Target) -> Confi
 
 def _own() -> Path:
     return Path(user_config(os.environ))
+
+
+_TONES: dict[str, Tone] = {"+": "good", "-": "bad", "@": "quiet"}
+_SCHEMES = frozenset({"bearer", "basic", "token"})
+"""What is left of a header whose variable is not set."""
+
+
+def differences(before: Target, after: Target) -> Iterator[Words]:
+    """The lines that go and come, and a few around them. No secret of either is in it."""
+    redactor = Redactor()
+    redactor.hide(_secrets(before))
+    redactor.hide(_secrets(after))
+    old = before.text.splitlines() if before.known is not None else []
+    file = str(after.path)
+    for line in difflib.unified_diff(old, after.text.splitlines(), file, file, lineterm=""):
+        yield Words(redactor(line), _TONES.get(line[:1], ""))
+
+
+def _secrets(target: Target) -> set[str]:
+    """The secrets of the configuration, values that look like secrets, and comments of both kinds that contain one."""
+    variables = Variables()
+    for servers in target.servers().values():
+        for name, entry in servers.items():
+            without_secrets(entry, name, variables)
+    known = {secret for secret in target.checked().secrets if secret.strip().lower() not in _SCHEMES}
+    source = Source(target.text)
+    comments = [token.text.strip("/* ") for token in tokens(source) if token.kind == "comment"]
+    comments += [text.written for text in commented(Place(source, parse(source), "", 0))]
+    return {*known, *variables.secrets, *(text for text in comments if holds_secret(text))}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mcp_workbench.cli.answering import answered, print_json
 from mcp_workbench.cli.config_edit import Target, to_edit, unknown
 from mcp_workbench.cli.display import write
+from mcp_workbench.cli.json_output import answered, print_json
 from mcp_workbench.cli.terminal import note
 from mcp_workbench.doctor.descriptions import weakness
 from mcp_workbench.text.sanitize import escape

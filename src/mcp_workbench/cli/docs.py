@@ -2,20 +2,58 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import shutil
+import signal
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Final
 
 from mcp_workbench.cli import display, manual
-from mcp_workbench.cli.answering import answered, print_json
 from mcp_workbench.cli.commands import COMMANDS
-from mcp_workbench.cli.display import Block, Column, Table, Words
-from mcp_workbench.cli.manual import COMMAND, Page, Section
-from mcp_workbench.cli.manual_search import Hit, search
+from mcp_workbench.cli.display import Block, Column, Table, Words, is_dumb, is_terminal
+from mcp_workbench.cli.json_output import answered, print_json
+from mcp_workbench.cli.manual import COMMAND, Hit, Page, Section, search
 from mcp_workbench.cli.options import Given
-from mcp_workbench.cli.pager import show_lines
 from mcp_workbench.errors import InvalidParameters
 from mcp_workbench.text.sanitize import escape
+
+_DEFAULT: Final = "less -R"
+_NO_PAGERS: Final = ("", "cat")
+
+
+def show_lines(lines: Iterable[str], *, is_paged: bool = True) -> None:
+    """Write lines to stdout; where it is a terminal and they don't fit, through `$PAGER` or `less -R`."""
+    shown = list(lines)
+    text = "".join(f"{line}\n" for line in shown)
+    is_long = is_terminal(sys.stdout) and not is_dumb() and len(shown) >= shutil.get_terminal_size().lines
+    if not (is_paged and is_long and _paged(text)):
+        sys.stdout.write(text)
+
+
+def _paged(text: str) -> bool:
+    """Whether a pager could show it."""
+    command = os.environ.get("PAGER", _DEFAULT).strip()
+    if command in _NO_PAGERS:
+        return False
+    try:
+        words = shlex.split(command)
+        # `less` without -R would show colours as escape sequences; who has LESS set has decided.
+        process = subprocess.Popen(words, stdin=subprocess.PIPE, env={"LESS": "R", **os.environ})  # noqa: S603
+    except (OSError, ValueError):
+        return False
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the pager
+    try:
+        with suppress(BrokenPipeError):  # the person has seen enough
+            process.communicate(text.encode(errors="replace"))
+        process.wait()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return True
+
 
 HELP = """Read the documentation of this version, at a terminal and without a network.
 

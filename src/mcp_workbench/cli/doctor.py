@@ -16,14 +16,12 @@ from math import isfinite
 import msgspec
 
 from mcp_workbench import logger
-from mcp_workbench.cli.answering import answered, print_json
-from mcp_workbench.cli.chosen import log_level
-from mcp_workbench.cli.config_file import config_source, say_used
-from mcp_workbench.cli.consent import is_agreed
+from mcp_workbench.cli.config_selection import config_source, log_level, say_used
 from mcp_workbench.cli.display import Live, Words, is_terminal, write
 from mcp_workbench.cli.doctor_report import Course, as_json, finding_lines, summary
-from mcp_workbench.cli.states import server_count
-from mcp_workbench.cli.terminal import FAILURE
+from mcp_workbench.cli.json_output import answered, print_json
+from mcp_workbench.cli.server_states import server_count
+from mcp_workbench.cli.terminal import FAILURE, is_agreed
 from mcp_workbench.config.keys import TIMEOUT_MOST_SECONDS
 from mcp_workbench.config.model import ServerConfig, find_toolbox
 from mcp_workbench.doctor.config_checks import Entries, inspect

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from mcp_workbench.cli.answering import failure, print_json
 from mcp_workbench.cli.display import Block, Words, write
+from mcp_workbench.cli.json_output import failure, print_json
 from mcp_workbench.cli.terminal import FAILURE, hint_of
 from mcp_workbench.command_errors import HostFileError
 from mcp_workbench.errors import ConfigError

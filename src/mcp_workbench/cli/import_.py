@@ -8,13 +8,12 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mcp_workbench.cli.answering import answered, print_json
-from mcp_workbench.cli.config_edit import Target, to_import
-from mcp_workbench.cli.consent import is_agreed
-from mcp_workbench.cli.differences import differences
+from mcp_workbench.cli.config_edit import Target, differences, to_import
 from mcp_workbench.cli.display import Block, Words, is_terminal, write
+from mcp_workbench.cli.host_report import ACCEPT, carried_lines, held_back, lost_lines, rules_json
 from mcp_workbench.cli.import_preview import Import, prepare_import
-from mcp_workbench.cli.restrictions import ACCEPT, carried_lines, held_back, lost_lines, rules_json
+from mcp_workbench.cli.json_output import answered, print_json
+from mcp_workbench.cli.terminal import is_agreed
 from mcp_workbench.config.environment import HOST_FOLDERS
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.hosts.discovery import Server, Source

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mcp_workbench.cli.config_edit import Target
-from mcp_workbench.cli.remembered import known_tools
+from mcp_workbench.cli.server_states import known_tools
 from mcp_workbench.config.jsonc.source import Source as ConfigSource
 from mcp_workbench.config.load import DEFAULT_TOOLBOX, config_of
 from mcp_workbench.doctor.recognition import Service, Traits, recognize

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mcp_workbench.cli.answering import answered
 from mcp_workbench.cli.config_edit import Target, opened
-from mcp_workbench.cli.config_file import say_used
+from mcp_workbench.cli.config_selection import say_used
 from mcp_workbench.cli.display import Words, write
+from mcp_workbench.cli.host_report import Installed, as_json, as_text
 from mcp_workbench.cli.host_selection import Done, finish, work_on_hosts
-from mcp_workbench.cli.install_report import Installed, as_json, as_text
+from mcp_workbench.cli.json_output import answered
 from mcp_workbench.cli.options import Given
 from mcp_workbench.config.locate import VARIABLE, user_config
 from mcp_workbench.errors import ConfigError

@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 from mcp_workbench.catalog.rendering.sentence import first_sentence
 from mcp_workbench.catalog.snapshot import ServerTools
 from mcp_workbench.cli import display
-from mcp_workbench.cli.answering import answered, print_json
+from mcp_workbench.cli.config_selection import read_config
 from mcp_workbench.cli.display import Block, Column, Table, Words
-from mcp_workbench.cli.named import read_config
-from mcp_workbench.cli.remembered import Known, known_tools
-from mcp_workbench.cli.states import DISABLED, State, state_of
+from mcp_workbench.cli.json_output import answered, print_json
+from mcp_workbench.cli.server_states import DISABLED, Known, State, known_tools, state_of
 from mcp_workbench.config.model import Config, ServerConfig, ToolboxConfig, find_server, find_toolbox
 from mcp_workbench.identity import ServerIdentifier
 

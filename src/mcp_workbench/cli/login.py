@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import signal
 import sys
 import threading
+import webbrowser
 from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import urlencode, urlsplit
@@ -16,8 +18,7 @@ import httpx2
 
 from mcp_workbench import logger
 from mcp_workbench.catalog.cache.server_cache import Memory
-from mcp_workbench.cli import browser
-from mcp_workbench.cli.chosen import chosen, log_level, refuse
+from mcp_workbench.cli.config_selection import chosen, log_level, refuse
 from mcp_workbench.cli.terminal import report, say
 from mcp_workbench.command_errors import LoginFailed, TrustFailed
 from mcp_workbench.config.model import Config, Endpoint, ServerConfig
@@ -30,6 +31,40 @@ from mcp_workbench.servers.http.credentials import Credentials, Login, Unusable,
 from mcp_workbench.text.sanitize import escape, slashed
 from mcp_workbench.text.suggest import nearest_or_known
 from mcp_workbench.wire.background import in_background
+
+_ADDRESS = r"https?://[A-Za-z0-9\-._~:/?\[\]@!$&()*+,;=%]+"
+"""What RFC 3986 allows, without quotes and fragments: nothing in it means anything to a program that is given it."""
+
+
+def checked(address: str) -> str:
+    """The address, if a browser may be given it. Raises `LoginFailed`."""
+    if not re.fullmatch(_ADDRESS, address):
+        raise LoginFailed("the authorization server's address is none that a browser may be given")
+    return address
+
+
+async def opened(address: str) -> bool:
+    """Have the system's browser (or `$BROWSER`) show an address; False where there is none."""
+    address = checked(address)
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[bool] = loop.create_future()
+
+    def tell(succeeded: bool) -> None:  # noqa: FBT001 -- the outcome
+        if not done.done():
+            done.set_result(succeeded)
+
+    def show() -> None:
+        try:
+            succeeded = webbrowser.open(address)
+        except Exception:  # noqa: BLE001 -- $BROWSER may hold anything; the address is printed instead
+            succeeded = False
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(tell, succeeded)
+
+    # Some browsers are waited for until they are closed, and nobody waits for this thread.
+    threading.Thread(target=show, daemon=True, name="browser").start()
+    return await done
+
 
 INTERRUPTED = 128 + signal.SIGINT
 
@@ -121,7 +156,7 @@ async def log_in(place: Place, *, opens: bool) -> None:
     async with listening(client.callback_port, limits) as callback, Authority(place.endpoint, limits) as authority:
 
         async def ask(address: str, state: str) -> oauth.Returned:
-            answer = await _asked(place, browser.checked(address), state, callback, opens=opens)
+            answer = await _asked(place, checked(address), state, callback, opens=opens)
             return oauth.Returned(answer.code, answer.iss)
 
         login = await oauth.log_in(authority, client, callback.uri, ask, limits, before=await _before(place))
@@ -164,7 +199,7 @@ async def _show(address: str, *, opens: bool) -> None:
     """Have a browser show it, or the person."""
     if opens:
         say("It is opened in your browser.")
-    if not opens or not await browser.opened(address):
+    if not opens or not await opened(address):
         say(f"Open this address in a browser:\n\n{address}\n")
     if _is_terminal():
         say("If the browser can't come back by itself, paste the address that it ends at:")

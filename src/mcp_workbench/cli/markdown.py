@@ -16,7 +16,7 @@ from markdown_it.tree import SyntaxTreeNode
 from rich.console import Console
 from rich.text import Text
 
-from mcp_workbench.cli.fitting import folded, shared
+from mcp_workbench.cli.display import folded, shared
 
 Link = Callable[[str, str], str]
 """What stands for a link, of its text and its target."""

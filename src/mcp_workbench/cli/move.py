@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mcp_workbench.cli.answering import answered, print_json
 from mcp_workbench.cli.config_edit import Target, to_edit, unknown
 from mcp_workbench.cli.display import write
-from mcp_workbench.cli.remembered import known_tools
+from mcp_workbench.cli.json_output import answered, print_json
+from mcp_workbench.cli.server_states import known_tools
 from mcp_workbench.doctor.recognition import Traits, recognize, summary
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.identity import ServerIdentifier

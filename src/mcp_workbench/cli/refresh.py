@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from mcp_workbench.catalog.snapshot import ToolCount
-from mcp_workbench.cli.chosen import chosen, refuse
+from mcp_workbench.cli.config_selection import chosen, refuse
 from mcp_workbench.cli.terminal import FAILURE, say
 from mcp_workbench.config.model import Config
 from mcp_workbench.errors import ConfigError, ConnectFailed, WorkbenchError

@@ -14,11 +14,11 @@ from mcp_workbench.catalog.rendering.sentence import first_sentence
 from mcp_workbench.catalog.search.finder import Finder
 from mcp_workbench.catalog.snapshot import Catalog, Matches
 from mcp_workbench.cli import display
-from mcp_workbench.cli.answering import answered, print_json
+from mcp_workbench.cli.config_selection import read_config
 from mcp_workbench.cli.display import SENTENCE_COLUMNS, TERMINAL_COLUMNS, Block, Column, Table, Words
-from mcp_workbench.cli.named import read_config
+from mcp_workbench.cli.json_output import answered, print_json
 from mcp_workbench.cli.options import Given
-from mcp_workbench.cli.remembered import Found, known_tools
+from mcp_workbench.cli.server_states import Found, known_tools
 from mcp_workbench.config.model import Config, ServerConfig, find_toolbox
 from mcp_workbench.errors import InvalidParameters
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from importlib import import_module
 
 from mcp_workbench import logger
-from mcp_workbench.cli.chosen import log_level
+from mcp_workbench.cli.config_selection import log_level
 from mcp_workbench.cli.terminal import report
 from mcp_workbench.config.load import config_of, load_config
 from mcp_workbench.config.locate import FILE_NAME, VARIABLE, Origin, find_config, has_project_file, origin_of

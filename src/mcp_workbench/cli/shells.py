@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from mcp_workbench.cli.completion import SHELLS, complete
-from mcp_workbench.cli.fitting import cells
+from mcp_workbench.cli.display import cells
 from mcp_workbench.cli.options import Given
 from mcp_workbench.errors import InvalidParameters
 from mcp_workbench.text.sanitize import escape

@@ -9,11 +9,11 @@ from typing import Final
 from mcp_workbench.catalog.definition import Definition
 from mcp_workbench.catalog.snapshot import ServerTools
 from mcp_workbench.cli import display
-from mcp_workbench.cli.answering import answered, print_raw
+from mcp_workbench.cli.config_selection import read_config
 from mcp_workbench.cli.display import Block, Verbatim, Words
-from mcp_workbench.cli.loose import decoded, word
-from mcp_workbench.cli.named import read_config
-from mcp_workbench.cli.remembered import checked_tool, known_tools
+from mcp_workbench.cli.json_output import answered, print_raw
+from mcp_workbench.cli.results import decoded, word
+from mcp_workbench.cli.server_states import checked_tool, known_tools
 from mcp_workbench.config.model import Config, ServerConfig, find_server
 from mcp_workbench.errors import ConnectFailed, Fault
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier

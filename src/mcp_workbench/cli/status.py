@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 
 from mcp_workbench.activity.reading import Reader
 from mcp_workbench.activity.writer import VARIABLE, record_path
-from mcp_workbench.cli.answering import answered, print_json
 from mcp_workbench.cli.display import Block, Words, is_dumb, is_terminal, terminal_rows, write
-from mcp_workbench.cli.happenings import blocks, fitted
-from mcp_workbench.cli.status_json import as_json
+from mcp_workbench.cli.json_output import answered, print_json
+from mcp_workbench.cli.status_view import as_json, blocks, fitted
 from mcp_workbench.command_errors import RecordFailed
 from mcp_workbench.errors import RequestError
 from mcp_workbench.limits import DEFAULTS
@@ -44,7 +43,7 @@ def _run(options: Mapping[str, str]) -> int:
         if "json" in options or is_dumb() or not is_terminal(sys.stdout) or not is_terminal(sys.stdin):
             hint = "Leave --watch out, or run it there without --json; 'logs --follow' can be piped."
             raise RequestError("--watch needs a terminal", hint=hint)
-        from mcp_workbench.cli.watching import watch  # noqa: PLC0415 -- at a terminal alone
+        from mcp_workbench.cli.status_watch import watch  # noqa: PLC0415 -- at a terminal alone
 
         return watch(reader, everything=everything)
     statuses, now = reader.statuses(everything=everything), time.time()

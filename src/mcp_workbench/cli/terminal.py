@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import errno
 import io
 import os
 import sys
+import termios
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TextIO, cast
 
 from mcp_workbench import logger
+from mcp_workbench.cli.display import is_terminal
 from mcp_workbench.cli.options import DEBUG
 from mcp_workbench.errors import (
     CallFailed,
@@ -156,3 +159,19 @@ def _drop(stream: TextIO) -> None:
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, descriptor)
         os.close(nothing)
+
+
+def is_agreed(question: str, *, to: TextIO | None = None) -> bool:
+    """Whether the person at the terminal says yes. Anything else is a no, the end of the input too."""
+    stream = to if to is not None else sys.stdout
+    forget_typed()
+    stream.write(f"{question} [y/N] ")
+    stream.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def forget_typed() -> None:
+    """Drop what was typed so far, before a question is shown to which it could pass for the answer."""
+    if is_terminal(sys.stdin):
+        with contextlib.suppress(termios.error):  # the terminal has gone away, and so has the person
+            termios.tcflush(sys.stdin, termios.TCIFLUSH)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 from mcp_workbench.catalog.rendering import signature
 from mcp_workbench.catalog.rendering.budget import estimate
 from mcp_workbench.catalog.snapshot import Opened
-from mcp_workbench.cli.chosen import chosen, refuse
+from mcp_workbench.cli.config_selection import chosen, refuse
 from mcp_workbench.cli.terminal import say
 from mcp_workbench.config.model import Config, OpenDetail
 from mcp_workbench.errors import ToolboxFailed, WorkbenchError

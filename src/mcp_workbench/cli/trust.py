@@ -10,10 +10,9 @@ from shlex import join, quote
 from typing import NamedTuple, TextIO
 
 from mcp_workbench import logger
-from mcp_workbench.cli.answering import answered, print_json
-from mcp_workbench.cli.consent import is_agreed
 from mcp_workbench.cli.display import Block, Column, Table, Tone, Words, is_terminal, write
-from mcp_workbench.cli.terminal import FAILURE
+from mcp_workbench.cli.json_output import answered, print_json
+from mcp_workbench.cli.terminal import FAILURE, is_agreed
 from mcp_workbench.command_errors import TrustFailed
 from mcp_workbench.config.jsonc.source import BOM, Source, read_source
 from mcp_workbench.config.load import config_of

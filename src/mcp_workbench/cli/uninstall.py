@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mcp_workbench.cli.answering import answered
 from mcp_workbench.cli.display import Block, Words, write
 from mcp_workbench.cli.host_selection import Done, finish, work_on_hosts
+from mcp_workbench.cli.json_output import answered
 from mcp_workbench.hosts import files
 from mcp_workbench.hosts.files import backup_of
 from mcp_workbench.hosts.installation import Change, is_installed, last_of, prepare_removal, undo

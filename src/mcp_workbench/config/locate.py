@@ -3,7 +3,7 @@
 Guarantees: `find_config` never returns a file only because it lies in the current folder, since a cloned
 repository must not be able to start programs. `has_project_file` says that such a file exists;
 `storage/trusted_configs.py`
-and `cli/config_file.py` decide whether it is used. A file that was named is returned whether it exists or not;
+and `cli/config_selection.py` decide whether it is used. A file that was named is returned whether it exists or not;
 reading it tells what is wrong.
 
 Paths are strings here and in the reader: `serve` goes through both, and importing pathlib is a

@@ -8,8 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any, TextIO
 
-from mcp_workbench.cli.display import terminal_look
-from mcp_workbench.cli.fitting import folded
+from mcp_workbench.cli.display import folded, terminal_look
 from mcp_workbench.text.sanitize import count
 
 WIDTH = 100

@@ -9,17 +9,18 @@ import asyncio
 import os
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any, Final
 
 from msgspec import Raw
 
+from mcp_workbench.catalog.rendering import notes
 from mcp_workbench.cli import display
-from mcp_workbench.cli.consent import forget_typed
 from mcp_workbench.cli.display import SHOWN_EVERY_SECONDS, Words
 from mcp_workbench.cli.full_screen import TYPED_LINE_BYTES
-from mcp_workbench.cli.loose import decoded, number, word
 from mcp_workbench.cli.parameters import Parameters, as_json
-from mcp_workbench.cli.questions import prompt
+from mcp_workbench.cli.results import decoded, number, word
+from mcp_workbench.cli.terminal import forget_typed
 from mcp_workbench.errors import InvalidParameters, ServerRefused
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.text.sanitize import escape
@@ -28,6 +29,38 @@ from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.eras import HANDSHAKE_VERSIONS
 from mcp_workbench.wire.exchange import PROGRESS, Exchange, OnProgress
 from mcp_workbench.wire.jsonrpc import Id, Params
+
+
+def prompt(form: Parameters, name: str) -> str:
+    """The question, with everything invisible in it escaped."""
+    schema = form.schema(name)
+    said = schema.get("description") or schema.get("title") or ""
+    about = f" {_whole(said)}" if isinstance(said, str) and said else ""
+    return f"  {escape(name)} ({', '.join(filter(None, _takes(form, name)))}){about}: "
+
+
+def _takes(form: Parameters, name: str) -> Iterator[str]:
+    schema = form.schema(name)
+    kind = schema.get("type")
+    yield _choices(form, name) or (escape(kind) if isinstance(kind, str) else "")
+    yield from (_whole(note) for note in notes.constraints(schema))
+    yield "" if name in form.required else "optional"
+    if form.is_list(name):
+        yield 'several as ["...", "..."]'
+    if "default" in schema:
+        yield f"default {_whole(bytes(as_json(schema['default'])).decode())}"
+
+
+def _choices(form: Parameters, name: str) -> str:
+    titles = form.titles(name)
+    told = [(choice, titles.get(choice, "")) for choice in form.choices(name)]
+    return " or ".join(f"{escape(choice)}: {escape(title)}" if title else escape(choice) for choice, title in told)
+
+
+def _whole(text: str) -> str:
+    """All of a text, on one line: who is asked has nowhere else to read it."""
+    return escape(" ".join(text.split()), len(text))
+
 
 AUDIENCE: Final = "terminal"
 _ASKED: Final = "elicitation/create"

@@ -12,12 +12,17 @@ import sys
 from collections.abc import Mapping
 from typing import TextIO
 
-from mcp_workbench.cli.terminal import note
+from mcp_workbench import logger
+from mcp_workbench.cli.json_output import print_failure
+from mcp_workbench.cli.terminal import note, report
 from mcp_workbench.config.jsonc.source import Source, read_source
+from mcp_workbench.config.load import config_of
 from mcp_workbench.config.locate import FILE_NAME, VARIABLE, find_config, has_project_file, user_config
-from mcp_workbench.errors import ConfigError
+from mcp_workbench.config.model import Config
+from mcp_workbench.errors import ConfigError, WorkbenchError
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.text.sanitize import escape
+from mcp_workbench.text.suggest import nearest_or_known
 
 
 def config_source(options: Mapping[str, str], *, may_ask: bool = True) -> Source:
@@ -102,8 +107,8 @@ def _is_terminal(stream: TextIO) -> bool:
 
 def _is_agreed(place: str, source: Source, *, is_changed: bool) -> bool:
     """Whether the person at the terminal, shown what the file starts, wants it used this once."""
-    from mcp_workbench.cli.consent import is_agreed  # noqa: PLC0415 -- as above
     from mcp_workbench.cli.display import write  # noqa: PLC0415
+    from mcp_workbench.cli.terminal import is_agreed  # noqa: PLC0415 -- as above
     from mcp_workbench.cli.trust import show_contents  # noqa: PLC0415
 
     why = "has changed since you trusted it" if is_changed else "came with this folder, and you have not trusted it"
@@ -112,3 +117,44 @@ def _is_agreed(place: str, source: Source, *, is_changed: bool) -> bool:
         return False
     write("To stop being asked: mcp-workbench trust", to=sys.stderr)
     return True
+
+
+def chosen(options: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
+    """The configuration, and the toolbox that was named or all of them. Raises `ConfigError`."""
+    logger.log.set_level(log_level(options, otherwise="error"))
+    config = config_of(config_source(options))
+    logger.guard(lambda: config.secrets)
+    logger.log.redact.hide(config.secrets)
+    if "json" not in options:  # a document names the file itself
+        say_used(config.file, options)
+    toolbox = options.get("toolbox", "")
+    if toolbox and toolbox not in config.toolboxes:
+        problem = f"Toolbox '{escape(toolbox)}' not found"
+        raise ConfigError(problem, file=config.file, hint=nearest_or_known(toolbox, config.toolboxes, "toolboxes"))
+    return config, (toolbox,) if toolbox else tuple(config.toolboxes)
+
+
+def log_level(options: Mapping[str, str], *, otherwise: str) -> str:
+    """How much is logged. Raises `ConfigError`."""
+    level = options.get("log_level") or os.environ.get("WORKBENCH_LOG") or otherwise
+    if level not in logger.LEVELS:
+        raise ConfigError(f"WORKBENCH_LOG is '{escape(level)}'", hint=f"Set it to one of {', '.join(logger.LEVELS)}.")
+    return level
+
+
+def refuse(error: WorkbenchError, options: Mapping[str, str]) -> int:
+    """Report that a command can't be done, to a person or to a program; the exit status."""
+    return print_failure(error) if "json" in options else report(error)
+
+
+def read_config(options: Mapping[str, str], *, always_say_file: bool = False) -> Config:
+    """The configuration; a variable that is missing is the matter of its own server. Raises `ConfigError`.
+
+    Says on stderr which file it is. With `--json` only where asked: most documents name the file themselves.
+    """
+    logger.log.set_level(log_level(options, otherwise="error"))
+    config = config_of(config_source(options), strict=False)
+    logger.log.redact.hide(config.secrets)
+    if always_say_file or "json" not in options:
+        say_used(config.file, options)
+    return config

@@ -8,11 +8,9 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from mcp_workbench.activity.reading import Reader
-from mcp_workbench.cli.activity import matching
-from mcp_workbench.cli.display import SHOWN_EVERY_SECONDS, Block, Words, lines, terminal_look, terminal_rows
-from mcp_workbench.cli.fitting import cut
+from mcp_workbench.cli.display import SHOWN_EVERY_SECONDS, Block, Words, cut, lines, terminal_look, terminal_rows
 from mcp_workbench.cli.full_screen import FullScreen
-from mcp_workbench.cli.happenings import blocks
+from mcp_workbench.cli.status_view import blocks, matching
 
 _HELP: Final = "q: quit  /: filter  arrows, PgUp, PgDn: scroll"
 _END_OF_INPUT: Final = "end of input"

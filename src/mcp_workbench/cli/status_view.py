@@ -3,15 +3,72 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
 
 from mcp_workbench.activity.batch import ClientState, Flight, ServerState
 from mcp_workbench.activity.reading import FailedCall, RunStatus, ToolUse
-from mcp_workbench.cli.activity import busiest_first
 from mcp_workbench.cli.display import Block, Column, Table, Tone, Words, lines
 from mcp_workbench.text.sanitize import count, slashed
+
+_TROUBLE: Final = frozenset(("failing", "resting", "needs_auth", "starting"))
+
+
+def busiest_first(statuses: Iterable[RunStatus]) -> list[RunStatus]:
+    """Running workbenches with calls under way first, then by when something happened last."""
+    ordered = sorted(statuses, key=lambda one: (one.is_running, len(one.flights), one.run.seen), reverse=True)
+    return [_sorted(status) for status in ordered]
+
+
+def _sorted(status: RunStatus) -> RunStatus:
+    """Servers with calls under way, then those in trouble, then by their calls; tools by the same."""
+    flying = Counter((flight.toolbox, flight.server) for flight in status.flights)
+    busy_tools = {(flight.toolbox, flight.server, flight.tool) for flight in status.flights}
+    calls = Counter[tuple[str, str]]()
+    for use in status.tools:
+        calls[use.toolbox, use.server] += use.calls
+
+    def weight(server: ServerState) -> tuple[int, bool, bool, int]:
+        name = (server.toolbox, server.server)
+        return -flying[name], server.state not in _TROUBLE, server.state != "ready", -calls[name]
+
+    tools = sorted(status.tools, key=lambda use: (use[:3] not in busy_tools, -use.calls))
+    return status._replace(servers=tuple(sorted(status.servers, key=weight)), tools=tuple(tools))
+
+
+def matching(statuses: Iterable[RunStatus], text: str) -> list[RunStatus]:
+    """Only what has this text in its name, state or error; a workbench whose host or file has it is kept whole."""
+    wanted = text.casefold()
+    if not wanted:
+        return list(statuses)
+    narrowed = [status if _is_about(status, wanted) else _narrowed(status, wanted) for status in statuses]
+    return [one for one in narrowed if one.servers or one.flights or one.tools or one.errors]
+
+
+def _is_about(status: RunStatus, wanted: str) -> bool:
+    run = status.run
+    hosts = (f"{client.name} {client.version}" for client in status.clients)
+    return any(wanted in text.casefold() for text in (str(run.pid), run.config, *hosts))
+
+
+def _narrowed(status: RunStatus, wanted: str) -> RunStatus:
+    return status._replace(
+        servers=tuple(one for one in status.servers if _has(wanted, one.toolbox, one.server, one.state, one.error)),
+        flights=tuple(one for one in status.flights if _has(wanted, *_names(one))),
+        tools=tuple(one for one in status.tools if _has(wanted, *_names(one))),
+        errors=tuple(one for one in status.errors if _has(wanted, *_names(one), one.outcome, one.error)),
+    )
+
+
+def _names(of: Flight | ToolUse | FailedCall) -> tuple[str, str, str]:
+    return of.toolbox, of.server, of.tool
+
+
+def _has(wanted: str, *texts: str) -> bool:
+    return any(wanted in text.casefold() for text in (*texts, slashed(*texts[:2]), slashed(*texts[:3])))
+
 
 RECORD_TOKEN_BYTES = 4.0
 """Bytes of a token, in the estimate of what was saved: of definitions in JSON it is 3.6 to 4.4."""
@@ -195,3 +252,68 @@ def tokens(status: RunStatus) -> dict[str, int]:
     """What agents read and did not have to read, in tokens."""
     flat, answered = (round(size / RECORD_TOKEN_BYTES) for size in status.tokens[1:])
     return {"opens": status.tokens.opens, "flat": flat, "answered": answered, "saved": flat - answered}
+
+
+def as_json(statuses: Sequence[RunStatus], now: float) -> dict[str, Any]:
+    """The document of `--json`."""
+    return {"ok": True, "at": moment(now), "runs": [_run_json(status, now) for status in statuses]}
+
+
+def _run_json(status: RunStatus, now: float) -> dict[str, Any]:
+    run = status.run
+    state = "running" if status.is_running else "killed" if run.was_killed or run.ended is None else "ended"
+    return {
+        "pid": run.pid,
+        "state": state,
+        "version": run.version,
+        "config": run.config,
+        "config_problem": run.problem or None,
+        "transport": run.transport,
+        "memory": {"level": run.pressure or "calm", "held_bytes": run.held},
+        "began": moment(run.began),
+        "seen": moment(run.seen),
+        "ended": None if status.is_running else moment(run.seen if run.ended is None else run.ended),
+        "clients": [client._asdict() for client in status.clients],
+        "servers": [_server_json(server) for server in status.servers],
+        "in_flight": [
+            {**_named(it), "began": moment(it.began), "seconds": round(now - it.began, 3)} for it in status.flights
+        ],
+        "tools": [_tool_json(use) for use in status.tools],
+        "errors": [_error_json(error) for error in status.errors],
+        "tokens": tokens(status),
+        "lost": run.lost,
+    }
+
+
+def _server_json(server: ServerState) -> dict[str, Any]:
+    error = None
+    if server.error_at is not None:
+        error = {"at": moment(server.error_at), "code": server.code, "message": server.error}
+    return {
+        "toolbox": server.toolbox,
+        "server": server.server,
+        "state": server.state,
+        "since": moment(server.since),
+        "connections": server.connections,
+        "tools": server.tools,
+        "last_error": error,
+    }
+
+
+def _tool_json(use: ToolUse) -> dict[str, Any]:
+    half, most = (use.within(percent) for percent in (HALF, MOST))
+    return {
+        **_named(use),
+        "calls": use.calls,
+        "errors": use.errors,
+        "p50_ms": None if half is None else round(half, 3),
+        "p95_ms": None if most is None else round(most, 3),
+    }
+
+
+def _error_json(error: FailedCall) -> dict[str, Any]:
+    return {"at": moment(error.at), **_named(error), "code": error.outcome, "message": error.error}
+
+
+def _named(of: Flight | FailedCall | ToolUse) -> dict[str, str]:
+    return {"toolbox": of.toolbox, "server": of.server, "tool": of.tool}
