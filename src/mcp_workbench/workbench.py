@@ -29,7 +29,7 @@ from mcp_workbench.wire.fairness import Renderer, Turns
 from mcp_workbench.wire.memory_budget import Account, MemoryBudget
 
 if TYPE_CHECKING:
-    from mcp_workbench.activity.recorder import Recorder, Standing
+    from mcp_workbench.activity.recorder import ConnectionState, Recorder
     from mcp_workbench.catalog.cache.server_cache import Memory
     from mcp_workbench.catalog.snapshot import Opened
     from mcp_workbench.routing.router import Router
@@ -323,7 +323,7 @@ class Workbench:
         if self._recorder is not None:
             self._recorder.pressed()
 
-    def _standings(self, server: ServerIdentifier) -> list[Standing]:
+    def _standings(self, server: ServerIdentifier) -> list[ConnectionState]:
         """How each client's connection to a server is doing."""
         found = (router.standing(server) for router in self._routers.values())
         return [one for one in found if one is not None]

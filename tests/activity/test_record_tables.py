@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from mcp_workbench.activity.batch import Batch, Call, Flight, Line, Opening, Run, ServerState
 from mcp_workbench.activity.process_identity import _of_ps, birth
-from mcp_workbench.activity.reading import Reader, ToolUse
-from mcp_workbench.activity.tables import RECORD_AGE_SECONDS, Tables
+from mcp_workbench.activity.reading import RecordReader, ToolUse
+from mcp_workbench.activity.tables import RECORD_AGE_SECONDS, RecordTables
 from mcp_workbench.command_errors import RecordFailed
 from mcp_workbench.identity import ToolIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
@@ -48,17 +48,17 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def tables(path: Path) -> Iterator[Tables]:
-    opened = Tables(str(path), DEFAULTS)
+def tables(path: Path) -> Iterator[RecordTables]:
+    opened = RecordTables(str(path), DEFAULTS)
     yield opened
     opened.close()
 
 
-def count(tables: Tables, table: str) -> int:
+def count(tables: RecordTables, table: str) -> int:
     return (tables.file.row(f"SELECT count(*) FROM record_{table}") or (0,))[0]  # noqa: S608
 
 
-def test_what_is_written_is_read_back(path: Path, tables: Tables):
+def test_what_is_written_is_read_back(path: Path, tables: RecordTables):
     run = tables.begin(own_run())
     state = ServerState("dev", "fs", "ready", NOW, 2, 7, "call_timeout", "no answer", NOW - 5)
     flight = Flight(NOW - 3, "dev", "fs", "slow")
@@ -68,7 +68,7 @@ def test_what_is_written_is_read_back(path: Path, tables: Tables):
     counts = {TOOL: (8, 1), ToolIdentifier("dev", "fs", "write"): (1, 0)}
     parts = {"servers": [state], "flights": [flight], "calls": calls, "lines": lines, "openings": openings}
     assert tables.write(run, batch(counts=counts, lost=3, **parts), prunes=False)
-    [status] = Reader(str(path), DEFAULTS).statuses()
+    [status] = RecordReader(str(path), DEFAULTS).statuses()
     assert status.is_running
     assert status.servers == (state,)
     assert status.flights == (flight,)
@@ -76,26 +76,26 @@ def test_what_is_written_is_read_back(path: Path, tables: Tables):
     assert [(it.at, it.tool, it.outcome) for it in status.errors] == [(NOW + 1, "read", "tool_error")]
     assert tuple(status.tokens) == (2, 4000, 500)
     assert status.run.lost == 3
-    [line] = Reader(str(path), DEFAULTS).lines()
+    [line] = RecordReader(str(path), DEFAULTS).lines()
     assert line[2:] == (os.getpid(), *lines[0])
 
 
-def test_numbers_add_up_over_several_writes(path: Path, tables: Tables):
+def test_numbers_add_up_over_several_writes(path: Path, tables: RecordTables):
     run = tables.begin(own_run())
     for _ in range(3):
         tables.write(
             run, batch(calls=[call(), call(outcome="call_timeout")], openings=[Opening("dev", 8, 4)]), prunes=False
         )
-    [status] = Reader(str(path), DEFAULTS).statuses()
+    [status] = RecordReader(str(path), DEFAULTS).statuses()
     assert [(use.calls, use.errors) for use in status.tools] == [(6, 3)]
     assert tuple(status.tokens) == (3, 24, 12)
 
 
-def test_calls_under_way_are_those_of_the_last_write(path: Path, tables: Tables):
+def test_calls_under_way_are_those_of_the_last_write(path: Path, tables: RecordTables):
     run = tables.begin(own_run())
     tables.write(run, batch(flights=[Flight(NOW, "dev", "fs", "a"), Flight(NOW, "dev", "fs", "b")]), prunes=False)
     tables.write(run, batch(flights=[Flight(NOW, "dev", "fs", "b")]), prunes=False)
-    [status] = Reader(str(path), DEFAULTS).statuses()
+    [status] = RecordReader(str(path), DEFAULTS).statuses()
     assert [flight.tool for flight in status.flights] == ["b"]
 
 
@@ -120,7 +120,7 @@ def test_a_percentile_is_the_shortest_time_within_which_so_many_calls_were_over(
 
 def test_only_the_newest_calls_and_lines_are_kept(path: Path):
     limits = Limits(record_calls=50, record_lines=20)
-    tables = Tables(str(path), limits)
+    tables = RecordTables(str(path), limits)
     run = tables.begin(own_run())
     for number in range(10):
         calls = [call(NOW + number, float(number)) for _ in range(40)]
@@ -128,28 +128,28 @@ def test_only_the_newest_calls_and_lines_are_kept(path: Path):
         tables.write(run, batch(calls=calls, lines=lines), prunes=True)
         assert count(tables, "calls") <= 50
         assert count(tables, "lines") <= 20
-    [status] = Reader(str(path), limits).statuses()
+    [status] = RecordReader(str(path), limits).statuses()
     assert status.tools[0].calls == 400
     assert set(status.tools[0].times) == {8.0, 9.0}
-    assert {line.text for line in Reader(str(path), limits).lines()} == {"line 9"}
+    assert {line.text for line in RecordReader(str(path), limits).lines()} == {"line 9"}
     tables.close()
 
 
 def test_what_takes_too_much_room_is_removed_the_oldest_first(path: Path):
     limits = Limits(record_calls_bytes=1000, record_lines_bytes=500)
-    tables = Tables(str(path), limits)
+    tables = RecordTables(str(path), limits)
     run = tables.begin(own_run())
     calls: list[Call] = [(TOOL, NOW, float(number), "", "x" * 100, "y" * 100, "") for number in range(20)]
     lines = [Line(NOW, "info", "", "", f"{number:100}") for number in range(20)]
     tables.write(run, batch(calls=calls, lines=lines), prunes=True)
     assert tables.file.run("SELECT milliseconds FROM record_calls").fetchall() == [(float(n),) for n in range(15, 20)]
-    assert [line.text.strip() for line in Reader(str(path), limits).lines()] == ["15", "16", "17", "18", "19"]
+    assert [line.text.strip() for line in RecordReader(str(path), limits).lines()] == ["15", "16", "17", "18", "19"]
     tables.close()
 
 
 def test_texts_are_bounded_also_where_most_calls_have_none(path: Path):
     limits = Limits(record_calls_bytes=1000)
-    tables = Tables(str(path), limits)
+    tables = RecordTables(str(path), limits)
     run = tables.begin(own_run())
     for number in range(20):
         failed: Call = (TOOL, NOW, float(number), "tool_error", None, None, "e" * 200)
@@ -163,7 +163,7 @@ def test_the_bounds_hold_however_many_processes_write(path: Path):
     limits = Limits(
         record_calls=500, record_lines=50, record_calls_bytes=20_000, record_lines_bytes=2000, record_tools=9
     )
-    writers = [Tables(str(path), limits) for _ in range(20)]
+    writers = [RecordTables(str(path), limits) for _ in range(20)]
     runs = [tables.begin(own_run()) for tables in writers]
     for number in range(60):
         tables, run = writers[number % 20], runs[number % 20]
@@ -181,7 +181,7 @@ def test_the_bounds_hold_however_many_processes_write(path: Path):
 
 def test_the_file_stops_growing(path: Path):
     limits = Limits(record_calls=500, record_lines=500)
-    tables = Tables(str(path), limits)
+    tables = RecordTables(str(path), limits)
     run = tables.begin(own_run())
     sizes: list[int] = []
     for _ in range(30):
@@ -192,24 +192,27 @@ def test_the_file_stops_growing(path: Path):
     tables.close()
 
 
-def test_what_is_old_is_removed(path: Path, tables: Tables):
+def test_what_is_old_is_removed(path: Path, tables: RecordTables):
     run = tables.begin(own_run())
     tables.write(run, batch(calls=[call(NOW)], lines=[Line(NOW, "info", "", "", "old")]), prunes=False)
     later = NOW + RECORD_AGE_SECONDS + 1
     tables.write(run, batch(later, calls=[call(later)], lines=[Line(later, "info", "", "", "new")]), prunes=True)
     assert count(tables, "calls") == 1
-    assert [line.text for line in Reader(str(path), DEFAULTS).lines()] == ["new"]
+    assert [line.text for line in RecordReader(str(path), DEFAULTS).lines()] == ["new"]
 
 
 def test_few_runs_that_ended_are_known_and_nothing_is_left_of_the_others(path: Path):
     limits = Limits(record_runs=2)
-    tables = Tables(str(path), limits)
+    tables = RecordTables(str(path), limits)
     for number in range(5):
         run = tables.begin(own_run(NOW + number))
         tables.write(
             run, batch(NOW + number, calls=[call()], lines=[Line(NOW, "info", "", "", "x")], is_last=True), prunes=True
         )
-    assert [status.run.began for status in Reader(str(path), limits).statuses(everything=True)] == [NOW + 3, NOW + 4]
+    assert [status.run.began for status in RecordReader(str(path), limits).statuses(everything=True)] == [
+        NOW + 3,
+        NOW + 4,
+    ]
     for table in ("calls", "tools", "lines"):
         assert count(tables, table) == 2
     tables.close()
@@ -217,21 +220,21 @@ def test_few_runs_that_ended_are_known_and_nothing_is_left_of_the_others(path: P
 
 def test_runs_of_a_clock_that_was_ahead_do_not_crowd_out_those_of_now(path: Path):
     limits = Limits(record_runs=2)
-    tables = Tables(str(path), limits)
+    tables = RecordTables(str(path), limits)
     for began in (NOW + 9e8, NOW + 9e8 + 1, NOW, NOW + 1):
         run = tables.begin(own_run(began))
         tables.write(run, batch(began, is_last=True), prunes=True)
-    assert [status.run.began for status in Reader(str(path), limits).statuses(everything=True)] == [NOW, NOW + 1]
+    assert [status.run.began for status in RecordReader(str(path), limits).statuses(everything=True)] == [NOW, NOW + 1]
     tables.close()
 
 
 def test_an_agent_that_calls_anything_fills_no_table(path: Path):
     limits = Limits(record_tools=5)
-    tables = Tables(str(path), limits)
+    tables = RecordTables(str(path), limits)
     run = tables.begin(own_run())
     calls = [call(tool=ToolIdentifier("dev", "fs", f"{number:03}")) for number in range(100)]
     tables.write(run, batch(calls=[*calls, call(), call()]), prunes=True)
-    [status] = Reader(str(path), limits).statuses()
+    [status] = RecordReader(str(path), limits).statuses()
     assert len(status.tools) == 5
     assert status.tools[0].tool == "read"
     assert count(tables, "calls") == 6
@@ -242,25 +245,25 @@ def test_an_agent_that_calls_anything_fills_no_table(path: Path):
 
 
 @needs_proc
-def test_a_process_of_the_same_number_is_not_taken_for_the_one_that_ended(path: Path, tables: Tables):
+def test_a_process_of_the_same_number_is_not_taken_for_the_one_that_ended(path: Path, tables: RecordTables):
     run = tables.begin(own_run()._replace(birth="the boot before:123"))
-    assert Reader(str(path), DEFAULTS).statuses() == []
-    [dead] = Reader(str(path), DEFAULTS).statuses(everything=True)
+    assert RecordReader(str(path), DEFAULTS).statuses() == []
+    [dead] = RecordReader(str(path), DEFAULTS).statuses(everything=True)
     assert not dead.is_running
     tables.begin(own_run())
     assert tables.file.row("SELECT was_killed FROM record_runs WHERE id = ?", (run,)) == (1,)
 
 
 @needs_proc
-def test_a_run_that_was_taken_for_dead_comes_back_with_its_next_write(path: Path, tables: Tables):
+def test_a_run_that_was_taken_for_dead_comes_back_with_its_next_write(path: Path, tables: RecordTables):
     run = tables.begin(own_run())
     tables.file.run("UPDATE record_runs SET ended = 1, was_killed = 1")
     tables.write(run, batch(), prunes=False)
-    [status] = Reader(str(path), DEFAULTS).statuses()
+    [status] = RecordReader(str(path), DEFAULTS).statuses()
     assert status.is_running
 
 
-def test_a_run_that_is_not_known_any_more_is_not_written(tables: Tables):
+def test_a_run_that_is_not_known_any_more_is_not_written(tables: RecordTables):
     run = tables.begin(own_run())
     tables.file.run("DELETE FROM record_runs")
     assert not tables.write(run, batch(calls=[call()]), prunes=False)
@@ -306,7 +309,7 @@ def test_there_is_nothing_to_tell_of_a_process_that_ended():
 
 
 def test_there_is_nothing_to_read_where_no_file_is(tmp_path: Path):
-    reader = Reader(str(tmp_path / "no" / "record.sqlite"), DEFAULTS)
+    reader = RecordReader(str(tmp_path / "no" / "record.sqlite"), DEFAULTS)
     assert reader.statuses(everything=True) == []
     assert reader.lines(everything=True) == []
     assert list(tmp_path.iterdir()) == []
@@ -316,28 +319,28 @@ def test_there_is_nothing_to_read_where_no_file_is(tmp_path: Path):
 def test_a_file_that_is_no_record_is_told_and_left_alone(path: Path, content: bytes):
     path.write_bytes(content)
     with pytest.raises(RecordFailed, match=r"record\.sqlite") as told:
-        Reader(str(path), DEFAULTS).statuses()
+        RecordReader(str(path), DEFAULTS).statuses()
     assert told.value.hint
     assert path.read_bytes() == content
 
 
 @pytest.mark.parametrize("change", ["seen = 1e300", "began = -1e300", "seen = 9e999", "began = 'soon'", "pid = -1"])
-def test_a_record_with_what_nobody_wrote_is_told_as_damaged(path: Path, tables: Tables, change: str):
+def test_a_record_with_what_nobody_wrote_is_told_as_damaged(path: Path, tables: RecordTables, change: str):
     tables.begin(own_run())
     tables.file.run(f"UPDATE record_runs SET {change}")  # noqa: S608
     with pytest.raises(RecordFailed, match="it is damaged"):
-        Reader(str(path), DEFAULTS).statuses(everything=True)
+        RecordReader(str(path), DEFAULTS).statuses(everything=True)
 
 
-def test_text_that_is_no_utf_8_is_kept_as_well_as_it_can_be(path: Path, tables: Tables):
+def test_text_that_is_no_utf_8_is_kept_as_well_as_it_can_be(path: Path, tables: RecordTables):
     run = tables.begin(own_run()._replace(config="/home/\udcff.json"))
     tables.write(run, batch(calls=[call(tool=ToolIdentifier("dev", "fs", "\udcff"))]), prunes=False)
-    [status] = Reader(str(path), DEFAULTS).statuses()
+    [status] = RecordReader(str(path), DEFAULTS).statuses()
     assert status.run.config == "/home/\\udcff.json"
     assert status.tools[0].tool == "\\udcff"
 
 
-def test_a_reader_waits_for_one_who_writes(path: Path, tables: Tables):
+def test_a_reader_waits_for_one_who_writes(path: Path, tables: RecordTables):
     tables.begin(own_run())
     code = (
         "import sqlite3, sys, time\n"
@@ -348,6 +351,6 @@ def test_a_reader_waits_for_one_who_writes(path: Path, tables: Tables):
     assert writer.stdout is not None
     writer.stdout.readline()
     began = time.monotonic()
-    assert len(Reader(str(path), DEFAULTS).statuses()) == 1
+    assert len(RecordReader(str(path), DEFAULTS).statuses()) == 1
     assert time.monotonic() - began > 0.1
     writer.communicate()

@@ -16,9 +16,9 @@ from msgspec import Raw
 
 from mcp_workbench import logger
 from mcp_workbench.activity.batch import Batch, Run
-from mcp_workbench.activity.reading import Reader
-from mcp_workbench.activity.recorder import Recorder, Standing, recorder_of
-from mcp_workbench.activity.writer import Writer
+from mcp_workbench.activity.reading import RecordReader
+from mcp_workbench.activity.recorder import ConnectionState, Recorder, recorder_of
+from mcp_workbench.activity.writer import RecordWriter
 from mcp_workbench.config.model import Config
 from mcp_workbench.errors import CallFailed, CallTimeout, ConnectFailed, ServerExited, SpawnFailed, ToolNotFound
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
@@ -58,7 +58,7 @@ class Notes:
 
 @asynccontextmanager
 async def recording(
-    limits: Limits = SOON, *, is_stuck: bool = False, found: tuple[Standing, ...] = (), is_full: bool = False
+    limits: Limits = SOON, *, is_stuck: bool = False, found: tuple[ConnectionState, ...] = (), is_full: bool = False
 ) -> AsyncIterator[tuple[Recorder, Notes]]:
     notes = Notes(is_stuck=is_stuck)
     recorder = Recorder(notes, limits, is_full=is_full)  # type: ignore[arg-type]
@@ -188,7 +188,7 @@ async def test_a_writer_that_is_stuck_gets_nothing_more_and_holds_up_neither_cal
 
 
 async def test_what_a_server_is_doing_is_looked_at_when_it_changed():
-    found = (Standing("failing", None), Standing("ready", 7), Standing("ready", 7))
+    found = (ConnectionState("failing", None), ConnectionState("ready", 7), ConnectionState("ready", 7))
     async with recording(found=found) as (recorder, notes):
         recorder.changed(SERVER, ServerExited("it said \x1b[31m"))
         await wait_until(lambda: notes.all("servers"))
@@ -259,8 +259,8 @@ async def test_arguments_and_results_are_noted_only_where_that_is_wanted(log: lo
 # -- with the thread and a file
 
 
-def writer(path: Path, limits: Limits) -> Writer:
-    return Writer(str(path), Run(os.getpid(), "", "1", "/c.json", "stdio", time.time()), limits)
+def writer(path: Path, limits: Limits) -> RecordWriter:
+    return RecordWriter(str(path), Run(os.getpid(), "", "1", "/c.json", "stdio", time.time()), limits)
 
 
 async def test_all_calls_of_many_at_once_are_in_the_file_at_the_end(tmp_path: Path):
@@ -269,7 +269,7 @@ async def test_all_calls_of_many_at_once_are_in_the_file_at_the_end(tmp_path: Pa
     recorder.begin(lambda _server: ())
     await asyncio.gather(*(call(recorder, TOOL, OK, asyncio.sleep(0.001 * number, OK)) for number in range(300)))
     await recorder.close()
-    [status] = Reader(str(path), DEFAULTS).statuses(everything=True)
+    [status] = RecordReader(str(path), DEFAULTS).statuses(everything=True)
     assert [(use.calls, use.errors) for use in status.tools] == [(300, 0)]
     assert status.run.ended is not None
 
@@ -277,8 +277,8 @@ async def test_all_calls_of_many_at_once_are_in_the_file_at_the_end(tmp_path: Pa
 async def test_a_server_that_is_not_configured_any_more_is_not_told_of(tmp_path: Path):
     path = tmp_path / "state" / "record.sqlite"
     recorder = Recorder(writer(path, SOON), SOON)
-    recorder.begin(lambda _server: (Standing("ready", 3),))
-    reader = Reader(str(path), DEFAULTS)
+    recorder.begin(lambda _server: (ConnectionState("ready", 3),))
+    reader = RecordReader(str(path), DEFAULTS)
 
     def known() -> list[str]:
         return [server.server for status in reader.statuses(everything=True) for server in status.servers]
@@ -301,7 +301,7 @@ async def test_a_server_that_is_not_configured_any_more_is_not_told_of(tmp_path:
 
 
 async def test_what_was_wrong_with_a_server_is_not_told_of_once_its_entry_is_otherwise():
-    async with recording(found=(Standing("ready", 3),)) as (recorder, notes):
+    async with recording(found=(ConnectionState("ready", 3),)) as (recorder, notes):
         recorder.changed(SERVER, ServerExited("it exited with status 3"))
         await wait_until(lambda: notes.all("servers"), what="its error")
         before = notes.all("servers")[-1]
@@ -315,7 +315,7 @@ async def test_a_file_that_is_not_used_is_told_of_until_one_is(tmp_path: Path):
     path = tmp_path / "state" / "record.sqlite"
     recorder = Recorder(writer(path, SOON), SOON)
     recorder.begin(lambda _server: ())
-    reader = Reader(str(path), DEFAULTS)
+    reader = RecordReader(str(path), DEFAULTS)
 
     def problems() -> list[str]:
         return [status.run.problem for status in reader.statuses(everything=True)]
@@ -334,15 +334,15 @@ async def test_a_server_that_nobody_needed_yet_is_told_of():
 
 
 async def test_a_full_disk_is_one_warning(tmp_path: Path, log: logger.Log, monkeypatch: pytest.MonkeyPatch):
-    from mcp_workbench.activity.tables import Tables  # noqa: PLC0415 -- as the thread does
+    from mcp_workbench.activity.tables import RecordTables  # noqa: PLC0415 -- as the thread does
 
-    real = Tables.begin
+    real = RecordTables.begin
 
-    def begin(self: Tables, run: Run) -> int:
+    def begin(self: RecordTables, run: Run) -> int:
         self.file.row("PRAGMA max_page_count = 1")
         return real(self, run)
 
-    monkeypatch.setattr(Tables, "begin", begin)
+    monkeypatch.setattr(RecordTables, "begin", begin)
     heard: list[str] = []
     log.tell(lambda event: heard.append(event.line))
     limits = Limits(record_flush_seconds=0.01)

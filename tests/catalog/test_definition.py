@@ -8,7 +8,7 @@ import pytest
 from msgspec import Raw
 
 from mcp_workbench.catalog.definition import Definition, compact, name_of, oversize
-from mcp_workbench.catalog.official_models import Refused
+from mcp_workbench.catalog.official_models import Unrepairable
 from mcp_workbench.limits import Limits
 
 LIMITS = Limits(schema_bytes=2000, schema_depth=8)
@@ -27,7 +27,7 @@ def test_a_definition_is_kept_compact_with_its_own_digits_and_its_own_order():
 
 @pytest.mark.parametrize("raw", [b"{}", b"null", b"5", b"[]", b'"t"', b'{"name":null}', b'{"name":5}', b'{"name":""}'])
 def test_what_has_no_usable_name_is_no_definition(raw: bytes):
-    with pytest.raises(Refused, match="it has no name"):
+    with pytest.raises(Unrepairable, match="it has no name"):
         Definition.read(Raw(raw))
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from mcp_workbench import logger
-from mcp_workbench.catalog.cache.server_cache import Memory, Record
+from mcp_workbench.catalog.cache.server_cache import CachedServer, Memory
 from mcp_workbench.catalog.cache.store import Kind, fingerprint
 from mcp_workbench.config.model import CatalogConfig, Config, Launch, MissingVariable, Refresh, ServerConfig
 from mcp_workbench.limits import DEFAULTS, Limits
@@ -73,23 +73,23 @@ def server(name: str = "fs", *, args: Sequence[str] = (), secrets: Sequence[str]
     return ServerConfig(name=name, toolbox="dev", target=launch, secrets=frozenset(secrets), **fields)
 
 
-def put(record: Record, *items: Raw, modern: bool = False, offers: Sequence[str] = ("tools",)) -> None:
+def put(record: CachedServer, *items: Raw, modern: bool = False, offers: Sequence[str] = ("tools",)) -> None:
     record.put("tools", record.draft(items, modern=modern, offers=offers))
 
 
-def kept(record: Record) -> tuple[Raw, ...] | None:
+def kept(record: CachedServer) -> tuple[Raw, ...] | None:
     entry = record.get("tools")
     return entry.items if entry is not None else None
 
 
 def record_of(
     entry: ServerConfig, declared: Raw = NOTHING, *, modern: bool = False, of: Config | None = None
-) -> Record:
+) -> CachedServer:
     """In a workbench of its own, as after a restart."""
     return only(Memory(of or config(), DEFAULTS), entry, declared, modern=modern)
 
 
-def only(memory: Memory, entry: ServerConfig, declared: Raw = NOTHING, *, modern: bool = False) -> Record:
+def only(memory: Memory, entry: ServerConfig, declared: Raw = NOTHING, *, modern: bool = False) -> CachedServer:
     (record,) = memory.of([entry], declared, modern=modern)
     return record
 

@@ -24,7 +24,7 @@ from mcp_workbench.catalog.snapshot import Found, Opened
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.surfaces import open_response
-from mcp_workbench.surfaces.arguments import OpenRequest
+from mcp_workbench.surfaces.arguments import OpenArguments
 from tests.support.tokens import cost
 
 
@@ -120,6 +120,6 @@ def test_no_answer_costs_more_than_its_budget(budget: int):
         found = tuple(one for one in TOOLS if server in (None, one[0].server))
         opened = Opened(toolbox="all", description="Everything", found=found, live=("one",))
         limits = Limits(open_budget_tokens=budget)
-        answer = asyncio.run(open_response.opened(opened, found, OpenRequest("all"), limits))
+        answer = asyncio.run(open_response.opened(opened, found, OpenArguments("all"), limits))
         text = json.loads(bytes(answer))["content"][0]["text"]
         assert cost(text) <= budget, server

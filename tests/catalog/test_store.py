@@ -24,8 +24,8 @@ from msgspec import Raw
 from mcp_workbench import logger
 from mcp_workbench.catalog.cache import tables
 from mcp_workbench.catalog.cache.entry import STORE_TRIES
-from mcp_workbench.catalog.cache.store import Entry, Store, fingerprint, store_path
-from mcp_workbench.catalog.cache.tables import VERSION, Tables
+from mcp_workbench.catalog.cache.store import CacheStore, Entry, fingerprint, store_path
+from mcp_workbench.catalog.cache.tables import VERSION, CacheTables
 from mcp_workbench.limits import Limits
 from mcp_workbench.storage import secure_files
 from mcp_workbench.storage.secure_files import Damaged
@@ -58,8 +58,8 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def store(path: Path) -> Iterator[Store]:
-    store = Store.open(str(path), AT_ONCE)
+def store(path: Path) -> Iterator[CacheStore]:
+    store = CacheStore.open(str(path), AT_ONCE)
     yield store
     store.close()
 
@@ -84,7 +84,7 @@ def mode(path: Path) -> str:
     return oct(stat.S_IMODE(path.lstat().st_mode))
 
 
-def works(store: Store) -> bool:
+def works(store: CacheStore) -> bool:
     """Whether what is put now can be got."""
     fresh = entry(os.urandom(8).hex().encode())
     store.put(b"works", DECLARED, "tools", fresh)
@@ -111,20 +111,20 @@ KINDS = st.sampled_from(["tools", "prompts", "resources", "templates"])
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(kept=ENTRIES, kind=KINDS)
-def test_whatever_is_put_is_got_unchanged(store: Store, kept: Entry, kind: Any):
+def test_whatever_is_put_is_got_unchanged(store: CacheStore, kept: Entry, kind: Any):
     store.put(STAMP, DECLARED, kind, kept)
     assert store.get(STAMP, DECLARED, kind) == kept
 
 
-def test_it_is_there_for_the_next_process(path: Path, store: Store):
+def test_it_is_there_for_the_next_process(path: Path, store: CacheStore):
     store.put(STAMP, DECLARED, "tools", LIST)
     store.close()
-    again = Store.open(str(path), AT_ONCE)
+    again = CacheStore.open(str(path), AT_ONCE)
     assert again.get(STAMP, DECLARED, "tools") == LIST
     again.close()
 
 
-def test_a_list_is_found_by_stamp_declared_capabilities_and_kind_together(store: Store):
+def test_a_list_is_found_by_stamp_declared_capabilities_and_kind_together(store: CacheStore):
     store.put(STAMP, DECLARED, "tools", LIST)
     assert store.get(b"t" * 32, DECLARED, "tools") is None
     assert store.get(STAMP, b"e" * 32, "tools") is None
@@ -132,7 +132,7 @@ def test_a_list_is_found_by_stamp_declared_capabilities_and_kind_together(store:
     assert store.get(STAMP, DECLARED, "tools") == LIST
 
 
-def test_many_are_got_in_the_order_that_was_asked_for(store: Store):
+def test_many_are_got_in_the_order_that_was_asked_for(store: CacheStore):
     entries = {bytes([number]): entry(b"%d" % number) for number in range(50)}
     for stamp, one in entries.items():
         store.put(stamp, DECLARED, "tools", one)
@@ -142,7 +142,7 @@ def test_many_are_got_in_the_order_that_was_asked_for(store: Store):
     assert store.get_many([], "tools") == []
 
 
-def test_an_unchanged_list_costs_no_write_of_its_items(store: Store):
+def test_an_unchanged_list_costs_no_write_of_its_items(store: CacheStore):
     store.put(STAMP, DECLARED, "tools", LIST)
     same = entry(b"never written", fingerprint=LIST.fingerprint, modern=False, offers=frozenset("x"), listed_at=9.0)
     store.put(STAMP, DECLARED, "tools", same)
@@ -151,14 +151,14 @@ def test_an_unchanged_list_costs_no_write_of_its_items(store: Store):
     assert (got.items, got.modern, got.offers, got.listed_at) == (LIST.items, False, frozenset("x"), 9.0)
 
 
-def test_a_changed_list_takes_the_place_of_the_one_before(path: Path, store: Store):
+def test_a_changed_list_takes_the_place_of_the_one_before(path: Path, store: CacheStore):
     for number in range(3):
         store.put(STAMP, DECLARED, "tools", entry(b"%d" % number))
     assert store.get(STAMP, DECLARED, "tools") == entry(b"2")
     assert rows(path, "workbench_lists") == rows(path, "workbench_items") == 1
 
 
-def test_a_dropped_server_loses_all_its_lists_and_no_other_does(path: Path, store: Store):
+def test_a_dropped_server_loses_all_its_lists_and_no_other_does(path: Path, store: CacheStore):
     for stamp in (STAMP, b"other"):
         store.put(stamp, DECLARED, "tools", LIST)
         store.put(stamp, DECLARED, "prompts", LIST)
@@ -168,7 +168,7 @@ def test_a_dropped_server_loses_all_its_lists_and_no_other_does(path: Path, stor
     assert rows(path, "workbench_items") == 2
 
 
-def test_a_closed_store_does_nothing_and_raises_nothing(store: Store):
+def test_a_closed_store_does_nothing_and_raises_nothing(store: CacheStore):
     store.put(STAMP, DECLARED, "tools", LIST)
     store.close()
     store.close()
@@ -180,7 +180,7 @@ def test_a_closed_store_does_nothing_and_raises_nothing(store: Store):
     assert not store.is_usable
 
 
-def test_another_thread_than_the_one_that_opened_it_is_told_so(store: Store):
+def test_another_thread_than_the_one_that_opened_it_is_told_so(store: CacheStore):
     errors: list[BaseException] = []
 
     def use() -> None:
@@ -217,11 +217,11 @@ def rows(path: Path, table: str) -> int:
     return count
 
 
-def bounded(path: Path, **bounds: Any) -> Store:
-    return Store.open(str(path), Limits(store_rest_seconds=0.0, **bounds))
+def bounded(path: Path, **bounds: Any) -> CacheStore:
+    return CacheStore.open(str(path), Limits(store_rest_seconds=0.0, **bounds))
 
 
-def stamps_left(store: Store, number: int) -> list[int]:
+def stamps_left(store: CacheStore, number: int) -> list[int]:
     found = store.get_many([(b"%d" % one, DECLARED) for one in range(number)], "tools")
     return [one for one, kept in enumerate(found) if kept is not None]
 
@@ -257,7 +257,7 @@ def test_a_list_that_nobody_used_for_long_goes_and_one_that_was_used_stays(path:
     store.close()
 
 
-def test_a_list_that_was_used_lately_is_got_without_a_write(path: Path, store: Store, clock: list[float]):
+def test_a_list_that_was_used_lately_is_got_without_a_write(path: Path, store: CacheStore, clock: list[float]):
     store.put(STAMP, DECLARED, "tools", LIST)
     written = path.read_bytes()
     clock[0] = 6
@@ -270,7 +270,7 @@ def test_a_list_that_was_used_lately_is_got_without_a_write(path: Path, store: S
 
 def test_bounds_are_looked_at_only_now_and_then(path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(tables, "STORE_PRUNE_EVERY", 4)
-    store = Store.open(str(path), Limits(store_entries=2))
+    store = CacheStore.open(str(path), Limits(store_entries=2))
     for number in range(3):
         store.put(b"%d" % number, DECLARED, "tools", LIST)
     assert stamps_left(store, 4) == [0, 1, 2]
@@ -288,7 +288,7 @@ def test_a_list_that_is_too_large_is_not_kept_and_neither_is_the_one_before(path
     store.close()
 
 
-def test_a_process_with_smaller_bounds_does_without_a_large_list_and_destroys_nothing(path: Path, store: Store):
+def test_a_process_with_smaller_bounds_does_without_a_large_list_and_destroys_nothing(path: Path, store: CacheStore):
     large = entry(b"x" * 200_000)
     store.put(STAMP, DECLARED, "tools", large)
     small = bounded(path, store_entry_bytes=1000)
@@ -301,7 +301,7 @@ def test_a_process_with_smaller_bounds_does_without_a_large_list_and_destroys_no
 # -- what clients declared
 
 
-def test_what_clients_declared_is_told_newest_first_and_once(store: Store):
+def test_what_clients_declared_is_told_newest_first_and_once(store: CacheStore):
     a, b, c = Raw(b'{"sampling":{}}'), Raw(b'{"elicitation":{}}'), Raw(b"{}")
     for declared in (a, b, c, a, a):
         store.saw(declared, modern=False)
@@ -309,13 +309,13 @@ def test_what_clients_declared_is_told_newest_first_and_once(store: Store):
     assert store.declared(2) == [(a, False), (c, False)]
 
 
-def test_clients_of_both_eras_that_declare_the_same_are_two(store: Store):
+def test_clients_of_both_eras_that_declare_the_same_are_two(store: CacheStore):
     for modern in (False, True):
         store.saw(Raw(b"{}"), modern=modern)
     assert store.declared(10) == [(Raw(b"{}"), True), (Raw(b"{}"), False)]
 
 
-def test_sets_that_mean_the_same_are_one(store: Store):
+def test_sets_that_mean_the_same_are_one(store: CacheStore):
     store.saw(Raw(b'{"roots":{"listChanged":true},"sampling":{}}'), modern=False)
     store.saw(Raw(b'{"sampling":{}, "roots":{}}'), modern=False)
     assert len(store.declared(10)) == 1
@@ -330,7 +330,9 @@ def test_no_more_sets_are_remembered_than_one_client_may_declare(path: Path, mon
     store.close()
 
 
-def test_a_client_that_declares_the_same_again_costs_no_write_for_a_week(path: Path, store: Store, clock: list[float]):
+def test_a_client_that_declares_the_same_again_costs_no_write_for_a_week(
+    path: Path, store: CacheStore, clock: list[float]
+):
     store.saw(Raw(b"{}"), modern=False)
     written = path.read_bytes()
     clock[0] = 6
@@ -341,7 +343,7 @@ def test_a_client_that_declares_the_same_again_costs_no_write_for_a_week(path: P
     assert path.read_bytes() != written
 
 
-def test_what_nobody_declared_for_long_is_not_told(store: Store, clock: list[float]):
+def test_what_nobody_declared_for_long_is_not_told(store: CacheStore, clock: list[float]):
     store.saw(Raw(b"{}"), modern=False)
     clock[0] = 60
     store.saw(Raw(b'{"x":1}'), modern=False)
@@ -364,7 +366,7 @@ def umask(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
 @pytest.mark.usefixtures("umask")
 def test_only_the_user_can_read_it_and_its_journal_whatever_the_umask(tmp_path: Path):
     path = tmp_path / "deep" / "mcp-workbench" / "catalog.sqlite"
-    store = Store.open(str(path), AT_ONCE)
+    store = CacheStore.open(str(path), AT_ONCE)
     assert works(store)
     assert mode(path) == "0o600"
     assert mode(path.parent) == mode(path.parent.parent) == "0o700"
@@ -380,17 +382,17 @@ def test_nobody_else_can_read_them_from_the_first_moment(path: Path, monkeypatch
     before = os.umask(0)
     monkeypatch.setattr(os, "fchmod", lambda *_: None)
     monkeypatch.setattr(os, "chmod", lambda *_: None)
-    Store.open(str(path), AT_ONCE).close()
+    CacheStore.open(str(path), AT_ONCE).close()
     os.umask(before)
     assert (mode(path), mode(path.parent)) == ("0o600", "0o700")
 
 
-def test_a_file_and_folder_of_ours_that_others_could_read_are_closed_to_them(path: Path, store: Store):
+def test_a_file_and_folder_of_ours_that_others_could_read_are_closed_to_them(path: Path, store: CacheStore):
     store.put(STAMP, DECLARED, "tools", LIST)
     store.close()
     path.chmod(0o664)
     path.parent.chmod(0o755)
-    again = Store.open(str(path), AT_ONCE)
+    again = CacheStore.open(str(path), AT_ONCE)
     assert again.get(STAMP, DECLARED, "tools") == LIST
     assert (mode(path), mode(path.parent)) == ("0o600", "0o700")
     again.close()
@@ -398,7 +400,7 @@ def test_a_file_and_folder_of_ours_that_others_could_read_are_closed_to_them(pat
 
 def test_the_mode_of_a_folder_that_somebody_else_made_is_left_alone(tmp_path: Path):
     (tmp_path / "own").mkdir(mode=0o755)
-    store = Store.open(str(tmp_path / "own" / "x.sqlite"), AT_ONCE)
+    store = CacheStore.open(str(tmp_path / "own" / "x.sqlite"), AT_ONCE)
     assert works(store)
     assert mode(tmp_path / "own") == "0o755"
     store.close()
@@ -407,7 +409,7 @@ def test_the_mode_of_a_folder_that_somebody_else_made_is_left_alone(tmp_path: Pa
 def refused(path: Path | str, warnings: list[str]) -> str:
     """Why the store is not used; it does nothing, and says so once."""
     for _ in range(2):
-        store = Store.open(str(path), AT_ONCE)
+        store = CacheStore.open(str(path), AT_ONCE)
         store.put(STAMP, DECLARED, "tools", LIST)
         store.saw(Raw(b"{}"), modern=False)
         store.drop(STAMP, b"")
@@ -436,7 +438,7 @@ def test_a_link_to_nowhere_does_not_make_us_create_a_file_there(path: Path, tmp_
 
 
 def test_a_link_in_the_place_of_the_journal_is_not_written_through(
-    path: Path, tmp_path: Path, store: Store, warnings: list[str]
+    path: Path, tmp_path: Path, store: CacheStore, warnings: list[str]
 ):
     target = tmp_path / "precious"
     target.write_bytes(b"")
@@ -447,7 +449,7 @@ def test_a_link_in_the_place_of_the_journal_is_not_written_through(
 
 
 def test_a_file_of_another_user_is_not_used(
-    path: Path, store: Store, warnings: list[str], monkeypatch: pytest.MonkeyPatch
+    path: Path, store: CacheStore, warnings: list[str], monkeypatch: pytest.MonkeyPatch
 ):
     store.put(STAMP, DECLARED, "tools", LIST)
     store.close()
@@ -482,7 +484,7 @@ def test_a_folder_of_another_user_is_not_used_and_neither_is_their_link_to_one(
 def test_a_store_is_used_once_what_prevented_it_is_gone(path: Path, warnings: list[str]):
     path.parent.mkdir()
     path.symlink_to("elsewhere")
-    store = Store.open(str(path), AT_ONCE)
+    store = CacheStore.open(str(path), AT_ONCE)
     assert not store.is_usable
     path.unlink()
     assert works(store)
@@ -508,7 +510,7 @@ def described(number: int) -> Entry:
 
 def filled(path: Path) -> bytes:
     """A store with several pages, and what it looks like on disk."""
-    store = Store.open(str(path), AT_ONCE)
+    store = CacheStore.open(str(path), AT_ONCE)
     for number in range(30):
         store.put(b"%d" % number, DECLARED, "tools", described(number))
     store.saw(Raw(b'{"sampling":{}}'), modern=False)
@@ -539,7 +541,7 @@ def test_a_damaged_store_is_made_anew_and_told_of_once(path: Path, damage: str, 
     path.parent.mkdir()
     data = DAMAGES[damage](filled(path))
     path.write_bytes(data)
-    store = Store.open(str(path), AT_ONCE)
+    store = CacheStore.open(str(path), AT_ONCE)
     assert store.is_usable
     for number in range(30):
         assert store.get(b"%d" % number, DECLARED, "tools") in (None, described(number))
@@ -553,14 +555,14 @@ def test_a_damaged_store_is_made_anew_and_told_of_once(path: Path, damage: str, 
 def test_an_empty_file_becomes_a_store_without_a_word(path: Path, warnings: list[str]):
     path.parent.mkdir()
     path.touch()
-    store = Store.open(str(path), AT_ONCE)
+    store = CacheStore.open(str(path), AT_ONCE)
     assert works(store)
     assert warnings == []
     store.close()
 
 
 def test_a_store_damaged_while_it_is_open_is_made_anew_by_the_put_that_finds_it(
-    path: Path, store: Store, warnings: list[str]
+    path: Path, store: CacheStore, warnings: list[str]
 ):
     store.put(STAMP, DECLARED, "tools", LIST)
     with path.open("r+b") as file:
@@ -603,7 +605,7 @@ def test_no_damage_raises_or_changes_what_is_read_and_a_put_works_again(path: Pa
     whole = original.read_bytes()
     data = damage.of(whole)
     path.write_bytes(data)
-    store = Store.open(str(path), AT_ONCE)
+    store = CacheStore.open(str(path), AT_ONCE)
     for number in range(30):
         assert store.get(b"%d" % number, DECLARED, "tools") in (None, described(number))
     assert store.declared(5) in ([], [(Raw(b'{"sampling":{}}'), False)])
@@ -628,7 +630,7 @@ def test_a_store_of_an_older_version_is_replaced(path: Path):
     path.parent.mkdir()
     data = filled(path)
     path.write_bytes(data[:60] + (VERSION - 1).to_bytes(4) + data[64:])
-    store = Store.open(str(path), AT_ONCE)
+    store = CacheStore.open(str(path), AT_ONCE)
     assert store.get(b"3", DECLARED, "tools") is None
     assert works(store)
     store.close()
@@ -659,12 +661,12 @@ def test_the_database_of_another_program_is_left_alone(tmp_path: Path, warnings:
 def test_a_damaged_store_is_known_as_ours_wherever_it_is(tmp_path: Path, damage: str):
     path = tmp_path / "named.db"
     path.write_bytes(DAMAGES[damage](filled(path)))
-    store = Store.open(str(path), AT_ONCE)
+    store = CacheStore.open(str(path), AT_ONCE)
     assert works(store)
     store.close()
 
 
-def test_a_disk_that_damages_what_is_written_is_given_up(path: Path, store: Store, warnings: list[str]):
+def test_a_disk_that_damages_what_is_written_is_given_up(path: Path, store: CacheStore, warnings: list[str]):
     for _ in range(STORE_TRIES):
         with path.open("r+b") as file:
             file.write(b"garbage!" * 1000)
@@ -688,7 +690,7 @@ def test_what_was_left_beside_a_store_that_was_removed_is_not_taken_for_a_part_o
     path.unlink()
     for suffix in ("-journal", "-wal", "-shm"):
         path.with_name(path.name + suffix).write_bytes(journal)
-    store = Store.open(str(path), AT_ONCE)
+    store = CacheStore.open(str(path), AT_ONCE)
     assert works(store)
     assert store.get(b"7", DECLARED, "tools") is None
     assert rows(path, "workbench_items") == 1
@@ -710,7 +712,7 @@ SPOILED = [
 
 
 @pytest.mark.parametrize("statement", SPOILED)
-def test_rows_that_somebody_changed_are_damage(path: Path, store: Store, statement: str, warnings: list[str]):
+def test_rows_that_somebody_changed_are_damage(path: Path, store: CacheStore, statement: str, warnings: list[str]):
     filled(path)
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA ignore_check_constraints = 1")
@@ -728,7 +730,7 @@ def test_rows_that_somebody_changed_are_damage(path: Path, store: Store, stateme
     assert warnings == ["lists of servers on disk are lost and will be made anew: it is damaged"]
 
 
-def test_a_damaged_length_does_not_fill_the_memory(path: Path, store: Store):
+def test_a_damaged_length_does_not_fill_the_memory(path: Path, store: CacheStore):
     store.put(STAMP, DECLARED, "tools", LIST)
     connection = sqlite3.connect(path)
     connection.execute("UPDATE workbench_items SET body = zeroblob(50000000)")
@@ -741,7 +743,7 @@ def test_a_damaged_length_does_not_fill_the_memory(path: Path, store: Store):
     assert most < 5_000_000
 
 
-def test_a_store_with_a_write_ahead_log_loses_it_and_nothing_else(path: Path, store: Store):
+def test_a_store_with_a_write_ahead_log_loses_it_and_nothing_else(path: Path, store: CacheStore):
     store.put(STAMP, DECLARED, "tools", LIST)
     store.close()
     connection = sqlite3.connect(path)
@@ -749,13 +751,13 @@ def test_a_store_with_a_write_ahead_log_loses_it_and_nothing_else(path: Path, st
     connection.execute("UPDATE workbench_lists SET used_at = 1")
     connection.commit()
     connection.close()
-    again = Store.open(str(path), AT_ONCE)
+    again = CacheStore.open(str(path), AT_ONCE)
     assert again.get(STAMP, DECLARED, "tools") == LIST
     assert [one.name for one in path.parent.iterdir()] == ["catalog.sqlite"]
     again.close()
 
 
-def test_no_write_waits_for_the_disk(store: Store):
+def test_no_write_waits_for_the_disk(store: CacheStore):
     assert store._file.tables._file.row("PRAGMA synchronous") == (0,)  # type: ignore[union-attr]
 
 
@@ -802,7 +804,7 @@ def test_a_relative_path_in_a_folder_that_is_gone_is_done_without(
 
 def test_a_path_with_signs_that_mean_something_in_an_address_is_taken_as_it_is(tmp_path: Path):
     path = tmp_path / "50%25?mode=memory#x&y" / "c d.sqlite"
-    store = Store.open(str(path), AT_ONCE)
+    store = CacheStore.open(str(path), AT_ONCE)
     assert works(store)
     assert path.stat().st_size > 0
     store.close()
@@ -818,7 +820,7 @@ def test_a_python_without_sqlite_does_without(path: Path, warnings: list[str], m
 READS = """
     import os, resource, sys
     from msgspec import Raw
-    from mcp_workbench.catalog.cache.store import Entry, Store, fingerprint
+    from mcp_workbench.catalog.cache.store import CacheStore, Entry, fingerprint
     from mcp_workbench.limits import Limits
 
     def entry(*items):
@@ -853,7 +855,7 @@ def ended(process: subprocess.Popen[str]) -> tuple[str, list[str]]:
 ASKS = """
     import mcp_workbench.catalog.cache.tables  # now: this user may not be allowed to read it
     os.setuid(int(rest[0]))
-    store = Store.open(path, LIMITS)
+    store = CacheStore.open(path, LIMITS)
     for _ in range(2):
         store.put(b"new", b"d", "tools", entry(b"1"))
     print(store.is_usable, store.get(b"s", b"d", "tools") is not None, store.get(b"new", b"d", "tools") is not None)
@@ -880,7 +882,7 @@ def test_a_store_in_a_read_only_folder_or_that_is_read_only_is_read(
 ):
     folder, user = ordinary
     path = folder / "catalog.sqlite"
-    store = Store.open(str(path), AT_ONCE)
+    store = CacheStore.open(str(path), AT_ONCE)
     store.put(b"s", b"d", "tools", LIST)
     store.close()
     os.chown(path, user, -1)
@@ -902,7 +904,7 @@ def test_a_folder_without_a_store_that_can_not_be_written_is_done_without(ordina
     assert "Permission denied" in log[0]
 
 
-def test_a_full_disk_costs_what_is_put_and_nothing_else(store: Store, warnings: list[str]):
+def test_a_full_disk_costs_what_is_put_and_nothing_else(store: CacheStore, warnings: list[str]):
     store.put(STAMP, DECLARED, "tools", LIST)
     file = store._file.tables._file  # type: ignore[union-attr]
     (pages,) = file.row("PRAGMA page_count") or (0,)
@@ -919,7 +921,7 @@ def test_a_full_disk_costs_what_is_put_and_nothing_else(store: Store, warnings: 
 
 def test_a_limit_on_the_size_of_files_is_a_full_disk(path: Path):
     script = """
-        store = Store.open(path, LIMITS)
+        store = CacheStore.open(path, LIMITS)
         store.put(b"s", b"d", "tools", entry(b"1"))
         resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
         for _ in range(3):
@@ -932,7 +934,7 @@ def test_a_limit_on_the_size_of_files_is_a_full_disk(path: Path):
 
 
 def test_after_a_refused_write_the_store_rests_and_reading_goes_on(path: Path, warnings: list[str]):
-    store = Store.open(str(path), Limits(store_rest_seconds=600))
+    store = CacheStore.open(str(path), Limits(store_rest_seconds=600))
     store.put(STAMP, DECLARED, "tools", LIST)
     store._file.tables._file.row("PRAGMA max_page_count = 1")  # type: ignore[union-attr]
     store.put(b"large", DECLARED, "tools", entry(b"x" * 100_000))
@@ -945,7 +947,7 @@ def test_after_a_refused_write_the_store_rests_and_reading_goes_on(path: Path, w
 # -- other processes, and files that go away
 
 
-def test_a_store_that_vanished_is_made_anew_while_it_is_open(path: Path, store: Store, warnings: list[str]):
+def test_a_store_that_vanished_is_made_anew_while_it_is_open(path: Path, store: CacheStore, warnings: list[str]):
     store.put(STAMP, DECLARED, "tools", LIST)
     path.unlink()
     assert store.get(STAMP, DECLARED, "tools") is None
@@ -958,10 +960,10 @@ def test_a_store_that_vanished_is_made_anew_while_it_is_open(path: Path, store: 
     assert warnings == []
 
 
-def test_a_store_that_another_process_made_anew_is_the_one_that_is_used(path: Path, store: Store):
+def test_a_store_that_another_process_made_anew_is_the_one_that_is_used(path: Path, store: CacheStore):
     store.put(STAMP, DECLARED, "tools", LIST)
     path.unlink()
-    other = Store.open(str(path), AT_ONCE)
+    other = CacheStore.open(str(path), AT_ONCE)
     other.put(b"other", DECLARED, "tools", LIST)
     assert store.get(b"other", DECLARED, "tools") == LIST
     assert store.get(STAMP, DECLARED, "tools") is None
@@ -969,20 +971,20 @@ def test_a_store_that_another_process_made_anew_is_the_one_that_is_used(path: Pa
 
 
 def test_what_another_process_made_anew_is_not_removed_by_one_that_found_the_damage_too(
-    path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+    path: Path, store: CacheStore, monkeypatch: pytest.MonkeyPatch
 ):
     store.put(STAMP, DECLARED, "tools", LIST)
-    real = Tables.find
+    real = CacheTables.find
 
     def find(*_: Any) -> Any:
-        monkeypatch.setattr(Tables, "find", real)
+        monkeypatch.setattr(CacheTables, "find", real)
         path.rename(path.with_name("damaged"))
-        other = Store.open(str(path), AT_ONCE)
+        other = CacheStore.open(str(path), AT_ONCE)
         other.put(b"other", DECLARED, "tools", LIST)
         other.close()
         raise Damaged("it is damaged")
 
-    monkeypatch.setattr(Tables, "find", find)
+    monkeypatch.setattr(CacheTables, "find", find)
     assert store.get(b"other", DECLARED, "tools") == LIST
 
 
@@ -996,7 +998,7 @@ def test_a_file_that_another_process_makes_at_the_same_moment_is_used(
         real(path)
 
     monkeypatch.setattr(secure_files, "create", create)
-    store = Store.open(str(path), AT_ONCE)
+    store = CacheStore.open(str(path), AT_ONCE)
     assert works(store)
     assert warnings == []
     store.close()
@@ -1009,13 +1011,13 @@ def test_tables_that_another_process_makes_at_the_same_moment_are_used(
 
     def make(self: Database, statements: Any) -> None:
         monkeypatch.setattr(Database, "_make", real)
-        other = Store.open(str(path), AT_ONCE)
+        other = CacheStore.open(str(path), AT_ONCE)
         other.put(STAMP, DECLARED, "tools", LIST)
         other.close()
         real(self, statements)
 
     monkeypatch.setattr(Database, "_make", make)
-    store = Store.open(str(path), AT_ONCE)
+    store = CacheStore.open(str(path), AT_ONCE)
     assert store.get(STAMP, DECLARED, "tools") == LIST
     assert warnings == []
     store.close()
@@ -1030,7 +1032,7 @@ def test_a_file_that_is_gone_again_is_not_made_by_sqlite(
 
 
 @pytest.fixture
-def locked(path: Path, store: Store) -> Iterator[sqlite3.Connection]:
+def locked(path: Path, store: CacheStore) -> Iterator[sqlite3.Connection]:
     """A process that has the file for itself until it is told to let go."""
     store.put(STAMP, DECLARED, "tools", LIST)
     other = sqlite3.connect(path, isolation_level=None)
@@ -1039,7 +1041,9 @@ def locked(path: Path, store: Store) -> Iterator[sqlite3.Connection]:
     other.close()
 
 
-def test_a_locked_store_is_done_without_until_it_is_free(store: Store, locked: sqlite3.Connection, warnings: list[str]):
+def test_a_locked_store_is_done_without_until_it_is_free(
+    store: CacheStore, locked: sqlite3.Connection, warnings: list[str]
+):
     began = time.monotonic()
     assert store.get(STAMP, DECLARED, "tools") is None
     assert time.monotonic() - began < 2.5
@@ -1054,7 +1058,7 @@ def test_a_locked_store_is_done_without_until_it_is_free(store: Store, locked: s
 def test_a_store_that_is_locked_when_it_is_opened_is_used_later(
     path: Path, locked: sqlite3.Connection, warnings: list[str]
 ):
-    store = Store.open(str(path), AT_ONCE)
+    store = CacheStore.open(str(path), AT_ONCE)
     assert store.is_usable
     assert store.get(STAMP, DECLARED, "tools") is None
     locked.execute("ROLLBACK")
@@ -1064,14 +1068,14 @@ def test_a_store_that_is_locked_when_it_is_opened_is_used_later(
 
 
 def test_a_stuck_process_is_waited_for_once_and_not_by_every_call(path: Path, locked: sqlite3.Connection):
-    store = Store.open(str(path), Limits(store_busy_seconds=0.05, store_rest_seconds=600))
+    store = CacheStore.open(str(path), Limits(store_busy_seconds=0.05, store_rest_seconds=600))
     assert store.get(STAMP, DECLARED, "tools") is None
     locked.execute("ROLLBACK")
     assert store.get(STAMP, DECLARED, "tools") is None
     store.close()
 
 
-def test_who_reads_does_not_keep_others_from_reading(path: Path, store: Store):
+def test_who_reads_does_not_keep_others_from_reading(path: Path, store: CacheStore):
     store.put(STAMP, DECLARED, "tools", LIST)
     reader = sqlite3.connect(path, isolation_level=None)
     reader.execute("BEGIN")
@@ -1081,7 +1085,7 @@ def test_who_reads_does_not_keep_others_from_reading(path: Path, store: Store):
 
 
 MANY = """
-    store = Store.open(path, Limits(store_busy_seconds=20.0))
+    store = CacheStore.open(path, Limits(store_busy_seconds=20.0))
     print("ready", flush=True)
     sys.stdin.readline()
     me, seen = os.getpid(), 0
@@ -1126,7 +1130,7 @@ def test_several_processes_at_once_read_whole_entries_and_harm_nothing(path: Pat
 FIRST = """
     print("ready", flush=True)
     sys.stdin.readline()
-    store = Store.open(path, Limits(store_busy_seconds=20.0))
+    store = CacheStore.open(path, Limits(store_busy_seconds=20.0))
     store.put(b"%d" % os.getpid(), b"d", "tools", entry(b"1"))
     print(os.getpid())
 """
@@ -1134,7 +1138,7 @@ FIRST = """
 
 def test_processes_that_make_the_store_at_the_same_time_make_one(path: Path):
     results = start_together(FIRST, path)
-    store = Store.open(str(path), AT_ONCE)
+    store = CacheStore.open(str(path), AT_ONCE)
     found = store.get_many([(pid.encode(), b"d") for pid, _ in results], "tools")
     assert found == [entry(b"1")] * 4
     assert [log for _, log in results] == [[]] * 4
@@ -1146,15 +1150,15 @@ def test_processes_that_find_the_same_damage_all_go_on(path: Path):
     path.write_bytes(DAMAGES["half of it"](filled(path)))
     for _, log in start_together(MANY, path):
         assert len(log) <= 1
-    store = Store.open(str(path), AT_ONCE)
+    store = CacheStore.open(str(path), AT_ONCE)
     assert works(store)
     store.close()
 
 
-def test_a_process_that_is_killed_in_the_middle_of_a_write_leaves_the_store_as_it_was(path: Path, store: Store):
+def test_a_process_that_is_killed_in_the_middle_of_a_write_leaves_the_store_as_it_was(path: Path, store: CacheStore):
     store.put(STAMP, DECLARED, "tools", LIST)
     script = """
-        store = Store.open(path, LIMITS)
+        store = CacheStore.open(path, LIMITS)
         file = store._file.tables._file
         file.row("PRAGMA cache_size = 1")
         file.run("BEGIN IMMEDIATE")
@@ -1194,14 +1198,14 @@ def test_a_home_folder_in_a_named_path_is_the_users(monkeypatch: pytest.MonkeyPa
     assert store_path({}).startswith("/home/ann/")
 
 
-def test_fifty_servers_are_got_in_a_moment(path: Path, store: Store):
+def test_fifty_servers_are_got_in_a_moment(path: Path, store: CacheStore):
     keys = [(bytes([number]) * 32, DECLARED) for number in range(50)]
     for stamp, declared in keys:
         store.put(stamp, declared, "tools", entry(*(b'"%s%d"' % (b"x" * 1000, one) for one in range(20))))
 
     def took() -> float:
         began = time.process_time()
-        again = Store.open(str(path))
+        again = CacheStore.open(str(path))
         assert None not in again.get_many(keys, "tools")
         again.close()
         return time.process_time() - began

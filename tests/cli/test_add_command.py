@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from mcp_workbench.config.jsonc.parser import parse, plain
-from mcp_workbench.config.jsonc.source import Source
+from mcp_workbench.config.jsonc.source import SourceText
 from mcp_workbench.config.load import load_config
 from mcp_workbench.config.model import Endpoint, Launch
 from tests.support.users import User, made_user
@@ -146,7 +146,7 @@ def test_a_header_is_written_as_people_know_it_from_elsewhere(user: User, given:
         "add", toolbox="dev", server="docs", url="https://a/x", description="d", repeated={"header": [given]}
     )
     assert done.status == 0, done.err
-    tree: Any = plain(parse(Source(user.config.read_text())))
+    tree: Any = plain(parse(SourceText(user.config.read_text())))
     assert tree["toolboxes"]["dev"]["mcpServers"]["docs"]["headers"] == expected
 
 

@@ -25,7 +25,7 @@ from mcp_workbench.cli.app import app
 from mcp_workbench.command_errors import LoginFailed
 from mcp_workbench.config.model import NO_STORE, CatalogConfig, Config, Endpoint
 from mcp_workbench.limits import DEFAULTS, Limits
-from mcp_workbench.servers.http.callback import Answer, listening
+from mcp_workbench.servers.http.callback import LoginRedirect, listening
 from mcp_workbench.servers.http.credential_stores import FileStore
 from mcp_workbench.servers.http.credentials import Credentials
 from tests.support import canary, programs
@@ -208,14 +208,14 @@ def ended_at(address: str) -> str:
     return f"http://127.0.0.1:1/callback?code={values['code'][0]}&state={values['state'][0]}"
 
 
-def place_of(peer: OAuthPeer, folder: Path, limits: Limits) -> login.Place:
+def place_of(peer: OAuthPeer, folder: Path, limits: Limits) -> login.LoginTarget:
     """The server `remote`, whose login is kept in the folder."""
     server = remote(peer.url)
     assert isinstance(server.target, Endpoint)
     path = str(folder / "data" / "credentials")
     credentials = Credentials(FileStore(path, limits), path, limits)
     config = Config(file="/etc/config.json", toolboxes={}, catalog=CatalogConfig(path=NO_STORE))
-    return login.Place(server, server.target, credentials, limits, config)
+    return login.LoginTarget(server, server.target, credentials, limits, config)
 
 
 @contextlib.contextmanager
@@ -471,6 +471,6 @@ async def test_whoever_else_comes_to_the_port_is_answered_and_forgotten():
 
 
 def test_an_answer_shows_nothing_of_itself():
-    assert "the-code" not in repr(Answer("code=the-code&state=s"))
+    assert "the-code" not in repr(LoginRedirect("code=the-code&state=s"))
     with pytest.raises(LoginFailed, match="without a code"):
-        Answer("state=s").check()
+        LoginRedirect("state=s").check()

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_workbench.cli.arguments import Typed, read_arguments
+from mcp_workbench.cli.arguments import TypedArguments, read_arguments
 from mcp_workbench.cli.parameters import Parameters
 from mcp_workbench.errors import InvalidParameters
 
@@ -47,7 +47,7 @@ SCHEMA: dict[str, Any] = {
 
 
 def read(*words: str, schema: Any = SCHEMA) -> Any:
-    return json.loads(bytes(read_arguments(Typed.read(words), Parameters(schema))))
+    return json.loads(bytes(read_arguments(TypedArguments.read(words), Parameters(schema))))
 
 
 def stdin(content: bytes, encoding: str = "utf-8") -> io.TextIOWrapper:
@@ -160,7 +160,7 @@ def test_what_is_missing_is_told_with_the_signature():
 def test_numbers_keep_their_digits():
     digits = "9" * 400
     assert (
-        bytes(read_arguments(Typed((f"i={digits}", "n=1.10")), Parameters(SCHEMA)))
+        bytes(read_arguments(TypedArguments((f"i={digits}", "n=1.10")), Parameters(SCHEMA)))
         == f'{{"i":{digits},"n":1.10}}'.encode()
     )
 

@@ -13,7 +13,7 @@ import pytest
 from mcp_workbench.cli import manual
 from mcp_workbench.cli.display import cells
 from mcp_workbench.cli.docs import show_lines
-from mcp_workbench.cli.manual import Page, search
+from mcp_workbench.cli.manual import ManualPage, search
 from mcp_workbench.cli.markdown import render
 from tests.docs.markdown import ROOT, prose
 from tests.support.screens import COLOUR, at_terminal, piped, seen
@@ -47,10 +47,10 @@ Again.
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Page:
+def small(tmp_path: Path) -> ManualPage:
     path = tmp_path / "small.md"
     path.write_text(SMALL, encoding="utf-8")
-    return Page("small", path)
+    return ManualPage("small", path)
 
 
 # -- which page
@@ -116,7 +116,7 @@ def test_an_installation_without_pages_says_so(monkeypatch: pytest.MonkeyPatch, 
 # -- sections
 
 
-def test_a_section_goes_on_to_the_next_heading_of_its_level(small: Page):
+def test_a_section_goes_on_to_the_next_heading_of_its_level(small: ManualPage):
     assert small.section("below").text == "### Below\n\nMore.\n"
     text = small.section("keys").text
     assert text.startswith("## Keys\n")
@@ -126,7 +126,7 @@ def test_a_section_goes_on_to_the_next_heading_of_its_level(small: Page):
     assert small.section("keys-1").text == "## Keys\n\nAgain.\n"
 
 
-def test_a_name_in_the_first_column_of_a_table_is_a_section(small: Page):
+def test_a_name_in_the_first_column_of_a_table_is_a_section(small: ManualPage):
     assert (
         small.section("TWO").text == "## Keys\n\n| key | meaning |\n|---|---|\n| `one`, `two` | The *first* ones. |\n"
     )
@@ -206,7 +206,7 @@ def test_a_search_that_finds_nothing_says_so():
 # -- how a page looks
 
 
-def rendered(page: Page, width: int) -> list[str]:
+def rendered(page: ManualPage, width: int) -> list[str]:
     return render(page.text, width, lambda text, href: f"{text} ({href})", is_coloured=False)
 
 
@@ -217,7 +217,7 @@ def words(text: str) -> Iterator[str]:
 
 @EACH
 @pytest.mark.parametrize("width", [40, 80])
-def test_a_page_fits_and_nothing_of_it_is_lost(page: Page, width: int):
+def test_a_page_fits_and_nothing_of_it_is_lost(page: ManualPage, width: int):
     lines = rendered(page, width)
     wide = [line for line in lines if cells(line) > width and not line.startswith("    ")]
     assert wide == []
@@ -252,7 +252,7 @@ def test_code_is_not_folded_but_usage_is():
 
 
 @EACH
-def test_every_link_to_a_page_can_be_followed(page: Page):
+def test_every_link_to_a_page_can_be_followed(page: ManualPage):
     followed: list[str] = []
 
     def link(text: str, href: str) -> str:

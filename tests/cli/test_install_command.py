@@ -14,9 +14,9 @@ import pytest
 
 from mcp_workbench.cli.install import installed_command
 from mcp_workbench.config.jsonc.parser import parse, plain
-from mcp_workbench.config.jsonc.source import Source
+from mcp_workbench.config.jsonc.source import SourceText
 from mcp_workbench.hosts import files
-from mcp_workbench.hosts.documents import Document
+from mcp_workbench.hosts.documents import HostDocument
 from mcp_workbench.hosts.registry import HOSTS
 from tests.hosts import samples
 from tests.hosts.samples import CANARY, HEADER, PASSWORD, SECRETS, WRITTEN, Sample, name_of
@@ -47,7 +47,7 @@ def run(user: User, command: str, sample: Sample, /, **options: str) -> Done:
 def tree(path: Path) -> Any:
     if path.suffix == ".toml":
         return tomllib.loads(path.read_text())
-    return plain(parse(Source(path.read_bytes().decode())))
+    return plain(parse(SourceText(path.read_bytes().decode())))
 
 
 def servers(user: User, sample: Sample) -> Any:
@@ -116,7 +116,7 @@ def test_changes_of_others_stay_when_the_workbench_goes(user: User, sample: Samp
     else:
         text = path.read_bytes().decode()
         at = text.index("{") + 1
-        comma = "," if parse(Source(text)).members else ""  # pyright: ignore[reportAttributeAccessIssue]
+        comma = "," if parse(SourceText(text)).members else ""  # pyright: ignore[reportAttributeAccessIssue]
         path.write_bytes(f'{text[:at]}"other": 1{comma}{text[at:]}'.encode())
     done = run(user, "uninstall", sample, json="true")
     assert done.document["exact"] is False
@@ -238,7 +238,7 @@ def test_what_somebody_added_to_the_entry_of_the_workbench_stays_when_it_is_inst
     user.run("import_")
     run(user, "install", sample)
     syntax = "toml" if sample is samples.CODEX else "json"
-    document = Document(user.path(sample).read_text(), syntax, sample.path)
+    document = HostDocument(user.path(sample).read_text(), syntax, sample.path)
     where = (ENTRIES[sample.host][0], "workbench")
     written = document.at(where)
     added = {"timeout": 9, "env": {**written.get("env", {}), "GIT_TOKEN": "mine"}}

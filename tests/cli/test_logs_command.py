@@ -15,7 +15,7 @@ import pytest
 
 from mcp_workbench.activity.batch import Batch, Line, Run
 from mcp_workbench.activity.process_identity import birth
-from mcp_workbench.activity.tables import Tables
+from mcp_workbench.activity.tables import RecordTables
 from mcp_workbench.identity import ToolIdentifier
 from mcp_workbench.limits import DEFAULTS
 from tests.support.configs import rogue, write_config
@@ -37,7 +37,7 @@ class Log:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True)
         (folder / "record.sqlite").touch(0o600)
-        self.tables = Tables(str(folder / "record.sqlite"), DEFAULTS)
+        self.tables = RecordTables(str(folder / "record.sqlite"), DEFAULTS)
         self.run = self.begin()
 
     def begin(self) -> int:
@@ -173,7 +173,7 @@ def test_following_goes_on_when_the_record_was_removed(tmp_path: Path, log: Log,
         log.tables.close()
         file.unlink()
         file.touch(0o600)
-        log.tables = Tables(str(file), DEFAULTS)
+        log.tables = RecordTables(str(file), DEFAULTS)
         log.run = log.begin()
         log.add(("info", "", "", "anew"))
         screen.wait_for("anew")

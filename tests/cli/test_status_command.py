@@ -21,7 +21,7 @@ from pyte import Stream
 
 from mcp_workbench.activity.batch import Batch, ClientState, Flight, Opening, Run, ServerState
 from mcp_workbench.activity.process_identity import birth
-from mcp_workbench.activity.tables import Tables
+from mcp_workbench.activity.tables import RecordTables
 from mcp_workbench.identity import ToolIdentifier
 from mcp_workbench.limits import DEFAULTS
 from tests.docs.markdown import ROOT
@@ -41,12 +41,12 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def tables(tmp_path: Path) -> Iterator[Tables]:
+def tables(tmp_path: Path) -> Iterator[RecordTables]:
     """A record that a test writes itself."""
     folder = tmp_path / "home" / "XDG_STATE_HOME" / "mcp-workbench"
     folder.mkdir(parents=True)
     (folder / "record.sqlite").touch(0o600)
-    tables = Tables(str(folder / "record.sqlite"), DEFAULTS)
+    tables = RecordTables(str(folder / "record.sqlite"), DEFAULTS)
     yield tables
     tables.close()
 
@@ -56,7 +56,7 @@ def batch(**parts: object) -> Batch:
     return Batch(time.time(), **{**empty, **parts})  # type: ignore[arg-type]
 
 
-def begin(tables: Tables, **parts: object) -> int:
+def begin(tables: RecordTables, **parts: object) -> int:
     """A run of this process."""
     now = time.time()
     run = tables.begin(Run(os.getpid(), birth(os.getpid()), "1.2", "/home/me/c.json", "stdio", now - 7300))
@@ -64,7 +64,7 @@ def begin(tables: Tables, **parts: object) -> int:
     return run
 
 
-def busy(tables: Tables) -> int:
+def busy(tables: RecordTables) -> int:
     """One that has something to tell of everything."""
     now = time.time()
     tool = ToolIdentifier("dev", "fs", "read")
@@ -87,7 +87,7 @@ def busy(tables: Tables) -> int:
     )
 
 
-def test_a_person_reads_what_is_going_on(tables: Tables, env: dict[str, str]):
+def test_a_person_reads_what_is_going_on(tables: RecordTables, env: dict[str, str]):
     busy(tables)
     done = piped("status", env=env)
     assert done.returncode == 0, done.stderr
@@ -115,7 +115,7 @@ def test_a_person_reads_what_is_going_on(tables: Tables, env: dict[str, str]):
     ]
 
 
-def test_a_program_reads_the_members_that_the_page_documents(tables: Tables, env: dict[str, str]):
+def test_a_program_reads_the_members_that_the_page_documents(tables: RecordTables, env: dict[str, str]):
     busy(tables)
     told = json.loads(piped("status", "--json", env=env).stdout)
     page = PAGE.read_text(encoding="utf-8")
@@ -141,7 +141,7 @@ def _shape(value: object) -> object:
     return None
 
 
-def test_names_that_servers_give_are_shown_as_text(tables: Tables, env: dict[str, str]):
+def test_names_that_servers_give_are_shown_as_text(tables: RecordTables, env: dict[str, str]):
     tool = ToolIdentifier("dev", "fs", f"{BEYOND}\n\r\x9b2J")
     flights = [Flight(time.time() - 65, "dev", "fs", BEYOND)]
     begin(tables, calls=[(tool, time.time(), 12.0, "tool_error", None, None, "")], flights=flights)
@@ -150,7 +150,7 @@ def test_names_that_servers_give_are_shown_as_text(tables: Tables, env: dict[str
     assert told.count("\\x1b[31mred\\u202e") == 3
 
 
-def test_names_with_slashes_are_told_apart(tables: Tables, env: dict[str, str]):
+def test_names_with_slashes_are_told_apart(tables: RecordTables, env: dict[str, str]):
     now = time.time()
     servers = [("a", "b/c"), ("a/b", "c")]
     begin(
@@ -174,7 +174,7 @@ def test_nothing_runs_and_nothing_is_recorded(env: dict[str, str], tmp_path: Pat
     assert not (tmp_path / "home" / "XDG_STATE_HOME").exists()
 
 
-def test_one_that_ended_is_told_of_with_all(tables: Tables, env: dict[str, str]):
+def test_one_that_ended_is_told_of_with_all(tables: RecordTables, env: dict[str, str]):
     run = busy(tables)
     tables.write(run, batch(is_last=True), prunes=False)
     assert piped("status", env=env).stdout.startswith("No workbench is running.")
@@ -204,7 +204,7 @@ def test_a_record_that_can_not_be_read_is_two_lines(tmp_path: Path, env: dict[st
     assert file.read_bytes() == before
 
 
-def test_a_record_of_a_newer_version_is_told_with_what_to_do(tables: Tables, env: dict[str, str]):
+def test_a_record_of_a_newer_version_is_told_with_what_to_do(tables: RecordTables, env: dict[str, str]):
     tables.file.run("PRAGMA user_version = 99")
     done = piped("status", env=env)
     assert (done.returncode, done.stdout) == (1, "")
@@ -216,7 +216,7 @@ def test_a_record_of_a_newer_version_is_told_with_what_to_do(tables: Tables, env
 # -- at a terminal
 
 
-def test_at_a_terminal_it_is_coloured_and_within_its_width(tables: Tables, env: dict[str, str]):
+def test_at_a_terminal_it_is_coloured_and_within_its_width(tables: RecordTables, env: dict[str, str]):
     busy(tables)
     with at_terminal("status", env=env, columns=60) as screen:
         assert screen.finish() == 0
@@ -227,7 +227,7 @@ def test_at_a_terminal_it_is_coloured_and_within_its_width(tables: Tables, env: 
         assert not COLOUR.search(screen.text)
 
 
-def crowded(tables: Tables) -> None:
+def crowded(tables: RecordTables) -> None:
     """A workbench with more servers and tools than a screen has lines."""
     now = time.time()
     servers = [ServerState("dev", f"server-{number:02}", "idle", now, 0, None) for number in range(40)]
@@ -238,7 +238,7 @@ def crowded(tables: Tables) -> None:
 
 
 def test_what_is_busy_or_in_trouble_comes_first_and_a_screen_holds_all_that_is_shown(
-    tables: Tables, env: dict[str, str]
+    tables: RecordTables, env: dict[str, str]
 ):
     crowded(tables)
     piped_lines = piped("status", env=env).stdout.splitlines()
@@ -254,7 +254,7 @@ def test_what_is_busy_or_in_trouble_comes_first_and_a_screen_holds_all_that_is_s
     assert shown[-1] == "all of it: mcp-workbench status --watch"
 
 
-def test_a_long_error_leaves_room_for_the_rest(tables: Tables, env: dict[str, str]):
+def test_a_long_error_leaves_room_for_the_rest(tables: RecordTables, env: dict[str, str]):
     now, tool = time.time(), ToolIdentifier("dev", "server", "validate_everything")
     failed = (tool, now, 1.0, "tool_error", None, None, "the argument is missing and so is the other one " * 6)
     servers = [ServerState("dev", f"server-{number}", "ready", now, 1, 3) for number in range(5)]
@@ -288,7 +288,7 @@ class Watched:
         return self.lines()
 
 
-def test_a_watch_scrolls(tables: Tables, env: dict[str, str]):
+def test_a_watch_scrolls(tables: RecordTables, env: dict[str, str]):
     crowded(tables)
     with at_terminal("status", "--watch", env=env, columns=80) as screen:
         watched = Watched(screen)
@@ -306,7 +306,7 @@ def test_a_watch_scrolls(tables: Tables, env: dict[str, str]):
         assert is_as_before(screen)
 
 
-def test_a_watch_is_narrowed_by_a_text(tables: Tables, env: dict[str, str]):
+def test_a_watch_is_narrowed_by_a_text(tables: RecordTables, env: dict[str, str]):
     crowded(tables)
     with at_terminal("status", "--watch", env=env, columns=80) as screen:
         watched = Watched(screen)
@@ -322,7 +322,7 @@ def test_a_watch_is_narrowed_by_a_text(tables: Tables, env: dict[str, str]):
         assert screen.finish() == 0
 
 
-def test_a_watch_that_fails_leaves_the_terminal_as_it_was(tables: Tables, env: dict[str, str]):
+def test_a_watch_that_fails_leaves_the_terminal_as_it_was(tables: RecordTables, env: dict[str, str]):
     busy(tables)
     with at_terminal("status", "--watch", env=env) as screen:
         screen.wait_for("dev/fs/read")
@@ -332,7 +332,7 @@ def test_a_watch_that_fails_leaves_the_terminal_as_it_was(tables: Tables, env: d
         assert is_as_before(screen)
 
 
-def test_a_watch_goes_on_after_ctrl_z(tables: Tables, env: dict[str, str]):
+def test_a_watch_goes_on_after_ctrl_z(tables: RecordTables, env: dict[str, str]):
     """Nothing stops a program without a shell, so that it gives the terminal back and takes it again at once."""
     busy(tables)
     with at_terminal("status", "--watch", env=env) as screen:
@@ -345,7 +345,7 @@ def test_a_watch_goes_on_after_ctrl_z(tables: Tables, env: dict[str, str]):
 
 
 @pytest.mark.parametrize("key", ["q", "\x03", "\x04"])
-def test_watching_shows_what_changes_until_a_key_is_pressed(tables: Tables, env: dict[str, str], key: str):
+def test_watching_shows_what_changes_until_a_key_is_pressed(tables: RecordTables, env: dict[str, str], key: str):
     run = busy(tables)
     with at_terminal("status", "--watch", env=env) as screen:
         screen.wait_for("dev/fs/read")
@@ -367,7 +367,7 @@ def is_as_before(screen: Screen) -> bool:
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP])
 def test_a_watch_that_is_ended_leaves_the_terminal_as_it_was(
-    tables: Tables, env: dict[str, str], ending: signal.Signals
+    tables: RecordTables, env: dict[str, str], ending: signal.Signals
 ):
     busy(tables)
     with at_terminal("status", "--watch", env=env) as screen:
@@ -377,7 +377,7 @@ def test_a_watch_that_is_ended_leaves_the_terminal_as_it_was(
         assert is_as_before(screen)
 
 
-def test_a_terminal_that_becomes_narrow_is_written_anew_within_its_width(tables: Tables, env: dict[str, str]):
+def test_a_terminal_that_becomes_narrow_is_written_anew_within_its_width(tables: RecordTables, env: dict[str, str]):
     busy(tables)
     with at_terminal("status", "--watch", env=env, columns=100) as screen:
         screen.wait_for("q: quit")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mcp_workbench.config.jsonc.edit import find, remove_member, remove_members, set_member
 from mcp_workbench.config.jsonc.parser import Object, parse, plain, tokens
-from mcp_workbench.config.jsonc.source import Source
+from mcp_workbench.config.jsonc.source import SourceText
 from mcp_workbench.config.jsonc.transfer import move_member, restore_members
 from mcp_workbench.errors import ConfigError
 
@@ -55,11 +55,11 @@ def texts(draw: st.DrawFn) -> str:
 
 
 def tree(text: str) -> Any:
-    return plain(parse(Source(text)))
+    return plain(parse(SourceText(text)))
 
 
 def comments(text: str) -> list[str]:
-    return [token.text for token in tokens(Source(text)) if token.kind == "comment"]
+    return [token.text for token in tokens(SourceText(text)) if token.kind == "comment"]
 
 
 def objects(value: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
@@ -114,7 +114,7 @@ def test_a_value_is_replaced_where_it_stands(text: str, added: Any, data: st.Dat
     inside(expected, path)[names[0]] = added
     after = set_member(text, (*path, names[0]), added)
     assert tree(after) == expected
-    node = find(parse(Source(text)), (*path, names[0]))
+    node = find(parse(SourceText(text)), (*path, names[0]))
     assert node is not None
     assert after.startswith(text[: node.start])
     assert after.endswith(text[node.end :])
@@ -350,7 +350,7 @@ def test_a_text_that_is_no_json_is_refused():
 
 
 def test_the_node_of_a_path_is_found():
-    root = parse(Source('{"a": {"b": 1}}'))
+    root = parse(SourceText('{"a": {"b": 1}}'))
     assert isinstance(find(root, ["a"]), Object)
     assert find(root, ["a", "c"]) is None
     assert find(root, ["a", "b", "c"]) is None

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_workbench.config.jsonc.parser import Array, Node, Object, Scalar, kind_of, parse, plain, tokens
-from mcp_workbench.config.jsonc.source import Source, extend_path
+from mcp_workbench.config.jsonc.source import SourceText, extend_path
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.limits import Limits
 
@@ -31,12 +31,12 @@ json_values = st.recursive(
 
 
 def read(text: str) -> object:
-    return plain(parse(Source(text)))
+    return plain(parse(SourceText(text)))
 
 
 def failure(text: str) -> ConfigError:
     with pytest.raises(ConfigError) as caught:
-        parse(Source(text, "file"))
+        parse(SourceText(text, "file"))
     return caught.value
 
 
@@ -56,7 +56,7 @@ def test_comments_and_trailing_commas_are_allowed():
 
 
 def test_joined_tokens_are_the_text_and_know_their_offsets():
-    pieces = list(tokens(Source(COMMENTED)))
+    pieces = list(tokens(SourceText(COMMENTED)))
     assert "".join(piece.text for piece in pieces) == COMMENTED
     assert all(COMMENTED[piece.start : piece.end] == piece.text for piece in pieces)
     assert {piece.kind for piece in pieces} == {
@@ -65,7 +65,7 @@ def test_joined_tokens_are_the_text_and_know_their_offsets():
 
 
 def test_every_key_and_value_knows_its_span():
-    root = parse(Source(COMMENTED))
+    root = parse(SourceText(COMMENTED))
     assert isinstance(root, Object)
     spans = [COMMENTED[node.start : node.end] for node in walk(root)]
     assert spans[1:6] == ['"a"', "[1, 2.5e3, -0,]", "1", "2.5e3", "-0"]
@@ -73,7 +73,7 @@ def test_every_key_and_value_knows_its_span():
 
 
 def test_a_value_can_be_replaced_in_place_without_touching_comments():
-    node = parse(Source(COMMENTED))
+    node = parse(SourceText(COMMENTED))
     assert isinstance(node, Object)
     value = node.members[0].value
     edited = COMMENTED[: value.start] + "[7]" + COMMENTED[value.end :]
@@ -86,7 +86,7 @@ def test_a_value_can_be_replaced_in_place_without_touching_comments():
 def test_any_json_value_reads_as_the_standard_library_reads_it(value, indent, ascii_only):
     text = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
     assert read(text) == json.loads(text)
-    assert "".join(token.text for token in tokens(Source(text))) == text
+    assert "".join(token.text for token in tokens(SourceText(text))) == text
 
 
 @given(st.text(alphabet=" \t\n\r\"'\\/*{}[]:,.0123456789-+eEtrufalsn\ufeffNI😀\x00\u2028", max_size=60))
@@ -97,7 +97,7 @@ def test_what_is_read_without_comments_and_commas_is_strict_json(text):
         assert error.line is not None
         assert error.column is not None
         return
-    assert "".join(token.text for token in tokens(Source(text))) == text
+    assert "".join(token.text for token in tokens(SourceText(text))) == text
     try:
         expected = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} was accepted"))
     except ValueError:
@@ -183,9 +183,9 @@ def test_c3_nesting_beyond_the_cap_is_an_error():
     error = failure("[" * 100_000)
     assert (error.line, error.column) == (1, 65)
     assert error.problem == "nested deeper than 64 levels"
-    assert parse(Source("[[1]]"), Limits(config_depth=2))
+    assert parse(SourceText("[[1]]"), Limits(config_depth=2))
     with pytest.raises(ConfigError, match="deeper than 1 levels"):
-        parse(Source("[[1]]"), Limits(config_depth=1))
+        parse(SourceText("[[1]]"), Limits(config_depth=1))
 
 
 def test_a_file_of_countless_values_is_refused_before_it_fills_the_memory():
@@ -193,7 +193,7 @@ def test_a_file_of_countless_values_is_refused_before_it_fills_the_memory():
 
 
 def test_a_node_does_not_show_its_value():
-    assert "hunter2" not in repr(parse(Source('{"a": ["hunter2"]}')).members[0].value)
+    assert "hunter2" not in repr(parse(SourceText('{"a": ["hunter2"]}')).members[0].value)
     assert "hunter2" not in repr(Scalar(0, 1, "hunter2"))
 
 
@@ -204,7 +204,7 @@ def test_a_string_where_a_key_should_be_is_not_repeated():
 
 
 def test_a_node_says_what_it_is():
-    root = parse(Source('["x", 1, 1.5, true, null, {}, []]'))
+    root = parse(SourceText('["x", 1, 1.5, true, null, {}, []]'))
     assert [kind_of(item) for item in root.items] == [
         "a string", "a number", "a number", "true or false", "null", "an object", "a list",
     ]  # fmt: skip
@@ -212,7 +212,7 @@ def test_a_node_says_what_it_is():
 
 @given(st.text(alphabet="a\n\r😀", max_size=30), st.data())
 def test_line_and_column_do_not_depend_on_the_order_of_questions(text, data):
-    source = Source(text)
+    source = SourceText(text)
     for _ in range(4):
         offset = data.draw(st.integers(0, len(text)))
         if text[:offset].endswith("\r") and text[offset:].startswith("\n"):

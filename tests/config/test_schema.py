@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from mcp_workbench.config.jsonc.parser import parse, plain
-from mcp_workbench.config.jsonc.source import Source
+from mcp_workbench.config.jsonc.source import SourceText
 from mcp_workbench.config.keys import ANNOTATIONS, HOST_KEYS, ROOT, SERVER, TOOLBOX, TRANSPORTS
 from mcp_workbench.config.load import load_config
 from mcp_workbench.config.schema import json_schema, rendered
@@ -103,7 +103,7 @@ def test_the_documentation_has_examples():
 
 @pytest.mark.parametrize("text", EXAMPLES)
 def test_every_example_of_the_documentation_is_valid_and_loads(text, tmp_path):
-    VALIDATOR.validate(plain(parse(Source(text))))
+    VALIDATOR.validate(plain(parse(SourceText(text))))
     assert list(load(tmp_path, text).servers())
 
 

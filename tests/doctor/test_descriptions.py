@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_workbench.config.jsonc.source import Source
+from mcp_workbench.config.jsonc.source import SourceText
 from mcp_workbench.config.load import DEFAULT_DESCRIPTION, config_of
 from mcp_workbench.config.model import ToolboxConfig
 from mcp_workbench.doctor.descriptions import description_findings, weakness
@@ -19,7 +19,7 @@ TOOLS = {
 def toolbox(description: str) -> ToolboxConfig:
     servers = '{"github": {"command": "x"}, "my-notes": {"command": "y"}, "linear": {"command": "z", "disabled": true}}'
     text = f'{{"toolboxes": {{"dev": {{"description": "{description}", "mcpServers": {servers}}}}}}}'
-    return config_of(Source(text)).toolboxes["dev"]
+    return config_of(SourceText(text)).toolboxes["dev"]
 
 
 @pytest.mark.parametrize(

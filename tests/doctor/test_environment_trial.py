@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_workbench import logger
-from mcp_workbench.config.jsonc.source import Source
+from mcp_workbench.config.jsonc.source import SourceText
 from mcp_workbench.config.model import Endpoint, Launch, ServerConfig
 from mcp_workbench.config.raw_entries import WrittenServer, written_servers
 from mcp_workbench.doctor.environment_trial import (
@@ -144,7 +144,7 @@ async def test_a_server_that_fails_by_chance_is_told_from_one_that_lacks_a_varia
 
 def written(entry: str = '{"command": "x", "inheritEnv": ["GIT_*"]}', name: str = "s") -> WrittenServer:
     text = f'{{"toolboxes": {{"a b": {{"description": "d", "mcpServers": {{\n"{name}": {entry}}}}}}}}}'
-    [server] = written_servers(Source(text, "c.json"))
+    [server] = written_servers(SourceText(text, "c.json"))
     return server
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mcp_workbench.config.jsonc.source import Source
+from mcp_workbench.config.jsonc.source import SourceText
 from mcp_workbench.config.raw_entries import WrittenServer, written_servers
 from mcp_workbench.config.secret_patterns import secret_parts
 from mcp_workbench.doctor.config_checks import hidden, written_secrets
@@ -20,7 +20,7 @@ RANDOM = "9f86d081884c7d659a2feaa0c55ad015"
 
 def entry(**fields: Any) -> WrittenServer:
     text = msgspec.json.encode({"mcpServers": {"one": fields}}).decode()
-    [server] = written_servers(Source(text))
+    [server] = written_servers(SourceText(text))
     return server
 
 

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_workbench.command_errors import HostFileError
-from mcp_workbench.hosts.documents import Document
+from mcp_workbench.hosts.documents import HostDocument
 from tests.hosts import samples
 
-CODEX = Document(samples.CODEX.text, "toml", "config.toml")
+CODEX = HostDocument(samples.CODEX.text, "toml", "config.toml")
 WORKBENCH = ("mcp_servers", "workbench")
 ENTRY = {"command": "/opt/öl/mcp-workbench", "args": ["serve", '"quoted" \\ text']}
 
@@ -29,7 +29,7 @@ def test_a_table_is_added_behind_the_others_and_taken_out_again():
 
 @pytest.mark.parametrize("text", ["", "model = 1", "model = 1\n", "model = 1\r\n", "[a]\nb = 1\n\n"])
 def test_any_file_takes_a_table(text: str):
-    document = Document(text, "toml", "f").with_member(WORKBENCH, ENTRY)
+    document = HostDocument(text, "toml", "f").with_member(WORKBENCH, ENTRY)
     assert document.at(WORKBENCH) == ENTRY
     assert document.text.startswith(text)
     if "\r\n" in text:
@@ -45,7 +45,7 @@ def test_a_table_goes_with_its_own_comments_and_leaves_those_of_others():
 
 def test_a_comment_behind_a_table_is_nobodys_and_stays():
     for text in ("[mcp_servers.x]\na = 1\n# mine\n", "[mcp_servers.x]\na = 1\n\n# mine\n\n[b]\n"):
-        assert "# mine" in Document(text, "toml", "f").without_member(("mcp_servers", "x")).text
+        assert "# mine" in HostDocument(text, "toml", "f").without_member(("mcp_servers", "x")).text
 
 
 def test_a_table_comes_back_as_it_was_written():
@@ -69,7 +69,7 @@ def test_tables_come_back_around_what_somebody_added():
 
 
 def test_tables_in_one_line_are_changed_too():
-    document = Document(samples.CODEX_PROJECT.text, "toml", "f")
+    document = HostDocument(samples.CODEX_PROJECT.text, "toml", "f")
     changed = document.with_member(WORKBENCH, ENTRY).without_member(("mcp_servers", "time"))
     assert changed.at(("mcp_servers",)) == {"workbench": ENTRY}
     assert changed.with_members_of([("mcp_servers", "time")], document).at(("mcp_servers", "time")) == {
@@ -87,7 +87,7 @@ def test_tables_in_one_line_are_changed_too():
     ],
 )
 def test_a_table_without_a_header_comes_back_with_the_tables_in_it(text: str):
-    document = Document(text, "toml", "f")
+    document = HostDocument(text, "toml", "f")
     paths = [("mcp_servers", "x"), ("mcp_servers", "z")]
     assert document.without_members(paths).with_members_of(paths, document).tree == document.tree
 
@@ -95,7 +95,7 @@ def test_a_table_without_a_header_comes_back_with_the_tables_in_it(text: str):
 @pytest.mark.parametrize("value", ['"""\n[mcp_servers.x]\n"""', '[\n["mcp_servers.x"]\n]'])
 def test_a_line_in_the_middle_of_a_value_is_no_header(value: str):
     text = f'a = {value}\n\n[mcp_servers.x]\ncommand = "y"\n'
-    assert Document(text, "toml", "f").without_member(("mcp_servers", "x")).text == f"a = {value}\n"
+    assert HostDocument(text, "toml", "f").without_member(("mcp_servers", "x")).text == f"a = {value}\n"
 
 
 def test_a_change_that_would_harm_the_rest_is_not_made(monkeypatch: pytest.MonkeyPatch):
@@ -110,7 +110,7 @@ def test_a_change_that_would_harm_the_rest_is_not_made(monkeypatch: pytest.Monke
 
 
 def test_an_entry_of_json_comes_back_with_the_comments_in_it():
-    cursor = Document(samples.CURSOR.text, "json", "mcp.json")
+    cursor = HostDocument(samples.CURSOR.text, "json", "mcp.json")
     path = ("mcpServers", "github")
     back = cursor.without_member(path).with_members_of([path], cursor)
     assert "// from the settings of GitHub" in back.text
@@ -119,7 +119,7 @@ def test_an_entry_of_json_comes_back_with_the_comments_in_it():
 
 @pytest.mark.parametrize("text", ["", " \n", "\ufeff"])
 def test_an_empty_file_is_an_empty_object(text: str):
-    document = Document(text, "json", "f").with_member(("a", "b"), {"c": 1})
+    document = HostDocument(text, "json", "f").with_member(("a", "b"), {"c": 1})
     assert document.tree == {"a": {"b": {"c": 1}}}
     assert document.text.startswith(text)
 
@@ -134,19 +134,19 @@ def test_an_empty_file_is_an_empty_object(text: str):
 )
 def test_a_broken_file_is_told_with_its_place_and_without_its_text(text: str, syntax: str, message: str):
     with pytest.raises(HostFileError) as caught:
-        Document(text, syntax, "f")  # pyright: ignore[reportArgumentType] -- one of the two
+        HostDocument(text, syntax, "f")  # pyright: ignore[reportArgumentType] -- one of the two
     assert str(caught.value).startswith(message)
     assert "hunter2" not in str(caught.value) + caught.value.hint
 
 
 def test_bytes_that_are_no_text_are_told():
     with pytest.raises(HostFileError, match="not UTF-8"):
-        Document.decoded(b"\xff\xff", "json", "f")
+        HostDocument.decoded(b"\xff\xff", "json", "f")
 
 
 def test_a_path_through_something_else_is_refused():
     with pytest.raises(HostFileError, match="must be an object"):
-        Document('{"a": 1}', "json", "f").with_member(("a", "b"), {})
+        HostDocument('{"a": 1}', "json", "f").with_member(("a", "b"), {})
 
 
 NAMES = st.sampled_from(["a", "b", '"c d"', "mcp_servers.x", 'mcp_servers."y.z"', "mcp_servers.x.env"])
@@ -171,20 +171,20 @@ def is_toml(text: str) -> bool:
 
 @given(text=toml_texts().filter(is_toml))
 def test_a_table_that_is_added_and_removed_leaves_the_same_text(text: str):
-    document = Document(text, "toml", "f")
+    document = HostDocument(text, "toml", "f")
     assert document.with_member(WORKBENCH, ENTRY).without_member(WORKBENCH).text == text
 
 
 @given(text=toml_texts().filter(is_toml))
 def test_a_removed_table_takes_no_value_of_another_with_it(text: str):
-    document = Document(text, "toml", "f")
+    document = HostDocument(text, "toml", "f")
     for name in document.at(("mcp_servers",)) or ():
         assert document.without_member(("mcp_servers", name)).at(("mcp_servers", name)) is None
 
 
 @given(text=toml_texts().filter(is_toml))
 def test_a_removed_table_comes_back_with_all_values_and_comments(text: str):
-    document = Document(text, "toml", "f")
+    document = HostDocument(text, "toml", "f")
     for name in document.at(("mcp_servers",)) or ():
         gone = document.without_member(("mcp_servers", name))
         back = gone.with_members_of([("mcp_servers", name)], document)

@@ -9,17 +9,17 @@ import pytest
 
 from mcp_workbench.hosts.conversion import NotMovable, is_workbench, moved
 from mcp_workbench.hosts.registry import References
-from mcp_workbench.hosts.variables import Scope, variable_name
+from mcp_workbench.hosts.variables import VariableScope, variable_name
 
 HOME, PROJECT = Path("/home/me"), Path("/work/größe")
 
 
 def entry(raw: Any, style: References = "braces", project: Path | None = None) -> dict[str, Any]:
-    return moved(raw, Scope(style, HOME, project)).entry
+    return moved(raw, VariableScope(style, HOME, project)).entry
 
 
 def notes(raw: Any) -> tuple[str, ...]:
-    return moved(raw, Scope("braces", HOME)).notes
+    return moved(raw, VariableScope("braces", HOME)).notes
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_workbench.hosts.registry import HOSTS, Surroundings, every_place, host_named, place_of
+from mcp_workbench.hosts.registry import HOSTS, HostEnvironment, every_place, host_named, place_of
 
 HOME, PROJECT = Path("/home/me"), Path("/home/me/work")
 ON_LINUX = {
@@ -32,7 +32,7 @@ ON_MACOS = ON_LINUX | {
 
 
 def written(environ: dict[str, str], *, is_mac: bool = False) -> dict[tuple[str, str], str]:
-    around = Surroundings({"HOME": str(HOME), **environ}, PROJECT, is_mac)
+    around = HostEnvironment({"HOME": str(HOME), **environ}, PROJECT, is_mac)
     places = [place_of(host, level, around) for host in HOSTS for level in ("user", "project")]
     return {(place.host.key, place.file.level): str(place.path) for place in places if place}
 
@@ -65,7 +65,7 @@ def test_a_variable_that_is_no_absolute_path_moves_nothing(value: str):
 
 
 def test_older_places_are_read_and_not_written():
-    around = Surroundings({"HOME": str(HOME)}, PROJECT)
+    around = HostEnvironment({"HOME": str(HOME)}, PROJECT)
     read_only = {str(place.path) for place in every_place(around)} - set(ON_LINUX.values())
     assert read_only == {"/home/me/.config/Code/User/settings.json", "/home/me/.codeium/mcp_config.json"}
 
@@ -73,16 +73,16 @@ def test_older_places_are_read_and_not_written():
 def test_a_host_without_files_of_projects_has_none():
     desktop = host_named("claude-desktop")
     assert desktop is not None
-    assert place_of(desktop, "project", Surroundings({}, PROJECT)) is None
+    assert place_of(desktop, "project", HostEnvironment({}, PROJECT)) is None
 
 
 def test_a_path_is_shown_as_people_write_it():
-    around = Surroundings({"HOME": str(HOME)}, PROJECT)
+    around = HostEnvironment({"HOME": str(HOME)}, PROJECT)
     assert around.shown(HOME / ".mcp.json") == "~/.mcp.json"
     assert around.shown(Path("/etc/x")) == "/etc/x"
 
 
 def test_in_the_home_folder_a_file_of_the_project_is_the_users_and_there_once():
-    paths = [str(place.path) for place in every_place(Surroundings({"HOME": str(HOME)}, HOME))]
+    paths = [str(place.path) for place in every_place(HostEnvironment({"HOME": str(HOME)}, HOME))]
     assert len(set(paths)) == len(paths)
     assert "/home/me/.cursor/mcp.json" in paths

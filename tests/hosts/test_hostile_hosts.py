@@ -14,7 +14,7 @@ from typing import Any, cast
 import pytest
 
 from mcp_workbench.config.jsonc.parser import parse, plain, tokens
-from mcp_workbench.config.jsonc.source import Source
+from mcp_workbench.config.jsonc.source import SourceText
 from mcp_workbench.hosts import files
 from mcp_workbench.hosts.files import record_of
 from tests.hosts import samples
@@ -121,8 +121,8 @@ def content(text: str, sample: Sample) -> tuple[str, list[str]]:
     """All values in their order, and all comments in any."""
     if sample.path.endswith(".toml"):
         return json.dumps(tomllib.loads(text)), sorted(re.findall("# ?(.*)", text))
-    comments = [token.text for token in tokens(Source(text)) if token.kind == "comment"]
-    return json.dumps(plain(parse(Source(text)))), sorted(comment.strip("/* ") for comment in comments)
+    comments = [token.text for token in tokens(SourceText(text)) if token.kind == "comment"]
+    return json.dumps(plain(parse(SourceText(text)))), sorted(comment.strip("/* ") for comment in comments)
 
 
 # -- what looks like the workbench
@@ -283,7 +283,7 @@ def test_a_file_that_was_made_is_not_removed_if_it_changes_meanwhile(user: User,
     path = user.path(CURSOR)
     load = files.load
 
-    def meanwhile(file: Path) -> files.Record | None:
+    def meanwhile(file: Path) -> files.InstallRecord | None:
         if undoing:
             path.write_text('{"mine": 1}')
         undoing.append(True)

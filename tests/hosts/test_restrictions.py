@@ -16,7 +16,7 @@ from msgspec import Raw
 
 from mcp_workbench.catalog.definition import Definition
 from mcp_workbench.catalog.snapshot import ToolFilter
-from mcp_workbench.hosts.registry import Surroundings
+from mcp_workbench.hosts.registry import HostEnvironment
 from mcp_workbench.hosts.restrictions import claude_code
 from mcp_workbench.hosts.restrictions.rules import Subject, lacking, remainders, strictest
 from tests.support.users import User
@@ -542,7 +542,7 @@ def test_a_rule_for_a_longer_name_is_not_split(tmp_path: Path):
     (tmp_path / ".claude").mkdir()
     rules = deny("mcp__a__b__x", "mcp__a__y", "mcp__c")
     (tmp_path / ".claude" / "settings.json").write_text(json.dumps(rules))
-    of = claude_code.load(Surroundings({"HOME": str(tmp_path)}, tmp_path / "p", system=tmp_path / "system"))
+    of = claude_code.load(HostEnvironment({"HOME": str(tmp_path)}, tmp_path / "p", system=tmp_path / "system"))
     filters = {name: [one for rule in of(Subject(name, {})) for one in rule.filters] for name in ("a", "a__b", "b")}
     assert filters == {"a": ["!b__x", "!b[!0-9A-Za-z-][!0-9A-Za-z-]x", "!y"], "a__b": ["!x"], "b": []}
     assert [rule.disables for rule in of(Subject("c__d", {}))] == [True]  # Claude Code does that too

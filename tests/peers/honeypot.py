@@ -13,7 +13,7 @@ import json
 from mcp_workbench.config.model import Endpoint
 from mcp_workbench.errors import ServerUnavailable
 from mcp_workbench.limits import Limits
-from mcp_workbench.servers.http.client import Client
+from mcp_workbench.servers.http.client import HttpClient
 from tests.peers.rogue_http import Rogue, rogue
 from tests.servers.remote import agreed, call
 
@@ -36,7 +36,7 @@ async def by_name(honeypot: Rogue) -> str:
         del host, port
         return [next(answers, METADATA)]
 
-    client = Client(Endpoint(url=f"http://server.test:{honeypot.port}/ok"), Limits(), resolve=resolve)
+    client = HttpClient(Endpoint(url=f"http://server.test:{honeypot.port}/ok"), Limits(), resolve=resolve)
     kinds = [await outcome(exchange(client)) for _ in range(2)]
     await client.close()
     return " ".join(kinds)
@@ -44,13 +44,13 @@ async def by_name(honeypot: Rogue) -> str:
 
 async def by_address(honeypot: Rogue) -> str:
     """Somebody who writes the address itself means it: the honeypot can be reached."""
-    client = Client(Endpoint(url=honeypot.url("ok")), Limits())
+    client = HttpClient(Endpoint(url=honeypot.url("ok")), Limits())
     kind = await outcome(exchange(client))
     await client.close()
     return kind
 
 
-async def exchange(client: Client) -> None:
+async def exchange(client: HttpClient) -> None:
     async with client.exchange("GET", {}):
         pass
 

@@ -14,7 +14,7 @@ from mcp_workbench.config.load import load_config
 from mcp_workbench.config.model import Endpoint
 from mcp_workbench.errors import ConfigError, InsecureTransport, ServerUnavailable
 from mcp_workbench.limits import Limits
-from mcp_workbench.servers.http.client import Client
+from mcp_workbench.servers.http.client import HttpClient
 from mcp_workbench.servers.http.network_guard import Dial, is_forbidden, is_loopback
 from tests.peers.rogue_http import rogue
 from tests.servers.remote import agreed, call
@@ -102,7 +102,7 @@ async def test_the_address_that_was_checked_is_the_one_that_is_used():
 @pytest.mark.parametrize("answer", ["169.254.169.254", "fe80::1", "0.0.0.0"])  # noqa: S104 -- not bound to
 async def test_a_name_that_leads_to_such_an_address_is_not_contacted(answer: str):
     resolve, _ = resolver([answer])
-    client = Client(Endpoint(url="http://server.test/mcp"), Limits(), resolve=resolve)
+    client = HttpClient(Endpoint(url="http://server.test/mcp"), Limits(), resolve=resolve)
     with pytest.raises(ServerUnavailable) as caught:
         async with client.exchange("POST", {}, b"{}"):
             pass
@@ -152,7 +152,7 @@ async def test_another_host_that_is_written_as_an_address_is_checked_too():
 async def test_credentials_for_localhost_do_not_leave_the_machine_though_its_name_leads_elsewhere():
     resolve, _ = resolver(["10.1.2.3"])
     endpoint = Endpoint(url="http://localhost:9/mcp", headers=SECRET)
-    client = Client(endpoint, Limits(), resolve=resolve)
+    client = HttpClient(endpoint, Limits(), resolve=resolve)
     with pytest.raises(ServerUnavailable) as caught:
         async with client.exchange("POST", {}, b"{}"):
             pass
@@ -165,7 +165,7 @@ async def test_a_name_that_nobody_knows_is_told_so():
         del host, port
         raise OSError(-2, "Name or service not known")
 
-    client = Client(Endpoint(url="https://nowhere.test/mcp"), Limits(), resolve=resolve)
+    client = HttpClient(Endpoint(url="https://nowhere.test/mcp"), Limits(), resolve=resolve)
     with pytest.raises(ServerUnavailable) as caught:
         async with client.exchange("POST", {}, b"{}"):
             pass
@@ -178,7 +178,7 @@ async def test_a_name_server_that_is_silent_is_waited_for_as_long_as_a_connectio
         await asyncio.Event().wait()
         return [host, str(port)]
 
-    client = Client(Endpoint(url="https://slow.test/mcp"), Limits(connect_seconds=0.1), resolve=resolve)
+    client = HttpClient(Endpoint(url="https://slow.test/mcp"), Limits(connect_seconds=0.1), resolve=resolve)
     with pytest.raises(ServerUnavailable) as caught:
         async with client.exchange("POST", {}, b"{}"):
             pass
@@ -229,7 +229,7 @@ async def test_a_redirect_to_another_scheme_or_to_metadata_or_with_a_name_is_not
 @pytest.mark.parametrize("url", ["http://example.com/mcp", "http://10.0.0.1/mcp", "http://127.0.0.1.example.com/"])
 async def test_credentials_are_not_sent_over_http_to_another_machine(url: str):
     with pytest.raises(InsecureTransport) as caught:
-        Client(Endpoint(url=url, headers=SECRET), Limits())
+        HttpClient(Endpoint(url=url, headers=SECRET), Limits())
     assert "allowInsecure" in caught.value.hint
     assert "s3cret" not in str(caught.value)
 
@@ -246,7 +246,7 @@ async def test_credentials_are_not_sent_over_http_to_another_machine(url: str):
     ],
 )
 async def test_they_are_where_that_is_allowed_or_nobody_reads_them(endpoint: Endpoint):
-    await Client(endpoint, Limits()).close()
+    await HttpClient(endpoint, Limits()).close()
 
 
 def configured(folder: Path, **entry: Any) -> Endpoint:

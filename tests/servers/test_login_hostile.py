@@ -20,7 +20,7 @@ from mcp_workbench.errors import NeedsLogin, ServerUnavailable
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.http import oauth
 from mcp_workbench.servers.http.authority import Authority
-from mcp_workbench.servers.http.client import Client
+from mcp_workbench.servers.http.client import HttpClient
 from mcp_workbench.servers.http.credential_stores import FileStore
 from mcp_workbench.servers.http.credentials import Credentials, Login
 from mcp_workbench.servers.http.login import LOGIN_SCOPES_LENGTH, StoredLogin
@@ -243,7 +243,7 @@ async def test_closing_a_connection_waits_for_the_renewal_that_would_be_lost(tmp
         config = remote(server.url)
         assert isinstance(config.target, Endpoint)
         auth = login_of(server, kept)
-        client = Client(config.target, Limits(), auth=auth)
+        client = HttpClient(config.target, Limits(), auth=auth)
         caller = asyncio.ensure_future(auth._renewals.renewed(login))
         await wait_until(lambda: server.asked("/token"))
         caller.cancel()
@@ -294,7 +294,7 @@ async def lacking(server: RogueAuthority, kept: Credentials, challenge: str, **o
     server.answers["/mcp"] = refuse
     config = remote(server.url, **oauth)
     assert isinstance(config.target, Endpoint)
-    client = Client(config.target, Limits(), auth=StoredLogin(config, config.target, kept, Limits()))
+    client = HttpClient(config.target, Limits(), auth=StoredLogin(config, config.target, kept, Limits()))
     with pytest.raises(NeedsLogin) as caught:
         async with client.exchange("POST", {}, b"{}"):
             pass
@@ -362,7 +362,7 @@ async def test_two_clients_of_ones_own_at_one_address_keep_their_logins_apart(tm
         for name in ("mine", "yours", ""):
             config = remote(server.url, client_id=name)
             assert isinstance(config.target, Endpoint)
-            client = Client(config.target, Limits(), auth=StoredLogin(config, config.target, kept, Limits()))
+            client = HttpClient(config.target, Limits(), auth=StoredLogin(config, config.target, kept, Limits()))
             async with client.exchange("POST", {"content-type": "application/json"}, b"{}") as response:
                 assert response.is_success
             await client.close()
@@ -440,7 +440,7 @@ async def test_a_token_that_never_lived_by_its_own_words_is_used_until_it_is_ref
         await kept.save(login)
         config = remote(server.url)
         assert isinstance(config.target, Endpoint)
-        client = Client(config.target, Limits(), auth=login_of(server, kept))
+        client = HttpClient(config.target, Limits(), auth=login_of(server, kept))
         for _ in range(3):
             async with client.exchange("POST", {}, b"{}") as response:
                 assert response.is_success

@@ -22,7 +22,7 @@ from mcp_workbench.errors import SpawnFailed
 from mcp_workbench.servers import guardian
 from mcp_workbench.servers.guardian import VARIABLE
 from mcp_workbench.servers.orphans import start_of
-from mcp_workbench.servers.processes import Guardian, environment, exit_text
+from mcp_workbench.servers.processes import GuardianProcess, environment, exit_text
 from tests.servers.real import launch, processes
 from tests.support.procs import census, is_alive, needs_proc, new_marker, wait_until
 
@@ -294,8 +294,8 @@ def test_the_guardian_kills_what_was_announced_and_not_taken_back(orders: str, *
 @needs_proc
 async def test_a_server_that_has_ended_is_taken_back_from_the_guardian(monkeypatch: pytest.MonkeyPatch):
     orders: list[str] = []
-    order = Guardian._order
-    monkeypatch.setattr(Guardian, "_order", lambda self, line: orders.append(line) or order(self, line))
+    order = GuardianProcess._order
+    monkeypatch.setattr(GuardianProcess, "_order", lambda self, line: orders.append(line) or order(self, line))
     async with processes() as running:
         child = running.spawn(launch("ok"))
         await running.end(child)

@@ -8,7 +8,7 @@ import pytest
 
 from mcp_workbench.errors import Overloaded
 from mcp_workbench.limits import Limits
-from mcp_workbench.servers.call_slots import Turns
+from mcp_workbench.servers.call_slots import CallTurns
 from mcp_workbench.wire.caller import LIBRARY
 from mcp_workbench.wire.exchange import Exchange
 from tests.support.library import DeafLine
@@ -19,12 +19,12 @@ def call() -> Exchange:
     return Exchange(LIBRARY, DeafLine())
 
 
-def taking(turns: Turns, one: Exchange, *, again: bool = False) -> asyncio.Task[None]:
+def taking(turns: CallTurns, one: Exchange, *, again: bool = False) -> asyncio.Task[None]:
     return asyncio.ensure_future(turns.take(one, again=again))
 
 
 async def test_calls_have_their_turn_in_the_order_of_their_arrival():
-    turns, calls = Turns(Limits()), [call() for _ in range(4)]
+    turns, calls = CallTurns(Limits()), [call() for _ in range(4)]
     waiting = [taking(turns, one) for one in calls]
     for position, one in enumerate(calls):
         await settle()
@@ -35,7 +35,7 @@ async def test_calls_have_their_turn_in_the_order_of_their_arrival():
 
 
 async def test_whoever_has_the_turn_need_not_wait_for_it():
-    turns, one = Turns(Limits()), call()
+    turns, one = CallTurns(Limits()), call()
     await turns.take(one)
     await asyncio.wait_for(turns.take(one), 5)
     turns.release(one)
@@ -43,7 +43,7 @@ async def test_whoever_has_the_turn_need_not_wait_for_it():
 
 
 async def test_one_that_had_its_turn_before_comes_first():
-    turns, first, new, back = Turns(Limits()), call(), call(), call()
+    turns, first, new, back = CallTurns(Limits()), call(), call(), call()
     await turns.take(first)
     tasks = [taking(turns, new)]
     await settle()
@@ -57,7 +57,7 @@ async def test_one_that_had_its_turn_before_comes_first():
 
 
 async def test_only_the_holder_passes_the_turn_on():
-    turns, holder, other = Turns(Limits()), call(), call()
+    turns, holder, other = CallTurns(Limits()), call(), call()
     await turns.take(holder)
     turns.release(other)
     turns.leave(other)
@@ -66,7 +66,7 @@ async def test_only_the_holder_passes_the_turn_on():
 
 
 async def test_a_call_that_is_asked_has_the_turn_if_nobody_else_has():
-    turns, asked, late = Turns(Limits()), call(), call()
+    turns, asked, late = CallTurns(Limits()), call(), call()
     turns.claim(asked)
     task = taking(turns, late)
     await settle()
@@ -77,7 +77,7 @@ async def test_a_call_that_is_asked_has_the_turn_if_nobody_else_has():
 
 
 async def test_beyond_the_queue_a_new_call_is_refused_and_one_that_had_its_turn_is_not():
-    turns, back = Turns(Limits(queued=1)), call()
+    turns, back = CallTurns(Limits(queued=1)), call()
     first = call()
     await turns.take(first)
     waiting = taking(turns, call())
@@ -93,7 +93,7 @@ async def test_beyond_the_queue_a_new_call_is_refused_and_one_that_had_its_turn_
 
 
 async def test_a_wait_that_is_too_long_ends_and_takes_no_turn_with_it():
-    turns, first, patient = Turns(Limits(call_hard_timeout_seconds=0.01)), call(), call()
+    turns, first, patient = CallTurns(Limits(call_hard_timeout_seconds=0.01)), call(), call()
     await turns.take(first)
     back = taking(turns, patient, again=True)
     with pytest.raises(Overloaded, match=r"0\.01 s"):
@@ -105,7 +105,7 @@ async def test_a_wait_that_is_too_long_ends_and_takes_no_turn_with_it():
 
 
 async def test_a_cancelled_call_leaves_the_queue_and_the_next_one_has_the_turn():
-    turns, first, next_ = Turns(Limits()), call(), call()
+    turns, first, next_ = CallTurns(Limits()), call(), call()
     await turns.take(first)
     gone, waiting = taking(turns, call()), taking(turns, next_)
     await settle()
@@ -117,7 +117,7 @@ async def test_a_cancelled_call_leaves_the_queue_and_the_next_one_has_the_turn()
 
 
 async def test_a_call_that_is_cancelled_as_its_turn_comes_passes_it_on():
-    turns, first, next_ = Turns(Limits()), call(), call()
+    turns, first, next_ = CallTurns(Limits()), call(), call()
     await turns.take(first)
     gone, waiting = taking(turns, call()), taking(turns, next_)
     await settle()
@@ -129,7 +129,7 @@ async def test_a_call_that_is_cancelled_as_its_turn_comes_passes_it_on():
 
 @pytest.mark.parametrize("again", [False, True])
 async def test_a_call_that_is_over_while_it_waits_is_let_go_and_never_has_the_turn(*, again: bool):
-    turns, first, over, next_ = Turns(Limits()), call(), call(), call()
+    turns, first, over, next_ = CallTurns(Limits()), call(), call(), call()
     await turns.take(first)
     gone, waiting = taking(turns, over, again=again), taking(turns, next_)
     await settle()

@@ -144,7 +144,7 @@ def test_what_was_compared_is_what_is_parsed(project: Path, environ: dict[str, s
     trust(environ, project)
     reads: list[str] = []
 
-    def read_and_change(path: str, limits: Limits) -> sources.Source:
+    def read_and_change(path: str, limits: Limits) -> sources.SourceText:
         reads.append(path)
         source = read_source(path, limits)
         Path(path).write_text('{"mcpServers": {"evil": {"command": "/evil"}}}', encoding="utf-8")
@@ -161,7 +161,7 @@ def test_what_was_compared_is_what_is_parsed(project: Path, environ: dict[str, s
 def test_a_file_that_nobody_trusted_is_not_even_read(
     project: Path, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ):
-    def fail(path: str, limits: Limits) -> sources.Source:
+    def fail(path: str, limits: Limits) -> sources.SourceText:
         raise AssertionError(path, limits)
 
     monkeypatch.setattr(trusted_configs, "read_source", fail)

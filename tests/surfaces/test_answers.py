@@ -23,12 +23,12 @@ from mcp_workbench.errors import ConnectFailed, SpawnFailed
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.surfaces import open_response
-from mcp_workbench.surfaces.arguments import OpenRequest
+from mcp_workbench.surfaces.arguments import OpenArguments
 from mcp_workbench.surfaces.open_response import ERROR_SHOWN_LEAST_LENGTH, ERROR_SHOWN_LENGTH
 from mcp_workbench.text.sanitize import NAMES_SHOWN
 from tests.support.tokens import cost
 
-DEV = OpenRequest("dev")
+DEV = OpenArguments("dev")
 WHOLE = 'for a whole definition: {"toolbox":"TOOLBOX","tools":["NAME"]}'
 quickly = settings(max_examples=30, phases=(Phase.explicit, Phase.generate))
 LEVELS = (render.entry, signature.entry, signature.outline, signature.brief)
@@ -60,7 +60,7 @@ def toolbox(tools: Sequence[Found] = (), **fields: Any) -> Opened:
 
 
 def opened(
-    tools: Sequence[Found], request: OpenRequest = DEV, budget: int = 8000, whole: Opened | None = None
+    tools: Sequence[Found], request: OpenArguments = DEV, budget: int = 8000, whole: Opened | None = None
 ) -> tuple[str, dict[str, Any]]:
     """The text of an answer, and what it says."""
     limits = Limits(open_budget_tokens=budget)
@@ -150,24 +150,24 @@ def test_where_many_servers_fail_their_errors_are_shortened_before_a_tool_is():
 def test_who_asks_for_one_form_gets_it_whatever_it_costs(detail: Any):
     tools = many(100)
     failed = tuple(ConnectFailed("dev", f"s{n}", SpawnFailed("why " * 500)) for n in range(40))
-    text, said = opened(tools, OpenRequest("dev", detail=detail), 500, toolbox(tools, failed=failed))
+    text, said = opened(tools, OpenArguments("dev", detail=detail), 500, toolbox(tools, failed=failed))
     assert shown_as(text, tools, render.entry if detail == "full" else signature.entry)
     assert len(said["servers_failed"]) == 40
     assert ("note" in said) == (detail == "signature")
 
 
 def test_where_there_are_no_tools_nothing_is_said_of_their_form():
-    assert "note" not in opened((), OpenRequest("dev", detail="signature"))[1]
-    _, said = opened((), OpenRequest("dev", query="x", detail="signature"))
+    assert "note" not in opened((), OpenArguments("dev", detail="signature"))[1]
+    _, said = opened((), OpenArguments("dev", query="x", detail="signature"))
     assert said["note"] == "No tool fits this query. Without query: all 0 tools."
 
 
 def test_tools_that_were_asked_for_by_name_are_whole_whatever_they_cost():
     tools = many(50, "Long. " * 200)
-    text, said = opened(tools, OpenRequest("dev", tools=("tool_1",)), 500)
+    text, said = opened(tools, OpenArguments("dev", tools=("tool_1",)), 500)
     assert shown_as(text, tools, render.entry)
     assert "note" not in said
-    text, _ = opened(tools, OpenRequest("dev", tools=("tool_1",), detail="signature"), 500)
+    text, _ = opened(tools, OpenArguments("dev", tools=("tool_1",), detail="signature"), 500)
     assert shown_as(text, tools, signature.entry)
 
 
@@ -249,11 +249,11 @@ def test_instructions_stand_once_for_each_server_in_a_plain_open_only():
     advice = {"fs": "Ask before you write.\nNever delete.", "db": "Read only."}
     tools = many(2)
     whole = toolbox(tools, live=("fs", "db"), instructions=advice)
-    for request in (DEV, OpenRequest("dev", detail="full"), OpenRequest("dev", detail="signature")):
+    for request in (DEV, OpenArguments("dev", detail="full"), OpenArguments("dev", detail="signature")):
         text, said = opened(tools, request, whole=whole)
         assert said["instructions"] == advice
         assert list(said)[-1] == "tools", text
-    for request in (OpenRequest("dev", query="file"), OpenRequest("dev", tools=("tool_1",))):
+    for request in (OpenArguments("dev", query="file"), OpenArguments("dev", tools=("tool_1",))):
         assert "instructions" not in opened(tools, request, whole=whole)[1]
 
 
@@ -280,7 +280,7 @@ def test_most_of_an_answer_is_for_the_tools_whatever_servers_say():
     assert shown
     assert said["instructions_left_out"] == 200 - len(shown)
     assert cost(compacted(shown)) <= 2000 // 16 < cost(entries(text))
-    _, said = opened(tools, OpenRequest("dev", detail="full"), 2000, toolbox(tools, instructions=advice))
+    _, said = opened(tools, OpenArguments("dev", detail="full"), 2000, toolbox(tools, instructions=advice))
     assert cost(compacted(said["instructions"])) <= 2000 // 4
 
 
@@ -288,7 +288,7 @@ def test_most_of_an_answer_is_for_the_tools_whatever_servers_say():
 
 
 def test_a_search_that_finds_nothing_says_so_and_how_many_there_are():
-    _, said = opened((), OpenRequest("dev", query="zzz"), whole=toolbox(many(7)))
+    _, said = opened((), OpenArguments("dev", query="zzz"), whole=toolbox(many(7)))
     assert (said["tools"], said["note"]) == ([], "No tool fits this query. Without query: all 7 tools.")
 
 
@@ -303,19 +303,19 @@ def lean(tools: Sequence[Found], signatures: int = 5) -> str:
 
 def test_a_search_shows_five_signatures_and_five_first_sentences_in_its_order():
     tools = many(10)[::-1]
-    text, said = opened(tools, OpenRequest("dev", query="file"), whole=toolbox(many(12)))
+    text, said = opened(tools, OpenArguments("dev", query="file"), whole=toolbox(many(12)))
     assert entries(text) == lean(tools)
     assert said["note"] == LEAN
     assert cost(text) <= 1000
     for detail, level in (("full", render.entry), ("signature", signature.entry)):
-        text, _ = opened(tools, OpenRequest("dev", query="file", detail=detail), whole=toolbox(many(12)))
+        text, _ = opened(tools, OpenArguments("dev", query="file", detail=detail), whole=toolbox(many(12)))
         assert shown_as(text, tools, level)
 
 
 def test_a_search_costs_a_thousand_tokens_whatever_its_schemas_are():
     long = {f"parameter_{number}": {"type": "string", "description": "Which one it is. " * 9} for number in range(9)}
     large = [found(f"large_{number}", "Does a lot. More.", properties=long) for number in range(10)]
-    text, said = opened([*many(1), *large[1:]], OpenRequest("dev", query="file"))
+    text, said = opened([*many(1), *large[1:]], OpenArguments("dev", query="file"))
     assert 600 < cost(text) <= 1000
     assert [one.get("signature", "")[:30] for one in said["tools"][:3]] == [
         "(path?: string /* Which file, ",
@@ -323,7 +323,7 @@ def test_a_search_costs_a_thousand_tokens_whatever_its_schemas_are():
         "(parameter_0?, parameter_1?, p",
     ]
     assert not any("signature" in one for one in said["tools"][5:])
-    text, said = opened(many(50), OpenRequest("dev", query="file", limit=50))
+    text, said = opened(many(50), OpenArguments("dev", query="file", limit=50))
     assert len(said["tools"]) == 50
     assert 1000 < cost(text) <= 5000
 
@@ -332,7 +332,7 @@ def test_other_servers_with_the_same_tool_are_named_and_weak_matches_marked():
     tools = many(4)
     others = tuple(ServerIdentifier("ops", f"s{number}") for number in range(5))
     searched = Matches(found=tools, also_in={tools[0][0]: others, tools[1][0]: others[:1]}, is_weak=True)
-    said = json.loads(text_of(asyncio.run(open_response.matches(searched, OpenRequest("*", query="x"), Limits()))))
+    said = json.loads(text_of(asyncio.run(open_response.matches(searched, OpenArguments("*", query="x"), Limits()))))
     first, second, *rest = said["tools"]
     assert first["also_in"] == [{"toolbox": "ops", "server": f"s{number}"} for number in range(3)]
     assert (first["also_in_left_out"], second["also_in"]) == (2, [{"toolbox": "ops", "server": "s0"}])
@@ -343,7 +343,7 @@ def test_other_servers_with_the_same_tool_are_named_and_weak_matches_marked():
 
 def matches(found: Sequence[Found], never: Sequence[ServerIdentifier] = (), budget: int = 8000, **fields: Any):
     limits = Limits(open_budget_tokens=budget)
-    request = OpenRequest("*", query="x", **fields)
+    request = OpenArguments("*", query="x", **fields)
     text = text_of(
         asyncio.run(open_response.matches(Matches(found=tuple(found), never_listed=tuple(never)), request, limits))
     )
@@ -503,7 +503,7 @@ def test_nothing_is_sent_that_was_not_counted(recipe: Recipe, budget: int):
         text, _ = opened(whole.found, budget=budget, whole=whole)
         assert len(text.encode()) <= budget
         tools = whole.found[: DEFAULTS.matches]
-        text, _ = opened(tools, OpenRequest(whole.toolbox, query="x"), budget, whole)
+        text, _ = opened(tools, OpenArguments(whole.toolbox, query="x"), budget, whole)
         assert len(text.encode()) <= budget
 
 
@@ -526,7 +526,7 @@ def test_whatever_there_is_to_tell_an_answer_costs_no_more_than_it_may(recipe: R
 def test_so_does_a_search(recipe: Recipe, budget: int, never: int, label: int):
     whole = recipe.opened()
     tools = whole.found[: DEFAULTS.matches]
-    text, _ = opened(tools, OpenRequest(whole.toolbox, query="x"), budget, whole)
+    text, _ = opened(tools, OpenArguments(whole.toolbox, query="x"), budget, whole)
     check_answer(text, tools, budget)
     names = [f"{LABELS[label]}{number}"[-128:] for number in range(never)]
     text, _ = matches(tools, [ServerIdentifier(name, name) for name in names], budget)
@@ -582,7 +582,7 @@ HOSTILE: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("schema", HOSTILE.values(), ids=HOSTILE)
 def test_an_open_of_hostile_definitions_is_bounded_in_work_and_takes_turns(schema: dict[str, Any]):
     tools = [found(f"tool_{number}", "Text. " * 5, **schema) for number in range(64)]
-    request = OpenRequest("dev", detail="signature")
+    request = OpenArguments("dev", detail="signature")
 
     async def timed() -> tuple[float, float]:
         """The CPU time of an answer, and the longest stretch between two turns of the event loop."""

@@ -13,7 +13,7 @@ from msgspec import Raw
 from mcp_workbench.errors import InvalidParameters, InvalidToolIdentifier, RequestError
 from mcp_workbench.identity import ToolIdentifier
 from mcp_workbench.surfaces import arguments as module
-from mcp_workbench.surfaces.arguments import OpenRequest, read_open, read_use
+from mcp_workbench.surfaces.arguments import OpenArguments, read_open, read_use
 from mcp_workbench.wire.jsonrpc import NOTHING
 
 TOOL = {"toolbox": "dev", "server": "fs", "tool": "read"}
@@ -230,7 +230,7 @@ def test_the_old_parameter_is_told_its_new_name():
 
 
 def test_a_toolbox_is_any_non_empty_string():
-    assert read_open(raw({"toolbox": "a b\n🙂"})) == OpenRequest("a b\n🙂")
+    assert read_open(raw({"toolbox": "a b\n🙂"})) == OpenArguments("a b\n🙂")
 
 
 # -- properties

@@ -17,7 +17,7 @@ from msgspec import Raw
 from mcp_workbench.catalog.search import QUERY_LENGTH
 from mcp_workbench.errors import InvalidParameters
 from mcp_workbench.limits import DEFAULTS
-from mcp_workbench.surfaces.arguments import OpenRequest, read_open
+from mcp_workbench.surfaces.arguments import OpenArguments, read_open
 from mcp_workbench.surfaces.proxy import ProxySurface
 from mcp_workbench.text.sanitize import NAMES_SHOWN
 from tests.support.procs import wait_until
@@ -286,7 +286,7 @@ def test_names_are_taken_once_each_in_their_order():
 
 
 def test_without_refinements_everything_is_asked_for():
-    assert read_open(raw({"toolbox": "dev"})) == OpenRequest("dev")
+    assert read_open(raw({"toolbox": "dev"})) == OpenArguments("dev")
 
 
 SCALAR = st.none() | st.booleans() | st.integers() | st.text(max_size=5)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from mcp_workbench.limits import DEFAULTS, Limits
-from mcp_workbench.surfaces.base import Listed, page
+from mcp_workbench.surfaces.base import ListedItem, page
 from mcp_workbench.wire.fairness import Renderer
 from mcp_workbench.wire.jsonrpc import RpcError
 
@@ -21,11 +21,11 @@ ITEMS = st.lists(st.text(max_size=40), max_size=30)
 
 
 def one(items: list[str], limits: Limits = DEFAULTS, **params: Any) -> dict[str, Any]:
-    listed = [Listed(Raw(json.dumps(item).encode())) for item in items]
+    listed = [ListedItem(Raw(json.dumps(item).encode())) for item in items]
     return paged(listed, limits, **params)
 
 
-def paged(listed: list[Listed], limits: Limits = DEFAULTS, **params: Any) -> dict[str, Any]:
+def paged(listed: list[ListedItem], limits: Limits = DEFAULTS, **params: Any) -> dict[str, Any]:
     given_params = {key: Raw(json.dumps(value).encode()) for key, value in params.items()}
     return json.loads(bytes(asyncio.run(page("things", listed, given_params, limits, Renderer()))))
 
@@ -101,6 +101,6 @@ def test_only_the_items_of_the_page_are_rendered():
         rendered.append(name)
         return Raw(json.dumps(name.upper()).encode())
 
-    listed = [Listed(Raw(json.dumps(name).encode()), partial(render, name)) for name in "abc"]
+    listed = [ListedItem(Raw(json.dumps(name).encode()), partial(render, name)) for name in "abc"]
     assert paged(listed, Limits(page_bytes=1), cursor="1") == {"things": ["B"], "nextCursor": "2"}
     assert rendered == ["b"]

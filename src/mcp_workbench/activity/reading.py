@@ -110,7 +110,7 @@ class FailedCall(NamedTuple):
     """What went wrong, in a sentence; empty where that is not known."""
 
 
-class Tokens(NamedTuple):
+class TokenCounts(NamedTuple):
     """What agents would have read, and what they read, in bytes."""
 
     opens: int
@@ -128,7 +128,7 @@ class RunStatus(NamedTuple):
     tools: tuple[ToolUse, ...]
     errors: tuple[FailedCall, ...]
     """The last one first."""
-    tokens: Tokens
+    tokens: TokenCounts
     clients: tuple[ClientState, ...] = ()
 
 
@@ -164,7 +164,7 @@ class RecordedCall(NamedTuple):
     result: str | None
 
 
-class Reader:
+class RecordReader:
     """Reads the record at a path, which need not be there."""
 
     def __init__(self, path: str, limits: Limits) -> None:
@@ -209,7 +209,7 @@ class Reader:
             flights=tuple(_converted(rows(_FLIGHTS, one), list[Flight])) if is_running else (),
             tools=tuple(use._replace(times=tuple(times.get(use[:3], ()))) for use in used),
             errors=tuple(_converted(rows(_ERRORS, (run.id, STATUS_ERRORS)), list[FailedCall])),
-            tokens=Tokens(int(opens), int(flat), int(answered)),
+            tokens=TokenCounts(int(opens), int(flat), int(answered)),
             clients=tuple(_converted(rows(_CLIENTS, one), list[ClientState])),
         )
 
@@ -236,9 +236,9 @@ class Reader:
 
     def _at_once(self, action: Callable[[_Rows], T]) -> T:
         """All as it is at one moment."""
-        from mcp_workbench.activity.tables import Tables  # noqa: PLC0415 -- what follows needs SQLite
+        from mcp_workbench.activity.tables import RecordTables  # noqa: PLC0415 -- what follows needs SQLite
 
-        tables = Tables(self.path, self._limits)
+        tables = RecordTables(self.path, self._limits)
         try:
             with tables.file.transaction("DEFERRED"):
                 return action(lambda query, values: tables.file.run(query, values).fetchall())

@@ -20,7 +20,7 @@ from msgspec import Raw
 
 from mcp_workbench import __version__, logger
 from mcp_workbench.activity.batch import Batch, Call, ClientState, Flight, Line, Opening, Run, ServerState
-from mcp_workbench.activity.writer import Writer, record_path
+from mcp_workbench.activity.writer import RecordWriter, record_path
 from mcp_workbench.config.model import Config
 from mcp_workbench.errors import CallFailed, ConnectFailed, Fault, RequestError, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
@@ -54,7 +54,7 @@ _ORDER: Final = ("ready", "starting", "needs_auth", "resting", "failing", "idle"
 """Of several connections to one server, which tells how it is doing."""
 
 
-class Standing(NamedTuple):
+class ConnectionState(NamedTuple):
     """How one connection to a server is doing."""
 
     state: str
@@ -69,7 +69,7 @@ class Noted(msgspec.Struct, gc=False, eq=False):
     began: float
 
 
-Look = Callable[[ServerIdentifier], Sequence[Standing]]
+Look = Callable[[ServerIdentifier], Sequence[ConnectionState]]
 
 
 def recorder_of(
@@ -80,13 +80,13 @@ def recorder_of(
     if config.record == "off" or not path:
         return None
     run = Run(os.getpid(), "", __version__, config.file, transport, time.time())
-    return Recorder(Writer(path, run, limits), limits, is_full=config.record == "full")
+    return Recorder(RecordWriter(path, run, limits), limits, is_full=config.record == "full")
 
 
 class Recorder:
     """Notes what happens. It belongs to the event loop in which it was begun."""
 
-    def __init__(self, writer: Writer, limits: Limits, *, is_full: bool = False) -> None:
+    def __init__(self, writer: RecordWriter, limits: Limits, *, is_full: bool = False) -> None:
         self._writer = writer
         self._limits = limits
         self._is_full = is_full

@@ -95,7 +95,7 @@ _STRAY: Final = "DELETE FROM record_calls WHERE tool NOT IN (SELECT id FROM reco
 _OF_RUN: Final = ("servers", "clients", "flights", "tools", "lines", "openings")
 
 
-class Tables:
+class RecordTables:
     """The tables of an open file."""
 
     def __init__(self, path: str, limits: Limits) -> None:

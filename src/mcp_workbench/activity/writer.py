@@ -25,7 +25,7 @@ from mcp_workbench.storage.secure_files import Busy, Unusable
 from mcp_workbench.storage.table_file import KeptFile, Kind
 
 if TYPE_CHECKING:
-    from mcp_workbench.activity.tables import Tables
+    from mcp_workbench.activity.tables import RecordTables
 
 
 # ruff: noqa: PTH111 -- on the way of a start, where importing pathlib is noticeable
@@ -57,11 +57,13 @@ LOST = "what the workbench does is not recorded"
 LOSS = "the record is lost and will be made anew"
 
 
-class Writer:
+class RecordWriter:
     """Writes batches, one after the other, in a thread of its own."""
 
     def __init__(self, path: str, run: Run, limits: Limits) -> None:
-        self._file: KeptFile[Tables] = KeptFile(path, Kind(FILE_NAME, LOSS, RECORD_TRIES, self._opened, self._was_ours))
+        self._file: KeptFile[RecordTables] = KeptFile(
+            path, Kind(FILE_NAME, LOSS, RECORD_TRIES, self._opened, self._was_ours)
+        )
         self._run = run
         self._limits = limits
         self._queue: queue.SimpleQueue[tuple[Batch, Callable[[], None]]] = queue.SimpleQueue()
@@ -128,7 +130,7 @@ class Writer:
             self._file.act(self._write)
             del self._waiting[0]
 
-    def _write(self, tables: Tables) -> None:
+    def _write(self, tables: RecordTables) -> None:
         batch = self._waiting[0]
         self._batches += 1
         prunes = self._batches % RECORD_PRUNE_EVERY == 0
@@ -136,10 +138,10 @@ class Writer:
             self._begin(tables)
             tables.write(self._number, batch, prunes=prunes)
 
-    def _opened(self, path: str) -> Tables:
-        from mcp_workbench.activity.tables import Tables  # noqa: PLC0415 -- there are Pythons without SQLite
+    def _opened(self, path: str) -> RecordTables:
+        from mcp_workbench.activity.tables import RecordTables  # noqa: PLC0415 -- there are Pythons without SQLite
 
-        tables = Tables(path, self._limits)
+        tables = RecordTables(path, self._limits)
         try:
             self._begin(tables)
         except BaseException:
@@ -147,7 +149,7 @@ class Writer:
             raise
         return tables
 
-    def _begin(self, tables: Tables) -> None:
+    def _begin(self, tables: RecordTables) -> None:
         self._number = tables.begin(self._run._replace(birth=birth(self._run.pid)))
         now = time.time()
         known = Batch(

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from mcp_workbench.catalog import official_models
-from mcp_workbench.catalog.official_models import Refused
+from mcp_workbench.catalog.official_models import Unrepairable
 from mcp_workbench.limits import Limits
 from mcp_workbench.wire import jsonrpc
 
@@ -58,13 +58,13 @@ class Definition(msgspec.Struct, frozen=True, dict=True):
 
     @classmethod
     def read(cls, raw: Raw, *, handshake: bool = False) -> Definition:
-        """Read a `compact` definition for one era; repair it if official clients would refuse it. Raises `Refused`."""
+        """Read a `compact` definition for one era; repair what official clients refuse. Raises `Unrepairable`."""
         try:
             tool = _tools.decode(raw)
         except msgspec.DecodeError:
             return cls._repaired(raw, handshake=handshake)
         if not tool.name:
-            raise Refused("it has no name")
+            raise Unrepairable("it has no name")
         if handshake and tool.output_schema is not UNSET and not _is_output_compilable(raw):
             return cls._repaired(raw, handshake=True)
         return cls(tool.name, raw)
@@ -74,7 +74,7 @@ class Definition(msgspec.Struct, frozen=True, dict=True):
         from mcp_workbench.catalog.repair import repair_tool  # noqa: PLC0415 -- most definitions need no repair
 
         if not (name := own_name(raw)):
-            raise Refused("it has no name")
+            raise Unrepairable("it has no name")
         repaired = repair_tool(raw, handshake=handshake)
         return cls(name, repaired.raw, repaired.wraps_output)
 
@@ -200,17 +200,17 @@ def take_items(listed: Sequence[Raw], member: str, limits: Limits) -> ServerItem
             continue
         try:
             items[name] = Item(name, _accepted(raw, name, member, limits))
-        except Refused as refused:
+        except Unrepairable as refused:
             withheld.append(Withheld(name, str(refused)))
     return ServerItems(tuple(items.values()), tuple(withheld))
 
 
 def _accepted(raw: Raw, name: str, member: str, limits: Limits) -> Raw:
-    """The item, repaired if official clients would refuse it. Raises `Refused`."""
+    """The item, repaired if official clients would refuse it. Raises `Unrepairable`."""
     if (problem := oversize(raw, limits)) is not None:
-        raise Refused(problem)
+        raise Unrepairable(problem)
     if not name:
-        raise Refused(f"it has no {member}")
+        raise Unrepairable(f"it has no {member}")
     model = _MODELS[member]
     try:
         official_models.decoder(model).decode(raw)

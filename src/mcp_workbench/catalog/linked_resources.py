@@ -19,7 +19,7 @@ class _Resource(msgspec.Struct):
     uri: str = ""
 
 
-class _Block(msgspec.Struct):
+class _ContentBlock(msgspec.Struct):
     """A content block: a link has an `uri`, an embedded resource a `resource`."""
 
     uri: str = ""
@@ -27,13 +27,13 @@ class _Block(msgspec.Struct):
 
 
 class _Message(msgspec.Struct):
-    content: _Block | list[_Block] = []
+    content: _ContentBlock | list[_ContentBlock] = []
 
 
 class _Result(msgspec.Struct):
     """What of a result may name resources: of a tool, or of a prompt."""
 
-    content: list[_Block] = []
+    content: list[_ContentBlock] = []
     messages: list[_Message] = []
 
 

@@ -24,7 +24,7 @@ _HOUR = "(?:[01][0-9]|2[0-3]):[0-5][0-9]"
 _DATE_TIME = rf"^{_DATE}T{_HOUR}:[0-5][0-9](?:\.[0-9]+)?(?:Z|[+-]{_HOUR})\Z"
 
 
-class Refused(Exception):
+class Unrepairable(Exception):
     """Official clients refuse a definition, and it can't be repaired without guessing."""
 
 

@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from mcp_workbench.catalog import official_models as official
-from mcp_workbench.catalog.official_models import Refused
+from mcp_workbench.catalog.official_models import Unrepairable
 from mcp_workbench.catalog.output_schemas import is_compilable
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.projection import wrapped_schema
@@ -48,7 +48,7 @@ class RepairedTool(Struct, frozen=True):
 
 
 def repair_tool(raw: Raw, *, handshake: bool) -> RepairedTool:
-    """Repair a tool for clients of an era. Raises `Refused`."""
+    """Repair a tool for clients of an era. Raises `Unrepairable`."""
     given = jsonrpc.fields(raw)
     members = dict(given)
     members["inputSchema"] = _input_schema(given.get("inputSchema"))
@@ -63,7 +63,7 @@ def repair_tool(raw: Raw, *, handshake: bool) -> RepairedTool:
 
 
 def repair_item(raw: Raw, model: type[Struct], named_by: str) -> Raw:
-    """Repair a prompt, resource or template. Raises `Refused`."""
+    """Repair a prompt, resource or template. Raises `Unrepairable`."""
     members = jsonrpc.fields(raw)
     if not jsonrpc.is_text(members.get("name", jsonrpc.NOTHING)):
         members["name"] = members[named_by]
@@ -76,7 +76,7 @@ def repair_item(raw: Raw, model: type[Struct], named_by: str) -> Raw:
 
 def _check(members: dict[str, Raw], model: type[Struct]) -> None:
     if (place := official.refusal(model, Raw(jsonrpc.encode(members)))) is not None:
-        raise Refused(f"official clients refuse its {place or 'definition'}")
+        raise Unrepairable(f"official clients refuse its {place or 'definition'}")
 
 
 def _encoded(members: dict[str, Raw]) -> Raw:

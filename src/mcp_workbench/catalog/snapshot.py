@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Raw
 
 from mcp_workbench.catalog.definition import Definition, Withheld, name_of, oversize, own_name
-from mcp_workbench.catalog.official_models import Refused
+from mcp_workbench.catalog.official_models import Unrepairable
 from mcp_workbench.catalog.rendering import render
 from mcp_workbench.errors import ConnectFailed
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier, ToolInfo
@@ -123,7 +123,7 @@ def _read(raw: Raw, limits: Limits, *, handshake: bool) -> tuple[Definition, str
         return Definition(name_of(raw), EMPTY_OBJECT), problem
     try:
         return Definition.read(raw, handshake=handshake), None
-    except Refused as refused:
+    except Unrepairable as refused:
         return Definition(own_name(raw), raw), str(refused)
 
 

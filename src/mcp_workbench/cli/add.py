@@ -17,7 +17,7 @@ from mcp_workbench.cli.terminal import is_agreed
 from mcp_workbench.config.environment import is_own
 from mcp_workbench.config.jsonc.source import read_source
 from mcp_workbench.config.load import DEFAULT_TOOLBOX
-from mcp_workbench.doctor.config_checks import Entries, inspect
+from mcp_workbench.doctor.config_checks import ConfigChecks, inspect
 from mcp_workbench.doctor.findings import Finding
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.hosts.secrets import Variables, without_secrets
@@ -73,11 +73,11 @@ def _add(options: Given, target: Target) -> int:
     return 0
 
 
-def _inspected(target: Target) -> Entries:
+def _inspected(target: Target) -> ConfigChecks:
     return inspect(read_source(str(target.path), DEFAULTS))
 
 
-def _came_with(server: ServerIdentifier, before: Iterable[Finding], after: Entries) -> list[Finding]:
+def _came_with(server: ServerIdentifier, before: Iterable[Finding], after: ConfigChecks) -> list[Finding]:
     """The warnings of `check` that are about this server, or that are new."""
     known = {(one.code, one.path, one.message) for one in before}
     own = after.of(server)

@@ -25,7 +25,7 @@ _HOW_BYTES: Final = "Convert it to UTF-8: MCP carries nothing else."
 _WORD = re.compile(r"(?s)(.+?)(:?=)(.*)")
 
 
-class Typed(NamedTuple):
+class TypedArguments(NamedTuple):
     """What a person typed, before the tool is known that it is for."""
 
     words: Sequence[str]
@@ -33,7 +33,7 @@ class Typed(NamedTuple):
     """All arguments as one JSON text."""
 
     @classmethod
-    def read(cls, words: Sequence[str]) -> Typed:
+    def read(cls, words: Sequence[str]) -> TypedArguments:
         """With what stands on stdin, if that is meant. Raises `InvalidParameters`."""
         for word in words:
             if not _is_text(word):
@@ -59,7 +59,7 @@ def _stdin() -> str:
     return text
 
 
-def read_arguments(typed: Typed, parameters: Parameters) -> Raw:
+def read_arguments(typed: TypedArguments, parameters: Parameters) -> Raw:
     """What a person gave, as one JSON object. Raises `InvalidParameters`."""
     if typed.whole is not None:
         return _read_whole(typed.whole, parameters)

@@ -11,7 +11,7 @@ from typing import TextIO
 from msgspec import Raw
 
 from mcp_workbench.cli import display, results
-from mcp_workbench.cli.arguments import Typed, read_arguments
+from mcp_workbench.cli.arguments import TypedArguments, read_arguments
 from mcp_workbench.cli.config_selection import read_config
 from mcp_workbench.cli.json_output import answered, print_raw
 from mcp_workbench.cli.options import Given
@@ -56,7 +56,7 @@ def _call(options: Given) -> int:
     identifier = ToolIdentifier(options["toolbox"], options["server"], options["tool"])
     server = find_server(config, identifier.toolbox, identifier.server)
     known = known_tools(config, [server]).get(ServerIdentifier(server.toolbox, server.name))
-    typed, arguments = Typed.read(options.words), None
+    typed, arguments = TypedArguments.read(options.words), None
     if known is not None and identifier.tool in known.listing.tools:
         arguments = _from_memory(typed, known, identifier)
     result = asyncio.run(_relayed(config, identifier, typed, arguments))
@@ -79,7 +79,7 @@ def _output(options: Given) -> Output | None:
     return None
 
 
-def _from_memory(typed: Typed, known: Known, identifier: ToolIdentifier) -> Raw:
+def _from_memory(typed: TypedArguments, known: Known, identifier: ToolIdentifier) -> Raw:
     """The arguments, by what is remembered of the tool: who is refused is told how old that is."""
     try:
         return read_arguments(typed, Parameters.of(known.listing.tools[identifier.tool]))
@@ -89,7 +89,7 @@ def _from_memory(typed: Typed, known: Known, identifier: ToolIdentifier) -> Raw:
         raise error.copy_with(hint=hint) from None
 
 
-async def _relayed(config: Config, identifier: ToolIdentifier, typed: Typed, arguments: Raw | None) -> Raw:
+async def _relayed(config: Config, identifier: ToolIdentifier, typed: TypedArguments, arguments: Raw | None) -> Raw:
     """The result. Where the tool is not known yet its server is asked, before the arguments are looked at."""
     person = Person()
     async with Workbench(config) as workbench:

@@ -12,7 +12,7 @@ from mcp_workbench.cli.display import Block, Words, write
 from mcp_workbench.cli.server_states import Found, known_tools, server_count, state_of
 from mcp_workbench.cli.terminal import USAGE, say
 from mcp_workbench.config.model import Endpoint, ServerConfig, ToolboxConfig
-from mcp_workbench.doctor.config_checks import CONFIG_WARNING, Entries, inspect
+from mcp_workbench.doctor.config_checks import CONFIG_WARNING, ConfigChecks, inspect
 from mcp_workbench.doctor.descriptions import description_findings
 from mcp_workbench.doctor.findings import Finding
 from mcp_workbench.errors import WorkbenchError
@@ -46,7 +46,7 @@ def run(options: Mapping[str, str]) -> int:
     return USAGE if missing else 0
 
 
-def _as_text(entries: Entries, known: Found) -> Iterator[Block]:
+def _as_text(entries: ConfigChecks, known: Found) -> Iterator[Block]:
     config = entries.config
     yield f"{config.file}: {count(len(config.toolboxes), 'toolbox', 'toolboxes')}, {server_count(config)}"
     yield f"mode: {config.tool_mode}"
@@ -76,7 +76,7 @@ def _server_lines(server: ServerConfig, known: Found) -> Iterator[Block]:
         yield Words(f"error: ${{{missing.variable}}} is not set ({missing.path}, line {missing.line})", "bad", 4)
 
 
-def _as_json(entries: Entries, known: Found) -> dict[str, Any]:
+def _as_json(entries: ConfigChecks, known: Found) -> dict[str, Any]:
     config = entries.config
     return {
         "ok": not any(server.missing for server in config.servers()),

@@ -16,10 +16,10 @@ from mcp_workbench.cli.config_selection import config_source
 from mcp_workbench.cli.display import Tone, Words
 from mcp_workbench.cli.terminal import note
 from mcp_workbench.command_errors import TrustFailed
-from mcp_workbench.config.fields import Place
+from mcp_workbench.config.fields import ValuePosition
 from mcp_workbench.config.jsonc.edit import remove_member, set_member
 from mcp_workbench.config.jsonc.parser import parse, plain, tokens
-from mcp_workbench.config.jsonc.source import BOM, Source, read_source
+from mcp_workbench.config.jsonc.source import BOM, SourceText, read_source
 from mcp_workbench.config.jsonc.transfer import move_member
 from mcp_workbench.config.keys import SERVER, Key, is_comment
 from mcp_workbench.config.load import DEFAULT_DESCRIPTION, DEFAULT_TOOLBOX, config_of
@@ -50,7 +50,7 @@ class Target(NamedTuple):
 
     @property
     def tree(self) -> dict[str, Any]:
-        tree = plain(parse(Source(self.text, str(self.path))))
+        tree = plain(parse(SourceText(self.text, str(self.path))))
         return cast("dict[str, Any]", tree) if isinstance(tree, dict) else {}
 
     @property
@@ -96,7 +96,7 @@ class Target(NamedTuple):
 
     def checked(self) -> Config:
         """The configuration. Raises `ConfigError`."""
-        return config_of(Source(self.text, str(self.path)), strict=False)
+        return config_of(SourceText(self.text, str(self.path)), strict=False)
 
     def write(self) -> None:
         """Put the text into the file, which this process has locked. Raises `ConfigError`, or `HostFileError`."""
@@ -170,7 +170,7 @@ def opened(path: Path) -> Target:
     return _target_of(read_source(str(path), DEFAULTS))
 
 
-def _target_of(source: Source) -> Target:
+def _target_of(source: SourceText) -> Target:
     path, known = Path(str(source.file)), source.text.encode()
     if not source.text.removeprefix(BOM).strip():
         return Target(path, _EMPTY, known)
@@ -211,7 +211,7 @@ def _secrets(target: Target) -> set[str]:
         for name, entry in servers.items():
             without_secrets(entry, name, variables)
     known = {secret for secret in target.checked().secrets if secret.strip().lower() not in _SCHEMES}
-    source = Source(target.text)
+    source = SourceText(target.text)
     comments = [token.text.strip("/* ") for token in tokens(source) if token.kind == "comment"]
-    comments += [text.written for text in commented(Place(source, parse(source), "", 0))]
+    comments += [text.written for text in commented(ValuePosition(source, parse(source), "", 0))]
     return {*known, *variables.secrets, *(text for text in comments if holds_secret(text))}

@@ -15,7 +15,7 @@ from typing import TextIO
 from mcp_workbench import logger
 from mcp_workbench.cli.json_output import print_failure
 from mcp_workbench.cli.terminal import note, report
-from mcp_workbench.config.jsonc.source import Source, read_source
+from mcp_workbench.config.jsonc.source import SourceText, read_source
 from mcp_workbench.config.load import config_of
 from mcp_workbench.config.locate import FILE_NAME, VARIABLE, find_config, has_project_file, user_config
 from mcp_workbench.config.model import Config
@@ -25,7 +25,7 @@ from mcp_workbench.text.sanitize import escape
 from mcp_workbench.text.suggest import nearest_or_known
 
 
-def config_source(options: Mapping[str, str], *, may_ask: bool = True) -> Source:
+def config_source(options: Mapping[str, str], *, may_ask: bool = True) -> SourceText:
     """The configuration file of a command that may start something or write. Raises `ConfigError` or `TrustFailed`."""
     flag = options.get("config")
     if has_project_file(flag, os.environ):
@@ -33,7 +33,7 @@ def config_source(options: Mapping[str, str], *, may_ask: bool = True) -> Source
     return read_source(find_config(flag, os.environ), DEFAULTS)
 
 
-def source_to_look_at(options: Mapping[str, str]) -> tuple[Source, bool]:
+def source_to_look_at(options: Mapping[str, str]) -> tuple[SourceText, bool]:
     """The configuration file for a command that only parses it, and whether other commands would use it without asking.
 
     Raises `ConfigError` or `TrustFailed`.
@@ -55,7 +55,7 @@ def say_used(file: str, options: Mapping[str, str]) -> None:
     note(f"using {short}")
 
 
-def _project_source(*, may_ask: bool) -> Source:
+def _project_source(*, may_ask: bool) -> SourceText:
     """The file of the current folder, if it is trusted or agreed to."""
     place, sha256 = _project()
     is_there = may_ask and _is_person_there()
@@ -79,7 +79,7 @@ def _project() -> tuple[str, str | None]:
     return place, known.sha256 if known is not None else None
 
 
-def _digest(source: Source) -> str:
+def _digest(source: SourceText) -> str:
     from mcp_workbench.storage.trusted_configs import digest  # noqa: PLC0415 -- as above
 
     return digest(source)
@@ -105,7 +105,7 @@ def _is_terminal(stream: TextIO) -> bool:
     return is_terminal(stream)
 
 
-def _is_agreed(place: str, source: Source, *, is_changed: bool) -> bool:
+def _is_agreed(place: str, source: SourceText, *, is_changed: bool) -> bool:
     """Whether the person at the terminal, shown what the file starts, wants it used this once."""
     from mcp_workbench.cli.display import write  # noqa: PLC0415
     from mcp_workbench.cli.terminal import is_agreed  # noqa: PLC0415 -- as above

@@ -16,7 +16,7 @@ from mcp_workbench.cli import display, manual
 from mcp_workbench.cli.commands import COMMANDS
 from mcp_workbench.cli.display import Block, Column, Table, Words, is_dumb, is_terminal
 from mcp_workbench.cli.json_output import answered, print_json
-from mcp_workbench.cli.manual import COMMAND, Hit, Page, Section, search
+from mcp_workbench.cli.manual import COMMAND, ManualHit, ManualPage, Section, search
 from mcp_workbench.cli.options import Given
 from mcp_workbench.errors import InvalidParameters
 from mcp_workbench.text.sanitize import escape
@@ -89,7 +89,7 @@ def _run(options: Given) -> int:
     return 0
 
 
-def _named(words: tuple[str, ...], known: dict[str, Page]) -> tuple[Page, Section | None]:
+def _named(words: tuple[str, ...], known: dict[str, ManualPage]) -> tuple[ManualPage, Section | None]:
     """The page and the section that `errors#code` or `errors code` name."""
     first, *rest = words
     if len(rest) > 1:
@@ -103,7 +103,7 @@ def _named(words: tuple[str, ...], known: dict[str, Page]) -> tuple[Page, Sectio
 # -- one page
 
 
-def _show(options: Given, known: dict[str, Page], page: Page, section: Section | None) -> None:
+def _show(options: Given, known: dict[str, ManualPage], page: ManualPage, section: Section | None) -> None:
     text = section.text if section else page.text
     if "json" in options:
         anchor = {"section": section.anchor} if section else {}
@@ -116,7 +116,7 @@ def _show(options: Given, known: dict[str, Page], page: Page, section: Section |
         sys.stdout.write(text)
 
 
-def _rendered(page: Page, section: Section | None, known: dict[str, Page]) -> list[str]:
+def _rendered(page: ManualPage, section: Section | None, known: dict[str, ManualPage]) -> list[str]:
     from mcp_workbench.cli.markdown import render  # noqa: PLC0415 -- large, and only for terminals
 
     columns, is_coloured = display.terminal_look(sys.stdout)
@@ -137,7 +137,7 @@ def _rendered(page: Page, section: Section | None, known: dict[str, Page]) -> li
     return [*lines, "", *(f"\x1b[2m{note}\x1b[0m" if is_coloured else note for note in notes)]
 
 
-def _is_same(text: str, name: str, known: dict[str, Page]) -> bool:
+def _is_same(text: str, name: str, known: dict[str, ManualPage]) -> bool:
     """Whether the text of a link is a name of the page that it leads to."""
     short = text.casefold().removeprefix("docs/").removesuffix(".md")
     target = name.partition("#")[0]
@@ -147,7 +147,7 @@ def _is_same(text: str, name: str, known: dict[str, Page]) -> bool:
 # -- all pages
 
 
-def _show_overview(options: Given, known: dict[str, Page]) -> None:
+def _show_overview(options: Given, known: dict[str, ManualPage]) -> None:
     entries = list(_entries(known))
     if "json" in options:
         print_json({
@@ -168,7 +168,7 @@ def _show_overview(options: Given, known: dict[str, Page]) -> None:
     show_lines(display.lines(*blocks), is_paged="no_pager" not in options)
 
 
-def _entries(known: dict[str, Page]) -> Iterator[tuple[str, Page, str]]:
+def _entries(known: dict[str, ManualPage]) -> Iterator[tuple[str, ManualPage, str]]:
     """Every page with its group and what it is for: guides in the order of the index, then commands and hosts."""
     for name, (group, about) in manual.wanted_for(known).items():
         if "/" not in name:
@@ -183,7 +183,7 @@ def _entries(known: dict[str, Page]) -> Iterator[tuple[str, Page, str]]:
 # -- a search
 
 
-def _search(options: Given, known: dict[str, Page]) -> None:
+def _search(options: Given, known: dict[str, ManualPage]) -> None:
     if not options.words:
         raise InvalidParameters("there is nothing to search for", hint=f"{COMMAND} --search call timeout")
     hits = search(options.words, known.values())
@@ -195,7 +195,7 @@ def _search(options: Given, known: dict[str, Page]) -> None:
     show_lines(display.lines(*_found(hits)), is_paged="no_pager" not in options)
 
 
-def _found(hits: list[Hit]) -> Iterator[Block]:
+def _found(hits: list[ManualHit]) -> Iterator[Block]:
     if not hits:
         yield f"No section has all of these words. {COMMAND} lists the pages."
     for hit in hits[:_HITS_SHOWN]:

@@ -24,10 +24,10 @@ from mcp_workbench.cli.server_states import server_count
 from mcp_workbench.cli.terminal import FAILURE, is_agreed
 from mcp_workbench.config.keys import TIMEOUT_MOST_SECONDS
 from mcp_workbench.config.model import ServerConfig, find_toolbox
-from mcp_workbench.doctor.config_checks import Entries, inspect
+from mcp_workbench.doctor.config_checks import ConfigChecks, inspect
 from mcp_workbench.doctor.environment_trial import finding_of, try_environment, withheld
 from mcp_workbench.doctor.examination import examine, limited
-from mcp_workbench.doctor.findings import Examined, Report
+from mcp_workbench.doctor.findings import ConfigReport, Examined
 from mcp_workbench.errors import ConfigError, SpawnFailed
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import DEFAULTS
@@ -89,7 +89,9 @@ def _seconds(options: Mapping[str, str]) -> float | None:
 _KEY = "try_environment"
 
 
-def with_trials(report: Report, entries: Entries, options: Mapping[str, str], *, seconds: float | None) -> Report:
+def with_trials(
+    report: ConfigReport, entries: ConfigChecks, options: Mapping[str, str], *, seconds: float | None
+) -> ConfigReport:
     """The report, with what is found about servers that may be tried."""
     configured = {server.identifier: limited(server, seconds, DEFAULTS) for server in entries.config.servers()}
     servers, left = list(report.servers), list[str]()
@@ -134,7 +136,7 @@ def _is_agreed(examined: Examined, server: ServerConfig) -> bool:
     return is_agreed(f"Try {name} once with your whole environment, and if it works, find the variables it needs?")
 
 
-def _tried(examined: Examined, server: ServerConfig, entries: Entries, options: Mapping[str, str]) -> Examined:
+def _tried(examined: Examined, server: ServerConfig, entries: ConfigChecks, options: Mapping[str, str]) -> Examined:
     name, is_quiet = _name(examined), "json" in options
     said = "\n".join(finding.message for finding in examined.findings)
     with Live() as live:

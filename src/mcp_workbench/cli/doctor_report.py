@@ -9,7 +9,7 @@ from itertools import takewhile
 from typing import Any, Final
 
 from mcp_workbench.cli.display import SHOWN_EVERY_SECONDS, Block, Live, Tone, Words, write
-from mcp_workbench.doctor.findings import Examined, Finding, Report, State
+from mcp_workbench.doctor.findings import ConfigReport, Examined, Finding, State
 from mcp_workbench.errors import NeedsLogin
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.text.sanitize import count, slashed
@@ -34,7 +34,7 @@ class Course:
         self._since: dict[ServerIdentifier, float] = {}
         self._ready: dict[ServerIdentifier, Examined] = {}
 
-    async def watched(self, work: Coroutine[Any, Any, Report]) -> Report:
+    async def watched(self, work: Coroutine[Any, Any, ConfigReport]) -> ConfigReport:
         """Do it, and show meanwhile how long each server takes; who stops it is told what was found until then."""
         is_done = False
         try:
@@ -83,7 +83,7 @@ class Course:
 # -- for people
 
 
-def summary(report: Report, servers: str) -> Iterator[Block]:
+def summary(report: ConfigReport, servers: str) -> Iterator[Block]:
     """Warnings and notes, then how many of the servers are how."""
     yield from _warnings(report.servers)
     for finding in report.findings:
@@ -162,7 +162,7 @@ def _name(server: ServerIdentifier) -> str:
 # -- for programs
 
 
-def as_json(report: Report, *, is_ok: bool) -> dict[str, Any]:
+def as_json(report: ConfigReport, *, is_ok: bool) -> dict[str, Any]:
     """Stable: docs/commands/doctor.md describes it."""
     return {
         "ok": is_ok,

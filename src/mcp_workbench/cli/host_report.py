@@ -11,7 +11,7 @@ from mcp_workbench.cli.display import Block, Words
 from mcp_workbench.config.environment import HOST_FOLDERS
 from mcp_workbench.hosts.files import backup_of
 from mcp_workbench.hosts.installation import Installation
-from mcp_workbench.hosts.registry import Surroundings
+from mcp_workbench.hosts.registry import HostEnvironment
 from mcp_workbench.hosts.restrictions import Rule
 from mcp_workbench.hosts.workbench_entry import Movable, Ours
 from mcp_workbench.text.sanitize import escape, slashed
@@ -19,7 +19,7 @@ from mcp_workbench.text.sanitize import escape, slashed
 ACCEPT = "--without-rules takes it anyway"
 
 
-def carried_lines(rules: Iterable[Rule], around: Surroundings, indent: str) -> Iterator[Block]:
+def carried_lines(rules: Iterable[Rule], around: HostEnvironment, indent: str) -> Iterator[Block]:
     """A line for each rule that was carried over."""
     for rule in rules:
         if rule.obstacle:
@@ -29,20 +29,20 @@ def carried_lines(rules: Iterable[Rule], around: Surroundings, indent: str) -> I
         yield Words(f"{indent}{kept} ({_origin(rule, around)}{where})", "quiet")
 
 
-def lost_lines(rules: Iterable[Rule], around: Surroundings, indent: str) -> Iterator[Block]:
+def lost_lines(rules: Iterable[Rule], around: HostEnvironment, indent: str) -> Iterator[Block]:
     """A line for each rule that is lost, since somebody accepted that."""
     for rule in rules:
         if rule.obstacle:
             yield Words(f"{indent}lost: {_origin(rule, around)}: {escape(rule.obstacle)}", "doubtful")
 
 
-def held_back(rules: Iterable[Rule], around: Surroundings) -> str:
+def held_back(rules: Iterable[Rule], around: HostEnvironment) -> str:
     """Why a server is not taken."""
     reasons = [f"{_origin(rule, around)}: {escape(rule.obstacle)}" for rule in rules if rule.obstacle]
     return f"{'a rule' if len(reasons) == 1 else 'rules'} can't be carried over: {'; '.join(reasons)}"
 
 
-def staying_reasons(one: Movable, around: Surroundings) -> list[str]:
+def staying_reasons(one: Movable, around: HostEnvironment) -> list[str]:
     """Why a server stays in its host."""
     reasons: list[str] = []
     if one.others:
@@ -75,7 +75,7 @@ def _names(rule: Rule) -> list[str]:
     return [escape(name.removeprefix("!")) for name in rule.only or plain or rule.filters]
 
 
-def _origin(rule: Rule, around: Surroundings) -> str:
+def _origin(rule: Rule, around: HostEnvironment) -> str:
     return f"{escape(rule.text)} in {around.shown(rule.file)}"
 
 
@@ -188,7 +188,7 @@ def _missing_lines(title: str, missing: Sequence[str]) -> Iterator[Block]:
         yield Words(f"  {title} does not fill these in, so servers that need them fail there: {names}", "doubtful")
 
 
-def _staying_lines(stay: Sequence[Movable], around: Surroundings) -> Iterator[Block]:
+def _staying_lines(stay: Sequence[Movable], around: HostEnvironment) -> Iterator[Block]:
     for one in stay:
         for reason in staying_reasons(one, around):
             yield Words(f"  stays in the host: {escape(one.server.name)}: {reason}", "doubtful")

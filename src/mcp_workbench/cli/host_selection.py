@@ -14,7 +14,7 @@ from mcp_workbench.cli.json_output import failure, print_json
 from mcp_workbench.cli.terminal import FAILURE, hint_of
 from mcp_workbench.command_errors import HostFileError
 from mcp_workbench.errors import ConfigError
-from mcp_workbench.hosts.registry import HOSTS, Host, Place, Surroundings, host_named, place_of
+from mcp_workbench.hosts.registry import HOSTS, Host, HostEnvironment, HostFile, host_named, place_of
 from mcp_workbench.text.sanitize import escape
 from mcp_workbench.text.suggest import nearest_or_known
 
@@ -40,13 +40,13 @@ class Outcomes(NamedTuple):
     """With the reason."""
 
 
-Work = Callable[[Place], Done]
+Work = Callable[[HostFile], Done]
 """Does it for one host. Raises `HostFileError` or `ConfigError`."""
-Skip = Callable[[Place], str]
+Skip = Callable[[HostFile], str]
 """Why a host is skipped; empty if it is not. Raises `HostFileError`."""
 
 
-def work_on_hosts(options: Mapping[str, str], around: Surroundings, work: Work, skip: Skip) -> Outcomes:
+def work_on_hosts(options: Mapping[str, str], around: HostEnvironment, work: Work, skip: Skip) -> Outcomes:
     """Run `work` for the chosen hosts, and report each. For a host that was named, raises what `work` raises."""
     if "all" not in options:
         done = work(_named_place(options, around))
@@ -79,7 +79,7 @@ def _print_documents(outcomes: Outcomes, options: Mapping[str, str]) -> None:
 
 
 def _work_on(
-    host: Host, options: Mapping[str, str], around: Surroundings, how: tuple[Work, Skip], outcomes: Outcomes
+    host: Host, options: Mapping[str, str], around: HostEnvironment, how: tuple[Work, Skip], outcomes: Outcomes
 ) -> None:
     work, skip = how
     place = _place(host, options, around)
@@ -108,7 +108,7 @@ def _skipped_lines(outcomes: Outcomes) -> list[Block]:
     return [Words(f"skipped: {', '.join(titles)}: {reason}", "quiet") for reason, titles in reasons.items()]
 
 
-def _named_place(options: Mapping[str, str], around: Surroundings) -> Place:
+def _named_place(options: Mapping[str, str], around: HostEnvironment) -> HostFile:
     """The file of the host that was named. Raises `ConfigError`."""
     if "host" not in options:
         names = ", ".join(host.key for host in HOSTS)
@@ -120,7 +120,7 @@ def _named_place(options: Mapping[str, str], around: Surroundings) -> Place:
     return place
 
 
-def _place(host: Host, options: Mapping[str, str], around: Surroundings) -> Place | None:
+def _place(host: Host, options: Mapping[str, str], around: HostEnvironment) -> HostFile | None:
     return place_of(host, "project" if "project" in options else "user", around)
 
 

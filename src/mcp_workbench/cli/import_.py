@@ -16,7 +16,7 @@ from mcp_workbench.cli.json_output import answered, print_json
 from mcp_workbench.cli.terminal import is_agreed
 from mcp_workbench.config.environment import HOST_FOLDERS
 from mcp_workbench.errors import ConfigError
-from mcp_workbench.hosts.discovery import Server, Source
+from mcp_workbench.hosts.discovery import HostServer, HostSource
 from mcp_workbench.hosts.import_plan import Planned, by_toolbox
 from mcp_workbench.text.sanitize import count, escape, slashed
 
@@ -94,7 +94,7 @@ def _toolbox_lines(done: Import, name: str, servers: list[Planned]) -> Iterator[
         yield Words(f"  not recognized: {names}; say what an agent can do with it: {command}", "doubtful")
 
 
-def _source_lines(done: Import, source: Source) -> Iterator[Block]:
+def _source_lines(done: Import, source: HostSource) -> Iterator[Block]:
     if source.error is not None:
         yield Words(f"  left alone: {source.error}", "bad")
     for server in source.servers:
@@ -178,7 +178,7 @@ def _named(server: Planned) -> dict[str, str]:
     return {"toolbox": server.toolbox, "server": server.name}
 
 
-def _source_json(done: Import, source: Source) -> dict[str, Any]:
+def _source_json(done: Import, source: HostSource) -> dict[str, Any]:
     return {
         "host": source.place.host.key,
         "level": source.place.file.level,
@@ -189,7 +189,7 @@ def _source_json(done: Import, source: Source) -> dict[str, Any]:
     }
 
 
-def _server_json(done: Import, server: Server) -> dict[str, Any]:
+def _server_json(done: Import, server: HostServer) -> dict[str, Any]:
     reason = server.reason or (None if done.takes(server) else held_back(server.rules, done.around))
     return {
         "name": server.name,

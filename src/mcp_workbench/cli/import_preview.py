@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 
 from mcp_workbench.cli.config_edit import Target
 from mcp_workbench.cli.server_states import known_tools
-from mcp_workbench.config.jsonc.source import Source as ConfigSource
+from mcp_workbench.config.jsonc.source import SourceText as ConfigSource
 from mcp_workbench.config.load import DEFAULT_TOOLBOX, config_of
 from mcp_workbench.doctor.recognition import Service, Traits, recognize
 from mcp_workbench.errors import ConfigError
-from mcp_workbench.hosts.discovery import Server, Source, find_all, read_one
+from mcp_workbench.hosts.discovery import HostServer, HostSource, find_all, read_one
 from mcp_workbench.hosts.import_plan import (
     Choice,
     Choose,
-    Found,
+    FoundServer,
     Plan,
     Planned,
     by_purpose,
@@ -29,7 +29,7 @@ from mcp_workbench.hosts.import_plan import (
     described,
     with_shared_rules,
 )
-from mcp_workbench.hosts.registry import Surroundings, here
+from mcp_workbench.hosts.registry import HostEnvironment, here
 from mcp_workbench.hosts.restrictions.rules import KEY, filters_of
 from mcp_workbench.hosts.variables import inherited_in
 
@@ -37,8 +37,8 @@ from mcp_workbench.hosts.variables import inherited_in
 class Import(NamedTuple):
     """What was found, and what becomes of it."""
 
-    around: Surroundings
-    sources: tuple[Source, ...]
+    around: HostEnvironment
+    sources: tuple[HostSource, ...]
     servers: tuple[Planned, ...]
     before: Target
     after: Target
@@ -49,7 +49,7 @@ class Import(NamedTuple):
         """The servers that the configuration has with fewer restrictions than their hosts."""
         return [server for server in self.servers if server.is_lacking]
 
-    def takes(self, server: Server) -> bool:
+    def takes(self, server: HostServer) -> bool:
         """Whether a server of a host can be taken."""
         return server.moved is not None and (self.without_rules or not server.obstacles)
 
@@ -100,7 +100,7 @@ def _chooser(options: Mapping[str, str], before: Target) -> Choose:
         raise ConfigError("--toolbox and --by-host exclude each other", hint="Leave out one of them.")
     one = DEFAULT_TOOLBOX if before.is_bare else options.get("toolbox")
 
-    def choose(found: Sequence[Found]) -> list[Choice]:
+    def choose(found: Sequence[FoundServer]) -> list[Choice]:
         tools = _remembered(found, before)
         services = [_recognized(server.name, server.entry, names) for server, names in zip(found, tools, strict=True)]
         if one:
@@ -126,7 +126,7 @@ def _recognized(name: str, entry: Mapping[str, Any], tools: Sequence[str] = ()) 
     return recognize(Traits.of_entry(name, entry, tools).on_this_machine(os.environ))
 
 
-def _remembered(found: Sequence[Found], before: Target) -> list[list[str]]:
+def _remembered(found: Sequence[FoundServer], before: Target) -> list[list[str]]:
     """The tools of each server, if a workbench has listed them before."""
     entries = {str(number): server.entry for number, server in enumerate(found)}
     toolboxes = {"import": {"description": "import", "mcpServers": entries}}

@@ -19,9 +19,9 @@ from mcp_workbench.cli.options import Given
 from mcp_workbench.config.locate import VARIABLE, user_config
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.hosts import files
-from mcp_workbench.hosts.documents import Document
+from mcp_workbench.hosts.documents import HostDocument
 from mcp_workbench.hosts.installation import held_by, prepare
-from mcp_workbench.hosts.registry import HOSTS, NAME, Host, Place, Surroundings, here, is_on_machine
+from mcp_workbench.hosts.registry import HOSTS, NAME, Host, HostEnvironment, HostFile, here, is_on_machine
 from mcp_workbench.hosts.variables import inherited_in, looks_up
 from mcp_workbench.hosts.workbench_entry import CONFIG, SERVE, Movable, Ours
 from mcp_workbench.text.sanitize import escape
@@ -44,7 +44,7 @@ class Setup(NamedTuple):
     """What is the same for every host."""
 
     options: Given
-    around: Surroundings
+    around: HostEnvironment
     config: Path | None
     """The configuration that the host's workbench is given; None where it finds it by itself."""
     name: str
@@ -61,7 +61,7 @@ class Setup(NamedTuple):
         """The configuration that the host's workbench will use."""
         return str(self.config or user_config(os.environ))
 
-    def install(self, place: Place) -> Done:
+    def install(self, place: HostFile) -> Done:
         """Put the workbench into one host. Raises `HostFileError` or `ConfigError`."""
         _check_values(self.values, place.host)
         inherited, without_rules = inherited_in(self.target.tree), "without_rules" in self.options
@@ -75,7 +75,7 @@ class Setup(NamedTuple):
         done = Installed(ours, planned, imported, [one for one in twice if one.there is not None], was_found)
         return Done(list(as_text(done)), as_json(done, self.file))
 
-    def skip(self, place: Place) -> str:
+    def skip(self, place: HostFile) -> str:
         return "" if is_on_machine(place.host, self.around) else "not found on this machine"
 
 
@@ -186,5 +186,5 @@ def _is_temporary(path: Path) -> bool:
 def _imported(ours: Ours, name: str) -> list[Movable]:
     """The servers in the host's file that the workbench has too."""
     place = ours.place
-    document = Document.decoded(files.read(place.path) or b"", place.file.syntax, str(place.path))
+    document = HostDocument.decoded(files.read(place.path) or b"", place.file.syntax, str(place.path))
     return ours.movable(document, held_by(place, name))

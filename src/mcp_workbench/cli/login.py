@@ -26,7 +26,7 @@ from mcp_workbench.errors import ConfigError
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.servers.http import login as logins
 from mcp_workbench.servers.http.authority import Authority, filed_as, server_url, shown_origin
-from mcp_workbench.servers.http.callback import Answer, Callback, listening
+from mcp_workbench.servers.http.callback import Callback, LoginRedirect, listening
 from mcp_workbench.servers.http.credentials import Credentials, Login, Unusable, open_credentials
 from mcp_workbench.text.sanitize import escape, slashed
 from mcp_workbench.text.suggest import nearest_or_known
@@ -69,7 +69,7 @@ async def opened(address: str) -> bool:
 INTERRUPTED = 128 + signal.SIGINT
 
 
-class Place(NamedTuple):
+class LoginTarget(NamedTuple):
     """A remote server, and where its login is kept."""
 
     server: ServerConfig
@@ -105,7 +105,7 @@ def run(options: Mapping[str, str]) -> int:
     return 0
 
 
-def _place(options: Mapping[str, str]) -> Place:
+def _place(options: Mapping[str, str]) -> LoginTarget:
     """The server that was named. Raises `ConfigError`, or `LoginFailed` where it has no logins."""
     config, _ = chosen(options)
     logger.log.set_level(log_level(options, otherwise="warning"))
@@ -125,7 +125,7 @@ def _place(options: Mapping[str, str]) -> Place:
         )
     if "logout" not in options:
         _check_logins(name, server.target)
-    return Place(server, server.target, open_credentials(os.environ, DEFAULTS), DEFAULTS, config)
+    return LoginTarget(server, server.target, open_credentials(os.environ, DEFAULTS), DEFAULTS, config)
 
 
 def _check_logins(name: str, endpoint: Endpoint) -> None:
@@ -141,7 +141,7 @@ def _check_logins(name: str, endpoint: Endpoint) -> None:
 # -- in
 
 
-async def log_in(place: Place, *, opens: bool) -> None:
+async def log_in(place: LoginTarget, *, opens: bool) -> None:
     """Log in, and keep it. Raises `LoginFailed`."""
     await logins.load_oauth()
     from mcp_workbench.servers.http import oauth  # noqa: PLC0415 -- large, and only here
@@ -173,7 +173,7 @@ async def log_in(place: Place, *, opens: bool) -> None:
     say(f"{place.name}: logged in{scope}. The login is kept in {place.credentials.name}.")
 
 
-async def _before(place: Place) -> Login | None:
+async def _before(place: LoginTarget) -> Login | None:
     """The login so far; None also where it can't be read, which is told when the new one can't be kept."""
     try:
         return await place.credentials.read(place.filed_as)
@@ -181,7 +181,7 @@ async def _before(place: Place) -> Login | None:
         return None
 
 
-async def _asked(place: Place, address: str, state: str, callback: Callback, *, opens: bool) -> Answer:
+async def _asked(place: LoginTarget, address: str, state: str, callback: Callback, *, opens: bool) -> LoginRedirect:
     """What a person's browser brings back from an address."""
     say(f"{place.name} wants a login at {shown_origin(httpx2.URL(address))}.")
     seconds = place.limits.login_wait_seconds
@@ -205,7 +205,7 @@ async def _show(address: str, *, opens: bool) -> None:
         say("If the browser can't come back by itself, paste the address that it ends at:")
 
 
-async def _first(callback: Callback, state: str) -> Answer:
+async def _first(callback: Callback, state: str) -> LoginRedirect:
     """What comes back by itself, or what is pasted at a terminal."""
     with in_background(callback.answer(state)) as answered:
         if not _is_terminal():
@@ -215,15 +215,15 @@ async def _first(callback: Callback, state: str) -> Answer:
             return done.pop().result()
 
 
-async def _pasted(state: str) -> Answer:
+async def _pasted(state: str) -> LoginRedirect:
     """What a person pastes: the whole address, which must carry our state, or the code alone."""
     while True:
         line = (await _line()).strip()
         if not line:
             continue
         if "code=" not in line and "error=" not in line:
-            return Answer(urlencode({"state": state, "code": line}))
-        answer = Answer(urlsplit(line).query or line)
+            return LoginRedirect(urlencode({"state": state, "code": line}))
+        answer = LoginRedirect(urlsplit(line).query or line)
         if answer.belongs(state):
             return answer
         say("That does not belong to this login. Paste the address that the browser ended at:")
@@ -248,7 +248,7 @@ def _is_terminal() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
-def _forget_lists(place: Place) -> None:
+def _forget_lists(place: LoginTarget) -> None:
     """Delete the stored lists of servers with this login: another account may see other tools."""
     memory = Memory(place.config, place.limits)
     try:
@@ -262,7 +262,7 @@ def _forget_lists(place: Place) -> None:
 # -- out
 
 
-async def log_out(place: Place) -> None:
+async def log_out(place: LoginTarget) -> None:
     """Forget a login, here and where it comes from. Raises `LoginFailed`."""
     try:
         login = await place.credentials.forget(place.filed_as)
@@ -275,7 +275,7 @@ async def log_out(place: Place) -> None:
     say(f"{place.name}: logged out. {await _revoked(place, login)}")
 
 
-async def _revoked(place: Place, login: Login) -> str:
+async def _revoked(place: LoginTarget, login: Login) -> str:
     await logins.load_oauth()
     from mcp_workbench.servers.http import oauth  # noqa: PLC0415 -- large, and only here
 

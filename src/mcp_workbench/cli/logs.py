@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mcp_workbench.activity.reading import LoggedLine, Reader, RecordedCall
+from mcp_workbench.activity.reading import LoggedLine, RecordedCall, RecordReader
 from mcp_workbench.cli.display import SHOWN_EVERY_SECONDS, Tone, Words, write
 from mcp_workbench.cli.json_output import answered
 from mcp_workbench.cli.status import find_record
@@ -23,7 +23,7 @@ from mcp_workbench.text.sanitize import escape, slashed
 _TONES: Final[Mapping[str, Tone]] = {"debug": "quiet", "info": "", "warning": "doubtful", "error": "bad"}
 
 
-class Entry(ABC):
+class LogLine(ABC):
     """One of them. What is told of it is made when it is shown: most are not."""
 
     id: int
@@ -46,7 +46,7 @@ class Entry(ABC):
         """For a program."""
 
 
-class Entries(ABC):
+class LogView(ABC):
     """All of one kind."""
 
     most: int
@@ -54,11 +54,11 @@ class Entries(ABC):
     nothing: str
     """What workbenches have not done where there are none."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: RecordReader) -> None:
         self._reader = reader
 
     @abstractmethod
-    def after(self, last: int, *, everything: bool) -> Sequence[Entry]:
+    def after(self, last: int, *, everything: bool) -> Sequence[LogLine]:
         """Those behind one, of workbenches that run or of all."""
 
     @abstractmethod
@@ -66,29 +66,29 @@ class Entries(ABC):
         """The number of the last one; they begin anew in a record that was made anew."""
 
 
-class Lines(Entries):
+class Lines(LogView):
     most = DEFAULTS.record_lines
     nothing = "logged such lines"
 
-    def after(self, last: int, *, everything: bool) -> Sequence[Entry]:
+    def after(self, last: int, *, everything: bool) -> Sequence[LogLine]:
         return [LineEntry(line) for line in self._reader.lines(last, everything=everything)]
 
     def newest(self) -> int:
         return self._reader.newest_line()
 
 
-class Calls(Entries):
+class CallLog(LogView):
     most = DEFAULTS.record_calls
     nothing = "had such calls"
 
-    def after(self, last: int, *, everything: bool) -> Sequence[Entry]:
+    def after(self, last: int, *, everything: bool) -> Sequence[LogLine]:
         return [CallEntry(call) for call in self._reader.calls(last, everything=everything)]
 
     def newest(self) -> int:
         return self._reader.newest_call()
 
 
-class LineEntry(Entry):
+class LineEntry(LogLine):
     def __init__(self, line: LoggedLine) -> None:
         self.id, self.level, self.toolbox, self.server = line.id, line.level, line.toolbox, line.server
         self._line = line
@@ -102,7 +102,7 @@ class LineEntry(Entry):
         return {"at": moment(line.at), "pid": line.pid, **about}
 
 
-class CallEntry(Entry):
+class CallEntry(LogLine):
     def __init__(self, call: RecordedCall) -> None:
         self.id, self.toolbox, self.server = call.id, call.toolbox, call.server
         self.level = "error" if call.outcome else "info"
@@ -152,7 +152,7 @@ def run(options: Mapping[str, str]) -> int:
 
 
 def _run(options: Mapping[str, str]) -> int:
-    kind, everything = Calls if "calls" in options else Lines, "all" in options
+    kind, everything = CallLog if "calls" in options else Lines, "all" in options
     most, is_meant = _count(options, kind.most), _filter(options)
     source = kind(find_record())
     last = source.newest()
@@ -176,7 +176,7 @@ def _run(options: Mapping[str, str]) -> int:
         return 0
 
 
-def _show(entries: Sequence[Entry], options: Mapping[str, str]) -> None:
+def _show(entries: Sequence[LogLine], options: Mapping[str, str]) -> None:
     if "json" in options:
         sys.stdout.writelines(msgspec.json.encode(entry.document()).decode() + "\n" for entry in entries)
     elif entries:
@@ -184,17 +184,17 @@ def _show(entries: Sequence[Entry], options: Mapping[str, str]) -> None:
     sys.stdout.flush()
 
 
-def _nothing(source: Entries, *, everything: bool) -> str:
+def _nothing(source: LogView, *, everything: bool) -> str:
     """What a person is told who would see nothing."""
     if everything:
         return f"No workbench has {source.nothing}."
     return f"No workbench that runs has {source.nothing}. Those that ended: logs --all"
 
 
-def _filter(options: Mapping[str, str]) -> Callable[[Entry], bool]:
+def _filter(options: Mapping[str, str]) -> Callable[[LogLine], bool]:
     server, rank = options.get("server", ""), LEVELS.index(options.get("level", LEVELS[0]))
 
-    def is_meant(entry: Entry) -> bool:
+    def is_meant(entry: LogLine) -> bool:
         return (not server or server in entry.about) and (
             entry.level not in LEVELS or LEVELS.index(entry.level) >= rank
         )

@@ -40,7 +40,7 @@ class Section(NamedTuple):
     """All of it."""
 
 
-class Page:
+class ManualPage:
     """One file."""
 
     def __init__(self, name: str, path: Path) -> None:
@@ -115,17 +115,17 @@ def folder() -> Path:
     raise PageNotFound("this installation has no documentation", hint="Install the program again, with its data files.")
 
 
-def pages() -> dict[str, Page]:
+def pages() -> dict[str, ManualPage]:
     """Every page by name: those of `docs/` first, then its folders, then the files at the root."""
     root = folder()
     docs = root / "docs"
     files = sorted(docs.rglob("*.md"), key=lambda path: (len(path.parts), path))
     found = {path.relative_to(docs).with_suffix("").as_posix(): path for path in files}
     found |= {Path(name).stem.lower(): root / name for name in _AT_THE_ROOT}
-    return {name: Page(name, path) for name, path in found.items() if path.is_file()}
+    return {name: ManualPage(name, path) for name, path in found.items() if path.is_file()}
 
 
-def find(name: str, known: dict[str, Page] | None = None) -> Page:
+def find(name: str, known: dict[str, ManualPage] | None = None) -> ManualPage:
     """The page of a name, with or without its folder. Raises `PageNotFound`."""
     known = pages() if known is None else known
     wanted = name.casefold().strip("/").removeprefix("docs/").removesuffix(".md")
@@ -139,7 +139,7 @@ def find(name: str, known: dict[str, Page] | None = None) -> Page:
     raise PageNotFound(f"There is no page '{escape(name)}'", hint=hint)
 
 
-def reference(page: Page, href: str, known: dict[str, Page]) -> tuple[Page | None, str]:
+def reference(page: ManualPage, href: str, known: dict[str, ManualPage]) -> tuple[ManualPage | None, str]:
     """Where a link of a page leads: the page, and its name with the anchor. No page if the link leads elsewhere."""
     target, _, anchor = href.partition("#")
     if "://" in target:
@@ -153,7 +153,7 @@ def reference(page: Page, href: str, known: dict[str, Page]) -> tuple[Page | Non
     return there, f"{there.name}#{anchor}" if anchor else there.name
 
 
-def wanted_for(known: dict[str, Page]) -> dict[str, tuple[str, str]]:
+def wanted_for(known: dict[str, ManualPage]) -> dict[str, tuple[str, str]]:
     """What each page is for, with its group: from the tables of the index."""
     index = known[INDEX]
     found: dict[str, tuple[str, str]] = {}
@@ -233,7 +233,7 @@ _BEFORE_MATCH: Final = 50
 _LINES_PER_HIT: Final = 2
 
 
-class Hit(NamedTuple):
+class ManualHit(NamedTuple):
     """A section that has all words of a search, with the lines that have some."""
 
     page: str
@@ -246,11 +246,11 @@ class Hit(NamedTuple):
         return self.page if self.section.level == 1 else f"{self.page}#{self.section.anchor}"
 
 
-def search(words: Iterable[str], pages: Iterable[Page]) -> list[Hit]:
+def search(words: Iterable[str], pages: Iterable[ManualPage]) -> list[ManualHit]:
     """What has all words: with the words in its title first, headings before rows, then by the number of lines."""
     wanted = [word.casefold() for word in words]
     ranked = sorted((one for page in pages for one in _ranked(page, wanted)), key=lambda one: one[0])
-    found: dict[str, Hit] = {}
+    found: dict[str, ManualHit] = {}
     rows: set[tuple[str, str]] = set()
     for _, hit in ranked:
         if (hit.page, hit.section.own) in rows:  # a row with several names is several sections
@@ -261,7 +261,7 @@ def search(words: Iterable[str], pages: Iterable[Page]) -> list[Hit]:
     return list(found.values())
 
 
-def _ranked(page: Page, words: list[str]) -> Iterator[tuple[tuple[int, bool, int], Hit]]:
+def _ranked(page: ManualPage, words: list[str]) -> Iterator[tuple[tuple[int, bool, int], ManualHit]]:
     for section in page.sections:
         if not _has_all(f"{page.title} {section.own}", words) or not _has_any(section.own, words):
             continue
@@ -269,7 +269,7 @@ def _ranked(page: Page, words: list[str]) -> Iterator[tuple[tuple[int, bool, int
             lines = [line for line in one.own.splitlines() if _has_any(line, words) and not is_heading(line)]
             in_title = sum(word in one.title.casefold() for word in words)
             snippets = tuple(_snippet(plain(line), words) for line in lines[:_LINES_PER_HIT])
-            yield (-in_title, one.level == 0, -len(lines)), Hit(page.name, one, snippets)
+            yield (-in_title, one.level == 0, -len(lines)), ManualHit(page.name, one, snippets)
 
 
 def _has_all(text: str, words: list[str]) -> bool:

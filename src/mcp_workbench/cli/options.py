@@ -1,7 +1,7 @@
 """The options of every command, declared once, as data.
 
-Most command lines, above all those of `serve`, are parsed from it without a toolkit (`cli/fast_parser.py`). The others, and
-every help text, are built from the same data by the toolkit (`cli/app.py`).
+Most command lines, above all those of `serve`, are parsed from it without a toolkit (`cli/fast_parser.py`). The others,
+and every help text, are built from the same data by the toolkit (`cli/app.py`).
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ _UNKNOWN_BYTES: Final = ".bin"
 _UNKNOWN_TEXT: Final = ".txt"
 
 
-class Part(NamedTuple):
+class OutputPart(NamedTuple):
     """The content of one file."""
 
     content: bytes
@@ -184,7 +184,7 @@ class Output:
 
     # -- after it
 
-    def _put_in_files(self, parts: Sequence[Part]) -> None:
+    def _put_in_files(self, parts: Sequence[OutputPart]) -> None:
         is_one = len(parts) == 1 and not self._is_folder
         try:
             with _made(self._path) if self._is_folder else contextlib.nullcontext():
@@ -197,7 +197,7 @@ class Output:
         for path, part in zip(paths, parts, strict=True):
             note(f"wrote {path}: {results.described(part.media_type, len(part.content))}")
 
-    def _numbered(self, parts: Sequence[Part]) -> list[Path]:
+    def _numbered(self, parts: Sequence[OutputPart]) -> list[Path]:
         """Free names: the numbers continue after the highest existing one."""
         folder, stem, suffix = self._path, "", ""
         if not self._is_folder:
@@ -227,7 +227,7 @@ def _check_stdout() -> None:
         raise RequestError("--output - writes bytes, and stdout is a terminal", hint=hint)
 
 
-def _put_on_stdout(parts: Sequence[Part]) -> None:
+def _put_on_stdout(parts: Sequence[OutputPart]) -> None:
     if len(parts) > 1:
         problem = f"the result holds {len(parts)} files, and stdout can take one"
         raise OutputFailed(problem, hint="Name a folder: --output FOLDER/")
@@ -236,7 +236,7 @@ def _put_on_stdout(parts: Sequence[Part]) -> None:
     sys.stdout.buffer.flush()
 
 
-def _part(piece: Piece) -> Part:
+def _part(piece: Piece) -> OutputPart:
     """One piece, decoded. Raises `OutputFailed`."""
     if not piece.is_media:
         return _joined([piece])
@@ -245,15 +245,15 @@ def _part(piece: Piece) -> Part:
     except ValueError:
         hint = "Nothing was written. Report it to the server's authors; --json shows what it sent."
         raise OutputFailed(f"the server sent data that is not valid base64: {piece.told}", hint=hint) from None
-    return Part(content, piece.media_type, is_text=False)
+    return OutputPart(content, piece.media_type, is_text=False)
 
 
-def _joined(pieces: Sequence[Piece]) -> Part:
+def _joined(pieces: Sequence[Piece]) -> OutputPart:
     """Text: one piece exactly as it is, several as they would be printed."""
     texts = [piece.told for piece in pieces]
     text = texts[0] if len(texts) == 1 else "".join(_ended(texts))
     media_type = pieces[0].media_type if len(pieces) == 1 else ""
-    return Part(text.encode("utf-8", "replace"), media_type or "text/plain", is_text=True)
+    return OutputPart(text.encode("utf-8", "replace"), media_type or "text/plain", is_text=True)
 
 
 def _ended(texts: Iterable[str]) -> Iterable[str]:

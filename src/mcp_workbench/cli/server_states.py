@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from mcp_workbench.catalog.cache.server_cache import Memory, Record
-from mcp_workbench.catalog.cache.store import Declared, Entry
+from mcp_workbench.catalog.cache.server_cache import CachedServer, Memory
+from mcp_workbench.catalog.cache.store import Entry, StoredClient
 from mcp_workbench.catalog.definition import OFFERED, offer_text
 from mcp_workbench.catalog.snapshot import ServerTools, take_listing
 from mcp_workbench.cli.display import Tone, Words
@@ -55,7 +55,7 @@ def checked_tool(listing: ServerTools, identifier: ToolIdentifier) -> None:
 
 
 def _read(memory: Memory, servers: list[ServerConfig]) -> Iterator[tuple[ServerIdentifier, Known]]:
-    for declared, modern in (*memory.declared(), Declared(jsonrpc.EMPTY_OBJECT, modern=False)):
+    for declared, modern in (*memory.declared(), StoredClient(jsonrpc.EMPTY_OBJECT, modern=False)):
         missing: list[ServerConfig] = []
         for server, record in zip(servers, memory.of(servers, declared, modern=modern), strict=True):
             if (entry := record.get("tools")) is None:
@@ -68,7 +68,7 @@ def _read(memory: Memory, servers: list[ServerConfig]) -> Iterator[tuple[ServerI
             return
 
 
-def _offer(record: Record, entry: Entry) -> str:
+def _offer(record: CachedServer, entry: Entry) -> str:
     lists = (record.get(kind) for kind in OFFERED if kind in entry.offers)
     items = (item for one in lists if one is not None for item in one.items)
     return offer_text(jsonrpc.text_or_none(entry.instructions) or "", items)

@@ -98,7 +98,7 @@ _SPECIAL: Final = re.compile(r"[^\w@%+=:,./-]")
 _IN_DOUBLE: Final = '"$`\\'
 
 
-class Typed(NamedTuple):
+class TypedWord(NamedTuple):
     """The last word of a line: what it stands for, how it was written, and what of that a shell replaces."""
 
     value: str
@@ -159,7 +159,7 @@ _ANSWERS: Final[Mapping[str, Callable[[tuple[str, ...]], Iterator[str]]]] = {
 }
 
 
-def split_line(line: str, breaks: str = "") -> tuple[list[str], Typed]:
+def split_line(line: str, breaks: str = "") -> tuple[list[str], TypedWord]:
     """The words of a line as a shell reads it, and the last one, which may be unfinished."""
     reader = _Reader(breaks)
     for character in line:
@@ -181,8 +181,8 @@ class _Reader:
         self._opened = self._broken = 0
 
     @property
-    def typed(self) -> Typed:
-        return Typed(self._value, self._written, self._quote, self._opened if self._quote else self._broken)
+    def typed(self) -> TypedWord:
+        return TypedWord(self._value, self._written, self._quote, self._opened if self._quote else self._broken)
 
     def read(self, character: str) -> None:
         if character.isspace() and not self._quote and not self._is_escaped:

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 
-from mcp_workbench.activity.reading import Reader
+from mcp_workbench.activity.reading import RecordReader
 from mcp_workbench.activity.writer import VARIABLE, record_path
 from mcp_workbench.cli.display import Block, Words, is_dumb, is_terminal, terminal_rows, write
 from mcp_workbench.cli.json_output import answered, print_json
@@ -29,12 +29,12 @@ def run(options: Mapping[str, str]) -> int:
     return answered(options, lambda: _run(options))
 
 
-def find_record() -> Reader:
+def find_record() -> RecordReader:
     """The record of this user. Raises `RecordFailed`."""
     path = record_path(os.environ)
     if not path:
         raise RecordFailed(f"${VARIABLE}", "nothing is recorded", hint="Unset it, here and where workbenches start.")
-    return Reader(path, DEFAULTS)
+    return RecordReader(path, DEFAULTS)
 
 
 def _run(options: Mapping[str, str]) -> int:

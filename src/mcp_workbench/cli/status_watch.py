@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from mcp_workbench.activity.reading import Reader
+from mcp_workbench.activity.reading import RecordReader
 from mcp_workbench.cli.display import SHOWN_EVERY_SECONDS, Block, Words, cut, lines, terminal_look, terminal_rows
 from mcp_workbench.cli.full_screen import FullScreen
 from mcp_workbench.cli.status_view import blocks, matching
@@ -16,7 +16,7 @@ _HELP: Final = "q: quit  /: filter  arrows, PgUp, PgDn: scroll"
 _END_OF_INPUT: Final = "end of input"
 
 
-class View(NamedTuple):
+class StatusView(NamedTuple):
     """What a person looks at: from which line on, and narrowed to which text."""
 
     top: int = 0
@@ -25,12 +25,12 @@ class View(NamedTuple):
     """Whether keys are letters of `wanted`."""
     is_over: bool = False
 
-    def after(self, key: str, page: int, total: int) -> View:
+    def after(self, key: str, page: int, total: int) -> StatusView:
         """The view after a key, of so many lines in all and on a page."""
         if key == _END_OF_INPUT or (key in ("q", "Q") and not self.is_typing):
             return self._replace(is_over=True)
         if key == "escape":
-            return View()
+            return StatusView()
         moves = {"up": self.top - 1, "down": self.top + 1, "page up": self.top - page, "page down": self.top + page}
         moves |= {"home": 0, "end": total}
         if key in moves:
@@ -39,13 +39,13 @@ class View(NamedTuple):
             return self._typed(key)
         return self._replace(is_typing=True, wanted="") if key == "/" else self
 
-    def _typed(self, key: str) -> View:
+    def _typed(self, key: str) -> StatusView:
         if key == "enter":
             return self._replace(is_typing=False)
         wanted = self.wanted[:-1] if key == "backspace" else self.wanted + (key if key.isprintable() else "")
         return self._replace(wanted=wanted, top=0)
 
-    def within(self, page: int, total: int) -> View:
+    def within(self, page: int, total: int) -> StatusView:
         """The same, not beyond the last page."""
         return self._replace(top=max(0, min(self.top, total - page)))
 
@@ -58,9 +58,9 @@ class View(NamedTuple):
         return cut(f"{where}{keys}", width)
 
 
-def watch(reader: Reader, *, everything: bool) -> int:
+def watch(reader: RecordReader, *, everything: bool) -> int:
     """Until somebody presses q, or Ctrl-C."""
-    view = View()
+    view = StatusView()
     with suppress(KeyboardInterrupt), FullScreen() as screen:
         while not view.is_over:
             page = max(terminal_rows(sys.stdout) - 1, 1)
@@ -75,7 +75,7 @@ def watch(reader: Reader, *, everything: bool) -> int:
     return 0
 
 
-def _blocks(reader: Reader, wanted: str, *, everything: bool) -> list[Block]:
+def _blocks(reader: RecordReader, wanted: str, *, everything: bool) -> list[Block]:
     statuses = reader.statuses(everything=everything)
     found = matching(statuses, wanted)
     if statuses and not found:

@@ -18,7 +18,7 @@ from mcp_workbench.errors import ToolboxFailed, WorkbenchError
 from mcp_workbench.limits import Limits
 from mcp_workbench.routing.router import Router
 from mcp_workbench.surfaces import open_response
-from mcp_workbench.surfaces.arguments import OpenRequest
+from mcp_workbench.surfaces.arguments import OpenArguments
 from mcp_workbench.surfaces.descriptions import definitions, instructions
 from mcp_workbench.text.sanitize import escape, slashed
 from mcp_workbench.wire import jsonrpc
@@ -110,7 +110,7 @@ async def _cost(router: Router, toolbox: str, detail: OpenDetail, count: Count, 
     except ToolboxFailed as error:
         return Cost(toolbox, 0, 0, 0, 0, 0, 0, 0, tuple(failure.server for failure in error.failures))
     details: tuple[OpenDetail, ...] = (detail, "auto", "full", "signature")
-    requests = [OpenRequest(toolbox, detail=one) for one in details]
+    requests = [OpenArguments(toolbox, detail=one) for one in details]
     costs = [count(_text(await open_response.opened(opened, opened.found, one, limits))) for one in requests]
     return Cost(
         toolbox,
@@ -133,7 +133,7 @@ async def _search_cost(router: Router, opened: Opened, count: Count, limits: Lim
         entry = jsonrpc.fields(signature.brief(identifier, definition))
         query = jsonrpc.text_or_none(entry.get("description")) or identifier.tool
         searched = await router.search(query, opened.toolbox)
-        answer = await open_response.matches(searched, OpenRequest(opened.toolbox, query), limits, toolbox=opened)
+        answer = await open_response.matches(searched, OpenArguments(opened.toolbox, query), limits, toolbox=opened)
         costs.append(count(_text(answer)))
     return round(sum(costs) / len(costs)) if costs else 0
 

@@ -14,7 +14,7 @@ from mcp_workbench.cli.display import Block, Column, Table, Tone, Words, is_term
 from mcp_workbench.cli.json_output import answered, print_json
 from mcp_workbench.cli.terminal import FAILURE, is_agreed
 from mcp_workbench.command_errors import TrustFailed
-from mcp_workbench.config.jsonc.source import BOM, Source, read_source
+from mcp_workbench.config.jsonc.source import BOM, SourceText, read_source
 from mcp_workbench.config.load import config_of
 from mcp_workbench.config.locate import FILE_NAME
 from mcp_workbench.config.raw_entries import Text, WrittenServer, written_servers
@@ -70,7 +70,7 @@ def _place(file: str) -> str:
 # -- what there is
 
 
-class _Listed(NamedTuple):
+class _ListedConfig(NamedTuple):
     file: TrustedFile
     state: Standing
 
@@ -80,7 +80,7 @@ class _Listed(NamedTuple):
 
 
 def _list(trust: Trust, options: Mapping[str, str]) -> int:
-    files = [_Listed(file, standing(file)) for file in trust.files()]
+    files = [_ListedConfig(file, standing(file)) for file in trust.files()]
     if "json" in options:
         print_json({"ok": True, "files": [listed.as_json() for listed in files]})
     elif files:
@@ -123,7 +123,7 @@ def _add(trust: Trust, place: str, options: Mapping[str, str]) -> int:
     return 0
 
 
-def _is_wanted(place: str, source: Source, *, is_changed: bool) -> bool:
+def _is_wanted(place: str, source: SourceText, *, is_changed: bool) -> bool:
     """Whether a person who has seen what it starts says yes. Raises `TrustFailed` where there is none."""
     if not is_terminal(sys.stdin) or not is_terminal(sys.stdout):
         hint = "Look at the file, and run it at a terminal, or with --yes."
@@ -133,7 +133,7 @@ def _is_wanted(place: str, source: Source, *, is_changed: bool) -> bool:
     return is_agreed("Trust the file as it is now?")
 
 
-def show_contents(title: str, source: Source, *, to: TextIO | None = None) -> None:
+def show_contents(title: str, source: SourceText, *, to: TextIO | None = None) -> None:
     """Show what a file starts and reaches, below a title. Raises `ConfigError` where it can't be used."""
     servers: list[WrittenServer] = []
     if source.text.removeprefix(BOM).strip():

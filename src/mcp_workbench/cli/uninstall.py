@@ -12,7 +12,7 @@ from mcp_workbench.cli.json_output import answered
 from mcp_workbench.hosts import files
 from mcp_workbench.hosts.files import backup_of
 from mcp_workbench.hosts.installation import Change, is_installed, last_of, prepare_removal, undo
-from mcp_workbench.hosts.registry import Place, Surroundings, here
+from mcp_workbench.hosts.registry import HostEnvironment, HostFile, here
 from mcp_workbench.text.sanitize import escape
 
 HELP = """Remove the workbench from the configuration of a host, or with --all of every host that has it.
@@ -29,7 +29,7 @@ def run(options: Mapping[str, str]) -> int:
 def _run(options: Mapping[str, str]) -> int:
     around = here(os.environ)
 
-    def work(place: Place) -> Done:
+    def work(place: HostFile) -> Done:
         with files.alone(place.path):
             change = prepare_removal(place, around)
             undo(change)
@@ -41,7 +41,7 @@ def _run(options: Mapping[str, str]) -> int:
     return finish(outcomes, options)
 
 
-def _as_text(place: Place, change: Change, around: Surroundings) -> Iterator[Block]:
+def _as_text(place: HostFile, change: Change, around: HostEnvironment) -> Iterator[Block]:
     file = around.shown(place.path)
     if change.after is None:
         yield Words(f"removed {file}, which was made for the workbench", "good")
@@ -61,7 +61,7 @@ def _as_text(place: Place, change: Change, around: Surroundings) -> Iterator[Blo
         yield Words(f"  there is no note of what was moved; the backup: {around.shown(backup)}", "doubtful")
 
 
-def _as_json(place: Place, change: Change) -> dict[str, Any]:
+def _as_json(place: HostFile, change: Change) -> dict[str, Any]:
     return {
         "ok": True,
         "host": place.host.key,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_workbench.config.jsonc.parser import Array, Node, Object, Scalar, kind_of
-from mcp_workbench.config.jsonc.source import Source, extend_path
+from mcp_workbench.config.jsonc.source import SourceText, extend_path
 from mcp_workbench.config.keys import Key, did_you_mean, is_comment
 from mcp_workbench.config.model import ConfigWarning
 from mcp_workbench.text.sanitize import escape
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from mcp_workbench.errors import ConfigError
 
 
-class Place(NamedTuple):
+class ValuePosition(NamedTuple):
     """A value of the file and where it stands; `key_start` is where its key does."""
 
-    source: Source
+    source: SourceText
     node: Node
     path: str
     key_start: int
@@ -44,25 +44,25 @@ class Place(NamedTuple):
         line, column = self.source.position(self.key_start)
         return ConfigWarning(path=self.path, message=message, line=line, column=column)
 
-    def members(self) -> dict[str, Place]:
+    def members(self) -> dict[str, ValuePosition]:
         """The members of an object by name."""
         if not isinstance(self.node, Object):
             raise self.error(f"must be an object, not {kind_of(self.node)}")
         return {
-            member.name: Place(self.source, member.value, extend_path(self.path, member.name), member.key.start)
+            member.name: ValuePosition(self.source, member.value, extend_path(self.path, member.name), member.key.start)
             for member in self.node.members
         }
 
-    def keyed(self) -> dict[str, Place]:
+    def keyed(self) -> dict[str, ValuePosition]:
         """The members of an object with keys that we define, without comments."""
         return {name: member for name, member in self.members().items() if not is_comment(name)}
 
-    def items(self) -> list[Place]:
+    def items(self) -> list[ValuePosition]:
         """The items of a list."""
         if not isinstance(self.node, Array):
             raise self.error(f"must be a list, not {kind_of(self.node)}", self._list_hint())
         return [
-            Place(self.source, item, extend_path(self.path, index), item.start)
+            ValuePosition(self.source, item, extend_path(self.path, index), item.start)
             for index, item in enumerate(self.node.items)
         ]
 
@@ -71,7 +71,7 @@ class Place(NamedTuple):
         return "Put it in square brackets." if lone else ""
 
 
-def read_string(place: Place) -> str:
+def read_string(place: ValuePosition) -> str:
     node = place.node
     if isinstance(node, Scalar) and isinstance(node.value, str):
         return node.value
@@ -79,14 +79,14 @@ def read_string(place: Place) -> str:
     raise place.error(f"must be a string, not {kind_of(node)}", "Put it in double quotes." if quotable else "")
 
 
-def read_text(place: Place) -> str:
+def read_text(place: ValuePosition) -> str:
     text = read_string(place)
     if not text.strip():
         raise place.error("cannot be empty")
     return text
 
 
-def read_boolean(place: Place) -> bool:
+def read_boolean(place: ValuePosition) -> bool:
     if isinstance(place.node, Scalar) and isinstance(place.node.value, bool):
         return place.node.value
     text = isinstance(place.node, Scalar) and isinstance(place.node.value, str)
@@ -94,7 +94,7 @@ def read_boolean(place: Place) -> bool:
     raise place.error(f"must be true or false, not {kind_of(place.node)}", hint)
 
 
-def read_number(place: Place) -> float:
+def read_number(place: ValuePosition) -> float:
     value = place.node.value if isinstance(place.node, Scalar) else None
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
@@ -102,39 +102,39 @@ def read_number(place: Place) -> float:
     raise place.error(f"must be a number, not {kind_of(place.node)}", hint)
 
 
-def read_whole(place: Place) -> int:
+def read_whole(place: ValuePosition) -> int:
     value = read_number(place)
     if not value.is_integer():
         raise place.error("must be a whole number")
     return int(value)
 
 
-def read_strings(place: Place) -> tuple[str, ...]:
+def read_strings(place: ValuePosition) -> tuple[str, ...]:
     return tuple(read_string(item) for item in place.items())
 
 
-def read_names(place: Place) -> tuple[str, ...]:
+def read_names(place: ValuePosition) -> tuple[str, ...]:
     return tuple(read_text(item) for item in place.items())
 
 
-def read_map(place: Place) -> dict[str, str]:
+def read_map(place: ValuePosition) -> dict[str, str]:
     return {name: read_string(member) for name, member in place.members().items()}
 
 
-def read_objects(place: Place) -> dict[str, Place]:
+def read_objects(place: ValuePosition) -> dict[str, ValuePosition]:
     members = place.members()
     for member in members.values():
         member.members()
     return members
 
 
-def _accept(place: Place) -> None:
+def _accept(place: ValuePosition) -> None:
     """Any value will do."""
     del place
 
 
 _READERS = {
-    "section": Place.members,
+    "section": ValuePosition.members,
     "text": read_text,
     "boolean": read_boolean,
     "number": read_number,
@@ -147,7 +147,7 @@ _READERS = {
 }
 
 
-def check_value(place: Place, key: Key) -> None:
+def check_value(place: ValuePosition, key: Key) -> None:
     """Raise unless the value is what `key` declares."""
     value = _READERS[key.kind](place)
     if key.inside:
@@ -160,7 +160,7 @@ def check_value(place: Place, key: Key) -> None:
     _check_bounds(place, key, value)
 
 
-def _check_bounds(place: Place, key: Key, value: object) -> None:
+def _check_bounds(place: ValuePosition, key: Key, value: object) -> None:
     if not isinstance(value, int | float):
         return
     hint = f"It is a number of {key.unit}." if key.unit else ""
@@ -172,7 +172,7 @@ def _check_bounds(place: Place, key: Key, value: object) -> None:
         raise place.error(f"must be at most {key.at_most:.0f}", hint)
 
 
-def read_bounds(members: Mapping[str, Place], keys: Iterable[Key]) -> dict[str, float]:
+def read_bounds(members: Mapping[str, ValuePosition], keys: Iterable[Key]) -> dict[str, float]:
     """The limits that an object sets, by their names in `limits.py`."""
     chosen = (key for key in keys if key.limit and key.name in members)
     return {
@@ -181,7 +181,9 @@ def read_bounds(members: Mapping[str, Place], keys: Iterable[Key]) -> dict[str, 
     }
 
 
-def read_members(place: Place, keys: Iterable[Key], also: Mapping[str, str] | None = None) -> dict[str, Place]:
+def read_members(
+    place: ValuePosition, keys: Iterable[Key], also: Mapping[str, str] | None = None
+) -> dict[str, ValuePosition]:
     """The members of an object, checked against `keys`; names in `also` are allowed too. Comments are left out."""
     declared = {key.name: key for key in keys}
     members = place.keyed()
@@ -196,6 +198,6 @@ def read_members(place: Place, keys: Iterable[Key], also: Mapping[str, str] | No
     return members
 
 
-def unknown_key(member: Place, name: str, known: Iterable[str], shown_keys: Iterable[str]) -> ConfigError:
+def unknown_key(member: ValuePosition, name: str, known: Iterable[str], shown_keys: Iterable[str]) -> ConfigError:
     otherwise = f"Known keys: {', '.join(shown_keys)}."
     return member.key_error(f"unknown key '{escape(name)}'", did_you_mean(name, known, otherwise))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from mcp_workbench.config.environment import default_credentials
 from mcp_workbench.config.fields import (
-    Place,
+    ValuePosition,
     check_value,
     read_boolean,
     read_bounds,
@@ -25,7 +25,7 @@ from mcp_workbench.config.fields import (
     unknown_key,
 )
 from mcp_workbench.config.jsonc.parser import parse
-from mcp_workbench.config.jsonc.source import Source, read_source
+from mcp_workbench.config.jsonc.source import SourceText, read_source
 from mcp_workbench.config.keys import BOUNDS, CATALOG, ELSEWHERE, ROOT, TOOLBOX
 from mcp_workbench.config.model import NO_STORE, CatalogConfig, Config, ConfigWarning, ServerConfig, ToolboxConfig
 from mcp_workbench.config.servers import Reading, odd_times, read_inherited, read_server
@@ -61,10 +61,14 @@ def load_config(
 
 
 def config_of(
-    source: Source, *, environ: Mapping[str, str] | None = None, strict: bool | None = None, limits: Limits = DEFAULTS
+    source: SourceText,
+    *,
+    environ: Mapping[str, str] | None = None,
+    strict: bool | None = None,
+    limits: Limits = DEFAULTS,
 ) -> Config:
     """The configuration in a file that was read: what was looked at before is what is used."""
-    root = Place(source, parse(source, limits), "", 0)
+    root = ValuePosition(source, parse(source, limits), "", 0)
     members = _read_root(root)
     absolute = os.path.abspath(source.file or "")  # noqa: PTH100 -- and links are not followed: to another folder they would lead
     environ = os.environ if environ is None else environ
@@ -94,14 +98,14 @@ def config_of(
     )
 
 
-def _own_bounds(members: Mapping[str, Place]) -> dict[str, float]:
+def _own_bounds(members: Mapping[str, ValuePosition]) -> dict[str, float]:
     """The limits that are no server's."""
     bounds = read_bounds(members, (key for key in ROOT if key not in BOUNDS))
     inside = members["catalog"].members() if "catalog" in members else {}
     return bounds | read_bounds(inside, CATALOG)
 
 
-def _read_catalog(members: Mapping[str, Place], reading: Reading) -> CatalogConfig:
+def _read_catalog(members: Mapping[str, ValuePosition], reading: Reading) -> CatalogConfig:
     inside = members["catalog"].members() if "catalog" in members else {}
     refresh = read_string(inside["refresh"]) if "refresh" in inside else "background"
     path = _store_path(inside["path"], reading) if "path" in inside else None
@@ -110,25 +114,25 @@ def _read_catalog(members: Mapping[str, Place], reading: Reading) -> CatalogConf
     return CatalogConfig(refresh=cast("Refresh", refresh), path=path)
 
 
-def _store_path(place: Place, reading: Reading) -> str:
+def _store_path(place: ValuePosition, reading: Reading) -> str:
     path = read_text(place)
     if "${" in path:
         raise place.error("variables are not replaced here", "Write the path, or set $WORKBENCH_CATALOG.")
     return path if path == NO_STORE else os.path.join(reading.folder, os.path.expanduser(path))  # noqa: PTH111, PTH118
 
 
-def _flag(members: Mapping[str, Place], name: str) -> bool:
+def _flag(members: Mapping[str, ValuePosition], name: str) -> bool:
     return name in members and read_boolean(members[name])
 
 
-def _warn_of_file(source: Source) -> list[ConfigWarning]:
+def _warn_of_file(source: SourceText) -> list[ConfigWarning]:
     if not source.writable_by_others:
         return []
     message = "other users can write this file, and so decide which programs start: chmod go-w"
     return [ConfigWarning(path="", message=message, line=1, column=1)]
 
 
-def _read_root(root: Place) -> dict[str, Place]:
+def _read_root(root: ValuePosition) -> dict[str, ValuePosition]:
     """The members of the file, its two forms told apart."""
     members = root.keyed()
     if "toolboxes" in members and "mcpServers" in members:
@@ -146,7 +150,7 @@ def _read_root(root: Place) -> dict[str, Place]:
     return members
 
 
-def _check_bare_root(members: dict[str, Place]) -> dict[str, Place]:
+def _check_bare_root(members: dict[str, ValuePosition]) -> dict[str, ValuePosition]:
     """Hosts keep other settings in the same file; only what is all but ours is a mistake."""
     keys = {key.name: key for key in ROOT}
     for name, member in members.items():
@@ -157,7 +161,7 @@ def _check_bare_root(members: dict[str, Place]) -> dict[str, Place]:
     return members
 
 
-def _bare(members: Mapping[str, Place], reading: Reading) -> dict[str, ToolboxConfig]:
+def _bare(members: Mapping[str, ValuePosition], reading: Reading) -> dict[str, ToolboxConfig]:
     keys = {key.name for key in ROOT}
     for name, member in members.items():
         if name not in keys or name == "inputs":
@@ -169,7 +173,7 @@ def _bare(members: Mapping[str, Place], reading: Reading) -> dict[str, ToolboxCo
     return {DEFAULT_TOOLBOX: toolbox}
 
 
-def _read_toolboxes(place: Place, reading: Reading) -> dict[str, ToolboxConfig]:
+def _read_toolboxes(place: ValuePosition, reading: Reading) -> dict[str, ToolboxConfig]:
     entries = read_objects(place)
     for name, entry in entries.items():
         if name == EVERY_TOOLBOX:
@@ -178,14 +182,16 @@ def _read_toolboxes(place: Place, reading: Reading) -> dict[str, ToolboxConfig]:
     return {name: _read_toolbox(entry, name, reading) for name, entry in entries.items()}
 
 
-def _read_toolbox(place: Place, name: str, reading: Reading) -> ToolboxConfig:
+def _read_toolbox(place: ValuePosition, name: str, reading: Reading) -> ToolboxConfig:
     members = read_members(place, TOOLBOX)
     servers, disabled = _read_servers(members["mcpServers"], name, reading)
     description = read_string(members["description"])
     return ToolboxConfig(name=name, description=description, servers=servers, disabled=disabled)
 
 
-def _read_servers(place: Place, toolbox: str, reading: Reading) -> tuple[dict[str, ServerConfig], tuple[str, ...]]:
+def _read_servers(
+    place: ValuePosition, toolbox: str, reading: Reading
+) -> tuple[dict[str, ServerConfig], tuple[str, ...]]:
     """Those that can be used, and the names of those that are switched off."""
     entries = read_objects(place)
     _check_names(entries, "server", reading)
@@ -196,7 +202,7 @@ def _read_servers(place: Place, toolbox: str, reading: Reading) -> tuple[dict[st
     return enabled, tuple(name for name, server in servers.items() if server is None)
 
 
-def _check_names(entries: Mapping[str, Place], what: str, reading: Reading) -> None:
+def _check_names(entries: Mapping[str, ValuePosition], what: str, reading: Reading) -> None:
     by_case: dict[str, str] = {}
     for name, entry in entries.items():
         problem = _name_problem(name, NAME_LENGTH)
@@ -216,7 +222,7 @@ def _name_problem(name: str, length: int) -> str:
     return ""
 
 
-def _name_warnings(name: str, entry: Place, by_case: Mapping[str, str]) -> Iterable[ConfigWarning]:
+def _name_warnings(name: str, entry: ValuePosition, by_case: Mapping[str, str]) -> Iterable[ConfigWarning]:
     if not re.fullmatch(_PORTABLE_NAME, name):
         yield entry.warning("a name of letters, digits, _ and - alone works with every client")
     sibling = by_case.get(name.casefold())

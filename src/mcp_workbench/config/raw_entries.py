@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from mcp_workbench.config.fields import Place, read_boolean, read_string
+from mcp_workbench.config.fields import ValuePosition, read_boolean, read_string
 from mcp_workbench.config.jsonc.parser import Array, Object, parse
-from mcp_workbench.config.jsonc.source import Source
+from mcp_workbench.config.jsonc.source import SourceText
 from mcp_workbench.config.keys import SERVER, URL_KEYS, Key, is_comment
 from mcp_workbench.config.load import DEFAULT_TOOLBOX
 from mcp_workbench.limits import DEFAULTS, Limits
@@ -41,7 +41,7 @@ class WrittenServer(NamedTuple):
 
     toolbox: str
     name: str
-    place: Place
+    place: ValuePosition
     shared: tuple[str, ...] = ()
     """What the top of the file lets every server inherit."""
 
@@ -77,7 +77,7 @@ class WrittenServer(NamedTuple):
 
     def map(self, key: str) -> dict[str, str]:
         member = self.place.members().get(key)
-        members: Mapping[str, Place] = member.members() if member is not None else {}
+        members: Mapping[str, ValuePosition] = member.members() if member is not None else {}
         return {name: read_string(one) for name, one in members.items()}
 
     def variables(self) -> list[str]:
@@ -87,9 +87,9 @@ class WrittenServer(NamedTuple):
         return list(dict.fromkeys(name for name in found if name))
 
 
-def written_servers(source: Source, limits: Limits = DEFAULTS) -> list[WrittenServer]:
+def written_servers(source: SourceText, limits: Limits = DEFAULTS) -> list[WrittenServer]:
     """Every server of the file, in its order."""
-    members = Place(source, parse(source, limits), "", 0).members()
+    members = ValuePosition(source, parse(source, limits), "", 0).members()
     shared = tuple(text.written for text in strings(members["inheritEnv"])) if "inheritEnv" in members else ()
     if "toolboxes" not in members:
         servers = members["mcpServers"].members() if "mcpServers" in members else {}
@@ -101,7 +101,7 @@ def written_servers(source: Source, limits: Limits = DEFAULTS) -> list[WrittenSe
     ]
 
 
-def _expanding(place: Place, keys: Iterable[Key]) -> Iterator[Place]:
+def _expanding(place: ValuePosition, keys: Iterable[Key]) -> Iterator[ValuePosition]:
     """The values in which variables are expanded."""
     members = place.members()
     for key in (key for key in keys if key.name in members):
@@ -111,13 +111,13 @@ def _expanding(place: Place, keys: Iterable[Key]) -> Iterator[Place]:
             yield members[key.name]
 
 
-def commented(place: Place) -> Iterator[Text]:
+def commented(place: ValuePosition) -> Iterator[Text]:
     """Every string under a key that starts with `_`."""
     for name, member in place.members().items() if isinstance(place.node, Object) else ():
         yield from strings(member) if is_comment(name) else commented(member)
 
 
-def strings(place: Place, name: str = "") -> Iterator[Text]:
+def strings(place: ValuePosition, name: str = "") -> Iterator[Text]:
     """Every string in a value, in order."""
     if isinstance(place.node, Object):
         for key, member in place.members().items():

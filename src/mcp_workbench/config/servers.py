@@ -16,7 +16,7 @@ import msgspec
 
 from mcp_workbench.config.environment import MalformedReferenceError, expand, inherited, is_default, is_own
 from mcp_workbench.config.fields import (
-    Place,
+    ValuePosition,
     read_boolean,
     read_bounds,
     read_members,
@@ -88,7 +88,7 @@ class Reading(msgspec.Struct):
         return f"Reading({self.folder!r})"
 
 
-def read_server(place: Place, toolbox: str, name: str, reading: Reading) -> ServerConfig | None:
+def read_server(place: ValuePosition, toolbox: str, name: str, reading: Reading) -> ServerConfig | None:
     """The server at `place`; None if it is disabled."""
     for key in (key for key in ROOT_ONLY if key in place.members()):
         raise place.members()[key].key_error(f"'{key}' is not a key of a server", "Move it to the top of the file.")
@@ -114,7 +114,7 @@ def read_server(place: Place, toolbox: str, name: str, reading: Reading) -> Serv
     )
 
 
-def odd_times(members: Mapping[str, Place], limits: Limits) -> list[ConfigWarning]:
+def odd_times(members: Mapping[str, ValuePosition], limits: Limits) -> list[ConfigWarning]:
     """Times that were perhaps meant as milliseconds, as some hosts have them, and one that another makes useless."""
     times = [members[key.name] for key in BOUNDS if key.unit == "seconds" and key.name in members]
     warnings = [
@@ -128,13 +128,13 @@ def odd_times(members: Mapping[str, Place], limits: Limits) -> list[ConfigWarnin
     return warnings
 
 
-def _is_disabled(members: Mapping[str, Place]) -> bool:
+def _is_disabled(members: Mapping[str, ValuePosition]) -> bool:
     disabled = "disabled" in members and read_boolean(members["disabled"])
     enabled = "enabled" not in members or read_boolean(members["enabled"])
     return disabled or not enabled
 
 
-def _target_key(place: Place, members: Mapping[str, Place]) -> str | None:
+def _target_key(place: ValuePosition, members: Mapping[str, ValuePosition]) -> str | None:
     """The key that holds the address; None for a command."""
     urls = [key for key in URL_KEYS if key in members]
     if len(urls) > 1:
@@ -150,7 +150,7 @@ def _target_key(place: Place, members: Mapping[str, Place]) -> str | None:
     return urls[0] if urls else None
 
 
-def _transport(members: Mapping[str, Place], *, remote: bool) -> Literal["http", "sse"]:
+def _transport(members: Mapping[str, ValuePosition], *, remote: bool) -> Literal["http", "sse"]:
     """The transport of a remote server; checked, but without meaning, for a local one."""
     given = [(members[key], TRANSPORTS[read_string(members[key])]) for key in TRANSPORT_KEYS if key in members]
     for place, meaning in given:
@@ -165,7 +165,7 @@ def _transport(members: Mapping[str, Place], *, remote: bool) -> Literal["http",
     return "sse" if given and given[0][1] == "sse" else "http"
 
 
-def _filters(place: Place | None) -> tuple[str, ...]:
+def _filters(place: ValuePosition | None) -> tuple[str, ...]:
     if place is None:
         return ()
     for item in place.items():
@@ -178,7 +178,7 @@ def _filters(place: Place | None) -> tuple[str, ...]:
     return read_names(place)
 
 
-def _launch(members: Mapping[str, Place], values: _Values) -> Launch:
+def _launch(members: Mapping[str, ValuePosition], values: _Values) -> Launch:
     values.warn_unused(members, _ENDPOINT_KEYS, "has no effect for a server with a command")
     for name, member in members["env"].members().items() if "env" in members else ():
         if not name or "=" in name or "\x00" in name:
@@ -195,7 +195,7 @@ def _launch(members: Mapping[str, Place], values: _Values) -> Launch:
     )
 
 
-def read_inherited(place: Place | None, warnings: list[ConfigWarning]) -> tuple[str, ...]:
+def read_inherited(place: ValuePosition | None, warnings: list[ConfigWarning]) -> tuple[str, ...]:
     """The variables that `inheritEnv` names, with a warning for each that is never passed on."""
     if place is None:
         return ()
@@ -208,7 +208,9 @@ def read_inherited(place: Place | None, warnings: list[ConfigWarning]) -> tuple[
     return read_names(place)
 
 
-def _endpoint(members: Mapping[str, Place], url: Place, transport: Literal["http", "sse"], values: _Values) -> Endpoint:
+def _endpoint(
+    members: Mapping[str, ValuePosition], url: ValuePosition, transport: Literal["http", "sse"], values: _Values
+) -> Endpoint:
     values.warn_unused(members, _LAUNCH_KEYS, "has no effect for a server with a url")
     headers = members.get("headers")
     for name, member in headers.members().items() if headers else ():
@@ -232,7 +234,7 @@ def _endpoint(members: Mapping[str, Place], url: Place, transport: Literal["http
     )
 
 
-def _check_passable(place: Place, text: str) -> None:
+def _check_passable(place: ValuePosition, text: str) -> None:
     """Raise unless the operating system can be given `text`."""
     if "\x00" in text:
         raise place.error("cannot hold a NUL character")
@@ -251,7 +253,7 @@ class _Values:
         self.secrets: set[str] = set(reading.credentials)
         self.missing: list[MissingVariable] = []
 
-    def text(self, place: Place, *, is_argument: bool = False) -> str:
+    def text(self, place: ValuePosition, *, is_argument: bool = False) -> str:
         try:
             expansion = expand(read_string(place), self._reading.environ)
         except MalformedReferenceError as error:
@@ -265,20 +267,20 @@ class _Values:
             self._warn_visible(place, expansion.used)
         return expansion.text
 
-    def filled(self, place: Place) -> str:
+    def filled(self, place: ValuePosition) -> str:
         text = self.text(place)
         if not text.strip() and not self.missing:
             raise place.error("is empty once its variables are replaced", "Give the variable a value.")
         return text
 
-    def program(self, place: Place) -> str:
+    def program(self, place: ValuePosition) -> str:
         """A path becomes absolute; a bare name is looked up on PATH when the server starts."""
         command = os.path.expanduser(self.filled(place))  # noqa: PTH111 -- Path raises for an unknown user
         if "/" in command and not command.startswith("/"):
             command = str(self._below(command))
         return self._resolved(command)
 
-    def folder(self, place: Place) -> Path:
+    def folder(self, place: ValuePosition) -> Path:
         folder = self._below(os.path.expanduser(self.filled(place)))  # noqa: PTH111 -- same
         self._resolved(str(folder))
         return folder
@@ -294,23 +296,23 @@ class _Values:
 
         return Path(self._reading.folder, name)
 
-    def args(self, place: Place | None) -> tuple[str, ...]:
+    def args(self, place: ValuePosition | None) -> tuple[str, ...]:
         return tuple(self.text(item, is_argument=True) for item in place.items()) if place else ()
 
-    def map(self, place: Place | None) -> dict[str, str]:
+    def map(self, place: ValuePosition | None) -> dict[str, str]:
         """A map all of whose values are secrets."""
         values = {name: self.text(member) for name, member in place.members().items()} if place else {}
         self.secrets.update(value for value in values.values() if value)
         return values
 
-    def headers(self, place: Place | None) -> dict[str, str]:
+    def headers(self, place: ValuePosition | None) -> dict[str, str]:
         values = self.map(place)
         for name, member in place.members().items() if place else ():
             if re.search(_HEADER_UNFIT, values[name]):
                 raise member.error("holds a character that no header can carry", "Remove line breaks from the value.")
         return values
 
-    def url(self, place: Place) -> str:
+    def url(self, place: ValuePosition) -> str:
         url = self.filled(place)
         if not self.missing and not re.fullmatch(_URL, url):
             raise place.error("must be an address that starts with http:// or https://")
@@ -318,7 +320,7 @@ class _Values:
             raise place.error("cannot hold a name and a password", "Send them in headers, as Authorization.")
         return url
 
-    def oauth(self, place: Place | None) -> OAuthClient:
+    def oauth(self, place: ValuePosition | None) -> OAuthClient:
         members = place.members() if place else {}
         self.warn_unused(members, OAUTH_OF_HOSTS, _TOLD_BY_SERVER)
         secret, key = (self.filled(members[name]) if name in members else "" for name in ("clientSecret", "privateKey"))
@@ -344,7 +346,7 @@ class _Values:
             signing_algorithm=read_string(members["signingAlgorithm"]) if "signingAlgorithm" in members else "RS256",
         )
 
-    def _check_client_credentials(self, place: Place, members: Mapping[str, Place]) -> None:
+    def _check_client_credentials(self, place: ValuePosition, members: Mapping[str, ValuePosition]) -> None:
         """Raise if something is missing that client credentials need."""
         for name, why in (
             ("clientId", "Add the id under which the client is registered at the authorization server."),
@@ -356,13 +358,13 @@ class _Values:
             raise place.error(f"{CLIENT_CREDENTIALS} needs 'clientSecret' or 'privateKey'", "Add one of the two.")
         self.warn_unused(members, ("callbackPort",), f"has no effect for {CLIENT_CREDENTIALS}")
 
-    def warn(self, place: Place, message: str) -> None:
+    def warn(self, place: ValuePosition, message: str) -> None:
         self._reading.warnings.append(place.warning(message))
 
-    def warn_unused(self, members: Mapping[str, Place], keys: tuple[str, ...], why: str) -> None:
+    def warn_unused(self, members: Mapping[str, ValuePosition], keys: tuple[str, ...], why: str) -> None:
         self._reading.warnings += [members[key].warning(f"'{key}' {why}") for key in keys if key in members]
 
-    def inherit(self, place: Place | None, env: Mapping[str, str]) -> tuple[str, ...]:
+    def inherit(self, place: ValuePosition | None, env: Mapping[str, str]) -> tuple[str, ...]:
         """The patterns of `inheritEnv`. What they add to its environment is as secret as its `env`."""
         own = read_inherited(place, self._reading.warnings)
         patterns = tuple(dict.fromkeys((*self._reading.inherit_env, *own)))
@@ -370,14 +372,14 @@ class _Values:
         self.secrets.update(value for name, value in added if value and name not in env and not is_default(name))
         return patterns
 
-    def _miss(self, place: Place, variable: str) -> None:
+    def _miss(self, place: ValuePosition, variable: str) -> None:
         if self._reading.strict:
             hint = f"Set it, or give a default: ${{{variable}:-default}}."
             raise place.error(f"the environment variable {variable} is not set", hint)
         line, column = place.source.position(place.node.start)
         self.missing.append(MissingVariable(variable, place.path, line, column))
 
-    def _warn_visible(self, place: Place, used: Mapping[str, str]) -> None:
+    def _warn_visible(self, place: ValuePosition, used: Mapping[str, str]) -> None:
         for variable in used:
             if re.search(_SECRET_NAME, variable):
                 message = f"${{{variable}}}: a secret in args is visible to other programs of this user (ps); use env"

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from mcp_workbench import logger
 from mcp_workbench.config.environment import HOST_FOLDERS, environment_of
-from mcp_workbench.config.jsonc.source import Source
+from mcp_workbench.config.jsonc.source import SourceText
 from mcp_workbench.config.keys import URL_KEYS
 from mcp_workbench.config.load import config_of
 from mcp_workbench.config.model import Config, ConfigWarning, Endpoint, ServerConfig
@@ -57,7 +57,7 @@ CONFIG_WARNING: Final = "config_warning"
 _NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*"
 
 
-class Entries(NamedTuple):
+class ConfigChecks(NamedTuple):
     """What is odd about a file and about each server of it, before any is started."""
 
     config: Config
@@ -74,7 +74,7 @@ class Entries(NamedTuple):
         return sorted((one for one in found if one.severity == "warning"), key=lambda one: (one.line, one.column))
 
 
-def inspect(source: Source) -> Entries:
+def inspect(source: SourceText) -> ConfigChecks:
     """Look at a file that was read. Raises `ConfigError` where it can't be used.
 
     From now on the secrets that are written into it appear in no log and no error.
@@ -94,7 +94,7 @@ def inspect(source: Source) -> Entries:
         for server in config.servers()
     }
     of_file = _of_file(config, written, secrets, is_open=source.readable_by_others)
-    return Entries(config, tuple(of_file), _with_duplicates(config, found, paths), paths)
+    return ConfigChecks(config, tuple(of_file), _with_duplicates(config, found, paths), paths)
 
 
 def _identifier(server: ServerConfig | WrittenServer) -> ServerIdentifier:

@@ -11,9 +11,9 @@ import msgspec
 
 from mcp_workbench import logger
 from mcp_workbench.config.model import Config, Endpoint, ServerConfig, ToolboxConfig
-from mcp_workbench.doctor.config_checks import UNPINNED, Entries, unpinned
+from mcp_workbench.doctor.config_checks import UNPINNED, ConfigChecks, unpinned
 from mcp_workbench.doctor.descriptions import description_findings
-from mcp_workbench.doctor.findings import Examined, Finding, Report
+from mcp_workbench.doctor.findings import ConfigReport, Examined, Finding
 from mcp_workbench.doctor.probe import Program, Visit, find_program, visit
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
@@ -35,13 +35,13 @@ class Audience(Protocol):
 
 
 async def examine(
-    entries: Entries,
+    entries: ConfigChecks,
     toolboxes: Collection[str],
     audience: Audience,
     *,
     seconds: float | None = None,
     limits: Limits = DEFAULTS,
-) -> Report:
+) -> ConfigReport:
     """Start every server of these toolboxes, ask it and end it; each has its own limit, or `seconds`."""
     config = _within(entries.config, toolboxes, seconds, limits)
     turn = asyncio.Semaphore(EXAMINED_AT_ONCE)
@@ -58,7 +58,7 @@ async def examine(
         servers = await asyncio.gather(*(one(server) for server in config.servers()))
     tools = {one.server: one.answer.tools for one in servers if one.answer is not None}
     found = (*entries.of_file, *description_findings(config.toolboxes.values(), tools), *_collisions(servers))
-    return Report(file=config.file, servers=tuple(servers), findings=found)
+    return ConfigReport(file=config.file, servers=tuple(servers), findings=found)
 
 
 def _within(config: Config, toolboxes: Collection[str], seconds: float | None, limits: Limits) -> Config:
@@ -84,7 +84,7 @@ def limited(server: ServerConfig, seconds: float | None, limits: Limits) -> Serv
     return msgspec.structs.replace(server, bounds={**server.bounds, **bounds})
 
 
-async def _examined(workbench: Workbench, server: ServerConfig, entries: Entries) -> Examined:
+async def _examined(workbench: Workbench, server: ServerConfig, entries: ConfigChecks) -> Examined:
     target = server.target
     is_remote = isinstance(target, Endpoint)
     program = Program() if is_remote or server.missing else find_program(target, os.environ)
@@ -101,7 +101,7 @@ async def _examined(workbench: Workbench, server: ServerConfig, entries: Entries
     )
 
 
-def _with_installed(server: ServerConfig, entries: Entries, visited: Visit) -> tuple[Finding, ...]:
+def _with_installed(server: ServerConfig, entries: ConfigChecks, visited: Visit) -> tuple[Finding, ...]:
     """What is odd about its entry. Its packages are installed now that it was started, so their versions are known."""
     found = entries.of(server.identifier)
     reported = visited.answer.version if visited.answer is not None else ""

@@ -39,7 +39,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.message}: {self.item}" if self.item else self.message
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class ServerReport(msgspec.Struct, frozen=True, kw_only=True):
     """What a server said when it was asked."""
 
     protocol: str
@@ -76,13 +76,13 @@ class Examined(msgspec.Struct, frozen=True, kw_only=True):
     program: str = ""
     """Where its command was found."""
     state: State = "ok"
-    answer: Answer | None = None
+    answer: ServerReport | None = None
     findings: tuple[Finding, ...] = ()
     trial: Trial | None = None
     """Whether it works with more variables, if somebody let us try."""
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class ConfigReport(msgspec.Struct, frozen=True, kw_only=True):
     """A whole configuration."""
 
     file: str

@@ -15,7 +15,7 @@ from mcp_workbench import logger
 from mcp_workbench.catalog.rendering.budget import estimate
 from mcp_workbench.catalog.snapshot import ServerTools
 from mcp_workbench.config.model import Endpoint, Launch, ServerConfig
-from mcp_workbench.doctor.findings import Answer, Finding, State
+from mcp_workbench.doctor.findings import Finding, ServerReport, State
 from mcp_workbench.errors import Fault, NeedsLogin, StartupTimeout
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
@@ -43,7 +43,7 @@ class Visit(NamedTuple):
     """How that went."""
 
     state: State
-    answer: Answer | None = None
+    answer: ServerReport | None = None
     findings: tuple[Finding, ...] = ()
 
 
@@ -69,7 +69,7 @@ async def visit(workbench: Workbench, server: ServerConfig, *, advice: str = "")
     return Visit("ok", answer, (*_of_answer(server, answer, listing, limits), *others))
 
 
-async def _asked(handle: ServerHandle, limits: Limits) -> tuple[Answer, ServerTools]:
+async def _asked(handle: ServerHandle, limits: Limits) -> tuple[ServerReport, ServerTools]:
     """Raises the `Fault` that prevented it."""
     began = time.monotonic()
     seconds = limits.startup_timeout_seconds
@@ -80,7 +80,7 @@ async def _asked(handle: ServerHandle, limits: Limits) -> tuple[Answer, ServerTo
         raise StartupTimeout(f"it did not answer within {seconds:g} s") from None
     ready = time.monotonic()
     listing = await handle.lists.tools.fresh()
-    answer = Answer(
+    answer = ServerReport(
         protocol=connection.agreement.version,
         is_modern=connection.agreement.modern,
         version=_version(connection.agreement.hello),
@@ -135,7 +135,7 @@ async def _of_items(handle: ServerHandle, kind: Kind) -> AsyncIterator[Finding]:
         yield Finding(code="item_withheld", message=message, advice=_REPORT)
 
 
-def _of_answer(server: ServerConfig, answer: Answer, listing: ServerTools, limits: Limits) -> Iterator[Finding]:
+def _of_answer(server: ServerConfig, answer: ServerReport, listing: ServerTools, limits: Limits) -> Iterator[Finding]:
     for pattern in listing.unmatched_filters:
         yield Finding(
             code="filter_matches_nothing",
@@ -164,7 +164,7 @@ def _of_answer(server: ServerConfig, answer: Answer, listing: ServerTools, limit
     yield from _of_costs(answer, limits)
 
 
-def _of_costs(answer: Answer, limits: Limits) -> Iterator[Finding]:
+def _of_costs(answer: ServerReport, limits: Limits) -> Iterator[Finding]:
     if answer.start_seconds + answer.list_seconds > limits.open_timeout_seconds:
         yield Finding(
             code="slow_start",

@@ -13,16 +13,16 @@ from pathlib import Path, PurePath
 from typing import Any, NamedTuple, cast
 from urllib.parse import unquote
 
-from mcp_workbench.config.fields import Place
+from mcp_workbench.config.fields import ValuePosition
 from mcp_workbench.config.jsonc.parser import parse
-from mcp_workbench.config.jsonc.source import Source
+from mcp_workbench.config.jsonc.source import SourceText
 from mcp_workbench.config.keys import HOST_KEYS, SERVER, TIMEOUT_MOST_SECONDS, TRANSPORT_KEYS, TRANSPORTS, URL_KEYS
 from mcp_workbench.config.servers import Reading, read_server
 from mcp_workbench.doctor.packages import fetched_packages
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.hosts.registry import Entry
 from mcp_workbench.hosts.restrictions.rules import CHOSEN_KEYS, EXCLUDED_KEYS, NOTHING, chosen_name
-from mcp_workbench.hosts.variables import NotReplacedError, Scope, own_variables, translated
+from mcp_workbench.hosts.variables import NotReplacedError, VariableScope, own_variables, translated
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.text.sanitize import escape
 
@@ -56,7 +56,7 @@ class Moved(NamedTuple):
         return f"Moved({sorted(self.entry)})"
 
 
-def moved(raw: Any, scope: Scope) -> Moved:
+def moved(raw: Any, scope: VariableScope) -> Moved:
     """The entry of a host as we write it. Raises `NotMovable`."""
     if not isinstance(raw, dict):
         raise NotMovable("is no object")
@@ -105,10 +105,10 @@ def flattened(entry: Entry) -> Entry:
 
 def _check(entry: Entry) -> None:
     """Raise unless the configuration would take it."""
-    source = Source(json.dumps(entry))
+    source = SourceText(json.dumps(entry))
     reading = Reading(folder="/", environ={}, strict=False, limits=DEFAULTS, bounds={}, warnings=[])
     try:
-        read_server(Place(source, parse(source), "", 0), "toolbox", "server", reading)
+        read_server(ValuePosition(source, parse(source), "", 0), "toolbox", "server", reading)
     except ConfigError as error:
         raise NotMovable(": ".join(part for part in (error.path, error.problem) if part)) from None
 
@@ -116,7 +116,7 @@ def _check(entry: Entry) -> None:
 class _Taking:
     """Takes the keys of an entry one after the other."""
 
-    def __init__(self, entry: Entry, scope: Scope) -> None:
+    def __init__(self, entry: Entry, scope: VariableScope) -> None:
         self.result: Entry = {}
         self.notes: list[str] = []
         self._rest = entry
@@ -245,7 +245,7 @@ def _environment(env: Entry) -> Entry:
     return {name: one for name, one in texts.items() if one is not None}
 
 
-def _text(value: Any, scope: Scope) -> Any:
+def _text(value: Any, scope: VariableScope) -> Any:
     """A value with our references in all of its strings."""
     if isinstance(value, str):
         return translated(value, scope)

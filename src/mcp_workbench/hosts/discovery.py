@@ -11,11 +11,20 @@ from mcp_workbench.command_errors import HostFileError
 from mcp_workbench.config.keys import URL_KEYS
 from mcp_workbench.hosts import files
 from mcp_workbench.hosts.conversion import Moved, NotMovable, flattened, is_workbench, moved
-from mcp_workbench.hosts.documents import Document
-from mcp_workbench.hosts.registry import FOLDER_VARIABLES, HOSTS, File, Host, Place, Surroundings, Syntax, every_place
+from mcp_workbench.hosts.documents import HostDocument
+from mcp_workbench.hosts.registry import (
+    FOLDER_VARIABLES,
+    HOSTS,
+    File,
+    Host,
+    HostEnvironment,
+    HostFile,
+    Syntax,
+    every_place,
+)
 from mcp_workbench.hosts.restrictions import Restrictions, Rule, Subject
 from mcp_workbench.hosts.restrictions.rules import with_filters
-from mcp_workbench.hosts.variables import Scope
+from mcp_workbench.hosts.variables import VariableScope
 
 PROJECTS = "projects"
 
@@ -25,7 +34,7 @@ _BARE = File("", servers=())
 _WITH_FOLDER = "it comes with this folder, perhaps from somebody else: look at what it starts"
 
 
-class Server(NamedTuple):
+class HostServer(NamedTuple):
     """A server in the file of a host."""
 
     name: str
@@ -38,7 +47,7 @@ class Server(NamedTuple):
     rules: tuple[Rule, ...] = ()
     """What the host restricts, outside the entry or inside."""
 
-    def restricted(self, rules: tuple[Rule, ...]) -> Server:
+    def restricted(self, rules: tuple[Rule, ...]) -> HostServer:
         """The same, with the filters that replace the rules."""
         if self.moved is None:
             return self
@@ -46,7 +55,7 @@ class Server(NamedTuple):
         entry = with_filters(self.moved.entry, filters, disabled=any(rule.disables for rule in rules))
         return self._replace(moved=self.moved._replace(entry=entry), rules=rules)
 
-    def noted(self, note: str) -> Server:
+    def noted(self, note: str) -> HostServer:
         """The same, with one more note."""
         return self._replace(moved=self.moved._replace(notes=(*self.moved.notes, note))) if self.moved else self
 
@@ -56,22 +65,22 @@ class Server(NamedTuple):
         return tuple(rule for rule in self.rules if rule.obstacle)
 
 
-class Source(NamedTuple):
+class HostSource(NamedTuple):
     """A file, and the servers in it."""
 
-    place: Place
-    servers: tuple[Server, ...] = ()
+    place: HostFile
+    servers: tuple[HostServer, ...] = ()
     error: HostFileError | None = None
 
 
-class Section(NamedTuple):
+class ServerSection(NamedTuple):
     """An object that holds servers."""
 
     path: tuple[str, ...]
     project: Path | None
 
 
-def find_all(around: Surroundings) -> Iterator[Source]:
+def find_all(around: HostEnvironment) -> Iterator[HostSource]:
     """Every file that exists and holds servers, or can't be read."""
     for place in every_place(around):
         source = _read(place, around)
@@ -79,33 +88,33 @@ def find_all(around: Surroundings) -> Iterator[Source]:
             yield source
 
 
-def _read(place: Place, around: Surroundings) -> Source | None:
+def _read(place: HostFile, around: HostEnvironment) -> HostSource | None:
     """None where there is nothing of interest."""
     data: bytes | None = None
     try:
         data = files.read(place.path)
         if data is None:
             return None
-        document = Document.decoded(data, place.file.syntax, str(place.path))
+        document = HostDocument.decoded(data, place.file.syntax, str(place.path))
     except HostFileError as error:
         # Nobody has to mend the settings of a host that has its servers elsewhere.
         is_elsewhere = place.file.old and place.file.servers[-1].encode() not in (data or b"")
-        return None if is_elsewhere else Source(place, error=error)
-    return Source(place, _others(document, place, around))
+        return None if is_elsewhere else HostSource(place, error=error)
+    return HostSource(place, _others(document, place, around))
 
 
-def read_one(path: Path, around: Surroundings) -> Source:
+def read_one(path: Path, around: HostEnvironment) -> HostSource:
     """A file that was named; what kind it is its content tells. Raises `HostFileError`."""
     data = files.read(path)
     if data is None:
         raise HostFileError("there is no such file", path)
     syntax: Syntax = "toml" if path.suffix == ".toml" else "json"
-    document = Document.decoded(data, syntax, str(path))
+    document = HostDocument.decoded(data, syntax, str(path))
     place = _recognised(document, path, around)
-    return Source(place, _others(document, place, around))
+    return HostSource(place, _others(document, place, around))
 
 
-def _others(document: Document, place: Place, around: Surroundings) -> tuple[Server, ...]:
+def _others(document: HostDocument, place: HostFile, around: HostEnvironment) -> tuple[HostServer, ...]:
     """The servers of a file, without the workbench, whatever program it was installed with."""
     own: tuple[str, ...] = ()
     with contextlib.suppress(HostFileError):  # without its note it is a server like any other
@@ -115,7 +124,7 @@ def _others(document: Document, place: Place, around: Surroundings) -> tuple[Ser
     return tuple(server for server in servers_in(document, place, around) if server.path != own)
 
 
-def servers_in(document: Document, place: Place, around: Surroundings) -> Iterator[Server]:
+def servers_in(document: HostDocument, place: HostFile, around: HostEnvironment) -> Iterator[HostServer]:
     """The servers of a file, without the workbench."""
     entries = [
         (section, name, raw)
@@ -126,7 +135,7 @@ def servers_in(document: Document, place: Place, around: Surroundings) -> Iterat
     host, restrictions = place.host, Restrictions(document, place, around, [name for _, name, _ in entries])
     limit = document.at((host.timeout_default,)) if host.timeout_default else None
     for section, name, raw in entries:
-        scope = Scope(
+        scope = VariableScope(
             host.references, around.home, section.project, folders=host.folders, timeout_unit=host.timeout_unit
         )
         server = _server(name, (*section.path, name), _timed(raw, limit), scope)
@@ -147,47 +156,47 @@ def _members(value: Any) -> list[tuple[str, Any]]:
     return list(cast("dict[str, Any]", value).items()) if isinstance(value, dict) else []
 
 
-def sections(document: Document, place: Place, around: Surroundings) -> Iterator[Section]:
+def sections(document: HostDocument, place: HostFile, around: HostEnvironment) -> Iterator[ServerSection]:
     """Where servers stand in a file."""
-    yield Section(place.file.servers, around.project if place.file.level == "project" else None)
+    yield ServerSection(place.file.servers, around.project if place.file.level == "project" else None)
     projects = document.at((PROJECTS,)) if place.file.in_projects else None
     for folder in cast("dict[str, Any]", projects) if isinstance(projects, dict) else ():
-        yield Section((PROJECTS, folder, *place.file.servers), Path(folder))
+        yield ServerSection((PROJECTS, folder, *place.file.servers), Path(folder))
 
 
-def _server(name: str, path: tuple[str, ...], raw: Any, scope: Scope) -> Server:
+def _server(name: str, path: tuple[str, ...], raw: Any, scope: VariableScope) -> HostServer:
     if scope.project is not None and not scope.project.is_dir():
-        return Server(name, path, None, "the folder of its project is gone")
+        return HostServer(name, path, None, "the folder of its project is gone")
     try:
         name.encode()
-        return Server(name, path, moved(raw, scope))
+        return HostServer(name, path, moved(raw, scope))
     except UnicodeEncodeError:
-        return Server(name, path, None, "its name is no text")
+        return HostServer(name, path, None, "its name is no text")
     except NotMovable as reason:
-        return Server(name, path, None, str(reason))
+        return HostServer(name, path, None, str(reason))
 
 
-def _recognised(document: Document, path: Path, around: Surroundings) -> Place:
+def _recognised(document: HostDocument, path: Path, around: HostEnvironment) -> HostFile:
     """The host whose file it is by its path; else any that keeps servers where this file does."""
     for place in every_place(around):
         if place.path == path.absolute() and not _is_bare(document):
             return place
     kinds = [(host, file) for host in HOSTS for file in host.files if _holds(document, file)]
     if not kinds and _is_bare(document):
-        return Place(_ANY, _BARE, path)
+        return HostFile(_ANY, _BARE, path)
     if not kinds:
         raise HostFileError("holds no MCP servers", path, hint="A file of a host has mcpServers, servers or the like.")
     host, file = next(((host, file) for host, file in kinds if file.level == "user"), kinds[0])
     is_shared = len({host.key for host, _ in kinds}) > 1
-    return Place(_ANY if is_shared else host, file._replace(in_projects=PROJECTS in document.tree), path)
+    return HostFile(_ANY if is_shared else host, file._replace(in_projects=PROJECTS in document.tree), path)
 
 
-def _is_bare(document: Document) -> bool:
+def _is_bare(document: HostDocument) -> bool:
     """Whether it has nothing but servers, as plugins of Claude Code may write it."""
     entries = list(document.tree.values())
     keys = [set(cast("dict[str, Any]", one)) for one in entries if isinstance(one, dict)]
     return bool(entries) and len(keys) == len(entries) and all({"command", *URL_KEYS} & one for one in keys)
 
 
-def _holds(document: Document, file: File) -> bool:
+def _holds(document: HostDocument, file: File) -> bool:
     return file.syntax == document.syntax and isinstance(document.at(file.servers), dict)

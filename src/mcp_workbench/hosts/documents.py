@@ -17,7 +17,7 @@ import msgspec
 from mcp_workbench.command_errors import HostFileError
 from mcp_workbench.config.jsonc.edit import parse, remove_members, set_member
 from mcp_workbench.config.jsonc.parser import plain
-from mcp_workbench.config.jsonc.source import BOM, Source
+from mcp_workbench.config.jsonc.source import BOM, SourceText
 from mcp_workbench.config.jsonc.transfer import restore_members
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.hosts.files import HOST_FILE_BYTES
@@ -33,7 +33,7 @@ _LIMITS = Limits(config_values=HOST_FILE_VALUES, config_bytes=HOST_FILE_BYTES)
 _MEND = "Mend the file; nothing was changed."
 
 
-class Document:
+class HostDocument:
     """The text of one file."""
 
     def __init__(self, text: str, syntax: Syntax, file: str) -> None:
@@ -43,7 +43,7 @@ class Document:
         self.tree = self._read(text)
 
     @classmethod
-    def decoded(cls, data: bytes, syntax: Syntax, file: str) -> Document:
+    def decoded(cls, data: bytes, syntax: Syntax, file: str) -> HostDocument:
         """The file with these bytes. Raises `HostFileError`."""
         try:
             return cls(data.decode(), syntax, file)
@@ -59,7 +59,7 @@ class Document:
             value = cast("Tree", value)[name]
         return value
 
-    def with_member(self, path: Sequence[str], value: Mapping[str, object]) -> Document:
+    def with_member(self, path: Sequence[str], value: Mapping[str, object]) -> HostDocument:
         """The same with `value` at `path`."""
         if self.syntax == "toml":
             from mcp_workbench.hosts import toml_edit  # noqa: PLC0415 -- only one host has such a file
@@ -68,18 +68,18 @@ class Document:
             return self._changed(toml_edit.with_table(base, path, value), (path, value))
         return self._changed(self._json(lambda text: set_member(text, path, value, self.file, _LIMITS)), (path, value))
 
-    def without_member(self, path: Sequence[str]) -> Document:
+    def without_member(self, path: Sequence[str]) -> HostDocument:
         """The same without what is at `path`."""
         return self.without_members([path])
 
-    def without_members(self, paths: Iterable[Sequence[str]]) -> Document:
+    def without_members(self, paths: Iterable[Sequence[str]]) -> HostDocument:
         """The same without what is at any of the paths."""
         document = self
         for path, names in _grouped(paths):
             document = document._without(path, names)
         return document
 
-    def _without(self, path: tuple[str, ...], names: list[str]) -> Document:
+    def _without(self, path: tuple[str, ...], names: list[str]) -> HostDocument:
         gone = [(*path, name) for name in names]
         if self.syntax == "json":
             text = self._json(lambda text: remove_members(text, path, names, self.file, _LIMITS))
@@ -91,14 +91,14 @@ class Document:
             text = toml_edit.without_table(text, one)
         return self._changed(text, *((one, None) for one in gone))
 
-    def with_members_of(self, paths: Iterable[Sequence[str]], original: Document) -> Document:
+    def with_members_of(self, paths: Iterable[Sequence[str]], original: HostDocument) -> HostDocument:
         """The same with what is at these paths in another text, as and where it is written there."""
         document = self
         for path, names in _grouped(paths):
             document = document._with_members_of(path, names, original)
         return document
 
-    def _with_members_of(self, path: tuple[str, ...], names: list[str], original: Document) -> Document:
+    def _with_members_of(self, path: tuple[str, ...], names: list[str], original: HostDocument) -> HostDocument:
         back = [((*path, name), original.at((*path, name))) for name in names]
         if self.syntax == "json":
             text = self._json(
@@ -119,10 +119,10 @@ class Document:
         except ConfigError as error:
             raise self._error(error) from None
 
-    def _changed(self, text: str, *changes: tuple[Sequence[str], object]) -> Document:
+    def _changed(self, text: str, *changes: tuple[Sequence[str], object]) -> HostDocument:
         """The same with another text, if that holds what it should: the old values, with these in these places."""
         try:
-            changed = Document(text, self.syntax, self.file)
+            changed = HostDocument(text, self.syntax, self.file)
         except HostFileError:
             raise self._harm() from None
         found, expected = copy.deepcopy(changed.tree), copy.deepcopy(self.tree)
@@ -153,7 +153,7 @@ class Document:
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             pass
         try:
-            return plain(parse(Source(text, self.file), _LIMITS))
+            return plain(parse(SourceText(text, self.file), _LIMITS))
         except ConfigError as error:
             raise self._error(error) from None
 

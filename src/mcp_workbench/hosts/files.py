@@ -217,7 +217,7 @@ _BACKUP = ".before-workbench"
 _RECORD = ".workbench.json"
 
 
-class Record(msgspec.Struct, kw_only=True, rename="camel"):
+class InstallRecord(msgspec.Struct, kw_only=True, rename="camel"):
     """What to undo."""
 
     name: str
@@ -258,13 +258,13 @@ def record_of(path: Path) -> Path:
     return path.with_name(f"{path.name}{_RECORD}")
 
 
-def load(path: Path) -> Record | None:
+def load(path: Path) -> InstallRecord | None:
     """The record beside a file; None where there is none. Raises `HostFileError`."""
     data = read(record_of(path))
     if data is None:
         return None
     try:
-        return msgspec.json.decode(data, type=Record)
+        return msgspec.json.decode(data, type=InstallRecord)
     except msgspec.DecodeError:
         hint = f"Take the workbench out by hand; the file as it was is {backup_of(path).name}, beside it."
         raise HostFileError("is no record of an installation", record_of(path), hint=hint) from None
@@ -275,7 +275,7 @@ def copy_of(path: Path) -> bytes | None:
     return read(backup_of(path))
 
 
-def save(path: Path, record: Record, before: bytes | None) -> None:
+def save(path: Path, record: InstallRecord, before: bytes | None) -> None:
     """Keep a record, and a copy of the file as it was, if there was one. Raises `HostFileError`."""
     note = msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n"
     replace(record_of(path), note, read(record_of(path)))

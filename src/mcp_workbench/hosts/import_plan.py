@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from mcp_workbench.config.environment import expand
 from mcp_workbench.doctor.recognition import OTHER, Service, summary
-from mcp_workbench.hosts.discovery import Server, Source
+from mcp_workbench.hosts.discovery import HostServer, HostSource
 from mcp_workbench.hosts.registry import Entry
 from mcp_workbench.hosts.restrictions import Rule
 from mcp_workbench.hosts.restrictions.rules import filters_of, lacking, strictest
@@ -27,7 +27,7 @@ Existing = Mapping[str, Mapping[str, Entry]]
 """The entries of a configuration, by toolbox and name."""
 
 
-class Found(NamedTuple):
+class FoundServer(NamedTuple):
     """A server as a host has it, in our form: it holds its secrets."""
 
     name: str
@@ -79,11 +79,11 @@ class Choice(NamedTuple):
     service: Service | None = None
 
 
-Choose = Callable[[Sequence[Found]], Sequence[Choice]]
+Choose = Callable[[Sequence[FoundServer]], Sequence[Choice]]
 """Chooses a toolbox for each of the new servers."""
 
 
-class Standing(NamedTuple):
+class ConfiguredServer(NamedTuple):
     """An entry, and where it stands in the configuration; for a server of a host, `toolbox` is the key of the host."""
 
     toolbox: str
@@ -94,17 +94,17 @@ class Standing(NamedTuple):
         return f"Standing({self.toolbox!r}, {self.name!r})"
 
 
-class Matches:
+class ConfiguredServers:
     """The servers that a configuration has, each to be found once."""
 
     def __init__(self, existing: Existing, environ: Mapping[str, str]) -> None:
         self._environ = environ
-        self._places: dict[str, list[Standing]] = {}
+        self._places: dict[str, list[ConfiguredServer]] = {}
         for toolbox, servers in existing.items():
             for name, entry in servers.items():
-                self._places.setdefault(_likeness(entry), []).append(Standing(toolbox, name, entry))
+                self._places.setdefault(_likeness(entry), []).append(ConfiguredServer(toolbox, name, entry))
 
-    def find(self, servers: Sequence[Standing]) -> list[tuple[str, str] | None]:
+    def find(self, servers: Sequence[ConfiguredServer]) -> list[tuple[str, str] | None]:
         """Where each of them is, whatever the variables for its secrets are called.
 
         A toolbox or a name with the key of its host comes first, then the same name: several hosts may have one server,
@@ -117,7 +117,9 @@ class Matches:
                     found[number] = self._take(one, fits)
         return found
 
-    def _take(self, one: Standing, fits: Callable[[Standing, Standing], bool]) -> tuple[str, str] | None:
+    def _take(
+        self, one: ConfiguredServer, fits: Callable[[ConfiguredServer, ConfiguredServer], bool]
+    ) -> tuple[str, str] | None:
         places = self._places.get(_likeness(one.entry), [])
         for place in places:
             if fits(place, one):
@@ -125,14 +127,14 @@ class Matches:
                 return place.toolbox, place.name
         return None
 
-    def _is_of_host(self, there: Standing, one: Standing) -> bool:
+    def _is_of_host(self, there: ConfiguredServer, one: ConfiguredServer) -> bool:
         by_host = (there.toolbox, there.name) == (one.toolbox, one.name)
         return by_host or there.name == _with_host(one.name, one.toolbox)
 
-    def _is_namesake(self, there: Standing, one: Standing) -> bool:
+    def _is_namesake(self, there: ConfiguredServer, one: ConfiguredServer) -> bool:
         return there.name == one.name and self._is_alike(there, one)
 
-    def _is_alike(self, there: Standing, one: Standing) -> bool:
+    def _is_alike(self, there: ConfiguredServer, one: ConfiguredServer) -> bool:
         return not _differs(_essential(there.entry), _essential(one.entry), self._environ)
 
 
@@ -185,15 +187,15 @@ class Plan:
         self._existing = existing
         self._inherited = inherited
         self._environ = environ
-        self._found: dict[str, Found] = {}
+        self._found: dict[str, FoundServer] = {}
 
-    def add(self, source: Source) -> None:
+    def add(self, source: HostSource) -> None:
         """Take the servers of a file."""
         host = source.place.host
         for server in source.servers:
             if server.moved is not None and (self._without_rules or not server.obstacles):
                 off = any(rule.disables for rule in server.rules)
-                found = Found(server.name, server.moved.entry, host.key, (host.title,), off)
+                found = FoundServer(server.name, server.moved.entry, host.key, (host.title,), off)
                 same = self._found.setdefault(_identity(found.entry), found)
                 titles = tuple(dict.fromkeys((*same.sources, host.title)))
                 entry = strictest(same.entry, found.entry)
@@ -203,7 +205,9 @@ class Plan:
     def servers(self, choose: Choose) -> list[Planned]:
         """All of them, each with its toolbox and its name."""
         found = list(self._found.values())
-        known = Matches(self._existing, self._environ).find([Standing(one.host, one.name, one.entry) for one in found])
+        known = ConfiguredServers(self._existing, self._environ).find(
+            [ConfiguredServer(one.host, one.name, one.entry) for one in found]
+        )
         choices = iter(choose([one for one, there in zip(found, known, strict=True) if there is None]))
         taken = {name: set(servers) for name, servers in self._existing.items()}
         variables = Variables(self._referred(), self._environ)
@@ -218,7 +222,7 @@ class Plan:
             planned.append(Planned(toolbox, name, entry, one.sources, service))
         return planned
 
-    def _known(self, one: Found, toolbox: str, name: str) -> Planned:
+    def _known(self, one: FoundServer, toolbox: str, name: str) -> Planned:
         """A server that the configuration has, and what it lacks of the restrictions of its hosts."""
         written = self._existing[toolbox][name]
         missing = lacking(written, filters_of(one.entry))
@@ -235,7 +239,7 @@ class Plan:
             yield from (*variables_in(entry, with_defaults=True), *inherited_in(entry))
 
 
-def with_shared_rules(sources: Iterable[Source]) -> list[Source]:
+def with_shared_rules(sources: Iterable[HostSource]) -> list[HostSource]:
     """The same files, where a server that several hosts have is restricted by the rules of all of them."""
     files = list(sources)
     rules: dict[str, list[tuple[str, Rule]]] = {}
@@ -250,7 +254,7 @@ def with_shared_rules(sources: Iterable[Source]) -> list[Source]:
     ]
 
 
-def _with_rules(server: Server, title: str, rules: Mapping[str, list[tuple[str, Rule]]]) -> Server:
+def _with_rules(server: HostServer, title: str, rules: Mapping[str, list[tuple[str, Rule]]]) -> HostServer:
     if server.moved is None:
         return server
     others = [(of, rule) for of, rule in rules[_identity(server.moved.entry)] if of != title]

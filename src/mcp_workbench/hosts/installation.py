@@ -18,9 +18,9 @@ from mcp_workbench.command_errors import HostFileError
 from mcp_workbench.hosts import files
 from mcp_workbench.hosts.conversion import flattened, is_workbench
 from mcp_workbench.hosts.discovery import servers_in
-from mcp_workbench.hosts.documents import Document
-from mcp_workbench.hosts.files import Record
-from mcp_workbench.hosts.registry import Place, Surroundings
+from mcp_workbench.hosts.documents import HostDocument
+from mcp_workbench.hosts.files import InstallRecord
+from mcp_workbench.hosts.registry import HostEnvironment, HostFile
 from mcp_workbench.hosts.variables import absent_from
 from mcp_workbench.text.sanitize import escape
 
@@ -55,8 +55,8 @@ class Installation(NamedTuple):
     change: Change
     base: bytes | None
     """The file without the workbench, which is kept as a copy."""
-    record: Record
-    known: Record | None
+    record: InstallRecord
+    known: InstallRecord | None
     """The record of an earlier installation."""
     entry: Mapping[str, object]
     """The entry of the workbench, which may hold secrets."""
@@ -88,12 +88,12 @@ class Installation(NamedTuple):
         files.remove_folders(self.change.path, self.record.made_folders)
 
 
-EntryOf = Callable[[Document, Sequence[Sequence[str]], Mapping[str, object]], Mapping[str, object]]
+EntryOf = Callable[[HostDocument, Sequence[Sequence[str]], Mapping[str, object]], Mapping[str, object]]
 """The entry for the workbench: for the file without it, the servers that are taken out of that, and the entry that is
 there already, which is empty where there is none."""
 
 
-def prepare(place: Place, name: str, entry_of: EntryOf, leaving: Iterable[Sequence[str]]) -> Installation:
+def prepare(place: HostFile, name: str, entry_of: EntryOf, leaving: Iterable[Sequence[str]]) -> Installation:
     """What it takes to put the workbench into a file and the servers at the paths `leaving` out of it.
 
     Where it is there already, the file is first thought of without it: the copy is always of that.
@@ -123,34 +123,36 @@ def prepare(place: Place, name: str, entry_of: EntryOf, leaving: Iterable[Sequen
     return Installation(Change(path, current, after), before.after, made, known, entry, moved)
 
 
-def _recorded(name: str, entry: Mapping[str, object], *, digest: str) -> Record:
+def _recorded(name: str, entry: Mapping[str, object], *, digest: str) -> InstallRecord:
     """The note has no variables: their values may be secrets, which stay where they stood."""
-    return Record(name=name, entry={key: value for key, value in entry.items() if key != VARIABLES}, digest=digest)
+    return InstallRecord(
+        name=name, entry={key: value for key, value in entry.items() if key != VARIABLES}, digest=digest
+    )
 
 
-def held_by(place: Place, name: str) -> Mapping[str, object]:
+def held_by(place: HostFile, name: str) -> Mapping[str, object]:
     """The entry of the workbench in a file, empty where there is none. Raises `HostFileError`."""
     return _held(decoded(place, files.read(place.path)), place, name, files.load(place.path))
 
 
-def _held(document: Document, place: Place, name: str, known: Record | None) -> Mapping[str, object]:
+def _held(document: HostDocument, place: HostFile, name: str, known: InstallRecord | None) -> Mapping[str, object]:
     """The entry that the workbench has there already, perhaps under another name."""
     entry = document.at((*place.file.servers, known.name if known else name))
     return cast("dict[str, object]", entry) if is_ours(entry, known) else {}
 
 
-def _check_copy(place: Place, current: bytes | None) -> None:
+def _check_copy(place: HostFile, current: bytes | None) -> None:
     """Raise where a copy would be lost."""
     if files.copy_of(place.path) not in (None, current):
         hint = f"Move it away: it holds what an earlier installation took out of {place.path.name}."
         raise HostFileError("there is a copy already", files.backup_of(place.path), hint=hint)
 
 
-def decoded(place: Place, data: bytes | None) -> Document:
-    return Document.decoded(data or b"", place.file.syntax, str(place.path))
+def decoded(place: HostFile, data: bytes | None) -> HostDocument:
+    return HostDocument.decoded(data or b"", place.file.syntax, str(place.path))
 
 
-def _check_free(document: Document, place: Place, name: str, known: Record | None) -> None:
+def _check_free(document: HostDocument, place: HostFile, name: str, known: InstallRecord | None) -> None:
     """Raise unless the workbench can stand there under this name."""
     servers = document.at(place.file.servers)
     if servers is not None and not isinstance(servers, dict):
@@ -161,12 +163,12 @@ def _check_free(document: Document, place: Place, name: str, known: Record | Non
         raise HostFileError(f"has another server that is called '{escape(name)}'", place.path, hint=hint)
 
 
-def is_ours(entry: Any, known: Record | None) -> bool:
+def is_ours(entry: Any, known: InstallRecord | None) -> bool:
     """Whether it starts the workbench, by its looks or because we wrote it."""
     return is_workbench(entry) or (known is not None and known.is_of(entry))
 
 
-def undone(place: Place, current: bytes | None, known: Record) -> Change:
+def undone(place: HostFile, current: bytes | None, known: InstallRecord) -> Change:
     """The file as it was, where nobody else changed it; else without what is ours, and with what was moved.
 
     A host that writes its file in another layout, as Claude Code does, changed nothing.
@@ -185,7 +187,7 @@ def undone(place: Place, current: bytes | None, known: Record) -> Change:
     return mended
 
 
-def _same(one: Document, other: Document) -> bool:
+def _same(one: HostDocument, other: HostDocument) -> bool:
     """Whether two texts hold the same values; for Python alone, 1 and true are equal."""
     first, second = (msgspec.json.encode(document.tree, order="deterministic") for document in (one, other))
     return first == second
@@ -200,7 +202,7 @@ def _is_plain(data: bytes | None) -> bool:
     return True
 
 
-def _mended(place: Place, current: bytes | None, known: Record, original: Document) -> Change:
+def _mended(place: HostFile, current: bytes | None, known: InstallRecord, original: HostDocument) -> Change:
     document = decoded(place, current)
     where = (*place.file.servers, known.name)
     left: list[str] = []
@@ -226,14 +228,14 @@ def last_of(path: Path) -> Path:
     return path.with_name(path.name + _LAST)
 
 
-def is_installed(place: Place) -> bool:
+def is_installed(place: HostFile) -> bool:
     """Whether the workbench is in a file, or was and left a note. Raises `HostFileError`."""
     if files.load(place.path) is not None:
         return True
     return any(is_workbench(entry) for entry in _entries(place, files.read(place.path)).values())
 
 
-def prepare_removal(place: Place, around: Surroundings) -> Change:
+def prepare_removal(place: HostFile, around: HostEnvironment) -> Change:
     """What it takes to undo the installation. Raises `HostFileError` where there is none."""
     current = files.read(place.path)
     known = files.load(place.path)
@@ -258,7 +260,7 @@ def undo(change: Change) -> None:
         files.remove_folders(change.path, known.made_folders)
 
 
-def _without_record(place: Place, current: bytes | None) -> Change:
+def _without_record(place: HostFile, current: bytes | None) -> Change:
     document = decoded(place, current)
     names = [name for name, entry in _entries(place, current).items() if is_workbench(entry)]
     if not names:
@@ -267,12 +269,12 @@ def _without_record(place: Place, current: bytes | None) -> Change:
     return Change(place.path, current, document.text.encode(), exact=False)
 
 
-def _entries(place: Place, data: bytes | None) -> dict[str, Any]:
+def _entries(place: HostFile, data: bytes | None) -> dict[str, Any]:
     servers: Any = decoded(place, data).at(place.file.servers)
     return cast("dict[str, Any]", servers) if isinstance(servers, dict) else {}
 
 
-def _lost(place: Place, change: Change, known: Record | None, around: Surroundings) -> Iterator[str]:
+def _lost(place: HostFile, change: Change, known: InstallRecord | None, around: HostEnvironment) -> Iterator[str]:
     """Variables whose values nobody has any more: a secret that was renewed in the entry, perhaps."""
     document = decoded(place, change.after)
     # Some are written in another way there: a name and a password in an address, perhaps.

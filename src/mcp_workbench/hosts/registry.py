@@ -214,7 +214,7 @@ def host_named(key: str) -> Host | None:
 SYSTEM = Path("/")
 
 
-class Surroundings(NamedTuple):
+class HostEnvironment(NamedTuple):
     """What decides where files are."""
 
     environ: Mapping[str, str]
@@ -233,7 +233,7 @@ class Surroundings(NamedTuple):
         return f"~/{path.relative_to(self.home)}" if path.is_relative_to(self.home) else str(path)
 
 
-class Place(NamedTuple):
+class HostFile(NamedTuple):
     """A file of a host."""
 
     host: Host
@@ -241,29 +241,29 @@ class Place(NamedTuple):
     path: Path
 
 
-def here(environ: Mapping[str, str]) -> Surroundings:
-    return Surroundings(environ, Path.cwd(), sys.platform == "darwin", SYSTEM)
+def here(environ: Mapping[str, str]) -> HostEnvironment:
+    return HostEnvironment(environ, Path.cwd(), sys.platform == "darwin", SYSTEM)
 
 
-def every_place(around: Surroundings) -> Iterator[Place]:
+def every_place(around: HostEnvironment) -> Iterator[HostFile]:
     """All files in which servers may stand, whether they exist or not; in the home folder a project's is the user's."""
     seen: set[tuple[str, str]] = set()
     for host in HOSTS:
         for file in host.files:
-            place = Place(host, file, _path(file, around))
+            place = HostFile(host, file, _path(file, around))
             key = (host.key, os.path.realpath(place.path))
             if key not in seen:
                 seen.add(key)
                 yield place
 
 
-def place_of(host: Host, level: Level, around: Surroundings) -> Place | None:
+def place_of(host: Host, level: Level, around: HostEnvironment) -> HostFile | None:
     """The file of a host that is written; None where it has none on that level."""
     file = host.file(level)
-    return None if file is None else Place(host, file, _path(file, around))
+    return None if file is None else HostFile(host, file, _path(file, around))
 
 
-def is_on_machine(host: Host, around: Surroundings) -> bool:
+def is_on_machine(host: Host, around: HostEnvironment) -> bool:
     """Whether this user has a host: one of its own files or folders is there, or its program is on the PATH."""
     own = [_path(file, around) for file in host.files if file.level == "user"]
     folders = [path.parent for path in own if path.parent != around.home]
@@ -274,11 +274,11 @@ def is_on_machine(host: Host, around: Surroundings) -> bool:
     return bool(host.program) and shutil.which(host.program, path=around.environ.get("PATH", "")) is not None
 
 
-def _path(file: File, around: Surroundings) -> Path:
+def _path(file: File, around: HostEnvironment) -> Path:
     return _located(file.macos if around.is_mac and file.macos else file.linux, around)
 
 
-def _located(template: str, around: Surroundings) -> Path:
+def _located(template: str, around: HostEnvironment) -> Path:
     for variable, usual in FOLDERS.items():
         template = template.replace(f"{{{variable}}}", _folder(variable, usual, around.environ))
     if template.startswith("~/"):
@@ -286,7 +286,7 @@ def _located(template: str, around: Surroundings) -> Path:
     return around.project / template
 
 
-def config_home(around: Surroundings) -> Path:
+def config_home(around: HostEnvironment) -> Path:
     """The folder for the settings of programs on Linux."""
     named = _folder("XDG_CONFIG_HOME", "", around.environ)
     return Path(named) if named else around.home / ".config"

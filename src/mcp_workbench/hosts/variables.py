@@ -29,7 +29,7 @@ class NotReplacedError(Exception):
     """The host does not replace a reference that others do, so nothing tells what was meant."""
 
 
-class Scope(NamedTuple):
+class VariableScope(NamedTuple):
     """What the references of one file lead to."""
 
     style: References
@@ -44,7 +44,7 @@ class Scope(NamedTuple):
     """The unit of a `timeout` in seconds; 0 where that is unknown."""
 
 
-def translated(text: str, scope: Scope) -> str:
+def translated(text: str, scope: VariableScope) -> str:
     """`text` with the references of a host as our own; what is none there is none here either."""
     if scope.style == "none":
         return text.replace("${", "$${")
@@ -107,7 +107,7 @@ class _EverythingSet(dict[str, str]):
         return ""
 
 
-def _reference(match: re.Match[str], scope: Scope) -> str:
+def _reference(match: re.Match[str], scope: VariableScope) -> str:
     body = match[match.lastindex or 0]
     if body in scope.own:
         return match[0].replace("${", "$${")
@@ -122,14 +122,14 @@ def _reference(match: re.Match[str], scope: Scope) -> str:
     return f"${{{body}}}" if _OURS.fullmatch(body) else f"${{{variable_name(body.removeprefix('input:'))}}}"
 
 
-def _folder_variable(body: str, scope: Scope) -> str:
+def _folder_variable(body: str, scope: VariableScope) -> str:
     """A folder that differs from window to window: the host gives it to the workbench as a variable."""
     if not scope.folders[body]:
         raise NotReplacedError(f"refers to ${{{body}}}, which the host does not replace: write the folder instead")
     return f"${{{scope.folders[body]}}}"
 
 
-def _folder(body: str, scope: Scope) -> str | None:
+def _folder(body: str, scope: VariableScope) -> str | None:
     """What a host puts in the place of its own names, where that is the same each time."""
     if scope.style == "braces" and scope.project is not None and _CLAUDE_FOLDER.fullmatch(body):
         return str(scope.project)

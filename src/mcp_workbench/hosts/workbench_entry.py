@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from mcp_workbench.hosts.conversion import flattened, variable_of
-from mcp_workbench.hosts.discovery import Server, servers_in
-from mcp_workbench.hosts.documents import Document
-from mcp_workbench.hosts.import_plan import Existing, Matches, Standing
+from mcp_workbench.hosts.discovery import HostServer, servers_in
+from mcp_workbench.hosts.documents import HostDocument
+from mcp_workbench.hosts.import_plan import ConfiguredServer, ConfiguredServers, Existing
 from mcp_workbench.hosts.installation import VARIABLES
-from mcp_workbench.hosts.registry import Entry, Host, Place, Surroundings
+from mcp_workbench.hosts.registry import Entry, Host, HostEnvironment, HostFile
 from mcp_workbench.hosts.restrictions.rules import filters_of, lacking
 from mcp_workbench.hosts.variables import inherited_in, inputs_in, texts_of, values_of, variables_in
 
@@ -25,7 +25,7 @@ _NAME = "NAME"
 class Movable(NamedTuple):
     """A server that the workbench has too."""
 
-    server: Server
+    server: HostServer
     others: tuple[str, ...]
     """Variables of which it needs another value than there is: it can't be moved."""
     lacks: tuple[str, ...] = ()
@@ -45,8 +45,8 @@ class Movable(NamedTuple):
 class Ours(NamedTuple):
     """What an entry is made of."""
 
-    place: Place
-    around: Surroundings
+    place: HostFile
+    around: HostEnvironment
     program: Mapping[str, object]
     """Its command and arguments."""
     existing: Existing
@@ -61,7 +61,7 @@ class Ours(NamedTuple):
     def __repr__(self) -> str:
         return f"Ours({str(self.place.path)!r})"
 
-    def entry(self, base: Document, out: Sequence[Sequence[str]], held: Mapping[str, object]) -> Entry:
+    def entry(self, base: HostDocument, out: Sequence[Sequence[str]], held: Mapping[str, object]) -> Entry:
         """The entry, for a file without it, servers that are taken out of that, and an entry that is there already."""
         host, passed = self.place.host, self._passed()
         flat = flattened(dict(held))
@@ -76,7 +76,7 @@ class Ours(NamedTuple):
             entry |= {host.variables_key: listed} if listed else {}
         return entry | ({VARIABLES: variables} if variables else {})
 
-    def kept(self, base: Document, out: Sequence[Sequence[str]]) -> dict[str, str]:
+    def kept(self, base: HostDocument, out: Sequence[Sequence[str]]) -> dict[str, str]:
         """What the file has for our variables, in the servers that are taken out of it."""
         gone = {tuple(path) for path in out}
         values: dict[str, str] = {}
@@ -85,7 +85,7 @@ class Ours(NamedTuple):
                 values |= self._values(base, server, there.entry)
         return values
 
-    def movable(self, document: Document, held: Mapping[str, object]) -> list[Movable]:
+    def movable(self, document: HostDocument, held: Mapping[str, object]) -> list[Movable]:
         """The servers of a file that the configuration has, and those whose rules keep them out of it.
 
         A variable has one value: a server that needs another one, than the entry has or a server before it, stays.
@@ -107,7 +107,7 @@ class Ours(NamedTuple):
         kept_out = [one for one in servers_in(document, self.place, self.around) if one.obstacles]
         return [*servers, *(Movable(one, (), held=True) for one in kept_out if one.path not in known)]
 
-    def _values(self, document: Document, server: Server, written: Entry) -> dict[str, str]:
+    def _values(self, document: HostDocument, server: HostServer, written: Entry) -> dict[str, str]:
         """What a server of a file has for the variables of its entry here."""
         if server.moved is None:
             return {}
@@ -122,14 +122,14 @@ class Ours(NamedTuple):
         flat = flattened(dict(held))
         return {name: _members(flat, VARIABLES)[name] for name in self.given(flat)}
 
-    def matched(self, document: Document) -> list[tuple[Server, Standing]]:
+    def matched(self, document: HostDocument) -> list[tuple[HostServer, ConfiguredServer]]:
         """The servers of a file that the configuration has, each with its entry there."""
         found = [(one, one.moved.entry) for one in servers_in(document, self.place, self.around) if one.moved]
-        wanted = [Standing(self.place.host.key, server.name, entry) for server, entry in found]
-        places = Matches(self.existing, self.around.environ).find(wanted)
+        wanted = [ConfiguredServer(self.place.host.key, server.name, entry) for server, entry in found]
+        places = ConfiguredServers(self.existing, self.around.environ).find(wanted)
         pairs = zip((server for server, _ in found), places, strict=True)
         return [
-            (server, Standing(*place, self.existing[place[0]][place[1]]))
+            (server, ConfiguredServer(*place, self.existing[place[0]][place[1]]))
             for server, place in pairs
             if place is not None
         ]
@@ -162,7 +162,7 @@ class Ours(NamedTuple):
         return list(dict.fromkeys([*chosen, *self.inherited, *inherited]))
 
 
-def _lacks(server: Server, written: Entry) -> tuple[str, ...]:
+def _lacks(server: HostServer, written: Entry) -> tuple[str, ...]:
     """The restrictions of a server that its entry in the configuration lacks."""
     filters = lacking(written, filters_of(server.moved.entry) if server.moved else ())
     is_off = any(rule.disables for rule in server.rules) and written.get("disabled") is not True

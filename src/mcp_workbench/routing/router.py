@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import msgspec
 
 from mcp_workbench import logger
-from mcp_workbench.activity.recorder import Recorder, Standing
+from mcp_workbench.activity.recorder import ConnectionState, Recorder
 from mcp_workbench.catalog import linked_resources
 from mcp_workbench.catalog.cache.server_cache import Memory
 from mcp_workbench.catalog.definition import Item
@@ -263,13 +263,13 @@ class Router:
     def _where(self, is_meant: Callable[[ServerHandle], bool]) -> list[ServerIdentifier]:
         return [server for server, handle in self.pool if is_meant(handle)]
 
-    def standing(self, server: ServerIdentifier) -> Standing | None:
+    def standing(self, server: ServerIdentifier) -> ConnectionState | None:
         """How the connection to a server is doing, and how many tools are known of it; None where nobody needs it."""
         handle = self.pool.find(server)
         if handle is None:
             return None
         listing = self.catalog.listing(server.toolbox, server.server)
-        return Standing(handle.supervisor.state, listing.count.offered if listing is not None else None)
+        return ConnectionState(handle.supervisor.state, listing.count.offered if listing is not None else None)
 
     def tell(self, method: str, params: Params) -> None:
         """A client's notification, to every server that runs."""

@@ -11,7 +11,7 @@ from itertools import chain
 
 from msgspec import Raw
 
-from mcp_workbench.catalog.cache.server_cache import Record
+from mcp_workbench.catalog.cache.server_cache import CachedServer
 from mcp_workbench.catalog.definition import OFFERED, offer_text
 from mcp_workbench.catalog.rendering.instructions import read_instructions
 from mcp_workbench.catalog.snapshot import Kept, ServerTools
@@ -46,7 +46,7 @@ class ServerHandle:
         kept: Kept[ServerTools],
         limits: Limits,
         *,
-        record: Record,
+        record: CachedServer,
         turn: asyncio.Semaphore,
         health: Health | None = None,
         host: ServerHandle | None = None,

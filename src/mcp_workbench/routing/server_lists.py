@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Raw
 
 from mcp_workbench import logger
-from mcp_workbench.catalog.cache.server_cache import Record
+from mcp_workbench.catalog.cache.server_cache import CachedServer
 from mcp_workbench.catalog.cache.store import Entry
 from mcp_workbench.catalog.definition import Item, ServerItems, Withheld, compact, take_items
 from mcp_workbench.catalog.rendering.instructions import read_instructions
@@ -65,7 +65,7 @@ class ServerLists:
         limits: Limits,
         supervisor: Supervisor,
         *,
-        record: Record,
+        record: CachedServer,
         turn: asyncio.Semaphore,
         reach: Callable[[], Awaitable[Connection]],
         changed: Callable[[str, str], None],

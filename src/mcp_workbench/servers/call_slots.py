@@ -63,7 +63,7 @@ class Slots:
         self._free += 1
 
 
-class Turns:
+class CallTurns:
     """Whose turn it is."""
 
     def __init__(self, limits: Limits) -> None:

@@ -28,7 +28,7 @@ from mcp_workbench.servers.guardian import ControlGroups
 from mcp_workbench.servers.orphans import GROUP_POLL_SECONDS, Orphans, Relative, start_of
 
 
-class Guardian:
+class GuardianProcess:
     """Our end of the guardian process. Without it (it was killed) only daemons are missed."""
 
     def __init__(self, run: str, limits: Limits) -> None:
@@ -239,7 +239,7 @@ class Processes:
         self._run = os.urandom(16).hex()
         self._count = 0
         self._children: set[Child] = set()
-        self._guardian: Guardian | None = None
+        self._guardian: GuardianProcess | None = None
         self._control_groups = ControlGroups(self._run)
         self._moving: list[threading.Thread] = []
         self._orphans = Orphans(self._own, self._adopted, limits, adopts=adopts)
@@ -279,11 +279,11 @@ class Processes:
             self._children.discard(child)
             self._orphans.kill_older_than(one.start for one in self._children)
 
-    def _post_guardian(self) -> Guardian:
+    def _post_guardian(self) -> GuardianProcess:
         """A guardian that knows of every child that is there: the first one, or after one was killed."""
         if self._guardian is not None:
             self._guardian.bury()
-        guardian = Guardian(self._run, self._limits)
+        guardian = GuardianProcess(self._run, self._limits)
         for child in self._children:
             guardian.announce(child.pid)
         for orphan in self._orphans.known:

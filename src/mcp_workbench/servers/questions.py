@@ -18,7 +18,7 @@ from msgspec import Raw
 from mcp_workbench.errors import InputUnavailable
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.base import Channel
-from mcp_workbench.servers.call_slots import Slots, Turns
+from mcp_workbench.servers.call_slots import CallTurns, Slots
 from mcp_workbench.wire.background import BackgroundTasks, in_background
 from mcp_workbench.wire.exchange import Exchange, Withdrawn
 from mcp_workbench.wire.jsonrpc import Params
@@ -47,7 +47,7 @@ class Questions:
         self._channel = channel
         self._slots = slots
         self._limits = limits
-        self._turns = Turns(limits) if takes_turns else None
+        self._turns = CallTurns(limits) if takes_turns else None
         self._tasks = BackgroundTasks()
         self._asking: dict[asyncio.Task[Any], Exchange] = {}
         self._background: set[asyncio.Task[Any]] = set()

@@ -38,7 +38,7 @@ class Stderr(asyncio.Protocol):
         self._tail_size = limits.stderr_tail_bytes
         self._ring = bytearray()
         self._was_cut = False
-        self._lines = _Lines(label, limits)
+        self._lines = _StderrLines(label, limits)
         self._transport: asyncio.BaseTransport | None = None
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -74,7 +74,7 @@ class Stderr(asyncio.Protocol):
             self._transport.close()
 
 
-class _Lines:
+class _StderrLines:
     """Lines for the log, at most so many in a second."""
 
     def __init__(self, label: ServerIdentifier, limits: Limits) -> None:

@@ -22,7 +22,7 @@ import msgspec
 
 from mcp_workbench import logger
 from mcp_workbench.command_errors import TrustFailed
-from mcp_workbench.config.jsonc.source import Source, read_source
+from mcp_workbench.config.jsonc.source import SourceText, read_source
 from mcp_workbench.config.locate import FILE_NAME, own_file
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.limits import DEFAULTS, Limits
@@ -50,12 +50,12 @@ class TrustedFile(msgspec.Struct, frozen=True, kw_only=True):
     """When that was: a date and time in UTC."""
 
 
-class _File(msgspec.Struct, frozen=True):
+class _TrustFile(msgspec.Struct, frozen=True):
     version: int
     files: list[TrustedFile] = []
 
 
-class _Version(msgspec.Struct, frozen=True):
+class _TrustVersion(msgspec.Struct, frozen=True):
     version: int
 
 
@@ -70,7 +70,7 @@ def place_of(file: str) -> str:
     return os.path.join(os.path.realpath(folder), name)
 
 
-def digest(source: Source) -> str:
+def digest(source: SourceText) -> str:
     """What stands for the bytes of a file; its text is exactly them, since they are UTF-8."""
     return _sha256(source.text.encode())
 
@@ -122,7 +122,7 @@ class Trust:
             with secure_files.alone(self.path, TRUST_LOCK_SECONDS, LOGIN_POLL_SECONDS):
                 newest = change(self._read())[-self._limits.trusted_files :]
                 secure_files.replace(
-                    self.path, msgspec.json.format(msgspec.json.encode(_File(VERSION, newest)), indent=2)
+                    self.path, msgspec.json.format(msgspec.json.encode(_TrustFile(VERSION, newest)), indent=2)
                 )
 
     def _read(self) -> list[TrustedFile]:
@@ -135,9 +135,9 @@ class Trust:
         if len(content) > TRUST_STORE_BYTES:
             raise Unusable("it is too large")
         try:
-            if msgspec.json.decode(content, type=_Version).version > VERSION:
+            if msgspec.json.decode(content, type=_TrustVersion).version > VERSION:
                 raise Unusable("it was written by a newer version of mcp-workbench")
-            return msgspec.json.decode(content, type=_File).files
+            return msgspec.json.decode(content, type=_TrustFile).files
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise Unusable("it is damaged") from None
 
@@ -175,7 +175,7 @@ def standing(file: TrustedFile, limits: Limits = DEFAULTS) -> Standing:
     return "trusted" if digest(source) == file.sha256 else "changed"
 
 
-def trusted_source(environ: Mapping[str, str], limits: Limits = DEFAULTS) -> Source | None:
+def trusted_source(environ: Mapping[str, str], limits: Limits = DEFAULTS) -> SourceText | None:
     """The configuration of the current folder, which is there, if it is trusted as it is now; the log says so."""
     try:
         place = place_of(FILE_NAME)
@@ -194,7 +194,7 @@ def trusted_source(environ: Mapping[str, str], limits: Limits = DEFAULTS) -> Sou
     return source
 
 
-def trusted_again(environ: Mapping[str, str], limits: Limits = DEFAULTS) -> Source:
+def trusted_again(environ: Mapping[str, str], limits: Limits = DEFAULTS) -> SourceText:
     """The configuration of the current folder, which was in force before, if it is trusted as it is now.
 
     Raises `ConfigError` or `TrustFailed`.

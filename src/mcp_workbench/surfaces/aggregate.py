@@ -15,7 +15,7 @@ from mcp_workbench.catalog.definition import Item
 from mcp_workbench.catalog.rendering import render
 from mcp_workbench.errors import WorkbenchError
 from mcp_workbench.identity import PromptIdentifier, ServerIdentifier, joined_name, native_names
-from mcp_workbench.surfaces.base import Listed, Method, Scope, forward, page
+from mcp_workbench.surfaces.base import ListedItem, Method, Scope, forward, page
 from mcp_workbench.surfaces.resources import Resources
 from mcp_workbench.surfaces.skills import Skills
 from mcp_workbench.text.sanitize import escape
@@ -85,8 +85,8 @@ class Prompts:
         return {name: (prompt, items[prompt]) for name, prompt in named.items()}
 
 
-def _listed(name: str, prompt: PromptIdentifier, item: Item) -> Listed:
-    return Listed(item.raw, None if name == prompt.prompt else partial(render.prompt, name, prompt, item))
+def _listed(name: str, prompt: PromptIdentifier, item: Item) -> ListedItem:
+    return ListedItem(item.raw, None if name == prompt.prompt else partial(render.prompt, name, prompt, item))
 
 
 _PASSED_ON = (eras.LOGGED, eras.ELICITED)

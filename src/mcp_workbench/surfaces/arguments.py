@@ -32,7 +32,7 @@ ORIGIN = "In an open_toolbox entry, toolbox is its toolbox_name, server its sour
 OPEN_KEYS = ("toolbox", "query", "tools", "detail", "limit")
 
 
-class OpenRequest(NamedTuple):
+class OpenArguments(NamedTuple):
     """The arguments of `open_toolbox`; at most one of `query` and `tools` is given."""
 
     toolbox: str
@@ -64,7 +64,7 @@ def read_use(arguments: Raw) -> tuple[ToolIdentifier, Raw]:
     return use.tool, use.arguments if jsonrpc.is_object(use.arguments) else read_tool_arguments(use.arguments)
 
 
-def read_open(arguments: Raw) -> OpenRequest:
+def read_open(arguments: Raw) -> OpenArguments:
     """What an `open_toolbox` call asks for."""
     given = jsonrpc.members(arguments)
     toolbox = _read_toolbox(given)
@@ -78,7 +78,7 @@ def read_open(arguments: Raw) -> OpenRequest:
         raise InvalidParameters("query is missing", hint="'*' stands for every toolbox, and is for searching them.")
     if (limit := _read_limit(wanted.get("limit"))) and not query:
         raise InvalidParameters("limit needs a query", hint="It is the number of tools that a search shows.")
-    return OpenRequest(toolbox, query, tools, detail, limit)
+    return OpenArguments(toolbox, query, tools, detail, limit)
 
 
 def _read_toolbox(given: dict[str, Raw]) -> str:

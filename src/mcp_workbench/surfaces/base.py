@@ -107,7 +107,7 @@ _ADDED_BYTES: Final = 512
 """What rendering adds to an item at most, in nearly every case: another name, a title and where it is from."""
 
 
-class Listed(NamedTuple):
+class ListedItem(NamedTuple):
     """An item of a list."""
 
     raw: Raw
@@ -124,15 +124,17 @@ class Listed(NamedTuple):
         return self.raw if self.render is None else self.render()
 
 
-async def page(member: str, items: Sequence[Listed], params: dict[str, Raw], limits: Limits, renderer: Renderer) -> Raw:
+async def page(
+    member: str, items: Sequence[ListedItem], params: dict[str, Raw], limits: Limits, renderer: Renderer
+) -> Raw:
     """The page that `params` ask for. Raises `RpcError` for a cursor that no page ends with."""
     start, end = _bounds(items, params, limits.page_bytes)
-    shown = [entry async for entry in renderer.each(items[start:end], Listed.shown)]
+    shown = [entry async for entry in renderer.each(items[start:end], ListedItem.shown)]
     following = {"nextCursor": str(end)} if end < len(items) else {}
     return Raw(jsonrpc.encode({member: shown, **following}))
 
 
-def _bounds(items: Sequence[Listed], params: dict[str, Raw], most_bytes: int) -> tuple[int, int]:
+def _bounds(items: Sequence[ListedItem], params: dict[str, Raw], most_bytes: int) -> tuple[int, int]:
     cursor = params.get("cursor")
     wanted = "0" if cursor is None or jsonrpc.is_null(cursor) else jsonrpc.text_or_none(cursor)
     start = 0
@@ -145,7 +147,7 @@ def _bounds(items: Sequence[Listed], params: dict[str, Raw], most_bytes: int) ->
         start = end
 
 
-def _end(items: Sequence[Listed], start: int, most_bytes: int) -> int:
+def _end(items: Sequence[ListedItem], start: int, most_bytes: int) -> int:
     """Where the page that begins at `start` ends: at least one item, and no more than fit."""
     end, size = start, 0
     while end < len(items) and (end == start or size <= most_bytes):

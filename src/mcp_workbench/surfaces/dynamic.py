@@ -17,7 +17,7 @@ from mcp_workbench.config.model import Config
 from mcp_workbench.errors import CallFailed, ConnectFailed, Fault, RequestError, UnknownToolName, WorkbenchError
 from mcp_workbench.identity import NameTable, ToolIdentifier, has_joined_form, joined_name, tools_once_named
 from mcp_workbench.surfaces.arguments import read_tool_arguments
-from mcp_workbench.surfaces.base import Listed, page
+from mcp_workbench.surfaces.base import ListedItem, page
 from mcp_workbench.surfaces.descriptions import OPEN_TOOLBOX, USE_TOOL
 from mcp_workbench.surfaces.failures import as_result
 from mcp_workbench.surfaces.proxy import OLD_METATOOLS, ProxySurface, called, relay
@@ -51,7 +51,7 @@ class DynamicSurface(ProxySurface):
             await self._open_all(exchange)
         await self._shelf.resources.learn_apps(exchange.caller)
         async with self.workbench.rendering(exchange.caller) as renderer:
-            tools = [*map(Listed, self.definitions), *await self._native_tools(exchange.caller)]
+            tools = [*map(ListedItem, self.definitions), *await self._native_tools(exchange.caller)]
             return await page("tools", tools, params, self.workbench.limits, renderer)
 
     async def _call_tool(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
@@ -85,13 +85,13 @@ class DynamicSurface(ProxySurface):
 
     # -- what is listed
 
-    async def _native_tools(self, caller: Caller) -> list[Listed]:
+    async def _native_tools(self, caller: Caller) -> list[ListedItem]:
         seen = self._scope.of(caller)
         present = self.workbench.at(caller).catalog.present()
         tools = {tool: definition for tool, definition in present if tool.toolbox in seen}
         entries = await self._shelf.resources.with_readable_apps(caller, tools)
         named = [one for one in entries.items() if self._names.register(one[0])]
-        return [Listed(definition.raw, partial(render.native, tool, definition)) for tool, definition in named]
+        return [ListedItem(definition.raw, partial(render.native, tool, definition)) for tool, definition in named]
 
     def note_opened(self, caller: Caller, toolbox: str) -> None:
         """An open that succeeded, even in part, adds its tools; a modern client has them anyway."""

@@ -24,7 +24,7 @@ from mcp_workbench.catalog.rendering.instructions import INSTRUCTIONS_SHARE, fit
 from mcp_workbench.catalog.snapshot import Found, Matches, Opened
 from mcp_workbench.identity import EVERY_TOOLBOX, ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import Limits
-from mcp_workbench.surfaces.arguments import OpenRequest
+from mcp_workbench.surfaces.arguments import OpenArguments
 from mcp_workbench.surfaces.failures import text_result
 from mcp_workbench.text.sanitize import NAME_SHOWN_LENGTH, NAMES_SHOWN, count
 from mcp_workbench.wire import jsonrpc
@@ -102,7 +102,7 @@ LEAN = _Level(signature.lean, f"Signatures of the best, first sentences of the o
 
 
 async def opened(
-    toolbox: Opened, found: Sequence[Found], request: OpenRequest, limits: Limits, renderer: Renderer | None = None
+    toolbox: Opened, found: Sequence[Found], request: OpenArguments, limits: Limits, renderer: Renderer | None = None
 ) -> Raw:
     """The answer for one toolbox, of whose tools `found` were asked for."""
     detail = request.detail or ("full" if request.tools else "auto")
@@ -114,7 +114,7 @@ async def opened(
 
 async def matches(
     searched: Matches,
-    request: OpenRequest,
+    request: OpenArguments,
     limits: Limits,
     renderer: Renderer | None = None,
     toolbox: Opened | None = None,
@@ -167,7 +167,7 @@ class _Rendering:
         few["tools_left_out"] = len(found) - len(entries)
         return _text(few, _some_of(len(entries), len(found)), entries)
 
-    async def matches(self, told: Told, searched: Matches, request: OpenRequest) -> Raw:
+    async def matches(self, told: Told, searched: Matches, request: OpenArguments) -> Raw:
         limits = self._limits
         if (detail := request.detail or "auto") != "auto":
             level = FULL if detail == "full" else SIGNATURE

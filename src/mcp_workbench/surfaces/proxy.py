@@ -23,13 +23,7 @@ from mcp_workbench.errors import (
 from mcp_workbench.identity import EVERY_TOOLBOX, ServerIdentifier, ToolIdentifier
 from mcp_workbench.routing.requests import ToolCall
 from mcp_workbench.surfaces.aggregate import Shelf, ShelfSurface
-from mcp_workbench.surfaces.arguments import (
-    NoToolbox,
-    OpenRequest,
-    named_parts,
-    read_open,
-    read_use,
-)
+from mcp_workbench.surfaces.arguments import NoToolbox, OpenArguments, named_parts, read_open, read_use
 from mcp_workbench.surfaces.base import Method, Scope, one_page
 from mcp_workbench.surfaces.descriptions import OPEN_TOOLBOX, USE_TOOL, definitions
 from mcp_workbench.surfaces.failures import as_result, as_rpc_error
@@ -173,7 +167,7 @@ class ProxySurface(ShelfSurface):
             recorder.opened(exchange.caller.audience, opened.toolbox, definitions, len(answered))
         return answered
 
-    async def _check_known(self, router: Router, request: OpenRequest) -> None:
+    async def _check_known(self, router: Router, request: OpenArguments) -> None:
         """Refuse names that no server of the toolbox has, before one is started for them. Raises `ToolsNotFound`."""
         known = await router.known_of(request.toolbox)
         if known is None:

@@ -19,7 +19,7 @@ from mcp_workbench.catalog.rendering import render
 from mcp_workbench.errors import WorkbenchError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.surfaces import resource_uris
-from mcp_workbench.surfaces.base import Listed, Scope, forward, page
+from mcp_workbench.surfaces.base import ListedItem, Scope, forward, page
 from mcp_workbench.surfaces.failures import as_rpc_error, rpc_errors
 from mcp_workbench.surfaces.resource_uris import KnownResources, ResourceIndex
 from mcp_workbench.text.sanitize import NAMES_SHOWN, escape
@@ -231,7 +231,7 @@ class Resources:
                 shown_uri = _listed_uri(index, kind, server, item.name)
                 return item.raw if shown_uri == item.name else render.resource(uri, shown_uri, server, item)
 
-            found = [Listed(item.raw, partial(entry, server, item)) for server in listed for item in listed[server]]
+            found = [ListedItem(item.raw, partial(entry, server, item)) for server in listed for item in listed[server]]
             return await page(member, found, params, self._workbench.limits, renderer)
 
     def only(

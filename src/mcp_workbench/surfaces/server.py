@@ -21,7 +21,7 @@ from mcp_workbench.servers.connection import Connection
 from mcp_workbench.servers.negotiate import Agreement
 from mcp_workbench.surfaces.aggregate import read_level, read_text
 from mcp_workbench.surfaces.arguments import read_tool_arguments
-from mcp_workbench.surfaces.base import Listed, Method, forward, page
+from mcp_workbench.surfaces.base import ListedItem, Method, forward, page
 from mcp_workbench.surfaces.failures import as_result, as_rpc_error, is_refused, rpc_errors
 from mcp_workbench.surfaces.proxy import called
 from mcp_workbench.surfaces.server_info import Hello
@@ -210,7 +210,7 @@ class ServerSurface:
     async def _list_filtered(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         with rpc_errors(self._server, "tools/list", modern=exchange.caller.modern):
             listing = await self._workbench.at(exchange.caller).pool.handle(self._server).lists.list_tools()
-        tools = [Listed(tool.raw) for tool in listing.tools.values()]
+        tools = [ListedItem(tool.raw) for tool in listing.tools.values()]
         async with self._workbench.rendering(exchange.caller) as renderer:
             return await page("tools", tools, params, self._workbench.limits, renderer)
 

@@ -15,7 +15,7 @@ from mcp_workbench.catalog import skills
 from mcp_workbench.catalog.definition import Item
 from mcp_workbench.catalog.rendering import render
 from mcp_workbench.identity import ServerIdentifier, SkillIdentifier, joined_name, native_names
-from mcp_workbench.surfaces.base import Listed, Method, Scope, forward, page
+from mcp_workbench.surfaces.base import ListedItem, Method, Scope, forward, page
 from mcp_workbench.surfaces.resource_uris import Located, ResourceIndex
 from mcp_workbench.surfaces.resources import Resources
 from mcp_workbench.text.sanitize import escape
@@ -50,7 +50,7 @@ class Skills:
             names = {skill: name for name, skill in self._named(listed).items()}
             index = self._resources.known.known_index(router, servers)
             found = [
-                Listed(item.raw, partial(_shown, server, item, names, index))
+                ListedItem(item.raw, partial(_shown, server, item, names, index))
                 for server, items in listed.items()
                 for item in items
             ]

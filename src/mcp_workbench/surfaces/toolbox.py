@@ -22,7 +22,7 @@ from mcp_workbench.errors import CallFailed, Fault, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier, native_names
 from mcp_workbench.surfaces.aggregate import Shelf, ShelfSurface
 from mcp_workbench.surfaces.arguments import read_tool_arguments
-from mcp_workbench.surfaces.base import Listed, Method, Scope, forward, one_page, page
+from mcp_workbench.surfaces.base import ListedItem, Method, Scope, forward, one_page, page
 from mcp_workbench.surfaces.failures import as_result, as_rpc_error, is_refused
 from mcp_workbench.surfaces.proxy import called
 from mcp_workbench.surfaces.server_info import Hello, declared_tasks, extended, toolbox_hello
@@ -231,6 +231,6 @@ class ToolboxSurface(ShelfSurface):
         self._names = native_names(tool for tool in router.catalog.known() if tool.toolbox == self._toolbox)
 
 
-def _listed(name: str, tool: ToolIdentifier, definition: Definition) -> Listed:
+def _listed(name: str, tool: ToolIdentifier, definition: Definition) -> ListedItem:
     """Under its own name a tool is shown as its server sent it."""
-    return Listed(definition.raw, None if name == tool.tool else partial(render.native, tool, definition))
+    return ListedItem(definition.raw, None if name == tool.tool else partial(render.native, tool, definition))

@@ -49,7 +49,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """The list's time to live as the server stated it; None if it stated none or 0."""
 
 
-class Head(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+class EntryHead(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """All of an entry but its items."""
 
     fingerprint: bytes
@@ -60,7 +60,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     ttl_seconds: float | None = None
 
 
-_heads = msgspec.msgpack.Decoder(Head)
+_heads = msgspec.msgpack.Decoder(EntryHead)
 _bodies = msgspec.msgpack.Decoder(tuple[bytes, ...])
 
 
@@ -75,7 +75,7 @@ def fingerprint(items: Sequence[Raw]) -> bytes:
 
 def write_head(key: bytes, entry: Entry) -> bytes:
     """All but the items, sealed for the key under which it is found."""
-    head = Head(
+    head = EntryHead(
         fingerprint=entry.fingerprint,
         modern=entry.modern,
         offers=entry.offers,
@@ -91,7 +91,7 @@ def write_body(key: bytes, entry: Entry) -> bytes:
     return seal(key + entry.fingerprint, msgspec.msgpack.encode([bytes(item) for item in entry.items]))
 
 
-def read_head(key: bytes, sealed: bytes) -> Head:
+def read_head(key: bytes, sealed: bytes) -> EntryHead:
     """Raises `Damaged`."""
     try:
         return _heads.decode(unseal(key, sealed))

@@ -1,6 +1,6 @@
 """What is remembered of the lists of servers, so that they need not run to be shown.
 
-A `Record` belongs to one configured server, one client era and one set of client capabilities: servers may list
+A `CachedServer` belongs to one configured server, one client era and one set of client capabilities: servers may list
 different tools for each. If there is no list for a client's era, the list of the other era is the fallback. The key of
 a record is a stamp of the whole expanded entry, so a list of another configuration is never shown. Secrets of the
 configuration do not reach the file (`veil.py`).
@@ -20,7 +20,7 @@ from msgspec import Raw
 
 from mcp_workbench import logger
 from mcp_workbench.catalog.cache.entry import Stamps, declared_digest, load_key
-from mcp_workbench.catalog.cache.store import Declared, Entry, Kind, Store, fingerprint, store_path
+from mcp_workbench.catalog.cache.store import CacheStore, Entry, Kind, StoredClient, fingerprint, store_path
 from mcp_workbench.config.model import NO_STORE, Config, Refresh, ServerConfig
 from mcp_workbench.config.secret_patterns import credentials_of
 from mcp_workbench.limits import Limits
@@ -93,7 +93,7 @@ class Memory:
     def __init__(self, config: Config, limits: Limits) -> None:
         self._config = config
         self._limits = limits
-        self._store: Store | None = None
+        self._store: CacheStore | None = None
         self._stamps: Stamps | None = None
         self._key = b""
         self._environ: Mapping[str, str] = {}
@@ -117,7 +117,7 @@ class Memory:
         if self.exists:
             self._open()
 
-    def of(self, servers: Sequence[ServerConfig], declared: Raw, *, modern: bool) -> list[Record]:
+    def of(self, servers: Sequence[ServerConfig], declared: Raw, *, modern: bool) -> list[CachedServer]:
         """The records of servers, for clients of this era that declare this.
 
         The record of a server with a missing variable is empty. All tools are read in one query: for many servers
@@ -137,10 +137,10 @@ class Memory:
                 if _may_be_lent(entry, modern=modern)
             }
         return [
-            Record(
+            CachedServer(
                 self._store if stamp else None,
                 server,
-                Key(stamp, own, other, modern),
+                ListKey(stamp, own, other, modern),
                 tools=found.get(stamp),
                 veil=Veil(self._key, {*server.secrets, *credentials_of(server)}),
                 refresh=refresh,
@@ -164,7 +164,7 @@ class Memory:
         if self._store is not None:
             self._store.saw(declared, modern=modern)
 
-    def declared(self) -> list[Declared]:
+    def declared(self) -> list[StoredClient]:
         """What clients declared lately, the newest first."""
         self._open()
         return self._store.declared(self._limits.places) if self._store is not None else []
@@ -188,7 +188,7 @@ class Memory:
         path = self._path = self._located()
         if path == NO_STORE:
             return
-        store = Store.open(path, self._limits)
+        store = CacheStore.open(path, self._limits)
         if store.is_usable and (key := load_key(path)) is not None:
             self._store, self._stamps, self._key = store, Stamps(key), key
             self._environ = dict(os.environ)
@@ -200,7 +200,7 @@ class Memory:
         return os.path.expanduser(named) if named else self._config.catalog.path or store_path(os.environ)  # noqa: PTH111
 
 
-class Key(NamedTuple):
+class ListKey(NamedTuple):
     """Identifies the lists of a record. `own` is the digest of its clients, `other` their digest in the other era."""
 
     stamp: bytes
@@ -210,14 +210,14 @@ class Key(NamedTuple):
     """The era of its clients."""
 
 
-class Record:
+class CachedServer:
     """What is remembered of one server."""
 
     def __init__(
         self,
-        store: Store | None,
+        store: CacheStore | None,
         server: ServerConfig,
-        key: Key,
+        key: ListKey,
         *,
         tools: Entry | None,
         veil: Veil,
@@ -345,7 +345,7 @@ def _may_be_lent(entry: Entry, *, modern: bool) -> bool:
     return entry.modern == modern or not any(b'"outputSchema"' in bytes(item) for item in entry.items)
 
 
-def _found(store: Store, stamps: Sequence[bytes], digest: bytes) -> dict[bytes, Entry]:
+def _found(store: CacheStore, stamps: Sequence[bytes], digest: bytes) -> dict[bytes, Entry]:
     """The stored tools for clients of this digest, by the stamps of their servers."""
     entries = store.get_many([(stamp, digest) for stamp in stamps], "tools") if stamps else []
     return {stamp: entry for stamp, entry in zip(stamps, entries, strict=True) if entry is not None}

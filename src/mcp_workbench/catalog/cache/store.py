@@ -37,9 +37,9 @@ from mcp_workbench.storage.table_file import KeptFile
 from mcp_workbench.storage.table_file import Kind as FileKind
 
 if TYPE_CHECKING:
-    from mcp_workbench.catalog.cache.tables import Tables
+    from mcp_workbench.catalog.cache.tables import CacheTables
 
-__all__ = ["Declared", "Entry", "Kind", "Store", "fingerprint", "store_path"]
+__all__ = ["CacheStore", "Entry", "Kind", "StoredClient", "fingerprint", "store_path"]
 
 VARIABLE: Final = "WORKBENCH_CATALOG"
 FILE_NAME: Final = "catalog.sqlite"
@@ -55,19 +55,19 @@ def store_path(environ: Mapping[str, str]) -> str:
     return own_file(environ, "cache", FILE_NAME)
 
 
-class Declared(NamedTuple):
+class StoredClient(NamedTuple):
     """The capabilities and the era of a client."""
 
     capabilities: Raw
     modern: bool
 
 
-class Store:
+class CacheStore:
     """The file, or nothing where it can't be used."""
 
     def __init__(self, path: str, limits: Limits) -> None:
         self._limits = limits
-        self._file: KeptFile[Tables] = KeptFile(
+        self._file: KeptFile[CacheTables] = KeptFile(
             path, FileKind(FILE_NAME, _LOSS, STORE_TRIES, self._opened, self._was_ours)
         )
         self._rests_until = {"reads": 0.0, "writes": 0.0}
@@ -75,7 +75,7 @@ class Store:
         self._is_closed = False
 
     @classmethod
-    def open(cls, path: str, limits: Limits = DEFAULTS) -> Store:
+    def open(cls, path: str, limits: Limits = DEFAULTS) -> CacheStore:
         """The store at a path, made if it is not there."""
         store = cls(path, limits)
         store._attempt(lambda _: None, None)
@@ -123,15 +123,15 @@ class Store:
         written = bytes([modern]) + bytes(declared)
         self._attempt(lambda tables: tables.see(digest, written, now), None, writes=True)
 
-    def declared(self, most: int) -> list[Declared]:
+    def declared(self, most: int) -> list[StoredClient]:
         """What clients declared lately, the newest first."""
         now = time.time()
         found = self._attempt(lambda tables: tables.seen(most, now), [])
-        return [Declared(Raw(one[1:]), modern=one[:1] == b"\1") for one in found]
+        return [StoredClient(Raw(one[1:]), modern=one[:1] == b"\1") for one in found]
 
     # -- the file
 
-    def _attempt(self, action: Callable[[Tables], T], otherwise: T, *, writes: bool = False) -> T:
+    def _attempt(self, action: Callable[[CacheTables], T], otherwise: T, *, writes: bool = False) -> T:
         """What the action gives, or `otherwise` where the file does not let it."""
         use = "writes" if writes else "reads"
         if self._is_closed or time.monotonic() < self._rests_until[use]:
@@ -147,10 +147,10 @@ class Store:
         self._rests_until[use] = time.monotonic() + self._limits.store_rest_seconds
         return otherwise
 
-    def _opened(self, path: str) -> Tables:
-        from mcp_workbench.catalog.cache.tables import Tables  # noqa: PLC0415 -- there are Pythons without SQLite
+    def _opened(self, path: str) -> CacheTables:
+        from mcp_workbench.catalog.cache.tables import CacheTables  # noqa: PLC0415 -- there are Pythons without SQLite
 
-        tables = Tables(path, self._limits)
+        tables = CacheTables(path, self._limits)
         self._is_refused = False
         return tables
 

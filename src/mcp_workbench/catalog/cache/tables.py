@@ -67,7 +67,7 @@ Place: TypeAlias = tuple[bytes, bytes, Kind]
 """The stamp of a server, the digest of the client that it listed for, and the kind of list."""
 
 
-class Found(msgspec.Struct, frozen=True):
+class StoredEntry(msgspec.Struct, frozen=True):
     """An entry, its row, and when somebody last used it."""
 
     id: int
@@ -75,14 +75,14 @@ class Found(msgspec.Struct, frozen=True):
     used_at: float
 
 
-class _Row(msgspec.Struct, frozen=True, array_like=True):
+class _StoredRow(msgspec.Struct, frozen=True, array_like=True):
     id: int
     head: bytes
     used_at: float
     body: bytes
 
 
-class Tables:
+class CacheTables:
     """The tables of an open file."""
 
     def __init__(self, path: str, limits: Limits) -> None:
@@ -94,7 +94,7 @@ class Tables:
 
     # -- lists
 
-    def find(self, keys: Sequence[tuple[bytes, bytes]], kind: Kind) -> list[Found | None]:
+    def find(self, keys: Sequence[tuple[bytes, bytes]], kind: Kind) -> list[StoredEntry | None]:
         """The entries for pairs of stamp and declared capabilities, all as they are at one moment."""
         with self._file.transaction("DEFERRED"):
             return [self._find((stamp, declared, kind)) for stamp, declared in keys]
@@ -127,12 +127,12 @@ class Tables:
             rows = self._file.run(_OF_SERVER, (stamp, declared, declared))
             self._remove([row[0] for row in rows.fetchall()])
 
-    def _find(self, place: Place) -> Found | None:
+    def _find(self, place: Place) -> StoredEntry | None:
         row = self._file.row(_FIND, (*place, self._limits.store_entry_bytes))
         if row is None:
             return None
-        read = _converted(row, _Row)
-        return Found(read.id, read_entry(_key(place), read.head, read.body), read.used_at)
+        read = _converted(row, _StoredRow)
+        return StoredEntry(read.id, read_entry(_key(place), read.head, read.body), read.used_at)
 
     def _remove(self, ids: Sequence[int]) -> None:
         for statement in _REMOVE:

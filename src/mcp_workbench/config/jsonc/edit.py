@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 
 from mcp_workbench.config.jsonc import parser
 from mcp_workbench.config.jsonc.parser import Node, Object, Token, kind_of, tokens
-from mcp_workbench.config.jsonc.source import Source, extend_path
+from mcp_workbench.config.jsonc.source import SourceText, extend_path
 from mcp_workbench.limits import DEFAULTS, Limits
 
 
@@ -48,7 +48,7 @@ class Layout:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._tokens = list(tokens(Source(text)))
+        self._tokens = list(tokens(SourceText(text)))
         self._starting = {token.start: number for number, token in enumerate(self._tokens)}
 
     def gap(self, start: int) -> Gap:
@@ -227,14 +227,14 @@ class Style(NamedTuple):
     one_line: bool
 
 
-def parse(source: Source, limits: Limits = DEFAULTS) -> Node:
+def parse(source: SourceText, limits: Limits = DEFAULTS) -> Node:
     """The tree of a text, whatever stands in its strings: they are not changed."""
     return parser.parse(source, limits, with_halves=True)
 
 
 def set_member(text: str, path: Path, value: object, file: str | None = None, limits: Limits = DEFAULTS) -> str:
     """The text with `value` at `path`: in place of what is there, or behind its last neighbour; objects are made."""
-    source = Source(text, file)
+    source = SourceText(text, file)
     root = parse(source, limits)
     place, depth = deepest(source, root, path)
     style = style_of(text, root)
@@ -257,7 +257,7 @@ def remove_members(
     text: str, path: Path, names: Sequence[str], file: str | None = None, limits: Limits = DEFAULTS
 ) -> str:
     """The text without some members of the object at `path`. Raises `KeyError` where there is one of them not."""
-    source = Source(text, file)
+    source = SourceText(text, file)
     place, depth = deepest(source, parse(source, limits), (*path, ""))
     for name in names:
         if depth < len(path) or index_of(place, name) is None:
@@ -285,7 +285,7 @@ def style_of(text: str, root: Node) -> Style:
     return Style(line_end, indent.removeprefix(margin_of(text, root.start)) or _USUAL_INDENT, spaced, one_line)
 
 
-def deepest(source: Source, root: Node, path: Path) -> tuple[Object, int]:
+def deepest(source: SourceText, root: Node, path: Path) -> tuple[Object, int]:
     """The last object on the path that is there, and how many steps lead to it."""
     place, where = _object(source, root, ""), ""
     for depth, name in enumerate(path[:-1]):
@@ -297,7 +297,7 @@ def deepest(source: Source, root: Node, path: Path) -> tuple[Object, int]:
     return place, len(path) - 1
 
 
-def _object(source: Source, node: Node, path: str) -> Object:
+def _object(source: SourceText, node: Node, path: str) -> Object:
     if not isinstance(node, Object):
         raise source.error(node.start, f"must be an object, not {kind_of(node)}", path=path)
     return node
@@ -321,13 +321,13 @@ def sliced(text: str, place: Object) -> str:
 
 def _without(text: str, names: Sequence[str], limits: Limits) -> str:
     for name in names:
-        place = cast("Object", parse(Source(text), limits))
+        place = cast("Object", parse(SourceText(text), limits))
         text = apply(text, taken_out(Layout(text), place, cast("int", index_of(place, name))))
     return text
 
 
 def _with_new(text: str, name: str, value: object, style: Style, limits: Limits) -> str:
-    layout, place = Layout(text), cast("Object", parse(Source(text), limits))
+    layout, place = Layout(text), cast("Object", parse(SourceText(text), limits))
     behind = len(place.members) - 1
     lines = needs_line(layout, place, behind) if place.members else not style.one_line
     colon = ": " if style.spaced else ":"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn
 
 import msgspec
 
-from mcp_workbench.config.jsonc.source import BOM, Source, extend_path
+from mcp_workbench.config.jsonc.source import BOM, SourceText, extend_path
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.text.sanitize import escape
 
@@ -55,7 +55,7 @@ class Token(NamedTuple):
         return self.start + len(self.text)
 
 
-def tokens(source: Source, where: Callable[[], str] = lambda: "") -> Iterator[Token]:
+def tokens(source: SourceText, where: Callable[[], str] = lambda: "") -> Iterator[Token]:
     """All tokens of the text in order; `where` tells the path for an error message."""
     text = source.text
     offset = 0
@@ -134,7 +134,7 @@ class Object(msgspec.Struct, frozen=True):
 Node = Scalar | Array | Object
 
 
-def parse(source: Source, limits: Limits = DEFAULTS, *, with_halves: bool = False) -> Node:
+def parse(source: SourceText, limits: Limits = DEFAULTS, *, with_halves: bool = False) -> Node:
     """The tree of the whole text; `with_halves` takes lone surrogates, too, which programs write that cut texts."""
     return _Parser(source, limits, with_halves=with_halves).document()
 
@@ -164,7 +164,7 @@ def kind_of(node: Node) -> str:
 class _Parser:
     """One pass over the significant tokens, one token ahead."""
 
-    def __init__(self, source: Source, limits: Limits, *, with_halves: bool) -> None:
+    def __init__(self, source: SourceText, limits: Limits, *, with_halves: bool) -> None:
         self._source = source
         self._limits = limits
         self._with_halves = with_halves

@@ -28,7 +28,7 @@ _OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 
 
-class Source:
+class SourceText:
     """A file's text with line and column for every offset (both from 1, columns in characters)."""
 
     def __init__(
@@ -74,7 +74,7 @@ def extend_path(path: str, step: str | int) -> str:
     return f"{path}.{step}" if path else step
 
 
-def read_source(path: str, limits: Limits) -> Source:
+def read_source(path: str, limits: Limits) -> SourceText:
     """The text of the file at `path`."""
     try:
         descriptor = os.open(path, _OPEN_FLAGS)
@@ -90,7 +90,7 @@ def read_source(path: str, limits: Limits) -> Source:
         os.close(descriptor)
     if len(data) > limits.config_bytes:
         raise _too_large(path, limits)
-    return Source(
+    return SourceText(
         _decode(data, path),
         path,
         writable_by_others=bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)),
@@ -140,5 +140,5 @@ def _decode(data: bytes, path: str) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        before = Source(data[: error.start].decode("utf-8"), path)
+        before = SourceText(data[: error.start].decode("utf-8"), path)
         raise before.error(len(before.text), "a byte here is not valid UTF-8", hint="Save it as UTF-8.") from None

@@ -32,7 +32,7 @@ from mcp_workbench.config.jsonc.edit import (
     within,
 )
 from mcp_workbench.config.jsonc.parser import Object
-from mcp_workbench.config.jsonc.source import Source
+from mcp_workbench.config.jsonc.source import SourceText
 from mcp_workbench.limits import DEFAULTS, Limits
 
 
@@ -44,14 +44,14 @@ def restore_members(
     Each is inserted after the neighbour that it has there, with its own comments above it. Raises `KeyError` if the
     other text lacks one of them.
     """
-    source = Source(original)
+    source = SourceText(original)
     old, _ = deepest(source, parse(source, limits), (*path, ""))
     inner = sliced(original, old)
-    root = parse(Source(text, file), limits)
+    root = parse(SourceText(text, file), limits)
     if find(root, path) is None:
         text = set_member(text, path, {}, file, limits)
-        root = parse(Source(text, file), limits)
-    place, _ = deepest(Source(text, file), root, (*path, ""))
+        root = parse(SourceText(text, file), limits)
+    place, _ = deepest(SourceText(text, file), root, (*path, ""))
     style = style_of(text, root)
     return within(text, place, lambda now: _with_members_of(now, names, inner, style, limits))
 
@@ -61,7 +61,7 @@ def move_member(text: str, path: Path, to: Path, file: str | None = None, limits
 
     Raises `KeyError` where there is no such member.
     """
-    source = Source(text, file)
+    source = SourceText(text, file)
     place, _ = deepest(source, parse(source, limits), path)
     index = index_of(place, path[-1])
     if index is None:
@@ -70,10 +70,10 @@ def move_member(text: str, path: Path, to: Path, file: str | None = None, limits
     comments = own_comments(Layout(text), place, index)
     margin, written = margin_of(text, member.key.start), text[member.key.start : member.value.end]
     text = remove_member(text, path, file, limits)
-    if find(parse(Source(text, file), limits), to) is None:
+    if find(parse(SourceText(text, file), limits), to) is None:
         text = set_member(text, to, {}, file, limits)
-    root = parse(Source(text, file), limits)
-    target, _ = deepest(Source(text, file), root, (*to, ""))
+    root = parse(SourceText(text, file), limits)
+    target, _ = deepest(SourceText(text, file), root, (*to, ""))
     style = style_of(text, root)
     written = _with_margin(written, margin, indent_of(text, target, style))
     taken = _Taken(written, comments, [member.name for member in reversed(target.members)])
@@ -97,10 +97,10 @@ class _Taken(NamedTuple):
 
 
 def _with_members_of(text: str, names: Sequence[str], original: str, style: Style, limits: Limits) -> str:
-    order = [member.name for member in cast("Object", parse(Source(original), limits)).members]
+    order = [member.name for member in cast("Object", parse(SourceText(original), limits)).members]
     for name in names:
         # They were taken out one after the other, and what belongs to one depends on which others are there.
-        layout, place = Layout(original), cast("Object", parse(Source(original), limits))
+        layout, place = Layout(original), cast("Object", parse(SourceText(original), limits))
         index = index_of(place, name)
         if index is None:
             raise KeyError(name)
@@ -114,7 +114,7 @@ def _with_members_of(text: str, names: Sequence[str], original: str, style: Styl
 
 def _with_taken(text: str, taken: _Taken, style: Style, limits: Limits, *, lines: bool = False) -> str:
     """The text with a member behind its nearest neighbour; with `lines` on a line of its own in any case."""
-    layout, place = Layout(text), cast("Object", parse(Source(text), limits))
+    layout, place = Layout(text), cast("Object", parse(SourceText(text), limits))
     places = (index_of(place, name) for name in taken.neighbours)
     behind = next((place for place in places if place is not None), -1)
     lines = lines or (needs_line(layout, place, behind) if place.members else not style.one_line)

@@ -10,8 +10,8 @@ from functools import cached_property
 from pathlib import Path
 
 from mcp_workbench.command_errors import HostFileError
-from mcp_workbench.hosts.documents import Document
-from mcp_workbench.hosts.registry import Place, Surroundings
+from mcp_workbench.hosts.documents import HostDocument
+from mcp_workbench.hosts.registry import HostEnvironment, HostFile
 from mcp_workbench.hosts.restrictions import claude_code, editors, gemini
 from mcp_workbench.hosts.restrictions.rules import Rule, Settings, Subject, lists_of_entry, not_carried, rules_of_entry
 
@@ -23,7 +23,7 @@ _Rules = Callable[[Subject], Iterator[Rule]]
 class Restrictions:
     """What one host restricts, read once for all of its servers."""
 
-    def __init__(self, document: Document, place: Place, around: Surroundings, servers: list[str]) -> None:
+    def __init__(self, document: HostDocument, place: HostFile, around: HostEnvironment, servers: list[str]) -> None:
         self._path = place.path
         project = around.project if place.file.level == "project" else None
         given = Settings(place.path, document.tree, project)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from mcp_workbench.command_errors import HostFileError
-from mcp_workbench.hosts.registry import Surroundings
+from mcp_workbench.hosts.registry import HostEnvironment
 from mcp_workbench.hosts.restrictions.rules import (
     ARGUMENTS,
     ASKS,
@@ -46,7 +46,7 @@ class _Lists(NamedTuple):
         return self.settings.names("projects", self.folder, key)
 
 
-def load(around: Surroundings) -> Callable[[Subject], Iterator[Rule]]:
+def load(around: HostEnvironment) -> Callable[[Subject], Iterator[Rule]]:
     """Read every file once. Raises `HostFileError`."""
     main = next(read(_folder(around, "~") / ".claude.json"), None)
     projects = list(main.table("projects")) if main else []
@@ -63,12 +63,12 @@ def load(around: Surroundings) -> Callable[[Subject], Iterator[Rule]]:
     return rules
 
 
-def _folder(around: Surroundings, usual: str) -> Path:
+def _folder(around: HostEnvironment, usual: str) -> Path:
     named = around.environ.get("CLAUDE_CONFIG_DIR", "")
     return Path(named) if named.startswith("/") else around.home / usual.removeprefix("~").removeprefix("/")
 
 
-def _settings(around: Surroundings, projects: list[Path]) -> Iterator[Settings]:
+def _settings(around: HostEnvironment, projects: list[Path]) -> Iterator[Settings]:
     seen: set[Path] = set()
     own = _folder(around, "~/.claude")
     system = "Library/Application Support/ClaudeCode" if around.is_mac else "etc/claude-code"

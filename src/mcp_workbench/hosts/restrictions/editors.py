@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from mcp_workbench.command_errors import HostFileError
-from mcp_workbench.hosts.registry import NAME, Surroundings, config_home
+from mcp_workbench.hosts.registry import NAME, HostEnvironment, config_home
 from mcp_workbench.hosts.restrictions.rules import (
     ARGUMENTS,
     ASKS,
@@ -32,7 +32,7 @@ Rules = Callable[[Subject], Iterator[Rule]]
 _MCP_TOKEN = re.compile(r"Mcp\((.*?)(?::(.*))?\)", re.DOTALL)
 
 
-def load_codex(around: Surroundings, given: Settings) -> Rules:
+def load_codex(around: HostEnvironment, given: Settings) -> Rules:
     """Codex merges several files; an administrator may also list the only servers that it starts."""
     named = around.environ.get("CODEX_HOME", "")
     home = Path(named) if named.startswith("/") else around.home / ".codex"
@@ -70,7 +70,7 @@ def _of_layer(settings: Settings, subject: Subject) -> Iterator[Rule]:
     yield from rules_of_entry(subject._replace(entry=held.tree), settings.path)
 
 
-def load_zed(around: Surroundings, given: Settings) -> Rules:
+def load_zed(around: HostEnvironment, given: Settings) -> Rules:
     """Zed has permissions by tool, and profiles that turn tools off."""
     user = around.home / ".config" if around.is_mac else config_home(around)
     places = {user / "zed/settings.json": None, around.project / ".zed/settings.json": around.project}
@@ -108,7 +108,7 @@ def _zed_profiles(settings: Settings, server: str) -> Iterator[Rule]:
             yield from (excluded(f"agent.profiles.{name} {tool}", settings.path, [f"!{tool}"]) for tool in off)
 
 
-def load_cursor(around: Surroundings) -> Rules:
+def load_cursor(around: HostEnvironment) -> Rules:
     """The permissions of Cursor's command line. What its settings page turns off is in a database of its own."""
     places = {around.home / ".cursor/cli-config.json": None, around.project / ".cursor/cli.json": around.project}
     settings = [one for path, project in places.items() for one in read(path, project)]
@@ -145,7 +145,7 @@ class _Selection(NamedTuple):
     sets_off: frozenset[str] = frozenset()
 
 
-def load_vscode(around: Surroundings, servers: list[str]) -> Callable[[Subject], Iterator[Rule]]:
+def load_vscode(around: HostEnvironment, servers: list[str]) -> Callable[[Subject], Iterator[Rule]]:
     """Read the database; `servers` are the names of all servers. Raises `HostFileError`."""
     folder = around.home / "Library/Application Support" if around.is_mac else config_home(around)
     path = folder / "Code/User/globalStorage/state.vscdb"

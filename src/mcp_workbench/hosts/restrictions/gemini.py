@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from mcp_workbench.command_errors import HostFileError
-from mcp_workbench.hosts.registry import Surroundings
+from mcp_workbench.hosts.registry import HostEnvironment
 from mcp_workbench.hosts.restrictions.rules import (
     ARGUMENTS,
     ASKS,
@@ -37,7 +37,7 @@ _CONTENT = re.compile(r"(.*?)\((.*)\)", re.DOTALL)
 _CONDITIONS = ("argsPattern", "commandPrefix", "commandRegex", "toolAnnotations", "subagent", "modes", "interactive")
 
 
-def load(around: Surroundings, given: Settings) -> Callable[[Subject], Iterator[Rule]]:
+def load(around: HostEnvironment, given: Settings) -> Callable[[Subject], Iterator[Rule]]:
     """Read every file once; `given` is the one that holds the servers. Raises `HostFileError`."""
     settings = list(_settings(around, given))
     folder = _folder(around)
@@ -56,16 +56,16 @@ def load(around: Surroundings, given: Settings) -> Callable[[Subject], Iterator[
     return rules
 
 
-def _folder(around: Surroundings) -> Path:
+def _folder(around: HostEnvironment) -> Path:
     named = around.environ.get("GEMINI_CLI_HOME", "")
     return (Path(named) if named.startswith("/") else around.home) / ".gemini"
 
 
-def _system(around: Surroundings) -> Path:
+def _system(around: HostEnvironment) -> Path:
     return around.system / ("Library/Application Support/GeminiCli" if around.is_mac else "etc/gemini-cli")
 
 
-def _settings(around: Surroundings, given: Settings) -> Iterator[Settings]:
+def _settings(around: HostEnvironment, given: Settings) -> Iterator[Settings]:
     system = _system(around)
     places = {
         Path(around.environ.get("GEMINI_CLI_SYSTEM_SETTINGS_PATH") or system / "settings.json"): None,

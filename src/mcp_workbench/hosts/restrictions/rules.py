@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 
 from mcp_workbench.command_errors import HostFileError
 from mcp_workbench.hosts import files
-from mcp_workbench.hosts.documents import Document
+from mcp_workbench.hosts.documents import HostDocument
 from mcp_workbench.hosts.registry import Entry, Syntax
 
 ASKS = "the workbench can't ask before a call"
@@ -87,7 +87,7 @@ def read(path: Path, project: Path | None = None, syntax: Syntax = "json") -> It
     """The settings in a file; nothing where there is none. Raises `HostFileError`."""
     data = files.read(path)
     if data is not None:
-        yield Settings(path, Document.decoded(data, syntax, str(path)).tree, project)
+        yield Settings(path, HostDocument.decoded(data, syntax, str(path)).tree, project)
 
 
 def read_folder(folder: Path, suffix: str, syntax: Syntax = "json") -> Iterator[Settings]:

@@ -35,7 +35,7 @@ _HEAD: Final = (
 )
 
 
-class Answer:
+class LoginRedirect:
     """What a browser brought back, judged: a code, or why there is none."""
 
     def __init__(self, query: str) -> None:
@@ -68,13 +68,13 @@ class Answer:
 class Callback:
     """The port, and what comes back to it."""
 
-    def __init__(self, server: asyncio.Server, answered: asyncio.Future[Answer]) -> None:
+    def __init__(self, server: asyncio.Server, answered: asyncio.Future[LoginRedirect]) -> None:
         self._answered = answered
         self._state = ""
         port = server.sockets[0].getsockname()[1]
         self.uri = f"http://{HOST}:{port}{PATH}"
 
-    async def answer(self, state: str) -> Answer:
+    async def answer(self, state: str) -> LoginRedirect:
         """What comes back with this state."""
         self._state = state
         return await asyncio.shield(self._answered)
@@ -86,7 +86,7 @@ class Callback:
             return "405 Method Not Allowed", _STRANGE
         if parts.path != PATH:
             return "404 Not Found", _STRANGE
-        answer = Answer(parts.query)
+        answer = LoginRedirect(parts.query)
         if not self._state or not answer.belongs(self._state):
             logger.warning("something else than the login that is under way came back, and was ignored")
             return "400 Bad Request", _STRANGE

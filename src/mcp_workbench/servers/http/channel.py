@@ -19,10 +19,10 @@ from mcp_workbench.errors import Fault, ProtocolViolation, ServerUnavailable, Sh
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.base import Channel
-from mcp_workbench.servers.http.client import Client, is_within, trusted
+from mcp_workbench.servers.http.client import HttpClient, is_within, trusted
 from mcp_workbench.servers.http.login import auth_for
 from mcp_workbench.servers.http.post_writer import GOODBYE_SECONDS, Outbox, Owner, Post
-from mcp_workbench.servers.http.request_headers import Session
+from mcp_workbench.servers.http.request_headers import ServerSession
 from mcp_workbench.servers.http.response_body import EVENTS, JSON, events_in, kind_of, one_line
 from mcp_workbench.servers.http.status_errors import by_status, not_mcp
 from mcp_workbench.servers.http.streamable_http import Listening, Posting
@@ -47,7 +47,9 @@ class RemoteInbox(Inbox):
 class RemoteChannel(PeeredChannel):
     """A `Channel` over HTTP."""
 
-    def __init__(self, client: Client, label: ServerIdentifier, limits: Limits, account: Account | None = None) -> None:
+    def __init__(
+        self, client: HttpClient, label: ServerIdentifier, limits: Limits, account: Account | None = None
+    ) -> None:
         """`account` is the memory of the client that it works for."""
         account = self._account = (account or Account()).open(f"server {label}")
         self._client = client
@@ -111,8 +113,10 @@ class RemoteChannel(PeeredChannel):
 class HttpChannel(RemoteChannel):
     """Streamable HTTP. Nothing is contacted before the first request."""
 
-    def __init__(self, client: Client, label: ServerIdentifier, limits: Limits, account: Account | None = None) -> None:
-        self._session = Session()
+    def __init__(
+        self, client: HttpClient, label: ServerIdentifier, limits: Limits, account: Account | None = None
+    ) -> None:
+        self._session = ServerSession()
         super().__init__(client, label, limits, account)
 
     def _make_outbox(self) -> Outbox:
@@ -141,7 +145,7 @@ class HttpChannel(RemoteChannel):
 class SseOutbox(Outbox):
     """Sends to the address that the server named on its stream."""
 
-    def __init__(self, owner: Owner, client: Client, label: ServerIdentifier, limits: Limits) -> None:
+    def __init__(self, owner: Owner, client: HttpClient, label: ServerIdentifier, limits: Limits) -> None:
         super().__init__(owner, label, limits)
         self._client = client
         self.address: asyncio.Future[httpx2.URL] = asyncio.get_running_loop().create_future()
@@ -165,7 +169,9 @@ class SseChannel(RemoteChannel):
 
     _outbox: SseOutbox
 
-    def __init__(self, client: Client, label: ServerIdentifier, limits: Limits, account: Account | None = None) -> None:
+    def __init__(
+        self, client: HttpClient, label: ServerIdentifier, limits: Limits, account: Account | None = None
+    ) -> None:
         super().__init__(client, label, limits, account)
         self._stream = self._loop.create_task(self._run())
 
@@ -221,7 +227,7 @@ async def open_remote(
 ) -> Channel:
     """A wire to a remote server. Raises the `Fault` that prevents it."""
     label = server.identifier
-    client = Client(endpoint, limits, auth=auth_for(server, limits))
+    client = HttpClient(endpoint, limits, auth=auth_for(server, limits))
     if endpoint.transport == "sse":
         return SseChannel(client, label, limits, account)
     return HttpChannel(client, label, limits, account)

@@ -63,7 +63,7 @@ async def discard(response: httpx2.Response) -> None:
     response._content = b""  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] -- there is no other way to mark it as read
 
 
-class Client:
+class HttpClient:
     """Makes requests to one remote server, and to no other."""
 
     def __init__(

@@ -34,7 +34,7 @@ _FORBIDDEN: Final = 403
 _Key: TypeAlias = tuple[asyncio.AbstractEventLoop, str, str, OAuthClient]
 
 
-class Token(msgspec.Struct, frozen=True):
+class AccessToken(msgspec.Struct, frozen=True):
     """An access token, its scope, and when to renew it."""
 
     text: str
@@ -46,20 +46,20 @@ class Token(msgspec.Struct, frozen=True):
         return "Token(...)"
 
 
-class Tokens:
+class AccessTokens:
     """The token of one client at one server."""
 
     def __init__(self, endpoint: Endpoint, limits: Limits) -> None:
         self._endpoint = endpoint
         self._limits = limits
-        self._token: Token | None = None
-        self._before: Token | None = None
+        self._token: AccessToken | None = None
+        self._before: AccessToken | None = None
         self._lock = asyncio.Lock()
         self._failures = 0
         self._fault: Fault | None = None
         self._pauses_until = 0.0
 
-    async def current(self) -> Token:
+    async def current(self) -> AccessToken:
         """The token; fetched if there is none, renewed if it is about to expire. Raises a `Fault`."""
         token = self._token
         if token is None:
@@ -74,7 +74,7 @@ class Tokens:
                 logger.debug("a token could not be renewed in time", code=fault.code, reason=str(fault))
         return token
 
-    async def renewed(self, stale: Token | None) -> Token:
+    async def renewed(self, stale: AccessToken | None) -> AccessToken:
         """A token other than `stale`. Concurrent callers share one attempt, and its failure."""
         failures = self._failures
         async with self._lock:
@@ -91,21 +91,21 @@ class Tokens:
             self._keep(token)
             return token
 
-    def _keep(self, token: Token) -> None:
+    def _keep(self, token: AccessToken) -> None:
         """Use this token from now on. Its predecessor may still be in flight; older ones need no redaction any more."""
         if self._before is not None:
             logger.log.redact.forget({self._before.text} - {token.text})
         self._before, self._token = self._token, token
 
 
-_shared: WeakValueDictionary[_Key, Tokens] = WeakValueDictionary()
+_shared: WeakValueDictionary[_Key, AccessTokens] = WeakValueDictionary()
 """The tokens of this process, kept while a connection uses them."""
 
 
 def client_login(endpoint: Endpoint, limits: Limits) -> ClientLogin:
     """The `Auth` for client credentials. All connections of one OAuth client to one server share its token."""
     key = (asyncio.get_running_loop(), endpoint.url, endpoint.transport, endpoint.oauth)
-    tokens = _shared.setdefault(key, Tokens(endpoint, limits))
+    tokens = _shared.setdefault(key, AccessTokens(endpoint, limits))
     return ClientLogin(endpoint, tokens)
 
 
@@ -114,7 +114,7 @@ async def load_oauth() -> None:
     await asyncio.to_thread(import_module, "mcp_workbench.servers.http.oauth")
 
 
-async def _fetched(endpoint: Endpoint, limits: Limits) -> Token:
+async def _fetched(endpoint: Endpoint, limits: Limits) -> AccessToken:
     """Fetch a new token. Raises `ClientRefused`, or `ServerUnavailable` if it may work later."""
     await load_oauth()
     from mcp_workbench.servers.http import oauth  # noqa: PLC0415 -- loaded in a thread
@@ -133,7 +133,7 @@ async def _fetched(endpoint: Endpoint, limits: Limits) -> Token:
 class ClientLogin(Auth):
     """Adds our access token to the requests to one server."""
 
-    def __init__(self, endpoint: Endpoint, tokens: Tokens) -> None:
+    def __init__(self, endpoint: Endpoint, tokens: AccessTokens) -> None:
         self._url = server_url(endpoint)
         self._tokens = tokens
 
@@ -168,6 +168,6 @@ def _check_scope(response: httpx2.Response) -> None:
         raise ClientRefused(f"the server requires more scopes{shown}", hint="Add them to scopes in its oauth.")
 
 
-def _signed(request: httpx2.Request, token: Token) -> httpx2.Request:
+def _signed(request: httpx2.Request, token: AccessToken) -> httpx2.Request:
     request.headers["authorization"] = f"Bearer {token.text}"
     return request

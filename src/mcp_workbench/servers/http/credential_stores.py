@@ -60,7 +60,7 @@ class Login(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return tuple(filter(None, (self.access_token, self.refresh_token, self.client_secret)))
 
 
-class Store(Protocol):
+class CredentialStore(Protocol):
     """A place for logins. Every method raises `Unusable` where it can't do what it says."""
 
     is_slow: bool

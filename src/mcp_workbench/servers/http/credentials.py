@@ -21,7 +21,7 @@ import msgspec
 from mcp_workbench import logger
 from mcp_workbench.config.locate import own_file
 from mcp_workbench.limits import Limits
-from mcp_workbench.servers.http.credential_stores import FileStore, KeyringStore, Login, Store
+from mcp_workbench.servers.http.credential_stores import CredentialStore, FileStore, KeyringStore, Login
 from mcp_workbench.storage import secure_files
 from mcp_workbench.storage.secure_files import LOGIN_POLL_SECONDS, Busy, Unusable
 
@@ -47,14 +47,14 @@ def open_credentials(environ: Mapping[str, str], limits: Limits) -> Credentials:
     """The logins of whoever has this environment."""
     path = credentials_path(environ)
     in_keyring = environ.get(VARIABLE) == KEYRING
-    store: Store = KeyringStore() if in_keyring else FileStore(path, limits)
+    store: CredentialStore = KeyringStore() if in_keyring else FileStore(path, limits)
     return Credentials(store, path, limits, name="the keyring" if in_keyring else path)
 
 
 class Credentials:
     """Logins by the address of their server."""
 
-    def __init__(self, store: Store, path: str, limits: Limits, *, name: str = "") -> None:
+    def __init__(self, store: CredentialStore, path: str, limits: Limits, *, name: str = "") -> None:
         """`path` is where the files lie that keep processes from renewing the same login at once."""
         self._store = store
         self._path = secure_files.located(path)

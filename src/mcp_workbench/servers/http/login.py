@@ -202,7 +202,7 @@ class Renewals:
         async with Authority(self._endpoint, self._limits) as authority:
             try:
                 new = await oauth.renewed(authority, login, self._limits)
-            except oauth.Refused:
+            except oauth.LoginEnded:
                 await self._forget(login)
                 self._ended()
         await self._credentials.renew(login, new)

@@ -27,7 +27,7 @@ _PIECE_BYTES: Final = 4096
 """Read in one turn before the response begins: most heads, or 150 interim responses, which take 3 ms."""
 
 
-class _Head:
+class _ResponseHead:
     """What was read of a response that has not begun."""
 
     def __init__(self, most_bytes: int) -> None:
@@ -50,13 +50,13 @@ class _Head:
         self._bytes = 0
 
 
-_head: ContextVar[_Head | None] = ContextVar("_head", default=None)
+_head: ContextVar[_ResponseHead | None] = ContextVar("_head", default=None)
 
 
 @contextlib.contextmanager
 def expecting_head() -> Generator[None]:
     """Until the response begins, what this task reads from a `BoundedStream` counts as its head."""
-    token = _head.set(_Head(RESPONSE_HEAD_BYTES))
+    token = _head.set(_ResponseHead(RESPONSE_HEAD_BYTES))
     try:
         yield
     finally:

@@ -49,7 +49,7 @@ from mcp_workbench.command_errors import LoginFailed, LoginRefused
 from mcp_workbench.config.model import OAuthClient
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.http.authority import Authority, check_address, filed_as, shown_origin
-from mcp_workbench.servers.http.client_login import Token
+from mcp_workbench.servers.http.client_login import AccessToken
 from mcp_workbench.servers.http.credential_stores import Login
 from mcp_workbench.wire import eras
 from mcp_workbench.wire.eras import HANDSHAKE_VERSIONS, MODERN_VERSIONS
@@ -108,7 +108,7 @@ Ask = Callable[[str, str], Awaitable[Returned]]
 """Has a person log in at an address, which carries this state. Raises `LoginFailed`."""
 
 
-class Refused(Exception):
+class LoginEnded(Exception):
     """The authorization server does not renew the login: it has ended."""
 
 
@@ -201,7 +201,7 @@ def _secret_method(metadata: OAuthMetadata | None) -> Literal["client_secret_bas
 # -- client credentials
 
 
-async def client_token(authority: Authority, client: OAuthClient, limits: Limits) -> Token:
+async def client_token(authority: Authority, client: OAuthClient, limits: Limits) -> AccessToken:
     """Fetch a token with client credentials. Raises `LoginRefused`, or `LoginFailed` if it may work later."""
     held = _Held(None)
     assertions: list[str] = []
@@ -213,7 +213,7 @@ async def client_token(authority: Authority, client: OAuthClient, limits: Limits
 
 async def _client_token(
     authority: Authority, client: OAuthClient, held: _Held, assertions: list[str], limits: Limits
-) -> Token:
+) -> AccessToken:
     provider = _client_provider(str(authority.server), client, held, assertions)
     scopes, request = _Scopes(client.scopes, None), _requests(authority)[0]
     status = await _driven(provider, authority, scopes, request)
@@ -225,7 +225,7 @@ async def _client_token(
         raise LoginRefused(f"the server refuses the new token (HTTP {status})")
     seconds = _good_for_seconds(held.tokens, limits)
     renew_at = time.monotonic() + seconds if seconds is not None else None
-    return Token(held.tokens.access_token, held.tokens.scope or "", renew_at)
+    return AccessToken(held.tokens.access_token, held.tokens.scope or "", renew_at)
 
 
 def _client_provider(url: str, client: OAuthClient, held: _Held, assertions: list[str]) -> OAuthClientProvider:
@@ -438,11 +438,11 @@ def _problem(response: httpx2.Response) -> str:
 
 
 async def renewed(authority: Authority, login: Login, limits: Limits) -> Login:
-    """The login with new tokens. Raises `Refused`, or `LoginFailed` where it may work later."""
+    """The login with new tokens. Raises `LoginEnded`, or `LoginFailed` where it may work later."""
     provider = _provider(login)
     response = await authority.send(await provider.refresh_request())
     if not response.is_success and _problem(response).partition(": ")[0] in REFUSALS:
-        raise Refused
+        raise LoginEnded
     url = httpx2.URL(login.token_endpoint)
     with _sense(url, response.status_code):
         tokens = await provider.refreshed(response) if response.is_success else None

@@ -44,15 +44,15 @@ EVENT_ID_LENGTH = 4096
 """Characters of an event's id that is sent back, and of a session's: more is no header."""
 
 
-class _Version(msgspec.Struct, rename="camel"):
+class _VersionHeader(msgspec.Struct, rename="camel"):
     protocol_version: str
 
 
 class _Hello(msgspec.Struct):
-    result: _Version
+    result: _VersionHeader
 
 
-class Session:
+class ServerSession:
     """What was agreed in the handshake era; nothing, where the server is modern or nothing was agreed yet."""
 
     def __init__(self) -> None:

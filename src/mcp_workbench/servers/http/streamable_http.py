@@ -20,9 +20,9 @@ from mcp_workbench.errors import Fault, MessageTooLarge, ProtocolViolation, Serv
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.http import request_headers
-from mcp_workbench.servers.http.client import STREAM_END_SECONDS, Client
+from mcp_workbench.servers.http.client import STREAM_END_SECONDS, HttpClient
 from mcp_workbench.servers.http.post_writer import Outbox, Owner, Post
-from mcp_workbench.servers.http.request_headers import EVENT_ID_LENGTH, Session
+from mcp_workbench.servers.http.request_headers import EVENT_ID_LENGTH, ServerSession
 from mcp_workbench.servers.http.response_body import EVENTS, JSON, events_in, kind_of, one_line, read_body, read_refusal
 from mcp_workbench.servers.http.status_errors import (
     BUSY,
@@ -81,8 +81,8 @@ class Listening:
 
     def __init__(
         self,
-        client: Client,
-        session: Session,
+        client: HttpClient,
+        session: ServerSession,
         label: ServerIdentifier,
         limits: Limits,
         account: Account,
@@ -156,8 +156,8 @@ class Posting(Outbox):
     def __init__(
         self,
         owner: Owner,
-        client: Client,
-        session: Session,
+        client: HttpClient,
+        session: ServerSession,
         label: ServerIdentifier,
         limits: Limits,
         *,
