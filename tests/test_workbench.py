@@ -34,7 +34,7 @@ from mcp_workbench.wire.caller import LIBRARY, Caller
 from mcp_workbench.wire.exchange import Exchange
 from tests.support.configs import received, rogue, starts, write_config
 from tests.support.library import DeafLine, ListeningClient, fault_of, handle_of, text_of, tool, workbench
-from tests.support.procs import census, is_alive, needs_proc, new_marker, wait_until
+from tests.support.procs import census, guardian_running, is_alive, needs_proc, new_marker, wait_until
 from tests.wire.pair import settle
 
 
@@ -386,7 +386,7 @@ async def test_whoever_closes_second_waits_for_the_same_end(tmp_path: Path):
     marker = new_marker()
     async with workbench(tmp_path, {"dev": {"fs": rogue("ignore_eof", env=marker)}}, stdin_eof_seconds=0.3) as bench:
         await bench.open("dev")
-        guardian = guardian_of(bench)
+        guardian = await guardian_running()
         first = asyncio.ensure_future(bench.close())
         await settle()
         await bench.close()
@@ -400,7 +400,7 @@ async def test_a_cancelled_close_goes_on_to_its_end(tmp_path: Path):
     marker = new_marker()
     async with workbench(tmp_path, {"dev": {"fs": rogue("ignore_eof", env=marker)}}, stdin_eof_seconds=0.3) as bench:
         await bench.open("dev")
-        guardian = guardian_of(bench)
+        guardian = await guardian_running()
         closing = asyncio.ensure_future(bench.close())
         await settle()
         closing.cancel()
@@ -409,12 +409,6 @@ async def test_a_cancelled_close_goes_on_to_its_end(tmp_path: Path):
         assert len(census(marker)) == 1
         await wait_until(lambda: census(marker) == [], what="the end of the server")
         await wait_until(lambda: not is_alive(guardian), what="the end of the guardian")
-
-
-def guardian_of(bench: Workbench) -> int:
-    assert bench._processes is not None
-    assert bench._processes._guardian is not None
-    return bench._processes._guardian._process.pid
 
 
 @needs_proc

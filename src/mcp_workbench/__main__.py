@@ -14,14 +14,14 @@ def main() -> None:
     """Run the command line; exits."""
     gc.disable()  # until the command is imported: looking for garbage meanwhile finds none, and takes long
     try:
-        sys.exit(_run(sys.argv[1:]))
+        sys.exit(run(sys.argv[1:]))
     except KeyboardInterrupt:  # before anything else is there to be told about it
         sys.exit(130)
     finally:
         gc.freeze()  # to look for circles in what goes now anyway would take longer than many a command
 
 
-def _run(arguments: list[str]) -> int:
+def run(arguments: list[str]) -> int:
     """Run a command; the exit status."""
     from mcp_workbench.cli import fast_parser, terminal  # noqa: PLC0415 -- Ctrl-C may come during this import
     from mcp_workbench.cli.options import DEBUG  # noqa: PLC0415
@@ -30,7 +30,7 @@ def _run(arguments: list[str]) -> int:
     if is_debugging:
         words = arguments[1:]
     else:
-        serving = _serve_arguments(arguments)
+        serving = serve_arguments(arguments)
         words = arguments if serving is None else ["serve", *serving]
     call = fast_parser.read_line(words)
     if call is not None and call.command.name == "serve":
@@ -42,7 +42,7 @@ def _run(arguments: list[str]) -> int:
     return terminal.reported(lambda: app.run(words), is_debugging=is_debugging)
 
 
-def _serve_arguments(arguments: list[str]) -> list[str] | None:
+def serve_arguments(arguments: list[str]) -> list[str] | None:
     """The options of `serve`, if that is what is meant: by name, or by a host without a name."""
     if arguments[:1] == ["serve"]:
         return arguments[1:]

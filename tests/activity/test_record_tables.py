@@ -9,13 +9,15 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcp_workbench.activity import process_identity
 from mcp_workbench.activity.batch import Batch, Call, Flight, Line, Opening, Run, ServerState
-from mcp_workbench.activity.process_identity import _of_ps, birth
+from mcp_workbench.activity.process_identity import birth
 from mcp_workbench.activity.reading import RecordReader, ToolUse
 from mcp_workbench.activity.tables import RECORD_AGE_SECONDS, RecordTables
 from mcp_workbench.command_errors import RecordFailed
@@ -280,19 +282,21 @@ def test_a_process_is_told_by_the_boot_and_the_tick_in_which_it_was_born():
 
 
 @pytest.mark.skipif(not Path("/bin/ps").exists(), reason="platform: there is no ps")
-def test_without_proc_the_system_is_asked_when_a_process_was_born():
-    born = _of_ps(os.getpid())
+def test_without_proc_the_system_is_asked_when_a_process_was_born(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(process_identity, "sys", SimpleNamespace(platform="darwin"))
+    born = birth(os.getpid())
     assert str(time.localtime().tm_year) in born
-    assert born == _of_ps(os.getpid())
-    assert _of_ps(2**22 + 7) == ""
+    assert born == birth(os.getpid())
+    assert birth(2**22 + 7) == ""
 
 
 @pytest.mark.skipif(not Path("/bin/ps").exists(), reason="platform: there is no ps")
 def test_a_process_is_the_same_one_in_another_time_zone(monkeypatch: pytest.MonkeyPatch):
     """As after a flight, or when the clocks change."""
-    born = _of_ps(os.getpid())
+    monkeypatch.setattr(process_identity, "sys", SimpleNamespace(platform="darwin"))
+    born = birth(os.getpid())
     monkeypatch.setenv("TZ", "XYZ-9")
-    assert _of_ps(os.getpid()) == born
+    assert birth(os.getpid()) == born
 
 
 def test_there_is_nothing_to_tell_of_a_process_that_ended():

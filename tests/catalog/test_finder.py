@@ -28,6 +28,7 @@ MAIL = {"send_mail": "Sends an electronic letter to somebody.", "read_mail": "Re
 class Spied(Index):
     """Writes down what is put in and taken out, and by which thread."""
 
+    made: list[Spied]
     calls: list[tuple[str, str, bool]]
     gate = threading.Event()
     inside = 0
@@ -36,6 +37,7 @@ class Spied(Index):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.calls = []
+        self.made.append(self)
 
     def put(self, server: ServerIdentifier, *arguments: Any, **options: Any) -> None:
         self.inside += 1
@@ -57,6 +59,7 @@ class Spied(Index):
 @pytest.fixture(autouse=True)
 def spied(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "Index", Spied)
+    monkeypatch.setattr(Spied, "made", [], raising=False)
     Spied.gate.set()
 
 
@@ -75,9 +78,10 @@ def place(**limits: Any) -> tuple[Finder, Catalog]:
     return Finder(config_of(boxes), catalog, Limits(**limits)), catalog
 
 
-def index_of(finder: Finder) -> Spied:
-    assert isinstance(finder._index, Spied)
-    return finder._index
+def only_index() -> Spied:
+    """The index of the only finder that has searched."""
+    [made] = Spied.made
+    return made
 
 
 def tool(name: str, server: str = "files", toolbox: str = "dev") -> ToolIdentifier:
@@ -101,11 +105,11 @@ async def test_nothing_is_found_where_nothing_fits():
 
 async def test_there_is_no_index_before_a_search_and_the_next_one_takes_nothing_in_again():
     finder, _ = place()
-    assert finder._index is None
+    assert Spied.made == []
     await found(finder, "file")
     for _ in range(3):
         await found(finder, "mail")
-    assert index_of(finder).puts() == ["files", "mail"]
+    assert only_index().puts() == ["files", "mail"]
 
 
 async def test_only_the_server_that_listed_something_new_is_taken_in_again():
@@ -114,7 +118,7 @@ async def test_only_the_server_that_listed_something_new_is_taken_in_again():
     catalog.kept("dev", "mail").put(listing({"paint_picture": "Paints a picture in oil."}))
     assert await found(finder, "paint a picture") == [tool("paint_picture", "mail")]
     assert tool("send_mail", "mail") not in await found(finder, "send a letter to somebody")
-    assert index_of(finder).puts() == ["files", "mail", "mail"]
+    assert only_index().puts() == ["files", "mail", "mail"]
 
 
 async def test_a_server_that_lists_for_the_first_time_is_found_from_then_on():
@@ -122,7 +126,7 @@ async def test_a_server_that_lists_for_the_first_time_is_found_from_then_on():
     assert await found(finder, "weather forecast") == []
     catalog.kept("dev", "late").put(listing({"forecast": "Tells the weather forecast of a place."}))
     assert (await found(finder, "weather forecast"))[0] == tool("forecast", "late")
-    assert index_of(finder).puts() == ["files", "mail", "late"]
+    assert only_index().puts() == ["files", "mail", "late"]
 
 
 async def test_the_tools_of_a_server_that_cannot_be_reached_are_left_out_until_it_can():
@@ -130,7 +134,7 @@ async def test_the_tools_of_a_server_that_cannot_be_reached_are_left_out_until_i
     await found(finder, "file")
     catalog.kept("dev", "files").lose()
     assert all(one.server == "mail" for one in await found(finder, "read or delete a file"))
-    assert ("drop", "files", True) in index_of(finder).calls
+    assert ("drop", "files", True) in only_index().calls
     catalog.kept("dev", "files").put(listing(FILES))
     assert (await found(finder, "delete a file"))[0] == tool("delete_file")
 
@@ -152,11 +156,11 @@ async def test_few_tools_are_taken_in_at_once_and_many_beside_the_event_loop(mon
     monkeypatch.setattr(module, "INDEX_INLINE_TOOLS", 4)
     finder, catalog = place()
     await found(finder, "file")
-    assert all(is_here for _, _, is_here in index_of(finder).calls)
+    assert all(is_here for _, _, is_here in only_index().calls)
     catalog.kept("dev", "late").put(listing([f"t{number}" for number in range(5)]))
-    index_of(finder).calls.clear()
+    only_index().calls.clear()
     await found(finder, "file")
-    assert [call for call in index_of(finder).calls if call[0] == "put"] == [("put", "late", False)]
+    assert [call for call in only_index().calls if call[0] == "put"] == [("put", "late", False)]
 
 
 async def test_searches_at_once_take_each_server_in_once(monkeypatch: pytest.MonkeyPatch):
@@ -168,7 +172,7 @@ async def test_searches_at_once_take_each_server_in_once(monkeypatch: pytest.Mon
     Spied.gate.set()
     results = await asyncio.gather(*searches)
     assert {result[0] for result in results} == {tool("delete_file")}
-    assert sorted(index_of(finder).puts()) == ["files", "mail"]
+    assert sorted(only_index().puts()) == ["files", "mail"]
 
 
 async def test_a_search_that_is_given_up_does_not_let_another_into_what_is_being_made(monkeypatch: pytest.MonkeyPatch):
@@ -176,7 +180,7 @@ async def test_a_search_that_is_given_up_does_not_let_another_into_what_is_being
     finder, _ = place()
     Spied.gate.clear()
     given_up = asyncio.ensure_future(found(finder, "delete a file"))
-    await wait_until(lambda: finder._index is not None and index_of(finder).inside == 1, what="a thread that indexes")
+    await wait_until(lambda: Spied.made and only_index().inside == 1, what="a thread that indexes")
     given_up.cancel()
     other = asyncio.ensure_future(found(finder, "send a letter to somebody"))
     await settle(20)
@@ -184,8 +188,8 @@ async def test_a_search_that_is_given_up_does_not_let_another_into_what_is_being
     Spied.gate.set()
     assert (await other)[0] == tool("send_mail", "mail")
     assert given_up.cancelled()
-    assert index_of(finder).most_inside == 1
-    assert sorted(index_of(finder).puts()) == ["files", "mail"]
+    assert only_index().most_inside == 1
+    assert sorted(only_index().puts()) == ["files", "mail"]
 
 
 async def test_an_index_that_could_not_be_made_is_made_by_the_next_search(monkeypatch: pytest.MonkeyPatch):
@@ -204,4 +208,4 @@ async def test_a_list_that_is_the_same_again_is_not_taken_in_again():
     await found(finder, "file")
     catalog.kept("dev", "files").put(listing(FILES))
     await found(finder, "file")
-    assert index_of(finder).puts() == ["files", "mail"]
+    assert only_index().puts() == ["files", "mail"]

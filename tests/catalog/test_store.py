@@ -58,6 +58,20 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def connections(monkeypatch: pytest.MonkeyPatch) -> list[sqlite3.Connection]:
+    """Those to SQLite, in the order in which they are made."""
+    made: list[sqlite3.Connection] = []
+    connect = sqlite3.connect
+
+    def noted(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        made.append(connect(*arguments, **options))
+        return made[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", noted)
+    return made
+
+
+@pytest.fixture
 def store(path: Path) -> Iterator[CacheStore]:
     store = CacheStore.open(str(path), AT_ONCE)
     yield store
@@ -364,17 +378,18 @@ def umask(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("umask")
-def test_only_the_user_can_read_it_and_its_journal_whatever_the_umask(tmp_path: Path):
+def test_only_the_user_can_read_it_and_its_journal_whatever_the_umask(
+    tmp_path: Path, connections: list[sqlite3.Connection]
+):
     path = tmp_path / "deep" / "mcp-workbench" / "catalog.sqlite"
     store = CacheStore.open(str(path), AT_ONCE)
     assert works(store)
     assert mode(path) == "0o600"
     assert mode(path.parent) == mode(path.parent.parent) == "0o700"
-    file = store._file.tables._file  # type: ignore[union-attr]
-    with file.transaction("IMMEDIATE"):
-        file.run("DELETE FROM workbench_lists")
-        beside = [one for one in path.parent.iterdir() if one != path]
-        assert [(one.name, mode(one)) for one in beside] == [("catalog.sqlite-journal", "0o600")]
+    connections[-1].execute("BEGIN IMMEDIATE")
+    connections[-1].execute("DELETE FROM workbench_lists")
+    beside = [one for one in path.parent.iterdir() if one != path]
+    assert [(one.name, mode(one)) for one in beside] == [("catalog.sqlite-journal", "0o600")]
     store.close()
 
 
@@ -757,8 +772,9 @@ def test_a_store_with_a_write_ahead_log_loses_it_and_nothing_else(path: Path, st
     again.close()
 
 
-def test_no_write_waits_for_the_disk(store: CacheStore):
-    assert store._file.tables._file.row("PRAGMA synchronous") == (0,)  # type: ignore[union-attr]
+def test_no_write_waits_for_the_disk(connections: list[sqlite3.Connection], store: CacheStore):
+    assert works(store)
+    assert [one.execute("PRAGMA synchronous").fetchone() for one in connections] == [(0,)]
 
 
 # -- places where nothing can be written
@@ -904,11 +920,13 @@ def test_a_folder_without_a_store_that_can_not_be_written_is_done_without(ordina
     assert "Permission denied" in log[0]
 
 
-def test_a_full_disk_costs_what_is_put_and_nothing_else(store: CacheStore, warnings: list[str]):
+def test_a_full_disk_costs_what_is_put_and_nothing_else(
+    connections: list[sqlite3.Connection], store: CacheStore, warnings: list[str]
+):
     store.put(STAMP, DECLARED, "tools", LIST)
-    file = store._file.tables._file  # type: ignore[union-attr]
-    (pages,) = file.row("PRAGMA page_count") or (0,)
-    file.row(f"PRAGMA max_page_count = {pages + 2}")
+    [file] = connections
+    (pages,) = file.execute("PRAGMA page_count").fetchone()
+    file.execute(f"PRAGMA max_page_count = {pages + 2}")
     store.put(b"large", DECLARED, "tools", entry(b"x" * 100_000))
     assert warnings == ["lists of servers are not kept on disk: database or disk is full"]
     assert store.get(STAMP, DECLARED, "tools") == LIST
@@ -933,10 +951,12 @@ def test_a_limit_on_the_size_of_files_is_a_full_disk(path: Path):
     assert len(log) == 1
 
 
-def test_after_a_refused_write_the_store_rests_and_reading_goes_on(path: Path, warnings: list[str]):
+def test_after_a_refused_write_the_store_rests_and_reading_goes_on(
+    path: Path, connections: list[sqlite3.Connection], warnings: list[str]
+):
     store = CacheStore.open(str(path), Limits(store_rest_seconds=600))
     store.put(STAMP, DECLARED, "tools", LIST)
-    store._file.tables._file.row("PRAGMA max_page_count = 1")  # type: ignore[union-attr]
+    connections[-1].execute("PRAGMA max_page_count = 1")
     store.put(b"large", DECLARED, "tools", entry(b"x" * 100_000))
     assert not works(store)
     assert store.get(STAMP, DECLARED, "tools") == LIST

@@ -5,9 +5,11 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import signal
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -91,11 +93,8 @@ def test_a_browser_that_is_no_command_is_one_that_can_not_be_opened(peer: OAuthP
 
 @pytest.mark.parametrize("code", ["4/0AX4+abc=", "a&b=c", "100%25", "ä"])
 async def test_a_code_is_taken_as_it_is_pasted(code: str, monkeypatch: pytest.MonkeyPatch):
-    async def line() -> str:
-        return f"  {code}\n"
-
-    monkeypatch.setattr(login, "_line", line)
-    answer = await login._pasted("our-state")
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"  {code}\n"))
+    answer = await login.pasted("our-state")
     assert answer.code == code
     assert answer.belongs("our-state")
 

@@ -145,8 +145,8 @@ def test_no_name_comes_from_the_server(env: dict[str, str], folder: Path):
     assert call(env, folder, "odd", "--output", "d/").returncode == 0
     assert files(folder) == {"d/1.bin": b"1", "d/2.bin": b"2", "d/3.png": b"3"}
     executable = {".sh", ".py", ".exe", ".desktop", ".command", ".app", ".bat", ".js", ".jar"}
-    assert executable.isdisjoint(output._EXTENSIONS.values())
-    assert all(re.fullmatch(r"\.[a-z0-9]{2,5}", extension) for extension in output._EXTENSIONS.values())
+    assert executable.isdisjoint(output.EXTENSIONS.values())
+    assert all(re.fullmatch(r"\.[a-z0-9]{2,5}", extension) for extension in output.EXTENSIONS.values())
 
 
 def test_stdout_gets_the_bytes_alone(env: dict[str, str], folder: Path):

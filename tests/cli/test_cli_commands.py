@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from mcp_workbench import __version__
-from mcp_workbench.__main__ import _serve_arguments
+from mcp_workbench.__main__ import serve_arguments
 from mcp_workbench.cli.app import app
 from tests.support.configs import rogue, write_config
 from tests.support.wire import environment
@@ -60,7 +60,7 @@ def test_a_host_without_a_command_is_served_and_a_person_is_helped(
     arguments: list[str], *, terminal: bool, expected: list[str] | None, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(os, "isatty", lambda _descriptor: terminal)
-    assert _serve_arguments(arguments) == expected
+    assert serve_arguments(arguments) == expected
 
 
 def test_the_bare_command_serves_a_host(tmp_path: Path):

@@ -15,7 +15,6 @@ import pytest
 from mcp_workbench.cli.install import installed_command
 from mcp_workbench.config.jsonc.parser import parse, plain
 from mcp_workbench.config.jsonc.source import SourceText
-from mcp_workbench.hosts import files
 from mcp_workbench.hosts.documents import HostDocument
 from mcp_workbench.hosts.registry import HOSTS
 from tests.hosts import samples
@@ -178,14 +177,14 @@ def test_a_broken_file_is_told_and_left_alone(user: User, text: str):
 def test_a_file_that_the_host_writes_meanwhile_is_left_alone(user: User, monkeypatch: pytest.MonkeyPatch):
     user.has(samples.CURSOR)
     path = user.path(samples.CURSOR)
-    write = files._write
+    sync = os.fsync
 
-    def interrupted(new: Path, data: bytes, mode: int, like: Path | None) -> None:
-        write(new, data, mode, like)
-        if new.name.startswith(".mcp.json.") and "before" not in new.name and ".workbench" not in new.name:
+    def interrupted(descriptor: int) -> None:
+        sync(descriptor)
+        if [*path.parent.glob(".mcp.json.*.new")]:  # it is ready to take the old one's place
             path.write_text('{"mcpServers": {}}')
 
-    monkeypatch.setattr(files, "_write", interrupted)
+    monkeypatch.setattr(os, "fsync", interrupted)
     done = run(user, "install", samples.CURSOR)
     assert done.status == 1
     assert "changed while it was being edited" in done.err

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import socket
+from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,47 +17,67 @@ from mcp_workbench.cli import terminal_client
 from mcp_workbench.cli.terminal_client import Person
 from mcp_workbench.errors import ServerRefused
 from tests.support.procs import wait_until
+from tests.wire.pair import settle
 
 
 def raw(**members: Any) -> dict[str, Raw]:
     return {name: Raw(json.dumps(value).encode()) for name, value in members.items()}
 
 
+@pytest.fixture(autouse=True)
+def at_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if a person looked at stderr and typed on stdin."""
+    monkeypatch.setattr(terminal_client.display, "is_terminal", lambda _: True)
+
+
+@pytest.fixture
+def keyboard() -> Iterator[socket.socket]:
+    """What is sent is typed: each datagram is one line."""
+    keys, ours = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    kept = os.dup(0)
+    os.dup2(ours.fileno(), 0)
+    with keys, ours:
+        yield keys
+    os.dup2(kept, 0)
+    os.close(kept)
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was shown of the call's progress."""
+    texts: list[str] = []
+    monkeypatch.setattr(terminal_client.display.Live, "show", lambda _, words: texts.append(words.text))
+    return texts
+
+
 async def test_a_question_that_leads_elsewhere_is_declined_and_told(capsys: pytest.CaptureFixture[str]):
     someone = Person()
-    someone._is_there = True
     answer = await someone.answer("elicitation/create", raw(mode="url", message="Log in\x1b[2J", url="https://x"))
     assert json.loads(bytes(answer)) == {"action": "decline"}
     assert capsys.readouterr().err == "declined, since it leads elsewhere; the server asks: Log in\\x1b[2J\n"
 
 
-async def test_progress_is_not_written_over_a_question(monkeypatch: pytest.MonkeyPatch):
+async def test_progress_is_not_written_over_a_question(keyboard: socket.socket, shown: list[str]):
     someone = Person()
-    someone._is_there = True
-    seen: list[Any] = []
-
-    async def typed(_: str) -> str:
-        someone.progressed(raw(progress=1))
-        return "y"
-
-    monkeypatch.setattr(someone._live, "show", seen.append)
-    monkeypatch.setattr(someone, "_line", typed)
-    answer = await someone.answer("elicitation/create", raw(message="Sure?"))
-    assert (json.loads(bytes(answer))["action"], seen) == ("accept", [])
-    someone.progressed(raw(progress=2))
-    assert len(seen) == 1
+    answering = asyncio.ensure_future(someone.answer("elicitation/create", raw(message="Sure?")))
+    await settle()
+    someone.progressed(raw(progress=1, message="first"))
+    keyboard.send(b"y\n")
+    assert json.loads(bytes(await answering))["action"] == "accept"
+    someone.progressed(raw(progress=2, message="second"))
+    assert shown == ["second"]
 
 
-async def test_it_is_shown_who_is_waited_for_until_the_server_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch):
+async def test_it_is_shown_who_is_waited_for_until_the_server_says_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch, shown: list[str]
+):
     monkeypatch.setattr(terminal_client, "SHOWN_EVERY_SECONDS", 0.01)
     someone = Person()
-    seen: list[str] = []
-    monkeypatch.setattr(someone._live, "show", lambda words: seen.append(words.text))
     watching = asyncio.ensure_future(someone.watch("na\x1bme"))
-    await wait_until(lambda: seen, 10, what="the server that is waited for")
+    await wait_until(lambda: shown, 10, what="the server that is waited for")
     someone.progressed(raw(progress=1, message="step"))
     await asyncio.wait_for(watching, 10)
-    assert (seen[0], seen[-1]) == ("waiting for 'na\\x1bme' (0 s)", "step")
+    assert (shown[0], shown[-1]) == ("waiting for 'na\\x1bme' (0 s)", "step")
 
 
 @pytest.mark.parametrize("method", ["sampling/createMessage", "roots/list"])
@@ -75,36 +99,32 @@ async def test_nobody_answers_what_was_not_declared(method: str):
         ({"progress": 0.001, "message": "starting fs (5 s)"}, "starting fs (5 s)"),
     ],
 )
-def test_progress_reads_well_whatever_it_is(params: dict[str, Any], text: str):
-    assert terminal_client._progress(params, 7.2) == text
+def test_progress_reads_well_whatever_it_is(
+    params: dict[str, Any], text: str, monkeypatch: pytest.MonkeyPatch, shown: list[str]
+):
+    monkeypatch.setattr(terminal_client, "time", SimpleNamespace(monotonic=iter((0.0, 7.2)).__next__))
+    someone = Person()
+    someone.progressed(params)
+    assert shown == [text]
 
 
 async def test_a_field_that_is_required_is_asked_for_until_it_is_there(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    keyboard: socket.socket, capsys: pytest.CaptureFixture[str]
 ):
     someone = Person()
-    someone._is_there = True
-    lines = iter(["\n", "yes\n", "true\n", "\n"])
-
-    async def typed(_: str) -> str:
-        return next(lines)
-
-    monkeypatch.setattr(someone, "_line", typed)
+    for line in ("", "yes", "true", ""):
+        keyboard.send(line.encode() + b"\n")
     form = {"properties": {"sure": {"type": "boolean"}}, "required": ["sure"]}
     answer = await someone.answer("elicitation/create", raw(message="?", requestedSchema=form))
     assert json.loads(bytes(answer)) == {"action": "accept", "content": {"sure": True}}
-    assert capsys.readouterr().err.splitlines()[2:] == ["'sure' is required", "'sure' must be true or false, not 'yes'"]
+    told = capsys.readouterr().err
+    assert told.index("'sure' is required") < told.index("'sure' must be true or false, not 'yes'")
 
 
-async def test_an_empty_line_is_no_answer_to_a_required_text(monkeypatch: pytest.MonkeyPatch):
+async def test_an_empty_line_is_no_answer_to_a_required_text(keyboard: socket.socket):
     someone = Person()
-    someone._is_there = True
-    lines = iter(["\n", "Zoë\n", "\n"])
-
-    async def typed(_: str) -> str:
-        return next(lines)
-
-    monkeypatch.setattr(someone, "_line", typed)
+    for line in ("", "Zoë", ""):
+        keyboard.send(line.encode() + b"\n")
     form = {"properties": {"name": {"type": "string"}}, "required": ["name"]}
     answer = await someone.answer("elicitation/create", raw(message="?", requestedSchema=form))
     assert json.loads(bytes(answer))["content"] == {"name": "Zoë"}

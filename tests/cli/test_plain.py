@@ -17,8 +17,8 @@ WORDS = ("x", "a=b", "", "-", "--", "-x", "--help", "--unknown", "--config", "--
 
 
 def by_toolkit(command: Command, words: list[str]) -> Given:
-    context = app.ToolkitCommand(command).make_context(command.name, list(words))
-    return app._given(command, dict(context.params))
+    toolkit = app.ToolkitCommand(command)
+    return toolkit.invoke(toolkit.make_context(command.name, list(words))).given
 
 
 @settings(max_examples=500)

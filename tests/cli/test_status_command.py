@@ -359,7 +359,7 @@ def test_watching_shows_what_changes_until_a_key_is_pressed(tables: RecordTables
 
 def is_as_before(screen: Screen) -> bool:
     """Whether a person can go on with this terminal: the screen, the cursor and the echo are as they were."""
-    flags = termios.tcgetattr(screen._person)[3]
+    flags = termios.tcgetattr(screen.terminal)[3]
     given_back = [("\x1b[?25l", "\x1b[?25h"), ("\x1b[?1049h", "\x1b[?1049l")]
     is_shown = all(-1 < screen.text.rfind(taken) < screen.text.rfind(back) for taken, back in given_back)
     return is_shown and bool(flags & termios.ECHO and flags & termios.ICANON)
@@ -381,7 +381,7 @@ def test_a_terminal_that_becomes_narrow_is_written_anew_within_its_width(tables:
     busy(tables)
     with at_terminal("status", "--watch", env=env, columns=100) as screen:
         screen.wait_for("q: quit")
-        fcntl.ioctl(screen._person, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 70, 0, 0))
+        fcntl.ioctl(screen.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 70, 0, 0))
         before = len(screen.text)
         screen.wait_for(lambda text: "workbench" in text[before:] and "q: quit" in text[before:])
         assert max(map(len, seen(screen.text[before:]))) <= 70

@@ -39,7 +39,7 @@ def told(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Cal
         out, err = make(), make()
         monkeypatch.setattr(sys, "stdout", out)
         monkeypatch.setattr(sys, "stderr", err)
-        status = __main__._run(list(line))
+        status = __main__.run(list(line))
         monkeypatch.undo()
         assert (status, out.getvalue()) == (2 if is_usage else 1, ""), f"{line}: {err.getvalue()}"
         return two_lines(err.getvalue())

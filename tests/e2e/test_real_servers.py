@@ -140,7 +140,7 @@ class Beside:
 
     def wire(self, era: Era) -> Wire:
         wire = Wire(cast("Any", self), era)
-        wire._last_id = self.FIRST_ID
+        wire.last_id = self.FIRST_ID
         return wire
 
     def write(self, data: bytes) -> None:
@@ -196,7 +196,7 @@ async def official_client(config: Path, mode: str) -> AsyncIterator[tuple[Client
     async with Client(beside.transport(program), mode=mode) as client:
         wire = beside.wire("handshake" if mode == "legacy" else "modern")
         yield client, wire
-    await asyncio.gather(*wire._readers)
+    await asyncio.gather(*wire.readers)
 
 
 async def opened(client: Client, toolbox: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import asyncio
 import gc
 import os
 import selectors
+import tempfile
 import unicodedata
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
@@ -70,21 +71,22 @@ def run(scene: Coroutine[Any, Any, T], *, errors: tuple[str, ...] = ()) -> T:
     Every line that it logs is fit for a terminal, and none tells of a defect; `errors` may be there.
     """
     before = descriptors()
-    lines: list[bytes] = []
     unseen: list[str] = []
     loop = _Loop()
     loop.set_exception_handler(lambda _, context: unseen.append(f"{context['message']}: {context.get('exception')!r}"))
     gc.disable()  # so that what the scene leaves behind is young, and found below without looking at all the rest
     try:
         with (
-            mock.patch.object(logger.log, "_rank", 0),
-            mock.patch.object(logger.log, "_write", _taking(lines)),
+            tempfile.TemporaryFile() as file,
+            mock.patch.object(logger, "log", logger.Log(file.fileno(), logger.LEVELS[0])),
             mock.patch.dict(Health.__init__.__kwdefaults__, clock=loop.time),
         ):
             result = loop.run_until_complete(scene)
             left = [task for task in asyncio.all_tasks(loop) if not _ends_soon(loop, task)]
             assert not left, left
             gc.collect(0)
+            file.seek(0)
+            lines = file.readlines()
     finally:
         _wind_up(loop)
         gc.enable()
@@ -98,14 +100,6 @@ def run(scene: Coroutine[Any, Any, T], *, errors: tuple[str, ...] = ()) -> T:
 def descriptors() -> int:
     """How many are open."""
     return len(os.listdir("/dev/fd"))  # noqa: PTH208 -- asked twice for each example
-
-
-def _taking(lines: list[bytes]) -> Callable[[bytes], bool]:
-    def write(line: bytes) -> bool:
-        lines.append(line)
-        return True
-
-    return write
 
 
 def _ends_soon(loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any]) -> bool:

@@ -13,6 +13,7 @@ import json
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any, cast
+from unittest import mock
 
 from mcp_workbench.config.model import Config, Launch, ServerConfig, ToolboxConfig
 from mcp_workbench.limits import Limits
@@ -348,9 +349,9 @@ async def bench(
 ) -> AsyncGenerator[Workbench]:
     """A workbench in front of puppets."""
     puppets = {f"{toolbox}/{name}": one for toolbox, servers in toolboxes.items() for name, one in servers.items()}
-    async with Workbench(config_of(toolboxes, filters, **settings), limits=limits) as workbench:
-        workbench._processes = strung(puppets)
-        yield workbench
+    with mock.patch("mcp_workbench.servers.processes.Processes", return_value=strung(puppets)):
+        async with Workbench(config_of(toolboxes, filters, **settings), limits=limits) as workbench:
+            yield workbench
 
 
 @contextlib.asynccontextmanager

@@ -140,7 +140,7 @@ class Client:
         await wire.process.wait()
         if self.wire is wire:
             self._check_running(wire)
-        await asyncio.wait(wire._readers)
+        await asyncio.wait(wire.readers)
         was_killed = wire.process.returncode == EXPECTED_STATUS["kill"]
         for stray in wire.stray:
             if stray.endswith(b"\n") or not was_killed:  # else it was in the middle of a line

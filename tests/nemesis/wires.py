@@ -87,7 +87,7 @@ class Recorder(Wire):
 
     @property
     def next_id(self) -> int:
-        return self._last_id + 1
+        return self.last_id + 1
 
 
 def read_answer(message: Json) -> tuple[str, str, float]:

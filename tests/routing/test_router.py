@@ -12,6 +12,7 @@ from msgspec import Raw
 from mcp_workbench.activity.recorder import Recorder
 from mcp_workbench.errors import Overloaded, ShuttingDown
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
+from mcp_workbench.routing.calls import RecordedCalls
 from mcp_workbench.routing.requests import ForwardedRequest
 from mcp_workbench.wire import eras
 from mcp_workbench.wire.caller import LIBRARY, Caller
@@ -170,12 +171,10 @@ async def test_a_call_is_recorded_though_its_result_is_nested_too_deep_to_be_rea
     server, recorder = MemoryServer("a"), mock.MagicMock(spec=Recorder)
     server.methods["tools/call"] = result
     async with serving({"dev": {"a": server}}) as workbench:
-        workbench._recorder = recorder
         caller = client()
         params = {"name": Raw(b'"t"'), "arguments": Raw(b"{}")}
         request = ForwardedRequest(A, "tools/call", params, Exchange(caller, DeafLine()))
-        answer = await workbench.at(caller).calls.call(request)
-        workbench._recorder = None
+        answer = await RecordedCalls(workbench.at(caller).calls, recorder).call(request)
     assert bytes(answer) == result
     recorder.began.assert_called_once_with(ToolIdentifier("dev", "a", "t"))
     [recorded] = recorder.ended.call_args_list

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -18,6 +19,7 @@ from mcp_workbench.wire.caller import LIBRARY
 from tests.support.configs import read_log, received, rogue, starts
 from tests.support.library import handle_of, tool, workbench
 from tests.support.procs import wait_until
+from tests.wire.pair import settle
 
 
 def names(opened: Any) -> list[str]:
@@ -28,10 +30,10 @@ async def test_a_refresh_never_starts_a_server_that_has_gone(tmp_path: Path):
     """It lists, says that its list changed and exits: nobody needs it, so it stays away until somebody does."""
     log = tmp_path / "log"
     async with workbench(tmp_path, {"dev": {"fs": rogue("flap", log=log)}}, relist_interval_seconds=0.3) as bench:
+        before = asyncio.all_tasks()
         assert names(await bench.open("dev")) == ["echo", "nonce"]
         handle = handle_of(bench, "dev", "fs")
-        tools = handle.lists.tools
-        await wait_until(lambda: tools._relisting is not None and tools._relisting.done(), what="the refresh")
+        await wait_until(lambda: asyncio.all_tasks() <= before, what="the end of the refresh")
         assert handle.supervisor.state == "failing"
         assert len(starts(log)) == 1
         await bench.open("dev")
@@ -70,34 +72,27 @@ async def test_whoever_comes_right_after_a_change_sees_it_at_once(what: str, tmp
         assert time.monotonic() - since < bench.limits.relist_interval_seconds / 2
 
 
+@pytest.mark.parametrize("turns", range(6))
 async def test_an_open_in_the_moment_in_which_a_refresh_failed_is_no_surprise(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    turns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     unexpected: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unexpected.append(context))
     async with workbench(tmp_path, {"dev": {"fs": rogue()}}, relist_interval_seconds=0.01) as bench:
         await bench.open("dev")
-        tools = handle_of(bench, "dev", "fs").lists.tools
+        failed = asyncio.Event()
 
         async def fail(*_: object, **__: object) -> Any:
+            failed.set()
             raise ListTimeout("it did not list")
-
-        def has_failed() -> bool:
-            listing = tools._listing
-            return listing is not None and listing.done() and listing.exception() is not None
 
         with monkeypatch.context() as patched:
             patched.setattr(server_lists, "list_items", fail)
-            tools.outdate()
-            async with asyncio.timeout(5):
-                while not has_failed():  # noqa: ASYNC110 -- turn by turn: before whoever waits has seen it
-                    await asyncio.sleep(0)
-        tools._list_once()
-        refresh = tools._relisting
-        assert refresh is not None
-        await asyncio.wait_for(asyncio.wait((refresh,)), 5)
-        assert refresh.exception() is None
+            handle_of(bench, "dev", "fs").lists.tools.outdate()
+            await asyncio.wait_for(failed.wait(), 5)
+            await settle(turns)  # before whoever waits has seen it, or after
         assert names(await bench.open("dev")) == ["echo", "nonce"]
+    gc.collect()
     assert unexpected == []
 
 
@@ -129,9 +124,7 @@ async def test_after_a_refresh_that_failed_the_next_one_who_asks_has_it_read_aga
             patched.setattr(server_lists, "list_items", fail)
             await bench.use(tool("fs", "change"))
             await asyncio.wait_for(failed.wait(), 5)
-            refresh = handle_of(bench, "dev", "fs").lists.tools._relisting
-            assert refresh is not None
-            await asyncio.wait_for(asyncio.wait((refresh,)), 5)
+            await settle()
         assert names(await bench.open("dev")) == ["echo", "change", "new"]
 
 

@@ -16,6 +16,7 @@ from mcp_workbench.errors import Overloaded, ServerExited
 from mcp_workbench.serve.callers import Callers
 from mcp_workbench.serve.early_initialize import Greeting
 from mcp_workbench.serve.stdio import StdioFront
+from mcp_workbench.surfaces.aggregate import ShelfSurface
 from mcp_workbench.surfaces.server_info import EVERYTHING, View
 from mcp_workbench.wire.jsonrpc import RpcError
 from tests.support.memory import MemoryServer, serving
@@ -37,8 +38,8 @@ class Pipes:
 
     def __init__(self) -> None:
         self.source, self._to = os.pipe()
-        self._from, self.sink = os.pipe()
-        os.set_blocking(self._from, False)
+        self.receiving, self.sink = os.pipe()
+        os.set_blocking(self.receiving, False)
         self._text = b""
 
     def send(self, *messages: Mapping[str, Any]) -> None:
@@ -52,7 +53,7 @@ class Pipes:
     def got(self) -> list[dict[str, Any]]:
         """What came so far."""
         with contextlib.suppress(BlockingIOError):
-            while chunk := os.read(self._from, 65536):
+            while chunk := os.read(self.receiving, 65536):
                 self._text += chunk
         return [json.loads(line) for line in self._text.splitlines()]
 
@@ -73,7 +74,7 @@ async def fronted(
         pipes.hang_up()
         await asyncio.wait_for(run, 5)
         await front.close()
-        os.close(pipes._from)
+        os.close(pipes.receiving)
 
 
 async def test_a_question_to_a_client_whose_input_ended_fails_at_once_and_its_call_is_still_answered():
@@ -102,10 +103,10 @@ async def test_a_notification_that_cannot_be_passed_on_takes_nothing_with_it_tha
     def fail(*_: object) -> None:
         raise error
 
-    async with fronted(MemoryServer("a")) as (pipes, front, _):
+    async with fronted(MemoryServer("a")) as (pipes, _, _):
         pipes.send(INITIALIZE)
         await pipes.answer(0)
-        monkeypatch.setattr(front._session._surface, "notice", fail)
+        monkeypatch.setattr(ShelfSurface, "notice", fail)
         pipes.send({"method": "notifications/roots/list_changed"}, {"id": 5, "method": "tools/list"})
         assert (await pipes.answer(5))["result"]["tools"]
 

@@ -14,6 +14,7 @@ from mcp_workbench.config.model import Launch, ServerConfig
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.connection import Connection
 from mcp_workbench.servers.connector import open_channel
+from mcp_workbench.servers.health import Health
 from mcp_workbench.servers.processes import Processes
 from mcp_workbench.servers.stdio import StdioChannel
 from mcp_workbench.servers.supervisor import Events, Supervisor
@@ -71,19 +72,30 @@ class Recorded:
 
 
 def supervisor_of(
-    server: ServerConfig, running: Processes, limits: Limits, events: Events | None = None, client: Caller = LIBRARY
+    server: ServerConfig,
+    running: Processes,
+    limits: Limits,
+    events: Events | None = None,
+    client: Caller = LIBRARY,
+    *,
+    health: Health | None = None,
 ) -> Supervisor:
     opening = partial(open_channel, server, running, limits)
-    return Supervisor(f"{server.toolbox}/{server.name}", opening, client, limits, events or Recorded())
+    return Supervisor(f"{server.toolbox}/{server.name}", opening, client, limits, events or Recorded(), health=health)
 
 
 @contextlib.asynccontextmanager
 async def supervisor(
-    how: Launch, *, events: Events | None = None, client: Caller = LIBRARY, **limits: Any
+    how: Launch,
+    *,
+    events: Events | None = None,
+    client: Caller = LIBRARY,
+    health: Health | None = None,
+    **limits: Any,
 ) -> AsyncIterator[Supervisor]:
     async with processes(**limits) as running:
         server = ServerConfig(name="fs", toolbox="dev", target=how)
-        supervised = supervisor_of(server, running, Limits(**limits), events, client)
+        supervised = supervisor_of(server, running, Limits(**limits), events, client, health=health)
         try:
             yield supervised
         finally:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import httpx2
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
@@ -114,13 +115,21 @@ async def test_connections_of_a_process_share_a_token_and_a_failure(peer: OAuthP
     peer.control(delay=0.2)
     assert isinstance(endpoint, Endpoint)
     logins = [client_login.client_login(endpoint, Limits()) for _ in range(5)]
-    failed = await asyncio.gather(*(login._tokens.current() for login in logins), return_exceptions=True)
+
+    async def authorization(login: httpx2.Auth) -> str:
+        """What it adds to a request."""
+        requests = login.async_auth_flow(httpx2.Request("POST", endpoint.url))
+        request = await anext(requests)
+        await requests.aclose()
+        return request.headers["authorization"]
+
+    failed = await asyncio.gather(*map(authorization, logins), return_exceptions=True)
     assert {type(one).__name__ for one in failed} == {"ClientRefused"}
     assert len(peer.events("machine")) == 1
     register(peer)
-    tokens = await asyncio.gather(*(login._tokens.current() for login in logins))
-    assert len({token.text for token in tokens}) == len(peer.events("issued")) == 1
-    assert tokens[0].text not in repr((tokens, logins))
+    [token] = {authorized.removeprefix("Bearer ") for authorized in await asyncio.gather(*map(authorization, logins))}
+    assert len(peer.events("issued")) == 1
+    assert token not in repr((logins, client_login.AccessToken(token)))
 
 
 # -- commands

@@ -52,7 +52,7 @@ def login(number: int = 1, url: str = URL) -> Login:
 def warnings(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """What people were told, with the reason; every test begins as a new process does."""
     told: list[tuple[str, str]] = []
-    monkeypatch.setattr(secure_files, "_said", set())
+    monkeypatch.setattr(secure_files, "warned", set())
     monkeypatch.setattr(logger, "warning", lambda message, **values: told.append((message, str(values["reason"]))))
     return told
 

@@ -8,6 +8,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
+import httpcore2
 import pytest
 
 from mcp_workbench.config.load import load_config
@@ -131,14 +132,13 @@ async def test_an_address_that_takes_no_connection_leaves_time_for_the_next(monk
     resolve, _ = resolver(["2001:db8::1", "203.0.113.1", "127.0.0.1"])
     dial, tried = Dial("server.test", resolve=resolve), []
 
-    class Silent:
-        async def connect_tcp(self, host: str, *_: object) -> str:
-            tried.append(host)
-            if host != "127.0.0.1":
-                await asyncio.Event().wait()
-            return "connected"
+    async def connect(_: object, host: str, *__: object) -> str:
+        tried.append(host)
+        if host != "127.0.0.1":
+            await asyncio.Event().wait()
+        return "connected"
 
-    monkeypatch.setattr(dial, "_sockets", Silent())
+    monkeypatch.setattr(httpcore2.AnyIOBackend, "connect_tcp", connect)
     assert await dial.connect_tcp("server.test", 80, 1.0)
     assert tried == ["2001:db8::1", "203.0.113.1", "127.0.0.1"]
 

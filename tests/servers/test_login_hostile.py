@@ -23,7 +23,7 @@ from mcp_workbench.servers.http.authority import Authority
 from mcp_workbench.servers.http.client import HttpClient
 from mcp_workbench.servers.http.credential_stores import FileStore
 from mcp_workbench.servers.http.credentials import Credentials, Login
-from mcp_workbench.servers.http.login import LOGIN_SCOPES_LENGTH, StoredLogin
+from mcp_workbench.servers.http.login import LOGIN_SCOPES_LENGTH, Renewals, StoredLogin
 from tests.peers.rogue_authority import Answer, Asked, RogueAuthority, rogue_authority
 from tests.support.oauth import aged, log_in, remote
 from tests.support.procs import wait_until
@@ -150,7 +150,9 @@ def login_of(server: RogueAuthority, kept: Credentials, limits: Limits | None = 
 
 
 async def renewed(server: RogueAuthority, kept: Credentials, stale: Login) -> Login:
-    return await login_of(server, kept)._renewals.renewed(stale)
+    config = remote(server.url)
+    assert isinstance(config.target, Endpoint)
+    return await Renewals(config, config.target, kept, Limits()).renewed(stale)
 
 
 @pytest.mark.parametrize(
@@ -244,7 +246,9 @@ async def test_closing_a_connection_waits_for_the_renewal_that_would_be_lost(tmp
         assert isinstance(config.target, Endpoint)
         auth = login_of(server, kept)
         client = HttpClient(config.target, Limits(), auth=auth)
-        caller = asyncio.ensure_future(auth._renewals.renewed(login))
+        requests = auth.async_auth_flow(httpx2.Request("POST", server.url))
+        refused = httpx2.Response(401, request=await anext(requests))
+        caller = asyncio.ensure_future(requests.asend(refused))
         await wait_until(lambda: server.asked("/token"))
         caller.cancel()
         closing = asyncio.ensure_future(client.close())

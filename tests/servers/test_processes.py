@@ -22,9 +22,9 @@ from mcp_workbench.errors import SpawnFailed
 from mcp_workbench.servers import guardian
 from mcp_workbench.servers.guardian import VARIABLE
 from mcp_workbench.servers.orphans import start_of
-from mcp_workbench.servers.processes import GuardianProcess, environment, exit_text
+from mcp_workbench.servers.processes import environment, exit_text
 from tests.servers.real import launch, processes
-from tests.support.procs import census, is_alive, needs_proc, new_marker, wait_until
+from tests.support.procs import census, guardian_running, hang_up, is_alive, needs_proc, new_marker, wait_until
 
 SRC = Path(mcp_workbench.__file__).parents[1]
 
@@ -231,9 +231,9 @@ async def test_without_its_guardian_a_server_is_still_ended():
     async with processes(sweep_seconds=0.1) as running:
         child = running.spawn(launch("ok", env=marker))
         pipes = [child.descriptor(name) for name in ("stdin", "stdout", "stderr")]
-        assert running._guardian is not None
-        running._guardian._process.kill()
-        running._guardian._process.wait()
+        killed = await guardian_running()
+        os.kill(killed, signal.SIGKILL)
+        await wait_until(lambda: not is_alive(killed), what="the end of the guardian")
         os.close(pipes[0])
         await running.end(child)
         assert census(marker) == []
@@ -246,24 +246,21 @@ async def test_a_guardian_that_was_killed_is_replaced_at_the_next_start_and_know
     """By its group: the marker of the first one, which writes over its environment, can't be found."""
     async with processes(stdin_eof_seconds=0.3) as running:
         first = running.spawn(launch("clobber"))
-        assert first._process.stdin is not None
-        assert first._process.stdout is not None
-        os.write(first._process.stdin.fileno(), b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
-        assert first._process.stdout.readline()  # it is past its start
-        killed = running._guardian
-        assert killed is not None
-        killed._process.kill()
-        killed._process.wait()
+        pipes = [first.descriptor(name) for name in ("stdin", "stdout", "stderr")]
+        os.write(pipes[0], b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+        assert os.read(pipes[1], 1)  # it is past its start
+        killed = await guardian_running()
+        os.kill(killed, signal.SIGKILL)
+        await wait_until(lambda: not is_alive(killed), what="the end of the guardian")
         second = running.spawn(launch("ok"))
-        posted = running._guardian
-        assert posted is not None
-        assert posted is not killed
-        assert posted.lives
-        assert posted._process.stdin is not None
-        posted._process.stdin.close()  # as if we were gone
+        posted = await guardian_running()
+        assert posted != killed
+        hang_up(posted)
         for child in (first, second):
             assert await asyncio.wait_for(child.exited, 5) == -signal.SIGKILL
             await running.end(child)
+        for pipe in pipes:
+            os.close(pipe)
 
 
 @pytest.mark.parametrize(
@@ -292,14 +289,17 @@ def test_the_guardian_kills_what_was_announced_and_not_taken_back(orders: str, *
 
 
 @needs_proc
-async def test_a_server_that_has_ended_is_taken_back_from_the_guardian(monkeypatch: pytest.MonkeyPatch):
-    orders: list[str] = []
-    order = GuardianProcess._order
-    monkeypatch.setattr(GuardianProcess, "_order", lambda self, line: orders.append(line) or order(self, line))
+async def test_a_server_that_has_ended_is_taken_back_from_the_guardian(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    script, orders = tmp_path / "guardian.py", tmp_path / "orders"
+    script.write_text(
+        f"import sys\nwith open({str(orders)!r}, 'w', buffering=1) as file:\n"
+        "    for line in sys.stdin:\n        file.write(line)\n        print(line.split()[0], 0, flush=True)\n"
+    )
+    monkeypatch.setattr(guardian, "__file__", str(script))
     async with processes() as running:
         child = running.spawn(launch("ok"))
         await running.end(child)
-    assert orders == [f"group {child.pid}", child.marker, f"gone {child.pid}"]
+    assert orders.read_text().splitlines() == [f"group {child.pid}", child.marker, f"gone {child.pid}"]
 
 
 HOST = """

@@ -24,7 +24,7 @@ from msgspec import Raw
 from mcp_workbench.errors import Fault, MessageTooLarge, ProtocolViolation, ServerUnavailable
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
-from mcp_workbench.servers.http.channel import SseChannel
+from mcp_workbench.servers.http import channel as http_channel
 from mcp_workbench.servers.http.response_body import events_in, read_body
 from mcp_workbench.servers.http.status_errors import retry_after
 from mcp_workbench.wire.fairness import FairShare
@@ -34,6 +34,7 @@ from tests.peers.rogue_http import MEGABYTE, Hangup, Request, Rogue, mode, rogue
 from tests.servers.remote import agreed, call, remote
 from tests.support.lag import LagProbe
 from tests.support.procs import wait_until
+from tests.wire.pair import settle
 
 MANY = 40
 """Megabytes that a small answer unpacks to."""
@@ -165,7 +166,8 @@ async def test_what_arrives_is_counted_and_nothing_is_read_while_the_client_is_p
     await wait_until(lambda: server.held == 80, what="the first piece")
     client.wrote(101)
     going_on.set()
-    await wait_until(lambda: len(client._watchers) == 1, what="the wait for the client")
+    await settle()
+    assert not reading.done()
     client.was_read(101)
     assert await reading == b"x" * 80 + b"y" * 10
     assert server.held == 0
@@ -306,7 +308,7 @@ async def test_an_address_for_messages_that_is_none_of_its_own_ends_the_old_tran
 
 
 async def test_a_defect_of_ours_ends_the_old_transport_and_leaves_no_call_waiting(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(SseChannel, "_checked", lambda *_: 1 / 0)
+    monkeypatch.setattr(http_channel, "is_within", lambda *_: 1 / 0)
     async with rogue() as server, remote(server.url("old"), endpoint={"transport": "sse"}) as channel:
         with pytest.raises(ServerUnavailable) as caught:
             await channel.peer.request("initialize", {}, hard_seconds=5)

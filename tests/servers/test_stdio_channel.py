@@ -17,7 +17,7 @@ from mcp_workbench.errors import MessageTooLarge, ProtocolViolation, ServerExite
 from mcp_workbench.servers import peer_channel
 from tests.servers.real import channel, launch
 from tests.support.configs import read_log
-from tests.support.procs import wait_until
+from tests.support.procs import census, needs_proc, new_marker, wait_until
 
 
 def script(code: str) -> Launch:
@@ -208,14 +208,17 @@ async def test_closing_fails_what_is_under_way_and_can_be_done_twice():
             await call
 
 
+@needs_proc
 async def test_a_cancelled_close_goes_on():
-    async with channel(script("id_of(); time.sleep(60)"), stdin_eof_seconds=0.1) as opened:
+    how, marker = script("id_of(); time.sleep(60)"), new_marker()
+    how = Launch(command=how.command, args=how.args, env=marker)
+    async with channel(how, stdin_eof_seconds=0.1) as opened:
         closing = asyncio.ensure_future(opened.close())
         await asyncio.sleep(0)
         closing.cancel()
         await asyncio.gather(closing, return_exceptions=True)
         await asyncio.wait_for(opened.close(), 5)
-        assert opened._child.exited.done()
+        assert census(marker) == []
 
 
 async def test_a_cancelled_call_is_cancelled_at_the_server(tmp_path: Path):

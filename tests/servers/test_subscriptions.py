@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -34,6 +35,14 @@ async def connected(server: MemoryServer, offers: Any = EVERYTHING) -> Connectio
 def listens(server: MemoryServer) -> list[dict[str, Any]]:
     """What the server was asked to tell of, each time."""
     return [params["notifications"] for params in server.asked(LISTEN)]
+
+
+async def over(subscriptions: Subscriptions, connection: Connection) -> None:
+    """Connected, and until nothing listens any more."""
+    before = asyncio.all_tasks()
+    subscriptions.connected(connection)
+    assert asyncio.all_tasks() - before
+    await wait_until(lambda: not asyncio.all_tasks() - before, what="the end of the subscription")
 
 
 class Subscribing(Recorded):
@@ -139,8 +148,7 @@ async def test_a_server_that_ends_a_subscription_politely_is_asked_again_and_one
     server, subscriptions = MemoryServer(modern=True), Subscriptions(Limits(relist_interval_seconds=0.01))
     refusal = ServerRefused("no", rpc_code=-32601)
     server.methods[LISTEN] = lambda _params: {} if len(listens(server)) < 3 else refusal
-    subscriptions.connected(await connected(server))
-    await wait_until(lambda: subscriptions._listening is None or subscriptions._listening.done())
+    await over(subscriptions, await connected(server))
     assert listens(server) == [LISTS] * 3
 
 
@@ -148,8 +156,7 @@ async def test_a_subscription_whose_stream_broke_off_is_asked_for_again():
     server, subscriptions = MemoryServer(modern=True), Subscriptions(Limits(relist_interval_seconds=0.01))
     outcomes = [ServerUnavailable("broken", kind="reset"), {}, ServerRefused("no", rpc_code=-32601)]
     server.methods[LISTEN] = lambda _params: outcomes[len(listens(server)) - 1]
-    subscriptions.connected(await connected(server))
-    await wait_until(lambda: subscriptions._listening is None or subscriptions._listening.done())
+    await over(subscriptions, await connected(server))
     assert listens(server) == [LISTS] * 3
 
 

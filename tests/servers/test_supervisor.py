@@ -159,7 +159,7 @@ async def test_servers_of_either_era_answer_clients_of_both_and_their_era_is_rem
         connection = await supervised.connection()
         assert connection.agreement.modern is ERA_OF[mode]
         await supervised.forward("tools/call", ECHO, None)
-        assert supervised._starts.modern is ERA_OF[mode]
+        assert supervised.is_modern is ERA_OF[mode]
     assert len(starts(log)) == 1
 
 
@@ -209,12 +209,13 @@ async def test_a_modern_server_that_answers_nothing_after_a_refused_handshake_is
 
 async def test_a_slow_handshake_server_that_exits_on_the_probe_is_restarted_without_it(tmp_path: Path):
     """It has agreed to the handshake by then: no client sees that it went."""
-    log = tmp_path / "log"
-    async with supervisor(launch("exits_on_probe", 0.3, log=log), probe_patience_seconds=0.15) as supervised:
+    log, health = tmp_path / "log", Health(Limits())
+    slow = launch("exits_on_probe", 0.3, log=log)
+    async with supervisor(slow, health=health, probe_patience_seconds=0.15) as supervised:
         await supervised.forward("tools/call", ECHO, None)
         assert len(starts(log)) == 2
         assert greetings(log) == ["initialize", "server/discover", "initialize"]
-        assert supervised._health.failures == 0
+        assert health.failures == 0
 
 
 async def test_a_server_that_fails_once_at_its_start_is_reached_all_the_same():
@@ -236,7 +237,7 @@ async def test_a_server_that_refuses_the_probe_in_a_broken_message_is_initialize
     async with supervisor(sloppy, client=MODERN_CLIENT, probe_patience_seconds=0.2) as supervised:
         assert not (await asyncio.wait_for(supervised.connection(), 5)).agreement.modern
         await supervised.forward("tools/call", ECHO, None)
-        assert supervised._starts.modern is False
+        assert not supervised.is_modern
     assert len(received(log, "server/discover")) == 1
 
 
@@ -261,7 +262,8 @@ async def test_many_starts_and_ends_leave_no_descriptor_and_no_task(tmp_path: Pa
         async def start_and_end() -> None:
             await supervised.forward("tools/call", ECHO, None)
             os.kill(starts(log)[-1], signal.SIGKILL)
-            await wait_until(lambda: supervised.state == "failing" and not supervised._starts.closings)
+            await wait_until(lambda: supervised.state == "failing")
+            await supervised.cleared()
 
         await start_and_end()
         descriptors, tasks = len(os.listdir("/proc/self/fd")), len(asyncio.all_tasks())  # noqa: PTH208 -- /proc does not block
@@ -288,7 +290,8 @@ async def test_where_the_kernel_gives_no_handle_of_a_process_its_end_is_seen_and
         async def start_and_end() -> None:
             await supervised.forward("tools/call", ECHO, None)
             os.kill(starts(log)[-1], signal.SIGKILL)
-            await wait_until(lambda: supervised.state == "failing" and not supervised._starts.closings)
+            await wait_until(lambda: supervised.state == "failing")
+            await supervised.cleared()
             await wait_until(lambda: threading.active_count() == threads, what="the end of the watching thread")
 
         threads = threading.active_count()
@@ -613,12 +616,12 @@ async def stays(supervised: Supervisor) -> None:
 
 
 async def test_a_server_that_has_done_nothing_is_let_go_and_that_is_no_failure():
-    server = MemoryServer()
-    supervised = memory(server, Watching())
+    server, health = MemoryServer(), Health(Limits())
+    supervised = memory(server, Watching(), health)
     for number in (1, 2):
         await supervised.connection()
         supervised.let_go()
-        assert (supervised.current, supervised.state, supervised._health.failures) == (None, "idle", 0)
+        assert (supervised.current, supervised.state, health.failures) == (None, "idle", 0)
         assert server.starts == number
     await supervised.forward("tools/call", ECHO, None)
     assert server.starts == 3
@@ -714,8 +717,16 @@ async def test_letting_go_of_what_does_not_run_does_nothing():
 # -- an era that is known from before
 
 
-def hearsay(server: MemoryServer, *, modern: bool | None, client: Caller = LIBRARY, **limits: Any) -> Supervisor:
-    return Supervisor("dev/fs", server.open, client, Limits(**limits), Watching(), era=lambda: modern)
+def hearsay(
+    server: MemoryServer,
+    *,
+    modern: bool | None,
+    client: Caller = LIBRARY,
+    health: Health | None = None,
+    **limits: Any,
+) -> Supervisor:
+    bounds = Limits(**limits)
+    return Supervisor("dev/fs", server.open, client, bounds, Watching(), health=health, era=lambda: modern)
 
 
 async def test_a_server_of_the_handshake_era_is_not_probed_again():
@@ -764,9 +775,8 @@ async def test_a_server_that_changed_its_era_meanwhile_is_reached_all_the_same(w
         server.methods[old] = {"what": "ever"}
     elif way == "is silent":
         server.methods[old] = never
-    supervised = hearsay(
-        server, modern=not is_modern, client=client, probe_patience_seconds=0.05, backoff_first_seconds=0.0
-    )
+    health = Health(Limits(backoff_first_seconds=0.0))
+    supervised = hearsay(server, modern=not is_modern, client=client, health=health, probe_patience_seconds=0.05)
     expected = 0
     if (way, now, client) == ("exits", "modern", LIBRARY):
         # It may have failed to start as well: the other era is not what a handshake client gets for that.
@@ -775,7 +785,7 @@ async def test_a_server_that_changed_its_era_meanwhile_is_reached_all_the_same(w
         expected = 1
     assert (await asyncio.wait_for(supervised.connection(), 5)).agreement.modern is is_modern
     assert supervised.is_modern is is_modern
-    assert supervised._health.failures == expected
+    assert health.failures == expected
     await supervised.close()
 
 
@@ -823,11 +833,12 @@ async def test_a_server_that_had_no_handshake_is_not_asked_for_one_at_the_next_s
 async def test_a_server_that_cannot_be_started_is_not_tried_more_often_for_what_is_known_of_it():
     server = MemoryServer()
     server.methods["initialize"] = server.methods["server/discover"] = ServerRefused("no", rpc_code=-1)
-    supervised = hearsay(server, modern=False)
+    health = Health(Limits())
+    supervised = hearsay(server, modern=False, health=health)
     with pytest.raises(Fault):
         await asyncio.wait_for(supervised.connection(), 5)
     assert server.starts == 2
-    assert supervised._health.failures == 1
+    assert health.failures == 1
     await supervised.close()
 
 
@@ -889,14 +900,14 @@ async def test_a_new_start_waits_for_the_end_of_the_one_before(end: str):
 
 
 async def test_a_server_that_holds_a_lock_until_its_end_is_stopped_and_started_again(tmp_path: Path):
-    log = tmp_path / "log"
+    log, health = tmp_path / "log", Health(Limits())
     how = launch("lock", tmp_path / "lock", 0.3, log=log)
-    async with supervisor(how, events=Watching(), idle_timeout_seconds=0.1) as supervised:
+    async with supervisor(how, events=Watching(), health=health, idle_timeout_seconds=0.1) as supervised:
         for _ in range(2):
             await supervised.forward("tools/call", ECHO, None)
             await wait_until(lambda: supervised.current is None, what="its end")
         assert supervised.state == "idle"
-        assert supervised._health.failures == 0
+        assert health.failures == 0
     assert len(starts(log)) == 2
 
 

@@ -59,13 +59,13 @@ class Neighbour:
         """Call it while all is quiet."""
         echo = await wire.use("dev", "good", "echo")
         neighbour = cls(wire, json.loads(text_of(echo))["pid"])
-        neighbour.quiet = [await neighbour._call() for _ in range(CALLS)]
+        neighbour.quiet = [await neighbour.call() for _ in range(CALLS)]
         return neighbour
 
     async def observe(self) -> None:
         """Call it, and the workbench itself, while another server misbehaves."""
         for _ in range(CALLS):
-            self.beside.append(await self._call())
+            self.beside.append(await self.call())
             self.pings.append(await self._sample(self._wire.request("ping")))
 
     @property
@@ -83,7 +83,7 @@ class Neighbour:
             found.append(f"the event loop computed for {stretch:.3f} s while a call waited")
         return found
 
-    async def _call(self) -> Sample:
+    async def call(self) -> Sample:
         sample = await self._sample(self._wire.use("dev", "good", "nonce", {"nonce": "n"}))
         await asyncio.sleep(PACE_SECONDS)
         return sample

@@ -35,7 +35,7 @@ class Nursery:
     def __init__(self) -> None:
         self._folder = tempfile.mkdtemp()
         self.path = f"{self._folder}/socket"
-        self._owner = os.getpid()
+        self.owner = os.getpid()
         pipe = subprocess.PIPE
         self._process = subprocess.Popen([sys.executable, str(WARM), self.path], stdin=pipe, stdout=pipe)
         assert self._process.stdout is not None
@@ -59,7 +59,7 @@ class Nursery:
         return told_number(line), line
 
     def close(self) -> None:
-        if os.getpid() == self._owner:
+        if os.getpid() == self.owner:
             self._process.communicate()
             shutil.rmtree(self._folder)
 
@@ -112,7 +112,7 @@ def fork(
 
 def warm() -> Nursery:
     """The process that is forked, started if there is none."""
-    if not _nursery or _nursery[0]._owner != os.getpid():
+    if not _nursery or _nursery[0].owner != os.getpid():
         _nursery[:] = [Nursery()]
     return _nursery[0]
 

@@ -133,7 +133,7 @@ class Person(NamedTuple):
         command = ["auth", "--config", str(self.config), "dev", "remote", *arguments]
         with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryFile() as log:
             patch.setattr(logger, "log", logger.Log(log.fileno()))
-            patch.setattr(secure_files, "_said", set())
+            patch.setattr(secure_files, "warned", set())
             for hook in ("excepthook", "unraisablehook"):
                 patch.setattr(sys, hook, getattr(sys, hook))
             patch.setattr(webbrowser, "open", self.browse)

@@ -55,6 +55,33 @@ def is_alive(pid: int) -> bool:
     return state != "Z"
 
 
+async def guardian_running() -> int:
+    """The only guardian process of this process, once it has begun."""
+    await wait_until(lambda: len(_guardians()) == 1, what="the guardian")
+    return _guardians()[0]
+
+
+def _guardians() -> list[int]:
+    found: list[int] = []
+    for entry in PROC.iterdir():
+        with contextlib.suppress(OSError, IndexError):
+            if entry.name.isdigit() and b"guardian.py" in (entry / "cmdline").read_bytes():
+                parent = (entry / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1]
+                found += [int(entry.name)] if int(parent) == os.getpid() else []
+    return found
+
+
+def hang_up(process: int) -> None:
+    """Close our ends of the pipe to its stdin, as our own end would; the descriptors stay taken."""
+    pipe = (PROC / str(process) / "fd/0").readlink()
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for entry in (PROC / "self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.readlink() == pipe:
+                os.dup2(nothing, int(entry.name), inheritable=False)
+    os.close(nothing)
+
+
 async def wait_until(condition: Callable[[], object], seconds: float = 5.0, *, what: str = "the condition") -> None:
     """Return once `condition()` is true; fail when it is not within the time."""
     deadline = time.monotonic() + seconds

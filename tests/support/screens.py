@@ -35,7 +35,7 @@ class Screen:
     def __init__(
         self, command: Sequence[str], env: Mapping[str, str], *, columns: int, cwd: Path | None, typed: str = ""
     ) -> None:
-        self._person, device = pty.openpty()
+        self.terminal, device = pty.openpty()
         self.type(typed)
         fcntl.ioctl(device, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         self.process = started(command, env, cwd, device)
@@ -44,7 +44,7 @@ class Screen:
         """Everything that was written so far."""
 
     def type(self, text: str) -> None:
-        os.write(self._person, text.encode())
+        os.write(self.terminal, text.encode())
 
     def wait_for(self, found: str | Callable[[str], object], *, what: str = "") -> str:
         """Read until a text is there, since the beginning; fail if it does not come."""
@@ -66,14 +66,14 @@ class Screen:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait(WAIT_SECONDS)
-        os.close(self._person)
+        os.close(self.terminal)
 
     def _read(self, deadline: float) -> bool:
-        ready, _, _ = select.select([self._person], [], [], max(0.0, deadline - time.monotonic()))
+        ready, _, _ = select.select([self.terminal], [], [], max(0.0, deadline - time.monotonic()))
         if not ready:
             return False
         try:
-            piece = os.read(self._person, 65_536)
+            piece = os.read(self.terminal, 65_536)
         except OSError:  # Linux: nobody holds the other end any more
             return False
         self.text += piece.decode("utf-8", "replace")

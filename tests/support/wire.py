@@ -46,9 +46,9 @@ class Wire:
         self.order: list[Json] = []
         self._stderr = bytearray()
         self._answers: dict[object, asyncio.Future[tuple[Json, bytes]]] = {}
-        self._last_id = 0
+        self.last_id = 0
         self._arrival = asyncio.Event()
-        self._readers = [asyncio.create_task(self._read_stdout()), asyncio.create_task(self._read_stderr())]
+        self.readers = [asyncio.create_task(self._read_stdout()), asyncio.create_task(self._read_stderr())]
 
     @classmethod
     async def start(
@@ -88,8 +88,8 @@ class Wire:
 
     async def begin(self, method: str, params: Json | None = None) -> int:
         """Send a request; `finish` waits for its answer."""
-        self._last_id += 1
-        number = self._last_id
+        self.last_id += 1
+        number = self.last_id
         self._answers[number] = asyncio.get_running_loop().create_future()
         await self.send({"jsonrpc": "2.0", "id": number, "method": method, "params": self._enveloped(params or {})})
         return number
@@ -226,7 +226,7 @@ class Wire:
         try:
             async with asyncio.timeout(seconds):
                 status = await self.process.wait()
-                await asyncio.gather(*self._readers)
+                await asyncio.gather(*self.readers)
                 return status
         except TimeoutError:
             self.fail(f"the program did not end within {seconds} s")
@@ -245,11 +245,11 @@ class Wire:
                 await self.process.wait()
         self.kill()
         await self.process.wait()
-        for reader in self._readers:
+        for reader in self.readers:
             with contextlib.suppress(TimeoutError, ValueError):
                 await asyncio.wait_for(reader, 2)
         self.process._transport.close()  # type: ignore[attr-defined]  # a pipe that a grandchild holds would stay open
-        await asyncio.gather(*self._readers, return_exceptions=True)
+        await asyncio.gather(*self.readers, return_exceptions=True)
 
 
 @contextlib.asynccontextmanager

@@ -26,6 +26,7 @@ from mcp_workbench.surfaces import open_response
 from mcp_workbench.surfaces.arguments import OpenArguments
 from mcp_workbench.surfaces.open_response import ERROR_SHOWN_LEAST_LENGTH, ERROR_SHOWN_LENGTH
 from mcp_workbench.text.sanitize import NAMES_SHOWN
+from mcp_workbench.wire import jsonrpc
 from tests.support.tokens import cost
 
 DEV = OpenArguments("dev")
@@ -228,7 +229,8 @@ def test_what_just_fits_is_shown_in_that_form(level: Any):
     """To the last token: what a shorter form says of itself does not count against a longer one."""
     tools = tuple(found(f"tool_{number}", f"Does {number}. " + "More. " * 40, x="y" * 900) for number in range(30))
     said = {"toolbox": "dev", "description": "Files", "servers_connected": 1}
-    frame = estimate(open_response._encoded(said, level, ()))
+    note = {"note": level.note} if level.note else {}
+    frame = estimate(jsonrpc.encode({**said, **note, "tools": []}))
     budget = holding(frame + sum(estimate(bytes(level.show(*one))) + 1 for one in tools))
     text, _ = opened(tools, budget=budget)
     assert shown_as(text, tools, level.show)

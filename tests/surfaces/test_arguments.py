@@ -12,7 +12,6 @@ from msgspec import Raw
 
 from mcp_workbench.errors import InvalidParameters, InvalidToolIdentifier, RequestError
 from mcp_workbench.identity import ToolIdentifier
-from mcp_workbench.surfaces import arguments as module
 from mcp_workbench.surfaces.arguments import OpenArguments, read_open, read_use
 from mcp_workbench.wire.jsonrpc import NOTHING
 
@@ -298,23 +297,3 @@ def test_any_json_is_read_as_the_table_says(given: Any):
         assert wanted is None
         assert identifier.params() == given["tool"]
         assert isinstance(json.loads(bytes(tool_arguments)), dict)
-
-
-@settings(max_examples=80)
-@given(GIVEN)
-def test_the_explanation_finds_nothing_wrong_with_what_the_fast_path_takes(given: Any):
-    """And the other way round: what the fast path refuses has a reason of its own."""
-    try:
-        module._use_decoder.decode(raw(given))
-        fast = True
-    except ValueError:
-        fast = False
-    with pytest.raises(RequestError) as caught:
-        module._explain_use(raw(given))
-    wanted = expected(given)
-    if fast:
-        assert str(caught.value) == SHAPE  # its last line: nothing in particular
-        assert wanted in (None, "Invalid parameters: arguments must be an object")
-    else:
-        assert wanted is not None
-        assert str(caught.value).startswith(wanted)

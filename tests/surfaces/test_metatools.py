@@ -14,7 +14,6 @@ from msgspec import Raw
 from mcp_workbench import logger
 from mcp_workbench.config.model import Config
 from mcp_workbench.errors import Overloaded, ServerRefused
-from mcp_workbench.identity import ToolIdentifier
 from mcp_workbench.serve.session import Session
 from mcp_workbench.surfaces.descriptions import definitions, instructions
 from mcp_workbench.surfaces.dynamic import DynamicSurface
@@ -485,12 +484,14 @@ async def test_the_data_of_a_servers_error_is_kept_word_for_word_unless_it_is_se
         ("dev__fs__read", {}, "[dev/fs/read] Error: Tool 'read' in server 'fs' (toolbox 'dev') failed: busy", READ),
     ],
 )
-def test_a_call_that_no_server_got_is_a_result_that_names_it(name: str, arguments: Any, text: str, named: Any):
-    surface = DynamicSurface(knowing(KNOWN))
-    surface._names.register(ToolIdentifier("dev", "fs", "read"))
+async def test_a_call_that_no_server_got_is_a_result_that_names_it(name: str, arguments: Any, text: str, named: Any):
     params = {"name": Raw(json.dumps(name).encode())}
     params |= {} if arguments is None else {"arguments": Raw(json.dumps(arguments).encode())}
-    result = json.loads(bytes(surface.refuse_call(params, Overloaded("busy"))))
+    async with serving({"dev": {"fs": MemoryServer(tools=["read"])}}) as workbench:
+        surface = DynamicSurface(workbench)
+        await call(surface, "open_toolbox", {"toolbox": "dev"})
+        await answer(surface, "tools/list", HANDSHAKE)
+        result = json.loads(bytes(surface.refuse_call(params, Overloaded("busy"))))
     assert error_of(result).splitlines()[0] == text
     assert result["_meta"]["mcp-workbench/error"] == {"code": "overloaded", **named, "retry_after": 5}
 

@@ -15,6 +15,7 @@ from mcp_workbench.surfaces.base import Surface
 from mcp_workbench.surfaces.proxy import ProxySurface
 from mcp_workbench.surfaces.resource_uris import SCHEME, qualified
 from mcp_workbench.surfaces.toolbox import ToolboxSurface
+from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.jsonrpc import RpcError
 from tests.support.memory import LISTEN, MemoryServer, never, serving
@@ -51,7 +52,8 @@ async def refused(surface: Surface, uri: Any, caller: Caller = MODERN, method: s
 
 def names_of(surface: ToolboxSurface, server: ServerIdentifier, uri: str) -> list[str]:
     """Under which names the client is told of a change."""
-    return list(surface._shelf.resources.names_of(server, uri))
+    told = surface.translate(server, UPDATED, {"uri": Raw(json.dumps(uri).encode())})
+    return [json.loads(jsonrpc.encode(params))["uri"] for params in told]
 
 
 # -- which server has it

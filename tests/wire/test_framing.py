@@ -75,7 +75,7 @@ def test_no_line_over_the_cap_ever_comes_out_and_no_more_than_the_cap_is_held(ch
     buffer = LineBuffer(CAP)
     for chunk in chunks:
         assert all(len(line) <= CAP for line in buffer.feed(chunk))
-        assert sum(map(len, buffer._parts)) <= CAP
+        assert len(buffer.rest()) <= CAP
 
 
 def test_a_line_of_exactly_the_cap_passes():

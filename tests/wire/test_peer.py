@@ -285,7 +285,7 @@ async def test_a_cancelled_caller_tells_the_other_side_and_nothing_is_left():
     ]
     assert right.writer.lines == []  # by the protocol a cancelled request gets no answer
     assert right.peer.serving == frozenset()
-    assert left.peer._pending == {}
+    assert not left.peer.is_waiting(left.writer.sent[0]["id"])
 
 
 async def test_a_request_that_must_not_be_cancelled_is_dropped_in_silence():
@@ -300,11 +300,12 @@ async def test_a_request_that_must_not_be_cancelled_is_dropped_in_silence():
 async def test_a_caller_that_is_cancelled_after_its_answer_came_cancels_nothing():
     end = End()
     call = asking(end)
-    end.receive(id=await sent_id(end), result={})
+    id_ = await sent_id(end)
+    end.receive(id=id_, result={})
     call.cancel()  # the answer is there, the caller has not seen it yet
     await asyncio.gather(call, return_exceptions=True)
     assert end.writer.of("notifications/cancelled") == []
-    assert end.peer._pending == {}
+    assert not end.peer.is_waiting(id_)
 
 
 async def test_a_request_that_waited_to_be_sent_and_was_cancelled_never_reaches_the_wire():
@@ -316,7 +317,7 @@ async def test_a_request_that_waited_to_be_sent_and_was_cancelled_never_reaches_
     call.cancel()
     await asyncio.gather(call, return_exceptions=True)
     assert end.writer.lines == []  # not even its cancellation: the other side never heard of it
-    assert end.peer._pending == {}
+    assert not any(end.peer.is_waiting(id_) for id_ in range(10))
 
 
 async def test_a_request_waits_until_the_other_side_reads_and_its_deadline_counts_meanwhile():

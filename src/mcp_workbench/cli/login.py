@@ -210,12 +210,12 @@ async def _first(callback: Callback, state: str) -> LoginRedirect:
     with in_background(callback.answer(state)) as answered:
         if not _is_terminal():
             return await answered
-        with in_background(_pasted(state)) as pasted:
-            done, _ = await asyncio.wait((answered, pasted), return_when=asyncio.FIRST_COMPLETED)
+        with in_background(pasted(state)) as typed:
+            done, _ = await asyncio.wait((answered, typed), return_when=asyncio.FIRST_COMPLETED)
             return done.pop().result()
 
 
-async def _pasted(state: str) -> LoginRedirect:
+async def pasted(state: str) -> LoginRedirect:
     """What a person pastes: the whole address, which must carry our state, or the code alone."""
     while True:
         line = (await _line()).strip()

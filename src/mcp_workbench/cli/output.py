@@ -71,7 +71,7 @@ def _replace(new: Path, path: Path) -> None:
 
 STDOUT: Final = "-"
 
-_EXTENSIONS: Final[Mapping[str, str]] = {
+EXTENSIONS: Final[Mapping[str, str]] = {
     "application/gzip": ".gz",
     "application/json": ".json",
     "application/pdf": ".pdf",
@@ -118,7 +118,7 @@ class OutputPart(NamedTuple):
     def extension(self, otherwise: str = "") -> str:
         """By the type that the server names, without its parameters; `otherwise` is for a type that is not known."""
         named = self.media_type.partition(";")[0].strip().lower()
-        return _EXTENSIONS.get(named) or otherwise or (_UNKNOWN_TEXT if self.is_text else _UNKNOWN_BYTES)
+        return EXTENSIONS.get(named) or otherwise or (_UNKNOWN_TEXT if self.is_text else _UNKNOWN_BYTES)
 
 
 class Output:

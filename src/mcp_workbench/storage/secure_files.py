@@ -86,7 +86,8 @@ _FILE = stat.S_IRUSR | stat.S_IWUSR
 _FOLDER = stat.S_IRWXU
 _SAFELY = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
-_said: set[tuple[str, str]] = set()
+warned: set[tuple[str, str]] = set()
+"""What `warn_once` told in this process: messages and paths."""
 
 
 class Busy(Exception):
@@ -317,8 +318,8 @@ def remove(path: str, known: Identity | None) -> None:
 
 def warn_once(message: str, path: str, reason: object) -> None:
     """Tell people once in the life of this process."""
-    if (message, path) not in _said:
-        _said.add((message, path))
+    if (message, path) not in warned:
+        warned.add((message, path))
         logger.warning(message, file=path, reason=reason)
 
 
