@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from mcp_workbench.catalog.cache.server_cache import Memory
+from mcp_workbench.catalog.cache.server_cache import ServerCache
 from mcp_workbench.config.load import load_config
 from mcp_workbench.limits import DEFAULTS
 
@@ -22,7 +22,7 @@ from mcp_workbench.limits import DEFAULTS
 def main() -> None:
     config = load_config(Path(sys.argv[1]))
     tools: dict[str, dict[str, list[Any]]] = json.loads(Path(sys.argv[2]).read_text())
-    memory = Memory(config, DEFAULTS)
+    memory = ServerCache(config, DEFAULTS)
     servers = list(config.servers())
     for server, record in zip(servers, memory.of(servers, Raw(b"{}"), modern=False), strict=True):
         items = [Raw(msgspec.json.encode(one)) for one in tools[server.toolbox][server.name]]

@@ -30,7 +30,7 @@ from mcp_workbench.wire.memory_budget import Account, MemoryBudget
 
 if TYPE_CHECKING:
     from mcp_workbench.activity.recorder import ConnectionState, Recorder
-    from mcp_workbench.catalog.cache.server_cache import Memory
+    from mcp_workbench.catalog.cache.server_cache import ServerCache
     from mcp_workbench.catalog.snapshot import Opened
     from mcp_workbench.routing.router import Router
     from mcp_workbench.servers.health import Health
@@ -69,7 +69,7 @@ class Workbench:
         self.turns = Turns()
         """In which long answers are rendered."""
         self._processes: Processes | None = None
-        self._memory: Memory | None = None
+        self._memory: ServerCache | None = None
         self._health: dict[ServerIdentifier, Health] = {}
         self._routers: dict[Key, Router] = {}
         self._clients: dict[str, Client] = {}
@@ -287,11 +287,11 @@ class Workbench:
             refused=lambda: self._refused,
         )
 
-    def _remembering(self) -> Memory:
+    def _remembering(self) -> ServerCache:
         if self._memory is None:
-            from mcp_workbench.catalog.cache.server_cache import Memory  # noqa: PLC0415 -- as above
+            from mcp_workbench.catalog.cache.server_cache import ServerCache  # noqa: PLC0415 -- as above
 
-            self._memory = Memory(self.config, self.limits)
+            self._memory = ServerCache(self.config, self.limits)
         return self._memory
 
     def _health_of(self, server: ServerIdentifier) -> Health:

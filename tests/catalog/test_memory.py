@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from mcp_workbench import logger
-from mcp_workbench.catalog.cache.server_cache import CachedServer, Memory
+from mcp_workbench.catalog.cache.server_cache import CachedServer, ServerCache
 from mcp_workbench.catalog.cache.store import Kind, fingerprint
 from mcp_workbench.config.model import CatalogConfig, Config, Launch, MissingVariable, Refresh, ServerConfig
 from mcp_workbench.limits import DEFAULTS, Limits
@@ -36,14 +36,14 @@ def own_log(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def closed_memories(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Close what a test opened: since Python 3.13 a database that is collected while it is open is a warning."""
-    made: list[Memory] = []
-    init = Memory.__init__
+    made: list[ServerCache] = []
+    init = ServerCache.__init__
 
-    def remember(self: Memory, *arguments: Any) -> None:
+    def remember(self: ServerCache, *arguments: Any) -> None:
         init(self, *arguments)
         made.append(self)
 
-    monkeypatch.setattr(Memory, "__init__", remember)
+    monkeypatch.setattr(ServerCache, "__init__", remember)
     yield
     for memory in made:
         memory.close()
@@ -86,10 +86,10 @@ def record_of(
     entry: ServerConfig, declared: Raw = NOTHING, *, modern: bool = False, of: Config | None = None
 ) -> CachedServer:
     """In a workbench of its own, as after a restart."""
-    return only(Memory(of or config(), DEFAULTS), entry, declared, modern=modern)
+    return only(ServerCache(of or config(), DEFAULTS), entry, declared, modern=modern)
 
 
-def only(memory: Memory, entry: ServerConfig, declared: Raw = NOTHING, *, modern: bool = False) -> CachedServer:
+def only(memory: ServerCache, entry: ServerConfig, declared: Raw = NOTHING, *, modern: bool = False) -> CachedServer:
     (record,) = memory.of([entry], declared, modern=modern)
     return record
 
@@ -146,7 +146,7 @@ def test_many_servers_are_looked_up_at_once_each_with_its_own():
     for number in range(3):
         put(record_of(server(args=[str(number)])), Raw(b'{"name":"t%d"}' % number))
     asked = [server(args=[str(number)]) for number in (2, 9, 0)]
-    records = Memory(config(), DEFAULTS).of(asked, NOTHING, modern=False)
+    records = ServerCache(config(), DEFAULTS).of(asked, NOTHING, modern=False)
     assert [kept(record) for record in records] == [(Raw(b'{"name":"t2"}'),), None, (Raw(b'{"name":"t0"}'),)]
 
 
@@ -162,16 +162,16 @@ def test_what_was_put_last_is_what_is_got_whether_somebody_looked_before_or_not(
 
 
 def test_a_store_is_opened_beforehand_where_there_is_one_and_none_is_made(store: Path):
-    memory = Memory(config(), DEFAULTS)
+    memory = ServerCache(config(), DEFAULTS)
     memory.prepare()
     assert not store.parent.exists()
     put(only(memory, server()), *ITEMS)
-    another = Memory(config(), DEFAULTS)
+    another = ServerCache(config(), DEFAULTS)
     another.prepare()
     store.unlink()
     store.mkdir()  # of no use to who opens it now
     assert another.problem is None
-    assert Memory(config(), DEFAULTS).problem is not None
+    assert ServerCache(config(), DEFAULTS).problem is not None
 
 
 # -- the two eras
@@ -265,15 +265,15 @@ def test_what_a_server_listed_in_the_era_of_its_clients_tells_that_it_speaks_it(
 
 @pytest.mark.usefixtures("store")
 def test_what_clients_declared_is_known_the_newest_first():
-    memory = Memory(config(), DEFAULTS)
+    memory = ServerCache(config(), DEFAULTS)
     for declared in (b'{"a":{}}', b'{"b":{}}', b'{"a":{}}'):
         memory.saw(Raw(declared), modern=False)
-    assert [bytes(one) for one, _ in Memory(config(), DEFAULTS).declared()] == [b'{"a":{}}', b'{"b":{}}']
+    assert [bytes(one) for one, _ in ServerCache(config(), DEFAULTS).declared()] == [b'{"a":{}}', b'{"b":{}}']
 
 
 @pytest.mark.usefixtures("store")
 def test_no_more_kinds_of_clients_are_known_than_a_client_may_have_places():
-    memory = Memory(config(), limits := Limits(places=3))
+    memory = ServerCache(config(), limits := Limits(places=3))
     for number in range(9):
         memory.saw(Raw(b'{"n":%d}' % number), modern=False)
     assert len(memory.declared()) == limits.places
@@ -309,7 +309,7 @@ def test_none_stands_for_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     if where == "variable":
         monkeypatch.setenv("WORKBENCH_CATALOG", "none")
     catalog = CatalogConfig(path="none" if where == "file" else str(tmp_path / "named"))
-    memory = Memory(Config(file="/etc/config.json", toolboxes={}, catalog=catalog), DEFAULTS)
+    memory = ServerCache(Config(file="/etc/config.json", toolboxes={}, catalog=catalog), DEFAULTS)
     record = only(memory, server())
     memory.saw(NOTHING, modern=False)
     put(record, *ITEMS)
@@ -345,7 +345,7 @@ def test_without_a_usable_file_nothing_is_remembered_and_nothing_fails(
     prepare(store)
     seen = (tmp_path / "log").open("wb")
     logger.log = logger.Log(seen.fileno())
-    memory = Memory(config(), DEFAULTS)
+    memory = ServerCache(config(), DEFAULTS)
     for _ in range(3):
         record = only(memory, server())
         memory.saw(NOTHING, modern=False)
@@ -359,14 +359,14 @@ def test_without_a_usable_file_nothing_is_remembered_and_nothing_fails(
 
 
 def test_nothing_is_made_before_somebody_asks(store: Path):
-    memory = Memory(config(), DEFAULTS)
+    memory = ServerCache(config(), DEFAULTS)
     memory.close()
     assert not store.parent.exists()
 
 
 @pytest.mark.usefixtures("store")
 def test_after_its_end_a_memory_gives_and_takes_nothing():
-    memory = Memory(config(), DEFAULTS)
+    memory = ServerCache(config(), DEFAULTS)
     record = only(memory, server())
     put(record, *ITEMS)
     memory.close()
@@ -402,7 +402,7 @@ def test_a_list_is_current_until_it_is_old(clock: Clock, refresh: Refresh, age: 
 
 @pytest.mark.usefixtures("store", "clock")
 def test_with_an_age_of_nothing_no_list_is_current():
-    record = only(Memory(config(), Limits(catalog_age_seconds=0.0)), server())
+    record = only(ServerCache(config(), Limits(catalog_age_seconds=0.0)), server())
     put(record, *ITEMS)
     entry = record.get("tools")
     assert entry is not None

@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from mcp_workbench import logger
-from mcp_workbench.catalog.cache.entry import Stamps, declared_digest, load_key
+from mcp_workbench.catalog.cache.entry import CacheKeys, declared_digest, load_key
 from mcp_workbench.config.environment import is_default
 from mcp_workbench.config.model import Endpoint, Launch, OAuthClient, ServerConfig
 from mcp_workbench.servers.processes import environment
 
-STAMPS = Stamps(b"k" * 32)
+STAMPS = CacheKeys(b"k" * 32)
 LAUNCH = Launch(
     command="/bin/serve",
     args=("--port", "80"),
@@ -204,7 +204,7 @@ def test_variables_matter_exactly_if_the_server_would_see_them(
 
 
 def test_another_key_makes_another_stamp():
-    assert Stamps(b"j" * 32).of(server(LAUNCH), ENVIRON) != stamp(LAUNCH)
+    assert CacheKeys(b"j" * 32).of(server(LAUNCH), ENVIRON) != stamp(LAUNCH)
 
 
 def test_a_stamp_stays_the_same_in_the_next_version_so_that_lists_are_not_forgotten():

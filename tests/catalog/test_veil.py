@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from mcp_workbench.catalog.cache.server_cache import Veil
+from mcp_workbench.catalog.cache.server_cache import SecretMask
 
 KEY = b"k" * 32
 SECRET = "sk-4711-Ahoy"  # noqa: S105 -- a test's
@@ -34,12 +34,12 @@ def tool(description: str) -> dict[str, str]:
 
 
 def drawn(items: Items, *secrets: str, key: bytes = KEY) -> Items | None:
-    return Veil(key, secrets).drawn(items)
+    return SecretMask(key, secrets).drawn(items)
 
 
 def lifted(items: Items | None, *secrets: str, key: bytes = KEY) -> Items | None:
     assert items is not None
-    return Veil(key, secrets).lifted(items)
+    return SecretMask(key, secrets).lifted(items)
 
 
 def written(items: Sequence[Raw] | None) -> bytes:

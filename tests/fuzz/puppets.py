@@ -19,7 +19,7 @@ from mcp_workbench.config.model import Config, Launch, ServerConfig, ToolboxConf
 from mcp_workbench.limits import Limits
 from mcp_workbench.serve.callers import Callers
 from mcp_workbench.serve.early_initialize import Greeting
-from mcp_workbench.serve.stdio import StdioFront
+from mcp_workbench.serve.stdio import StdioEndpoint
 from mcp_workbench.servers.processes import Processes
 from mcp_workbench.surfaces.server_info import EVERYTHING, View
 from mcp_workbench.workbench import Workbench
@@ -361,7 +361,7 @@ async def hosted(
     """A client of a workbench; at the end it hangs up, and has the answers to all that it asked."""
     host = Host(answers)
     await host.attach()
-    front = StdioFront(workbench, Greeting(Callers("client", view)), view, drain=True)
+    front = StdioEndpoint(workbench, Greeting(Callers("client", view)), view, drain=True)
     run = asyncio.ensure_future(front.run(host.source, host.sink))
     try:
         yield host

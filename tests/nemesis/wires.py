@@ -12,7 +12,7 @@ from typing import Any
 
 from mcp_workbench import Workbench
 from mcp_workbench.serve.early_initialize import Greeting, new_callers
-from mcp_workbench.serve.stdio import StdioFront
+from mcp_workbench.serve.stdio import StdioEndpoint
 from mcp_workbench.surfaces.server_info import EVERYTHING
 from tests.support.procs import PROC, Process, census
 from tests.support.wire import LINE_BYTES, Json, Wire
@@ -23,7 +23,7 @@ class Indoors:
 
     pid = 0
 
-    def __init__(self, front: StdioFront, source: int, sink: int) -> None:
+    def __init__(self, front: StdioEndpoint, source: int, sink: int) -> None:
         self.returncode: int | None = None
         self.stdout = asyncio.StreamReader(limit=LINE_BYTES)
         self.stderr = asyncio.StreamReader()
@@ -37,7 +37,7 @@ class Indoors:
         loop = asyncio.get_running_loop()
         source, to = os.pipe()
         come, sink = os.pipe()
-        self = cls(StdioFront(workbench, Greeting(new_callers(EVERYTHING))), source, sink)
+        self = cls(StdioEndpoint(workbench, Greeting(new_callers(EVERYTHING))), source, sink)
         protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader())
         writing, _ = await loop.connect_write_pipe(lambda: protocol, os.fdopen(to, "wb", 0))
         self.stdin = asyncio.StreamWriter(writing, protocol, None, loop)
@@ -45,7 +45,7 @@ class Indoors:
         self._transport, _ = await loop.connect_read_pipe(lambda: reading, os.fdopen(come, "rb", 0))
         return self
 
-    async def _live(self, front: StdioFront, source: int, sink: int) -> int:
+    async def _live(self, front: StdioEndpoint, source: int, sink: int) -> int:
         status = await front.run(source, sink)
         await front.close()
         self.returncode = status

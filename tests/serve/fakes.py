@@ -16,7 +16,7 @@ from mcp_workbench.serve.callers import Callers
 from mcp_workbench.serve.session import Session
 from mcp_workbench.surfaces.base import Method, one_page
 from mcp_workbench.surfaces.proxy import called
-from mcp_workbench.surfaces.server_info import Hello
+from mcp_workbench.surfaces.server_info import ServerInfo
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange, OnProgress
@@ -45,9 +45,9 @@ class FakeSurface:
             "tasks/update": self.of_one_era,
         }
 
-    async def hello(self, caller: Caller) -> Hello:
+    async def hello(self, caller: Caller) -> ServerInfo:
         del caller
-        return Hello({"tools": {"listChanged": True} if self.tools_change else {}}, "how to")
+        return ServerInfo({"tools": {"listChanged": True} if self.tools_change else {}}, "how to")
 
     def method(self, name: str) -> Method | None:
         return self._methods.get(name)

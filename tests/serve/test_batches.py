@@ -14,7 +14,7 @@ import pytest
 
 from mcp_workbench import Limits, Workbench, load_config
 from mcp_workbench.serve.early_initialize import Greeting, new_callers
-from mcp_workbench.serve.stdio import StdioFront
+from mcp_workbench.serve.stdio import StdioEndpoint
 from mcp_workbench.surfaces.server_info import EVERYTHING
 from tests.serve.http.serving import answer_in, events, greeting, modern_headers, rpc, served, use
 from tests.serve.http.serving import modern as modern_request
@@ -70,7 +70,7 @@ async def on_stdio(config: Path, version: str, limits: Limits) -> AsyncIterator[
         return answers()[seen - 1]
 
     async with Workbench(load_config(config), limits=limits) as workbench:
-        front = StdioFront(workbench, Greeting(new_callers(EVERYTHING)))
+        front = StdioEndpoint(workbench, Greeting(new_callers(EVERYTHING)))
         run = asyncio.ensure_future(front.run(source, sink))
         await send(greeting(version=version))
         yield send

@@ -18,7 +18,7 @@ from mcp_workbench.config.locate import origin_of
 from mcp_workbench.config.model import Config
 from mcp_workbench.errors import ServerNotFound, ToolboxNotFound
 from mcp_workbench.limits import Limits
-from mcp_workbench.serve.config_watcher import Following
+from mcp_workbench.serve.config_watcher import ConfigWatcher
 from tests.support.configs import rogue
 from tests.support.library import text_of
 from tests.support.procs import wait_until
@@ -61,7 +61,7 @@ async def following(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: Lim
     async with Workbench(load_config(file)) as workbench:
         scene = Scene(file, workbench)
         logger.log.tell(lambda event: scene.said.append(event.line))
-        with Following(workbench, origin_of((str(file),), scene.read), limits):
+        with ConfigWatcher(workbench, origin_of((str(file),), scene.read), limits):
             yield scene
 
 
@@ -161,7 +161,7 @@ async def test_c9_what_changed_before_anybody_looked_is_picked_up_too(tmp_path: 
     origin = origin_of((str(file),), lambda: load_config(file))
     async with Workbench(origin.read()) as workbench:
         file.write_text(text("a", "b"))
-        with Following(workbench, origin, FAST):
+        with ConfigWatcher(workbench, origin, FAST):
             await wait_until(lambda: list(workbench.config.toolboxes) == ["a", "b"], what="the new toolbox")
 
 
@@ -176,7 +176,7 @@ async def test_c9_any_of_its_files_has_it_read_again(tmp_path: Path):
         return Config(file=str(first), toolboxes={})
 
     async with Workbench(read()) as workbench:
-        with Following(workbench, origin_of((str(first), str(second)), read), FAST):
+        with ConfigWatcher(workbench, origin_of((str(first), str(second)), read), FAST):
             second.write_text("x")
             await wait_until(lambda: len(reads) > 1, what="that it is read again")
 
@@ -228,7 +228,7 @@ async def test_a_change_of_inherit_env_at_the_top_restarts_the_servers_whose_env
 
 async def test_nothing_is_looked_at_after_the_end(tmp_path: Path):
     async with Workbench(Config(file="", toolboxes={})) as workbench:
-        with Following(workbench, origin_of((str(tmp_path),), lambda: workbench.config), FAST):
+        with ConfigWatcher(workbench, origin_of((str(tmp_path),), lambda: workbench.config), FAST):
             (thread,) = (thread for thread in threading.enumerate() if thread.name == "following")
         thread.join(5)
         assert not thread.is_alive()

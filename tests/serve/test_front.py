@@ -15,8 +15,8 @@ import pytest
 from mcp_workbench.errors import Overloaded, ServerExited
 from mcp_workbench.serve.callers import Callers
 from mcp_workbench.serve.early_initialize import Greeting
-from mcp_workbench.serve.stdio import StdioFront
-from mcp_workbench.surfaces.aggregate import ShelfSurface
+from mcp_workbench.serve.stdio import StdioEndpoint
+from mcp_workbench.surfaces.aggregate import AggregateSurface
 from mcp_workbench.surfaces.server_info import EVERYTHING, View
 from mcp_workbench.wire.jsonrpc import RpcError
 from tests.support.memory import MemoryServer, serving
@@ -65,10 +65,10 @@ class Pipes:
 @contextlib.asynccontextmanager
 async def fronted(
     server: MemoryServer, view: View = EVERYTHING, *, drain: bool = False, **limits: Any
-) -> AsyncIterator[tuple[Pipes, StdioFront, asyncio.Task[int]]]:
+) -> AsyncIterator[tuple[Pipes, StdioEndpoint, asyncio.Task[int]]]:
     pipes = Pipes()
     async with serving({"dev": {"a": server}}, **limits) as workbench:
-        front = StdioFront(workbench, Greeting(Callers("client", view)), view, drain=drain)
+        front = StdioEndpoint(workbench, Greeting(Callers("client", view)), view, drain=drain)
         run = asyncio.ensure_future(front.run(pipes.source, pipes.sink))
         yield pipes, front, run
         pipes.hang_up()
@@ -106,7 +106,7 @@ async def test_a_notification_that_cannot_be_passed_on_takes_nothing_with_it_tha
     async with fronted(MemoryServer("a")) as (pipes, _, _):
         pipes.send(INITIALIZE)
         await pipes.answer(0)
-        monkeypatch.setattr(ShelfSurface, "notice", fail)
+        monkeypatch.setattr(AggregateSurface, "notice", fail)
         pipes.send({"method": "notifications/roots/list_changed"}, {"id": 5, "method": "tools/list"})
         assert (await pipes.answer(5))["result"]["tools"]
 

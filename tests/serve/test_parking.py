@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from mcp_workbench.errors import ServerExited
 from mcp_workbench.limits import Limits
-from mcp_workbench.serve.parked_calls import HANDLE_BYTES, MARK, Parking, same_request
+from mcp_workbench.serve.parked_calls import HANDLE_BYTES, MARK, ParkedCalls, same_request
 from mcp_workbench.wire.background import consume_exception
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange, Question
@@ -63,12 +63,12 @@ async def is_given_up(call: Exchange) -> bool:
 
 
 def resumed(
-    parking: Parking, handle: str, params: dict[str, Raw], method: str = CALL, caller: Caller = MODERN
+    parking: ParkedCalls, handle: str, params: dict[str, Raw], method: str = CALL, caller: Caller = MODERN
 ) -> Exchange:
     return parking.resume(caller, DeafLine(), method, {**params, "requestState": raw(handle)})
 
 
-def is_refused(parking: Parking, handle: str, params: dict[str, Raw], **options: Any) -> bool:
+def is_refused(parking: ParkedCalls, handle: str, params: dict[str, Raw], **options: Any) -> bool:
     with pytest.raises(RpcError, match="requestState is unknown or has expired") as caught:
         resumed(parking, handle, params, **options)
     return caught.value.code == -32602
@@ -78,7 +78,7 @@ def is_refused(parking: Parking, handle: str, params: dict[str, Raw], **options:
 
 
 async def test_a_handle_is_good_for_the_request_that_it_was_given_for_and_for_no_other():
-    parking, exchange = Parking(Limits()), await asking()
+    parking, exchange = ParkedCalls(Limits()), await asking()
     handle = parking.park(exchange, CALL, use("t"))
     assert is_refused(parking, handle, use("other"))
     assert is_refused(parking, handle, {**use("t"), "arguments": raw({})})
@@ -89,7 +89,7 @@ async def test_a_handle_is_good_for_the_request_that_it_was_given_for_and_for_no
 
 
 async def test_a_handle_is_good_for_whom_it_was_given_to():
-    parking = Parking(Limits())
+    parking = ParkedCalls(Limits())
     handle = parking.park(await asking(), CALL, use("t"))
     stranger = Caller(version="2026-07-28", modern=True, principal="somebody else")
     assert is_refused(parking, handle, use("t"), caller=stranger)
@@ -123,7 +123,7 @@ def test_a_request_that_python_cannot_hold_is_the_same_as_itself():
 
 
 async def test_beyond_the_bound_the_call_that_waited_longest_is_given_up():
-    parking, calls = Parking(Limits(parked=2)), [await asking() for _ in range(3)]
+    parking, calls = ParkedCalls(Limits(parked=2)), [await asking() for _ in range(3)]
     handles = [parking.park(call, CALL, use("t")) for call in calls]
     assert [await is_given_up(call) for call in calls] == [True, False, False]
     assert is_refused(parking, handles[0], use("t"))
@@ -139,14 +139,14 @@ async def test_a_call_that_nobody_comes_back_to_is_given_up():
         finally:
             ended.set()
 
-    parking = Parking(Limits(question_seconds=0.01))
+    parking = ParkedCalls(Limits(question_seconds=0.01))
     handle = parking.park(await asking(work()), CALL, use("t"))
     await asyncio.wait_for(ended.wait(), 5)
     assert is_refused(parking, handle, use("t"))
 
 
 async def test_a_call_that_came_back_is_not_given_up_any_more():
-    parking, call = Parking(Limits(question_seconds=0.01)), await asking()
+    parking, call = ParkedCalls(Limits(question_seconds=0.01)), await asking()
     resumed(parking, parking.park(call, CALL, use("t")), use("t"))
     over = asyncio.Event()
     asyncio.get_running_loop().call_later(0.02, over.set)  # after the timer of the first one
@@ -156,7 +156,7 @@ async def test_a_call_that_came_back_is_not_given_up_any_more():
 
 
 async def test_when_the_client_is_gone_all_are_given_up():
-    parking, calls = Parking(Limits()), [await asking() for _ in range(3)]
+    parking, calls = ParkedCalls(Limits()), [await asking() for _ in range(3)]
     handles = [parking.park(call, CALL, use("t")) for call in calls]
     parking.clear()
     assert all([await is_given_up(call) for call in calls])
@@ -173,7 +173,7 @@ async def test_a_parked_call_that_fails_and_is_never_resumed_is_no_surprise():
         await over.wait()
         raise ServerExited("it died")
 
-    parking = Parking(Limits())
+    parking = ParkedCalls(Limits())
     parking.park(await asking(dies()), CALL, use("t"))
     over.set()
     await settle()
@@ -187,7 +187,7 @@ async def test_a_parked_call_that_fails_and_is_never_resumed_is_no_surprise():
 
 
 async def test_a_handle_shows_that_it_is_ours_and_nothing_else():
-    parking = Parking(Limits())
+    parking = ParkedCalls(Limits())
     handles = {parking.park(await asking(), CALL, use("t")) for _ in range(20)}
     assert len(handles) == 20
     assert all(handle.startswith(MARK) and len(handle) == len(MARK) + 2 * HANDLE_BYTES for handle in handles)

@@ -18,7 +18,7 @@ from mcp_workbench.errors import InputUnavailable, Overloaded
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.serve.session import for_handshake, for_modern
-from mcp_workbench.surfaces.server_info import Hello
+from mcp_workbench.surfaces.server_info import ServerInfo
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import RpcError, fields, members
@@ -221,7 +221,7 @@ class Failing(FakeSurface):
         del exchange, params
         return Raw(b'{"a":' * 100_000 + b"1" + b"}" * 100_000)
 
-    async def hello(self, caller: Caller) -> Hello:
+    async def hello(self, caller: Caller) -> ServerInfo:
         raise Overloaded(f"too many for {caller.audience}")
 
 

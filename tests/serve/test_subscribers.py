@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from mcp_workbench.limits import Limits
 from mcp_workbench.serve.subscribers import Filter, Subscribers
-from mcp_workbench.surfaces.server_info import Hello
+from mcp_workbench.surfaces.server_info import ServerInfo
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.jsonrpc import RpcError
 from tests.serve.fakes import PREFIX, FakeLine, FakeSurface
@@ -34,9 +34,9 @@ class Watched(FakeSurface):
         self.capabilities = capabilities if capabilities is not None else {"tools": {"listChanged": True}}
         self.watched: list[str] = []
 
-    async def hello(self, caller: Caller) -> Hello:
+    async def hello(self, caller: Caller) -> ServerInfo:
         del caller
-        return Hello(self.capabilities)
+        return ServerInfo(self.capabilities)
 
     async def subscribe(self, caller: Caller, uri: str) -> bool:
         if not await super().subscribe(caller, uri):

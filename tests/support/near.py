@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from mcp_workbench import Workbench
 from mcp_workbench.serve.early_initialize import Greeting, new_callers
-from mcp_workbench.serve.stdio import StdioFront
+from mcp_workbench.serve.stdio import StdioEndpoint
 from mcp_workbench.surfaces.server_info import View
 from tests.support.wire import LINE_BYTES, Era, Json, Wire
 
@@ -56,7 +56,7 @@ async def near(workbench: Workbench, view: View, era: Era, capabilities: Json) -
 
 
 async def _serve(workbench: Workbench, view: View, source: int, sink: int) -> int:
-    front = StdioFront(workbench, Greeting(new_callers(view)), view)
+    front = StdioEndpoint(workbench, Greeting(new_callers(view)), view)
     try:
         return await front.run(source, sink)
     finally:

@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from mcp_workbench.identity import ToolIdentifier
 from mcp_workbench.surfaces.arguments import read_open, read_use
-from mcp_workbench.surfaces.call_intent import Use
+from mcp_workbench.surfaces.call_intent import UseIntent
 from mcp_workbench.surfaces.corrections import Corrections, tools_meant
 from mcp_workbench.surfaces.proxy import ProxySurface
 from mcp_workbench.wire.caller import LIBRARY
@@ -42,27 +42,27 @@ def shown(lines: list[str]) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("said", "parts"),
     [
-        (Use(tool="dev/a_b/c"), [("dev", "a_b", "c")]),
-        (Use(tool="dev/a/b_c"), [("dev", "a", "b_c")]),
-        (Use(tool="a_b_c"), [("dev", "a", "b_c"), ("dev", "a_b", "c")]),
-        (Use(tool="dev/a/x_y"), [("dev", "a", "x_y")]),
-        (Use(tool="dev/a/xY"), [("dev", "a", "x-y"), ("dev", "a", "x_y")]),
-        (Use(tool="Read"), [("dev", "a", "Read")]),
-        (Use("dev", "a", "READ"), [("dev", "a", "read"), ("dev", "a", "Read")]),
-        (Use("a", "dev", "read"), [("a", "dev", "read")]),
-        (Use("Dev", "A", "read"), [("dev", "a", "read")]),
-        (Use("DEV", "", "read"), [("dev", "a", "read")]),
-        (Use("Other", "A", "read"), [("dev", "a", "read")]),
-        (Use("a", "a", "read"), [("dev", "a", "read"), ("a", "dev", "read")]),
-        (Use("dev", "_", "__"), [("dev", "_", "__")]),
-        (Use("dev", "_", "---"), []),
-        (Use(tool="*"), [("dev", "_", "*")]),
-        (Use(tool="日本"), [("a", "b", "日本")]),
-        (Use(tool="c"), [("dev", "a_b", "c")]),
-        (Use(tool=""), []),
+        (UseIntent(tool="dev/a_b/c"), [("dev", "a_b", "c")]),
+        (UseIntent(tool="dev/a/b_c"), [("dev", "a", "b_c")]),
+        (UseIntent(tool="a_b_c"), [("dev", "a", "b_c"), ("dev", "a_b", "c")]),
+        (UseIntent(tool="dev/a/x_y"), [("dev", "a", "x_y")]),
+        (UseIntent(tool="dev/a/xY"), [("dev", "a", "x-y"), ("dev", "a", "x_y")]),
+        (UseIntent(tool="Read"), [("dev", "a", "Read")]),
+        (UseIntent("dev", "a", "READ"), [("dev", "a", "read"), ("dev", "a", "Read")]),
+        (UseIntent("a", "dev", "read"), [("a", "dev", "read")]),
+        (UseIntent("Dev", "A", "read"), [("dev", "a", "read")]),
+        (UseIntent("DEV", "", "read"), [("dev", "a", "read")]),
+        (UseIntent("Other", "A", "read"), [("dev", "a", "read")]),
+        (UseIntent("a", "a", "read"), [("dev", "a", "read"), ("a", "dev", "read")]),
+        (UseIntent("dev", "_", "__"), [("dev", "_", "__")]),
+        (UseIntent("dev", "_", "---"), []),
+        (UseIntent(tool="*"), [("dev", "_", "*")]),
+        (UseIntent(tool="日本"), [("a", "b", "日本")]),
+        (UseIntent(tool="c"), [("dev", "a_b", "c")]),
+        (UseIntent(tool=""), []),
     ],
 )
-def test_a_name_stands_for_the_tools_that_it_fits_best(said: Use, parts: list[tuple[str, str, str]]):
+def test_a_name_stands_for_the_tools_that_it_fits_best(said: UseIntent, parts: list[tuple[str, str, str]]):
     assert [tool.parts() for tool in tools_meant(said, TOOLS)] == parts
 
 
@@ -82,7 +82,7 @@ def test_a_corrected_search_keeps_the_limit_that_it_was_given(given: dict[str, A
 def test_every_tool_is_found_by_each_of_its_joined_forms_among_names_of_any_characters():
     for tool in TOOLS:
         for separator in ("/", ".", ":", "__", "_"):
-            assert tool in tools_meant(Use(tool=separator.join(tool.parts())), TOOLS), (tool, separator)
+            assert tool in tools_meant(UseIntent(tool=separator.join(tool.parts())), TOOLS), (tool, separator)
 
 
 KEYS = (

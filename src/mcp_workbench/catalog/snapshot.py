@@ -133,7 +133,7 @@ def _duplicates(tools: Iterable[Definition]) -> dict[str, None]:
     return {} if len(set(names)) == len(names) else {name: None for name, times in Counter(names).items() if times > 1}
 
 
-class Kept(Generic[T]):
+class ServerSnapshot(Generic[T]):
     """The one copy of a list: whoever lists, searches or routes reads it here. One server's, for one client."""
 
     __slots__ = ("is_lost", "value")
@@ -163,7 +163,7 @@ class Catalog:
     """The tools of every configured server, as far as they are known."""
 
     def __init__(self, toolboxes: Mapping[str, Iterable[str]]) -> None:
-        self._lists: dict[str, dict[str, Kept[ServerTools]]] = {}
+        self._lists: dict[str, dict[str, ServerSnapshot[ServerTools]]] = {}
         self.follow(toolboxes, ())
 
     def follow(self, toolboxes: Mapping[str, Iterable[str]], without: Iterable[ServerIdentifier]) -> None:
@@ -172,11 +172,11 @@ class Catalog:
         for one in without:
             before.get(one.toolbox, {}).pop(one.server, None)
         self._lists = {
-            toolbox: {server: before.get(toolbox, {}).get(server) or Kept() for server in servers}
+            toolbox: {server: before.get(toolbox, {}).get(server) or ServerSnapshot() for server in servers}
             for toolbox, servers in toolboxes.items()
         }
 
-    def kept(self, toolbox: str, server: str) -> Kept[ServerTools]:
+    def kept(self, toolbox: str, server: str) -> ServerSnapshot[ServerTools]:
         """The list of a configured server."""
         return self._lists[toolbox][server]
 

@@ -17,7 +17,7 @@ from urllib.parse import urlencode, urlsplit
 import httpx2
 
 from mcp_workbench import logger
-from mcp_workbench.catalog.cache.server_cache import Memory
+from mcp_workbench.catalog.cache.server_cache import ServerCache
 from mcp_workbench.cli.config_selection import chosen, log_level, refuse
 from mcp_workbench.cli.terminal import report, say
 from mcp_workbench.command_errors import LoginFailed, TrustFailed
@@ -250,7 +250,7 @@ def _is_terminal() -> bool:
 
 def _forget_lists(place: LoginTarget) -> None:
     """Delete the stored lists of servers with this login: another account may see other tools."""
-    memory = Memory(place.config, place.limits)
+    memory = ServerCache(place.config, place.limits)
     try:
         for server in place.config.servers():
             if isinstance(server.target, Endpoint) and _filed_as(server.target) == place.filed_as:

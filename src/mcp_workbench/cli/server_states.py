@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from mcp_workbench.catalog.cache.server_cache import CachedServer, Memory
+from mcp_workbench.catalog.cache.server_cache import CachedServer, ServerCache
 from mcp_workbench.catalog.cache.store import Entry, StoredClient
 from mcp_workbench.catalog.definition import OFFERED, offer_text
 from mcp_workbench.catalog.snapshot import ServerTools, take_listing
@@ -35,7 +35,7 @@ class Known(NamedTuple):
 def known_tools(config: Config, servers: Iterable[ServerConfig]) -> Found:
     """What is remembered of these; those of which nothing is are not in it."""
     limits = DEFAULTS.bounded(config.bounds)
-    memory = Memory(config, limits)
+    memory = ServerCache(config, limits)
     if not memory.exists:
         return {}
     try:
@@ -54,7 +54,7 @@ def checked_tool(listing: ServerTools, identifier: ToolIdentifier) -> None:
     raise ToolNotFound(identifier, hint=f"Its server lists it, but {problem}." if problem else near)
 
 
-def _read(memory: Memory, servers: list[ServerConfig]) -> Iterator[tuple[ServerIdentifier, Known]]:
+def _read(memory: ServerCache, servers: list[ServerConfig]) -> Iterator[tuple[ServerIdentifier, Known]]:
     for declared, modern in (*memory.declared(), StoredClient(jsonrpc.EMPTY_OBJECT, modern=False)):
         missing: list[ServerConfig] = []
         for server, record in zip(servers, memory.of(servers, declared, modern=modern), strict=True):

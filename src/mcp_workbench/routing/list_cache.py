@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, Generic, Literal, NamedTuple, TypeVar
 
 from mcp_workbench import logger
-from mcp_workbench.catalog.snapshot import Kept
+from mcp_workbench.catalog.snapshot import ServerSnapshot
 from mcp_workbench.errors import Fault, StillStarting
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
@@ -53,7 +53,7 @@ class ListCache(Generic[T]):
         read: Callable[[Connection], Awaitable[Fetched[T]]],
         limits: Limits,
         *,
-        kept: Kept[T],
+        kept: ServerSnapshot[T],
         listed: Callable[[T | None, bool], None],
         recall: Callable[[], bool | None],
         turn: asyncio.Semaphore,

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from mcp_workbench.catalog.cache.server_cache import Memory
+from mcp_workbench.catalog.cache.server_cache import ServerCache
 from mcp_workbench.catalog.snapshot import Catalog
 from mcp_workbench.config.model import Config, ServerConfig, ToolboxConfig, find_server, find_toolbox
 from mcp_workbench.errors import ConnectFailed, Fault, ShuttingDown
@@ -38,7 +38,7 @@ class ServerPool:
         limits: Limits,
         processes: Callable[[], Processes],
         *,
-        memory: Memory,
+        memory: ServerCache,
         health: Callable[[ServerIdentifier], Health],
         host: Callable[[ServerIdentifier], ServerHandle | None],
         refused: Callable[[], str] = lambda: "",

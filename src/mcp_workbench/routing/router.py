@@ -17,7 +17,7 @@ import msgspec
 from mcp_workbench import logger
 from mcp_workbench.activity.recorder import ConnectionState, Recorder
 from mcp_workbench.catalog import linked_resources
-from mcp_workbench.catalog.cache.server_cache import Memory
+from mcp_workbench.catalog.cache.server_cache import ServerCache
 from mcp_workbench.catalog.definition import Item
 from mcp_workbench.catalog.snapshot import Catalog, Matches, Opened, ServerTools
 from mcp_workbench.config.model import Config, ServerConfig, ToolboxConfig
@@ -56,7 +56,7 @@ class Router:
         limits: Limits,
         processes: Callable[[], Processes],
         *,
-        memory: Memory,
+        memory: ServerCache,
         health: Callable[[ServerIdentifier], Health],
         siblings: Callable[[], Iterable[Router]],
         recorder: Recorder | None = None,

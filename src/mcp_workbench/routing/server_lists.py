@@ -21,7 +21,7 @@ from mcp_workbench.catalog.cache.store import Entry
 from mcp_workbench.catalog.definition import Item, ServerItems, Withheld, compact, take_items
 from mcp_workbench.catalog.rendering.instructions import read_instructions
 from mcp_workbench.catalog.skills import take_skills
-from mcp_workbench.catalog.snapshot import Kept, ServerTools, take_listing
+from mcp_workbench.catalog.snapshot import ServerSnapshot, ServerTools, take_listing
 from mcp_workbench.config.model import ServerConfig
 from mcp_workbench.errors import Fault, StillStarting
 from mcp_workbench.limits import Limits
@@ -61,7 +61,7 @@ class ServerLists:
         self,
         config: ServerConfig,
         caller: Caller,
-        kept: Kept[ServerTools],
+        kept: ServerSnapshot[ServerTools],
         limits: Limits,
         supervisor: Supervisor,
         *,
@@ -92,7 +92,7 @@ class ServerLists:
         self.caches: dict[Kind, ListCache[ServerItems]] = {
             kind: made(
                 partial(self._list, kind),
-                kept=Kept[ServerItems](),
+                kept=ServerSnapshot[ServerItems](),
                 listed=partial(self._listed, kind),
                 recall=partial(self._recall, kind),
             )
@@ -355,7 +355,7 @@ class ServerLists:
             self._drop_items(kind)
         return self._record.is_current(entry)
 
-    def _may_recall(self, kept: Kept[Any]) -> bool:
+    def _may_recall(self, kept: ServerSnapshot[Any]) -> bool:
         return self._record.refresh != "always" and not kept.is_lost
 
 

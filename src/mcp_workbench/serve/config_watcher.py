@@ -21,7 +21,7 @@ from mcp_workbench.text.sanitize import slashed
 from mcp_workbench.workbench import Workbench
 
 
-class Following:
+class ConfigWatcher:
     """While it lasts, a workbench follows its configuration, if that comes from files."""
 
     def __init__(self, workbench: Workbench, origin: Origin | None, limits: Limits) -> None:

@@ -15,7 +15,7 @@ from msgspec import UNSET, Raw
 
 from mcp_workbench.config.model import Config
 from mcp_workbench.serve.callers import Callers
-from mcp_workbench.surfaces.server_info import EVERYTHING, Hello, View, static_hello
+from mcp_workbench.surfaces.server_info import EVERYTHING, ServerInfo, View, static_hello
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.caller import Caller
 
@@ -56,7 +56,7 @@ def new_callers(view: View, principal: str = "local") -> Callers:
     return Callers(os.urandom(AUDIENCE_BYTES).hex(), view, principal)
 
 
-def initialize_result(caller: Caller, hello: Hello) -> Raw:
+def initialize_result(caller: Caller, hello: ServerInfo) -> Raw:
     """The answer to a handshake client's first request."""
     result: dict[str, Any] = {
         **hello.others,
@@ -67,7 +67,7 @@ def initialize_result(caller: Caller, hello: Hello) -> Raw:
     return Raw(jsonrpc.encode(result | _instructions(hello)))
 
 
-def discover_result(hello: Hello) -> Raw:
+def discover_result(hello: ServerInfo) -> Raw:
     """The answer to a modern client that asks what we are."""
     result: dict[str, Any] = {
         "supportedVersions": list(eras.MODERN_VERSIONS),
@@ -81,7 +81,7 @@ def discover_result(hello: Hello) -> Raw:
     return Raw(jsonrpc.encode(result | _instructions(hello)))
 
 
-def _instructions(hello: Hello) -> dict[str, Any]:
+def _instructions(hello: ServerInfo) -> dict[str, Any]:
     return {"instructions": hello.instructions} if hello.instructions else {}
 
 

@@ -42,7 +42,7 @@ def surface_for(workbench: Workbench, view: View = EVERYTHING) -> Surface:
     return ProxySurface(workbench)
 
 
-class Front:
+class ClientEndpoint:
     """One client, on whatever wire."""
 
     def __init__(self, workbench: Workbench, callers: Callers, view: View, line: OpenRequest) -> None:
@@ -136,7 +136,7 @@ def call_shed() -> RpcError:
     return as_rpc_error(out_of_memory("The call was cancelled, since the workbench holds too much for this client"))
 
 
-class PeerFront(Front):
+class PeerEndpoint(ClientEndpoint):
     """One client whose messages go through a `Peer`."""
 
     def __init__(self, workbench: Workbench, callers: Callers, view: View, writer: Writer) -> None:

@@ -39,7 +39,7 @@ def same_request(method: str, params: dict[str, Raw]) -> Request:
         return method, bytes(said)
 
 
-class Parked(msgspec.Struct, frozen=True):
+class ParkedCall(msgspec.Struct, frozen=True):
     """A call, who may come back to it, and with what."""
 
     exchange: Exchange
@@ -48,12 +48,12 @@ class Parked(msgspec.Struct, frozen=True):
     timer: asyncio.TimerHandle
 
 
-class Parking:
+class ParkedCalls:
     """The calls of one client that wait for it."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._parked: dict[str, Parked] = {}
+        self._parked: dict[str, ParkedCall] = {}
 
     def park(self, exchange: Exchange, method: str, params: dict[str, Raw]) -> str:
         """Keep a call; the handle for its client."""
@@ -61,7 +61,7 @@ class Parking:
             self._expire(next(iter(self._parked)))
         handle = MARK + os.urandom(HANDLE_BYTES).hex()
         timer = asyncio.get_running_loop().call_later(self._limits.question_seconds, self._expire, handle)
-        self._parked[handle] = Parked(exchange, exchange.caller.principal, same_request(method, params), timer)
+        self._parked[handle] = ParkedCall(exchange, exchange.caller.principal, same_request(method, params), timer)
         return handle
 
     def is_ours(self, state: Raw) -> bool:

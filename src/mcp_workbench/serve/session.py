@@ -18,7 +18,7 @@ from mcp_workbench.errors import Fault, InputUnavailable, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.serve.early_initialize import COMPLETE, LIST_TTL_MS, discover_result, initialize_result
-from mcp_workbench.serve.parked_calls import Parking
+from mcp_workbench.serve.parked_calls import ParkedCalls
 from mcp_workbench.serve.subscribers import Subscribers
 from mcp_workbench.surfaces.base import Method, Surface
 from mcp_workbench.surfaces.failures import as_rpc_error
@@ -70,7 +70,7 @@ class Session:
         self._announced: dict[str, bool] = {}
         """Kinds of lists whose change was told just now, and whether they changed again since."""
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._parking = Parking(limits)
+        self._parking = ParkedCalls(limits)
         self._subscribers = Subscribers(surface, limits)
         self._handshake_methods: dict[str, Own] = {"initialize": self._initialize, "ping": self._ping}
         self._modern_methods: dict[str, Own] = {

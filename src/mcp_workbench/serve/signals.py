@@ -43,7 +43,7 @@ def report_threads() -> None:
     threading.excepthook = lambda it: sys.excepthook(it.exc_type, it.exc_value or it.exc_type(), it.exc_traceback)
 
 
-class UncaughtReport:
+class UncaughtReporter:
     """What nobody caught is one line in the log, not a traceback on the terminal; the same again, one a second."""
 
     def __init__(self) -> None:
@@ -58,4 +58,4 @@ class UncaughtReport:
         logger.error("unexpected", what=what, error=error)
 
 
-report: Final = UncaughtReport()
+report: Final = UncaughtReporter()

@@ -19,9 +19,9 @@ from mcp_workbench.config.locate import Origin
 from mcp_workbench.config.model import Config
 from mcp_workbench.errors import Fault, ShuttingDown
 from mcp_workbench.limits import DEFAULTS, Limits
-from mcp_workbench.serve.config_watcher import Following
+from mcp_workbench.serve.config_watcher import ConfigWatcher
 from mcp_workbench.serve.early_initialize import Greeting
-from mcp_workbench.serve.endpoint import PeerFront
+from mcp_workbench.serve.endpoint import PeerEndpoint
 from mcp_workbench.serve.signals import SIGNALS, ignore_signals, on_signal, report, report_threads
 from mcp_workbench.surfaces.server_info import EVERYTHING, View
 from mcp_workbench.wire import jsonrpc
@@ -66,13 +66,13 @@ async def _serve(
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(report)
     async with Workbench(config, limits=limits, transport="stdio", served=(view.toolbox, view.server)) as workbench:
-        front = StdioFront(workbench, greeting, view, drain=stat.S_ISREG(os.fstat(source).st_mode))
+        front = StdioEndpoint(workbench, greeting, view, drain=stat.S_ISREG(os.fstat(source).st_mode))
         for number in SIGNALS:
             on_signal(number, front.signalled)
         loading = loop.run_in_executor(None, _load_the_rest)
         loading.add_done_callback(partial(_prepare, workbench))
         try:
-            with Following(workbench, origin, limits):
+            with ConfigWatcher(workbench, origin, limits):
                 return await front.run(source, sink)
         finally:
             # The end of the process waits for the thread anyway; so the shortest run is recorded too.
@@ -104,7 +104,7 @@ def _prepare(workbench: Workbench, _loaded: asyncio.Future[None]) -> None:
     workbench.record()
 
 
-class StdioFront(PeerFront):
+class StdioEndpoint(PeerEndpoint):
     """Reads a client's messages, hands them to its session, writes the answers."""
 
     def __init__(

@@ -92,7 +92,7 @@ def _listed(name: str, prompt: PromptIdentifier, item: Item) -> ListedItem:
 _PASSED_ON = (eras.LOGGED, eras.ELICITED)
 
 
-class Shelf:
+class Aggregate:
     """Prompts and resources of several servers, for one client."""
 
     def __init__(self, workbench: Workbench, scope: Scope, *, native_prompts: bool = False) -> None:
@@ -170,10 +170,10 @@ class Shelf:
         return jsonrpc.EMPTY_OBJECT
 
 
-class ShelfSurface:
+class AggregateSurface:
     """The part of a surface that its shelf answers for: resources, and what their clients say about them."""
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: Aggregate) -> None:
         self._shelf = shelf
 
     def notice(self, caller: Caller, method: str, params: dict[str, Raw]) -> None:

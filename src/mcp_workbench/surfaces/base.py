@@ -12,7 +12,7 @@ from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.routing.requests import ForwardedRequest
 from mcp_workbench.surfaces.failures import rpc_errors
-from mcp_workbench.surfaces.server_info import Hello
+from mcp_workbench.surfaces.server_info import ServerInfo
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange
@@ -55,7 +55,7 @@ class Surface(Protocol):
         """Whether its lists are the workbench's own, and not one server's."""
         ...
 
-    async def hello(self, caller: Caller) -> Hello:
+    async def hello(self, caller: Caller) -> ServerInfo:
         """What the client is told at the start. Raises `RpcError`."""
         ...
 

@@ -51,7 +51,7 @@ _ENTRY_FIELDS = frozenset(
 """What an `open_toolbox` entry also has: a copy of one inside `tool` says nothing more by them."""
 
 
-class Use(NamedTuple):
+class UseIntent(NamedTuple):
     """A call of a tool. Parts that the caller did not name are empty."""
 
     toolbox: str = ""
@@ -63,7 +63,7 @@ class Use(NamedTuple):
     """Keys that are not part of a call. They may be arguments at the wrong level."""
 
 
-class Open(NamedTuple):
+class OpenIntent(NamedTuple):
     """An opening of a toolbox, or a search."""
 
     toolboxes: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ def is_same(name: str, other: str) -> bool:
     return name == other or (fold(name) == fold(other) != "")
 
 
-def read_use(arguments: Raw) -> Use:
+def read_use(arguments: Raw) -> UseIntent:
     """What `use_tool`, or a tool of a similar name, was called with.
 
     A key that is given twice, inside and outside `tool`, makes the arguments unreadable.
@@ -109,7 +109,7 @@ def read_use(arguments: Raw) -> Use:
         elif level == 0 or key not in _ENTRY_FIELDS:
             is_twice = is_twice or key in spread
             spread[key] = raw
-    return Use(**parts, arguments=None if is_twice else tool_arguments(*called_with), spread=spread)
+    return UseIntent(**parts, arguments=None if is_twice else tool_arguments(*called_with), spread=spread)
 
 
 def _by_level(arguments: Raw) -> list[tuple[int, str, Raw]]:
@@ -148,7 +148,7 @@ def _names_arguments(key: str, raw: Raw) -> bool:
     return fold(key) in _ARGUMENTS and compact_object(raw) is not None
 
 
-def read_open(arguments: Raw) -> Open | None:
+def read_open(arguments: Raw) -> OpenIntent | None:
     """What `open_toolbox`, or a tool of a similar name, was called with. None: what it looks for can't be read."""
     given: dict[str, Raw] = {"toolbox": arguments} if jsonrpc.is_text(arguments) else {}
     for key, raw in _sorted(_object(arguments)):
@@ -160,7 +160,7 @@ def read_open(arguments: Raw) -> Open | None:
         return None
     server, query, detail = (next(iter(texts.get(name) or ()), "") for name in ("server", "query", "detail"))
     toolboxes, tools, limit = texts.get("toolbox") or (), texts.get("tools") or (), _limit(given.get("limit"))
-    return Open(toolboxes, server, query[:QUERY_LENGTH], tools, detail, limit)
+    return OpenIntent(toolboxes, server, query[:QUERY_LENGTH], tools, detail, limit)
 
 
 def _opening_keys(key: str) -> list[str]:
@@ -233,5 +233,5 @@ def _text(item: Raw) -> str:
     """A string, or the name in an object; empty for everything else."""
     if (text := jsonrpc.text_or_none(item)) is not None:
         return text.strip() and text
-    said = read_use(item) if jsonrpc.is_object(item) else Use()
+    said = read_use(item) if jsonrpc.is_object(item) else UseIntent()
     return said.tool or said.toolbox or said.server

@@ -19,7 +19,7 @@ from mcp_workbench.catalog.snapshot import Catalog
 from mcp_workbench.config.model import Config
 from mcp_workbench.identity import EVERY_TOOLBOX, ToolIdentifier, tools_once_named
 from mcp_workbench.surfaces import call_intent
-from mcp_workbench.surfaces.call_intent import LONGEST_NAME, Open, Use, fold, is_same
+from mcp_workbench.surfaces.call_intent import LONGEST_NAME, OpenIntent, UseIntent, fold, is_same
 from mcp_workbench.surfaces.descriptions import DETAILS, OPEN_TOOLBOX, USE_TOOL
 from mcp_workbench.text.sanitize import escape
 from mcp_workbench.text.suggest import JOINED_MATCHES_SHOWN, known_names, nearest, nearest_tools
@@ -33,7 +33,7 @@ _COMPARED = 200
 """Tools of one name whose spelling is compared: more can't be shown anyway."""
 
 
-def tools_meant(said: Use, known: Iterable[ToolIdentifier]) -> list[ToolIdentifier]:
+def tools_meant(said: UseIntent, known: Iterable[ToolIdentifier]) -> list[ToolIdentifier]:
     """The tools that a call can mean: those of its name that agree with most of what it says about their place."""
     found = _of_name(said.tool, known)
     if said.toolbox or said.server:
@@ -63,7 +63,7 @@ def _prefixes(toolbox: str, server: str) -> frozenset[str]:
     return frozenset(host + place for host in ("", *HOST_PREFIXES) for place in places)
 
 
-def _agreement(said: Use, tool: ToolIdentifier) -> tuple[int, int]:
+def _agreement(said: UseIntent, tool: ToolIdentifier) -> tuple[int, int]:
     """How well the toolbox and server of a call agree with those of a tool: in any order, and in the right order."""
     exact, folded = (tool.toolbox, tool.server), _folded_places(tool.toolbox, tool.server)
     either = sum(one in exact or (fold(one) or None) in folded for one in (said.toolbox, said.server) if one)
@@ -75,7 +75,7 @@ def _folded_places(toolbox: str, server: str) -> frozenset[str]:
     return frozenset((fold(toolbox), fold(server), fold(toolbox + server)))
 
 
-def _exactness(said: Use, tool: ToolIdentifier) -> tuple[int, int, int]:
+def _exactness(said: UseIntent, tool: ToolIdentifier) -> tuple[int, int, int]:
     """How well the spelling fits: the tool's own or joined name first, then the names of its place."""
     is_exact = said.tool == tool.tool or said.tool in _joined_forms(tool)
     places = (said.toolbox == tool.toolbox) + (said.server == tool.server)
@@ -151,11 +151,11 @@ class Corrections:
 
     def of_native(self, name: str, arguments: Raw) -> list[str]:
         """The calls of the tools that have this name."""
-        return self._calls(Use(tool=name, arguments=call_intent.tool_arguments(arguments)))
+        return self._calls(UseIntent(tool=name, arguments=call_intent.tool_arguments(arguments)))
 
     def tools_of(self, name: str) -> list[ToolIdentifier]:
         """The known tools that a name stands for."""
-        return tools_meant(Use(tool=name), self._known)
+        return tools_meant(UseIntent(tool=name), self._known)
 
     def is_old_name(self, name: str, arguments: Raw) -> bool:
         """Whether a known tool had this name, or the one in the arguments of `use_tool`, in an earlier version."""
@@ -201,18 +201,18 @@ class Corrections:
         said = call_intent.read_use(arguments)
         if said.tool and (lines := self._calls(said._replace(server=said.server or name))):
             return lines
-        opened = call_intent.read_open(arguments) or Open()
+        opened = call_intent.read_open(arguments) or OpenIntent()
         return _sends(OPEN_TOOLBOX, self._opens(opened._replace(toolboxes=(name,))))
 
     # -- calls of tools
 
-    def _calls(self, said: Use) -> list[str]:
+    def _calls(self, said: UseIntent) -> list[str]:
         meant = tools_meant(said, self._known) or self._unlisted(said)
         calls = [call for tool in meant if (call := self._call(tool, said)) is not None]
         sends = _sends(USE_TOOL, calls)
         return [*_elsewhere(said, meant), *sends] if sends else []
 
-    def _unlisted(self, said: Use) -> list[ToolIdentifier]:
+    def _unlisted(self, said: UseIntent) -> list[ToolIdentifier]:
         """The tool itself, where its server is configured and has not listed yet: it may well exist."""
         if len(said.tool) > LONGEST_NAME:
             return []
@@ -223,7 +223,7 @@ class Corrections:
             and self._catalog.listing(toolbox, server) is None
         ]
 
-    def _call(self, tool: ToolIdentifier, said: Use) -> str | None:
+    def _call(self, tool: ToolIdentifier, said: UseIntent) -> str | None:
         """The whole call; None if it can't hold everything that was given."""
         if said.arguments is None:
             return None
@@ -240,12 +240,14 @@ class Corrections:
         schema = jsonrpc.members(definition.raw).get("inputSchema") if definition is not None else None
         return set(jsonrpc.members(jsonrpc.members(schema).get("properties")))
 
-    def _without_tool(self, said: Use) -> list[str]:
+    def _without_tool(self, said: UseIntent) -> list[str]:
         """No tool is named: what the named server has, and how to see the rest."""
         named = [place for place in self._servers() if _are_same(place, (said.toolbox, said.server))]
         listings = [listing for place in named if (listing := self._catalog.listing(*place)) is not None]
         query = (jsonrpc.text_or_none(said.spread.get("query")) or "")[:QUERY_LENGTH]
-        opens = _sends(OPEN_TOOLBOX, self._opens(Open((said.toolbox,) if said.toolbox else (), said.server, query)))
+        opens = _sends(
+            OPEN_TOOLBOX, self._opens(OpenIntent((said.toolbox,) if said.toolbox else (), said.server, query))
+        )
         return [*(known_names(listing.tools, "tools") for listing in listings[:1]), *(opens or [self._available()])]
 
     def _nearest(self, name: str) -> list[str]:
@@ -257,7 +259,7 @@ class Corrections:
 
     # -- openings
 
-    def _opens(self, said: Open | None) -> list[str]:
+    def _opens(self, said: OpenIntent | None) -> list[str]:
         if said is None or (said.query and said.tools) or not _can_look_up(said.tools):
             return []
         detail = nearest(said.detail, DETAILS) or ""
@@ -271,11 +273,11 @@ class Corrections:
             for toolbox, tools in self._openings(said).items()
         ]
 
-    def _is_everywhere(self, said: Open) -> bool:
+    def _is_everywhere(self, said: OpenIntent) -> bool:
         names = said.toolboxes or (said.server,)
         return all(not name or name == EVERY_TOOLBOX or fold(name) in _EVERYWHERE for name in names)
 
-    def _openings(self, said: Open) -> dict[str, list[str]]:
+    def _openings(self, said: OpenIntent) -> dict[str, list[str]]:
         """The toolboxes that can be meant, with the names that the tools have there."""
         if said.tools:
             return self._with_tools(said)
@@ -286,12 +288,12 @@ class Corrections:
             return {tool.toolbox: [tool.tool] for tool in tools}
         return {toolbox: [] for toolbox in self._toolboxes} if not names and len(self._toolboxes) == 1 else {}
 
-    def _with_tools(self, said: Open) -> dict[str, list[str]]:
+    def _with_tools(self, said: OpenIntent) -> dict[str, list[str]]:
         """The toolboxes that have all these tools, under the names that they have there."""
         found: dict[str, dict[str, str]] = {}
         toolbox = next(iter(said.toolboxes), "")
         for name in said.tools:
-            for tool in tools_meant(Use(toolbox, said.server, name), self._known):
+            for tool in tools_meant(UseIntent(toolbox, said.server, name), self._known):
                 found.setdefault(tool.toolbox, {})[name] = tool.tool
         complete = {box: [*names.values()] for box, names in found.items() if len(names) == len(set(said.tools))}
         unlisted = {
@@ -329,7 +331,7 @@ def _sends(metatool: str, calls: Sequence[str]) -> list[str]:
     return [*([several] if calls[1:] else []), *(f"{_SEND}{metatool} {call}" for call in calls[:most])]
 
 
-def _elsewhere(said: Use, meant: Sequence[ToolIdentifier]) -> list[str]:
+def _elsewhere(said: UseIntent, meant: Sequence[ToolIdentifier]) -> list[str]:
     """Where the tool is, if the call looked for it in the wrong place."""
     if not (said.toolbox and said.server):
         return []

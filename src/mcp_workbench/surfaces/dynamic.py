@@ -21,7 +21,7 @@ from mcp_workbench.surfaces.base import ListedItem, page
 from mcp_workbench.surfaces.descriptions import OPEN_TOOLBOX, USE_TOOL
 from mcp_workbench.surfaces.failures import as_result
 from mcp_workbench.surfaces.proxy import OLD_METATOOLS, ProxySurface, called, relay
-from mcp_workbench.surfaces.server_info import Hello, extended
+from mcp_workbench.surfaces.server_info import ServerInfo, extended
 from mcp_workbench.text.sanitize import NAMES_SHOWN, escape, slashed
 from mcp_workbench.text.suggest import JOINED_MATCHES_SHOWN, nearest_tools
 from mcp_workbench.wire.caller import Caller, Key
@@ -43,7 +43,7 @@ class DynamicSurface(ProxySurface):
         self._complete: dict[Key, Config] = {}
         self._methods |= {"tools/call": self._call_tool, **self._shelf.skills.methods}
 
-    async def hello(self, caller: Caller) -> Hello:
+    async def hello(self, caller: Caller) -> ServerInfo:
         return extended(await super().hello(caller), self._shelf.extensions(caller))
 
     async def _list_tools(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:

@@ -22,12 +22,12 @@ from mcp_workbench.errors import (
 )
 from mcp_workbench.identity import EVERY_TOOLBOX, ServerIdentifier, ToolIdentifier
 from mcp_workbench.routing.requests import ToolCall
-from mcp_workbench.surfaces.aggregate import Shelf, ShelfSurface
+from mcp_workbench.surfaces.aggregate import Aggregate, AggregateSurface
 from mcp_workbench.surfaces.arguments import NoToolbox, OpenArguments, named_parts, read_open, read_use
 from mcp_workbench.surfaces.base import Method, Scope, one_page
 from mcp_workbench.surfaces.descriptions import OPEN_TOOLBOX, USE_TOOL, definitions
 from mcp_workbench.surfaces.failures import as_result, as_rpc_error
-from mcp_workbench.surfaces.server_info import Hello, static_hello
+from mcp_workbench.surfaces.server_info import ServerInfo, static_hello
 from mcp_workbench.text.sanitize import NAMES_SHOWN, escape
 from mcp_workbench.text.suggest import NEAREST_SHOWN, known_names, nearest_tools
 from mcp_workbench.wire import jsonrpc
@@ -45,7 +45,7 @@ OLD_METATOOLS = {f"workbench_{name}": name for name in (OPEN_TOOLBOX, USE_TOOL)}
 """The names of the meta-tools before 0.10, with their current names."""
 
 
-class ProxySurface(ShelfSurface):
+class ProxySurface(AggregateSurface):
     """`open_toolbox` and `use_tool`; prompts and resources of what is open."""
 
     tools_change = False
@@ -54,7 +54,7 @@ class ProxySurface(ShelfSurface):
     def __init__(self, workbench: Workbench) -> None:
         self.workbench = workbench
         self._scope = Scope(lambda: workbench.config.toolboxes)
-        super().__init__(Shelf(workbench, self._scope))
+        super().__init__(Aggregate(workbench, self._scope))
         self.definitions = definitions(workbench.config)
         """The two tools, which name the toolboxes."""
         self._changed: Callable[[str], None] = lambda _kind: None
@@ -64,7 +64,7 @@ class ProxySurface(ShelfSurface):
             **self._shelf.methods,
         }
 
-    async def hello(self, caller: Caller) -> Hello:
+    async def hello(self, caller: Caller) -> ServerInfo:
         del caller
         return static_hello(self.workbench.config)
 

@@ -24,7 +24,7 @@ from mcp_workbench.surfaces.arguments import read_tool_arguments
 from mcp_workbench.surfaces.base import ListedItem, Method, forward, page
 from mcp_workbench.surfaces.failures import as_result, as_rpc_error, is_refused, rpc_errors
 from mcp_workbench.surfaces.proxy import called
-from mcp_workbench.surfaces.server_info import Hello
+from mcp_workbench.surfaces.server_info import ServerInfo
 from mcp_workbench.text.sanitize import escape
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.caller import Caller
@@ -65,7 +65,7 @@ class ServerSurface:
             "logging/setLevel": self._set_level,
         }
 
-    async def hello(self, caller: Caller) -> Hello:
+    async def hello(self, caller: Caller) -> ServerInfo:
         """What the server itself said, as the client's era has it."""
         self._is_handshake = not caller.modern
         connection = await self._connection(caller)
@@ -74,7 +74,9 @@ class ServerSurface:
         said = jsonrpc.members(agreement.hello)
         info = said.get("serverInfo") or jsonrpc.members(said.get("_meta")).get(eras.SERVER_INFO)
         others = _others(said, connection) if agreement.modern == caller.modern else {}
-        return Hello(_bridged(agreement, modern=caller.modern), said.get("instructions", ""), info or eras.SELF, others)
+        return ServerInfo(
+            _bridged(agreement, modern=caller.modern), said.get("instructions", ""), info or eras.SELF, others
+        )
 
     def _entry(self) -> ServerConfig | None:
         """How the server is configured now."""

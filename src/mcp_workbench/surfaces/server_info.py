@@ -27,7 +27,7 @@ class View(msgspec.Struct, frozen=True):
 EVERYTHING: Final = View()
 
 
-class Hello(NamedTuple):
+class ServerInfo(NamedTuple):
     """Who serves, what it can do, and how it is used."""
 
     capabilities: Mapping[str, Any]
@@ -46,18 +46,18 @@ _COMMON: Final[Mapping[str, Any]] = {
 }
 
 
-def static_hello(config: Config) -> Hello:
+def static_hello(config: Config) -> ServerInfo:
     """The greeting of the whole workbench; it depends only on the configuration."""
-    return Hello(_COMMON, instructions(config))
+    return ServerInfo(_COMMON, instructions(config))
 
 
-def toolbox_hello(toolbox: ToolboxConfig | None, known: Mapping[str, Any], tasks: Mapping[str, Any]) -> Hello:
+def toolbox_hello(toolbox: ToolboxConfig | None, known: Mapping[str, Any], tasks: Mapping[str, Any]) -> ServerInfo:
     """The greeting of one toolbox; `known` is the result of `instructions.fitted` for its servers."""
     said = toolbox_instructions(toolbox, known) if toolbox is not None else ""  # a new configuration may lack it
-    return Hello({**_COMMON, **tasks}, said)
+    return ServerInfo({**_COMMON, **tasks}, said)
 
 
-def extended(hello: Hello, extensions: Mapping[str, Any]) -> Hello:
+def extended(hello: ServerInfo, extensions: Mapping[str, Any]) -> ServerInfo:
     """The greeting with these extensions added."""
     if not extensions:
         return hello

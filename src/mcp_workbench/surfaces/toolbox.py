@@ -20,12 +20,12 @@ from mcp_workbench.catalog.rendering.instructions import INSTRUCTIONS_SHARE, fit
 from mcp_workbench.config.model import Config
 from mcp_workbench.errors import CallFailed, Fault, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier, native_names
-from mcp_workbench.surfaces.aggregate import Shelf, ShelfSurface
+from mcp_workbench.surfaces.aggregate import Aggregate, AggregateSurface
 from mcp_workbench.surfaces.arguments import read_tool_arguments
 from mcp_workbench.surfaces.base import ListedItem, Method, Scope, forward, one_page, page
 from mcp_workbench.surfaces.failures import as_result, as_rpc_error, is_refused
 from mcp_workbench.surfaces.proxy import called
-from mcp_workbench.surfaces.server_info import Hello, declared_tasks, extended, toolbox_hello
+from mcp_workbench.surfaces.server_info import ServerInfo, declared_tasks, extended, toolbox_hello
 from mcp_workbench.text.sanitize import escape
 from mcp_workbench.text.suggest import nearest_or_known
 from mcp_workbench.wire import eras, jsonrpc
@@ -128,7 +128,7 @@ def _renamed(members: dict[str, Any], source: ServerIdentifier) -> dict[str, Any
     return {**members, "taskId": f"{quote(source.server, safe='')}{_MARK}{own}"}
 
 
-class ToolboxSurface(ShelfSurface):
+class ToolboxSurface(AggregateSurface):
     """The tools of one toolbox as a server of their own would offer them."""
 
     tools_change = True
@@ -137,7 +137,7 @@ class ToolboxSurface(ShelfSurface):
     def __init__(self, workbench: Workbench, toolbox: str) -> None:
         self._workbench = workbench
         self._toolbox = toolbox
-        super().__init__(Shelf(workbench, Scope(lambda: (toolbox,), all_open=True), native_prompts=True))
+        super().__init__(Aggregate(workbench, Scope(lambda: (toolbox,), all_open=True), native_prompts=True))
         self._tasks = Tasks(workbench, toolbox)
         self._names: dict[str, ToolIdentifier] = {}
         self._learnt_from: Config | None = None
@@ -156,7 +156,7 @@ class ToolboxSurface(ShelfSurface):
     def unwatch_task(self, caller: Caller, task: str) -> None:
         self._tasks.unwatch(caller, task)
 
-    async def hello(self, caller: Caller) -> Hello:
+    async def hello(self, caller: Caller) -> ServerInfo:
         """The greeting, from what is known of the servers without starting any."""
         toolbox, limits = self._workbench.config.toolboxes.get(self._toolbox), self._workbench.limits
         known = self._workbench.at(caller).handles(toolbox) if toolbox is not None else {}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mcp_workbench import Limits, logger
-from mcp_workbench.serve.endpoint import Front
+from mcp_workbench.serve.endpoint import ClientEndpoint
 from mcp_workbench.serve.http.address import Address
 from mcp_workbench.serve.http.guard import Guard, Refused
 from mcp_workbench.serve.http.head import Head
@@ -266,7 +266,7 @@ async def test_a_defect_of_ours_is_one_line_in_the_log_and_an_answer_that_tells_
     def answer(*_: object) -> Any:
         raise ZeroDivisionError("a defect")
 
-    monkeypatch.setattr(Front, "request", answer)
+    monkeypatch.setattr(ClientEndpoint, "request", answer)
     monkeypatch.setattr(logger.log, "_rank", logger.LEVELS.index("error"))
     async with served(config) as running, running.client() as http:
         answered = await post_modern(http, modern("tools/list"))

@@ -18,7 +18,7 @@ from mcp_workbench.serve.http.address import Address, read_address
 from mcp_workbench.serve.http.guard import Guard, Refused
 from mcp_workbench.serve.http.head import Head
 from mcp_workbench.serve.http.tokens import find_tokens
-from mcp_workbench.serve.signals import UncaughtReport
+from mcp_workbench.serve.signals import UncaughtReporter
 from tests.serve.http.serving import ALICE, BOB, Served, modern, post_modern, use
 from tests.support.configs import rogue, write_config
 from tests.support.procs import needs_proc, poll_until, queued_seconds, wait_until
@@ -242,7 +242,7 @@ async def test_the_same_failure_over_and_over_is_not_told_each_time(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(logger, "log", logger.Log())
-    report, loop = UncaughtReport(), asyncio.get_running_loop()
+    report, loop = UncaughtReporter(), asyncio.get_running_loop()
     for _ in range(100):
         report(loop, {"message": "no files", "exception": OSError(24, "Too many open files")})
     report(loop, {"message": "no files", "exception": OSError(23, "Too many open files in system")})

@@ -143,7 +143,7 @@ STORE_KEY_BYTES = 32
 KEY_NAME: Final = "catalog.key"
 
 
-class Stamps:
+class CacheKeys:
     """Makes stamps with one key."""
 
     def __init__(self, key: bytes) -> None:

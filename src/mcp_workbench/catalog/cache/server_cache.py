@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Raw
 
 from mcp_workbench import logger
-from mcp_workbench.catalog.cache.entry import Stamps, declared_digest, load_key
+from mcp_workbench.catalog.cache.entry import CacheKeys, declared_digest, load_key
 from mcp_workbench.catalog.cache.store import CacheStore, Entry, Kind, StoredClient, fingerprint, store_path
 from mcp_workbench.config.model import NO_STORE, Config, Refresh, ServerConfig
 from mcp_workbench.config.secret_patterns import credentials_of
@@ -37,7 +37,7 @@ _BEGIN, _END, _BETWEEN = b"\x01", b"\x02", b"\x03"
 """No JSON text has these bytes in it."""
 
 
-class Veil:
+class SecretMask:
     """Hides and shows the secrets of one server."""
 
     def __init__(self, key: bytes, secrets: Collection[str]) -> None:
@@ -87,14 +87,14 @@ _ERA = {modern: b"clients of the modern era" if modern else b"clients of the han
 """The digest that stores which era a server spoke with clients of each era, whatever they declared."""
 
 
-class Memory:
+class ServerCache:
     """The records of one workbench. The file is opened when the first one is needed, by the thread that asks."""
 
     def __init__(self, config: Config, limits: Limits) -> None:
         self._config = config
         self._limits = limits
         self._store: CacheStore | None = None
-        self._stamps: Stamps | None = None
+        self._stamps: CacheKeys | None = None
         self._key = b""
         self._environ: Mapping[str, str] = {}
         self._path = ""
@@ -142,7 +142,7 @@ class Memory:
                 server,
                 ListKey(stamp, own, other, modern),
                 tools=found.get(stamp),
-                veil=Veil(self._key, {*server.secrets, *credentials_of(server)}),
+                veil=SecretMask(self._key, {*server.secrets, *credentials_of(server)}),
                 refresh=refresh,
                 limits=self._limits,
             )
@@ -190,7 +190,7 @@ class Memory:
             return
         store = CacheStore.open(path, self._limits)
         if store.is_usable and (key := load_key(path)) is not None:
-            self._store, self._stamps, self._key = store, Stamps(key), key
+            self._store, self._stamps, self._key = store, CacheKeys(key), key
             self._environ = dict(os.environ)
         else:
             store.close()
@@ -220,7 +220,7 @@ class CachedServer:
         key: ListKey,
         *,
         tools: Entry | None,
-        veil: Veil,
+        veil: SecretMask,
         refresh: Refresh,
         limits: Limits,
     ) -> None:

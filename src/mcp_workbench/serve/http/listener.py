@@ -23,7 +23,7 @@ from mcp_workbench.command_errors import ListenFailed
 from mcp_workbench.config.locate import Origin
 from mcp_workbench.config.model import Config
 from mcp_workbench.limits import DEFAULTS, Limits
-from mcp_workbench.serve.config_watcher import Following
+from mcp_workbench.serve.config_watcher import ConfigWatcher
 from mcp_workbench.serve.http.address import Address
 from mcp_workbench.serve.http.app import App
 from mcp_workbench.serve.http.crowd import Crowd
@@ -95,7 +95,7 @@ async def _serve(
         await listener.start(opened)
         ready()
         try:
-            with Following(workbench, origin, limits):
+            with ConfigWatcher(workbench, origin, limits):
                 return await listener.over
         finally:
             await listener.close()

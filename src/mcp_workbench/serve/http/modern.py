@@ -12,7 +12,7 @@ from starlette.types import Send
 from mcp_workbench import logger
 from mcp_workbench.errors import InputUnavailable
 from mcp_workbench.serve.early_initialize import new_callers
-from mcp_workbench.serve.endpoint import Front, call_shed
+from mcp_workbench.serve.endpoint import ClientEndpoint, call_shed
 from mcp_workbench.serve.http import envelope
 from mcp_workbench.serve.http.envelope import ModernRequest
 from mcp_workbench.serve.http.event_stream import AnswerStream
@@ -90,8 +90,8 @@ class ModernFront:
         self._mirrored = ReceivedHeaders(workbench.limits.mirrored_tools)
         self._front = self._new_front()
 
-    def _new_front(self) -> Front:
-        front = Front(self._workbench, new_callers(self._view, self._owner), self._view, Nowhere())
+    def _new_front(self) -> ClientEndpoint:
+        front = ClientEndpoint(self._workbench, new_callers(self._view, self._owner), self._view, Nowhere())
         account = front.account
         account.label, account.cancel, account.close = f"requests of {self._owner}", self._cancel, self._disconnect
         return front

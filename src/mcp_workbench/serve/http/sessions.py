@@ -15,7 +15,7 @@ from starlette.types import Send
 from mcp_workbench import logger
 from mcp_workbench.errors import Fault, InputUnavailable, Overloaded, SessionNotFound, ShuttingDown
 from mcp_workbench.serve.early_initialize import new_callers
-from mcp_workbench.serve.endpoint import PeerFront
+from mcp_workbench.serve.endpoint import PeerEndpoint
 from mcp_workbench.serve.http import responses
 from mcp_workbench.serve.http.event_log import StreamKey
 from mcp_workbench.serve.http.event_stream import EventStream, stream_head
@@ -43,7 +43,7 @@ Streaming: TypeAlias = tuple[StreamKey, EventStream]
 """A stream to be sent, and its key."""
 
 
-class HttpSession(PeerFront):
+class HttpSession(PeerEndpoint):
     """One client of the handshake era."""
 
     def __init__(self, workbench: Workbench, view: View, owner: str) -> None:
