@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import json
 import resource
+import socket
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -233,6 +235,18 @@ async def test_where_all_connections_have_a_token_others_are_refused_and_those_t
         assert all(answer.startswith(b"HTTP/1.1 503 ") for answer in refused)
         for client in clients:
             assert "result" in await client.request("tools/list")
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_connection_that_is_being_accepted_when_all_ends_is_closed(tmp_path: Path, turns: int):
+    async with small(tmp_path) as running:
+        client = socket.create_connection(("127.0.0.1", running.port))
+        client.settimeout(0)  # asyncio wants it so
+        for _ in range(turns):
+            await asyncio.sleep(0)
+    gc.collect()  # pytest reports a socket that nobody closed
+    with client, contextlib.suppress(ConnectionResetError):
+        assert await asyncio.wait_for(asyncio.get_running_loop().sock_recv(client, 1), 5) == b""
 
 
 @pytest.mark.row("E17")

@@ -143,8 +143,7 @@ class Listener:
 
     async def close(self) -> None:
         """No more connections; what is under way may end by itself, for a moment; then all servers end."""
-        if self._server is not None:
-            self._server.close()
+        await self._stop_accepting()
         for connection in tuple(self._state.connections):
             connection.shutdown()
         await asyncio.gather(self._app.close(), self._workbench.close())
@@ -154,6 +153,17 @@ class Listener:
         await self._wait_for_requests()  # each sees that its client is gone; uvicorn logs a cancelled one as an error
         for task in tuple(self._state.tasks):
             task.cancel()
+
+    async def _stop_accepting(self) -> None:
+        """Close the listening socket when every connection that was accepted has its transport.
+
+        asyncio makes it one turn later, and fails to once the server is closed: the connection would stay open.
+        """
+        if self._server is not None:
+            for accepting in self._server.sockets:
+                asyncio.get_running_loop().remove_reader(accepting)
+            await asyncio.sleep(0)
+            self._server.close()
 
     async def _wait_for_requests(self) -> None:
         if tasks := tuple(self._state.tasks):
