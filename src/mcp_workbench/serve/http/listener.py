@@ -34,6 +34,13 @@ from mcp_workbench.serve.signals import SIGNALS, ignore_signals, on_signal, repo
 from mcp_workbench.workbench import Workbench
 
 _BACKLOG = 128
+"""Connections that wait in the system until they are accepted."""
+_TURNS_TO_AUTHENTICATE = 32
+"""Turns of the event loop that a burst of connections leaves to each newcomer at least, to send and show its token.
+
+asyncio accepts as many connections in one turn as it lets wait. That may be more than the limit of connections, so a
+burst would close clients whose requests have come but are not read yet.
+"""
 _SERVER = "uvicorn.error"
 
 
@@ -128,8 +135,11 @@ class Listener:
         config.load()
         crowd: Crowd[Connection] = Crowd()
         self._server = await asyncio.get_running_loop().create_server(
-            lambda: Connection(config, self._state, crowd, self._limits), sock=opened
+            lambda: Connection(config, self._state, crowd, self._limits),
+            sock=opened,
+            backlog=max(1, self._limits.http_connections // _TURNS_TO_AUTHENTICATE),  # asyncio accepts these in a turn
         )
+        opened.listen(_BACKLOG)
 
     def signalled(self, number: int) -> None:
         """The first signal ends all sessions and cleans up; the second one ends the process."""
