@@ -13,7 +13,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
@@ -129,9 +129,24 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         return None
     names = pyfuncitem._fixtureinfo.argnames
     shared = pyfuncitem.funcargs.get("shared_loop")
-    run = shared.run if shared else asyncio.run
-    run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    test = pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names})
+    if shared:
+        shared.run(test)
+    else:
+        asyncio.run(closing_sockets(test))
     return True
+
+
+async def closing_sockets(test: Awaitable[None]) -> None:
+    """Where a test fails, close what it left open: pytest would blame a later test for it."""
+    try:
+        await test
+    except BaseException:
+        loop: Any = asyncio.get_running_loop()
+        for transport in list(loop._transports.values()):
+            transport.abort()
+        await asyncio.sleep(0)
+        raise
 
 
 @pytest.fixture(scope="module")

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from statistics import median
+from statistics import median, pvariance
 from typing import NamedTuple
 
 GROWN_BYTES = 8 * 1024 * 1024
 """How much more memory a process may hold at the end than once it was warm."""
 GROWN_DESCRIPTORS = 2
+"""How many more descriptors. They go up and down in every round, so medians of few measurements differ by more."""
+DEVIATIONS = 3
+MEDIAN_ERROR = 1.25
+"""The standard error of a median, in standard errors of a mean."""
 WARM, CALM, LAST = 0.25, 0.45, 0.8
 """Parts of the run: it is warm from the first to the second, and ends with what follows the third."""
 LEAST_SAMPLES = 3
@@ -63,9 +68,15 @@ def _growth(samples: Sequence[Sample], name: str, seconds: float, grown_bytes: i
     before, after = (median(one.size_bytes for one in some) for some in (warm, last))
     if after > before + grown_bytes:
         yield f"{name}: memory grew from {before / 1e6:.1f} to {after / 1e6:.1f} MB"
-    opened, left = (median(one.descriptors for one in some) for some in (warm, last))
-    if left > opened + GROWN_DESCRIPTORS:
-        yield f"{name}: descriptors grew from {opened:g} to {left:g}"
+    opened, left = ([one.descriptors for one in some] for some in (warm, last))
+    if median(left) > median(opened) + max(GROWN_DESCRIPTORS, _noise(opened, left)):
+        yield f"{name}: descriptors grew from {median(opened):g} to {median(left):g}"
+
+
+def _noise(before: Sequence[int], after: Sequence[int]) -> float:
+    """How much the medians of two series may differ by chance. Below two where there are a hundred measurements."""
+    error = math.sqrt(pvariance(before) / len(before) + pvariance(after) / len(after))
+    return DEVIATIONS * MEDIAN_ERROR * error
 
 
 def _failures(outcomes: Sequence[Outcome]) -> Iterable[str]:

@@ -18,9 +18,11 @@ import time
 from pathlib import Path
 from typing import Any, Protocol
 
+import httpx2
+
 from tests.nemesis.scene import SERVER
 from tests.nemesis.wires import memory_of, read_answer
-from tests.serve.http.serving import Handshake, Served, answer_in, modern, modern_headers, program
+from tests.serve.http.serving import Handshake, answer_in, modern, modern_headers, program
 from tests.soak.checker import GROWN_BYTES, Outcome, Sample, check
 from tests.support.configs import write_config
 from tests.support.procs import PROC
@@ -82,10 +84,10 @@ class OnStdio:
 class OverHttp:
     """A client of the workbench that all of them share."""
 
-    def __init__(self, name: str, served: Served, era: Era) -> None:
+    def __init__(self, name: str, http: httpx2.AsyncClient, era: Era) -> None:
         self.name = name
         self._era = era
-        self._http = served.client()
+        self._http = http
         self._session: Handshake | None = None
 
     async def call(self, tool: str, arguments: Json) -> Json:
@@ -165,7 +167,9 @@ async def soak(seconds: float, folder: Path) -> Soak:
         served = await stack.enter_async_context(program(_config(folder / HTTP)))
         assert served.process is not None
         clients: list[Caller] = [OnStdio(f"stdio{number}", wire) for number, wire in enumerate(wires)]
-        clients += [OverHttp(f"http{number}", served, era) for number, era in enumerate(eras)]
+        for number, era in enumerate(eras):
+            http = await stack.enter_async_context(served.client())
+            clients.append(OverHttp(f"http{number}", http, era))
         processes = {f"stdio{number}": wire.process.pid for number, wire in enumerate(wires)}
         processes[HTTP] = served.process.pid
         run = Soak(seconds, min(SAMPLE_SECONDS, seconds / SAMPLES))

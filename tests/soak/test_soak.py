@@ -38,6 +38,29 @@ def test_what_grows_and_what_was_not_measured_is_a_violation(measured: list[Samp
     assert problem in found
 
 
+ROUND = (53, 67, 62, 59, 60)
+"""Descriptors of a workbench in the course of a round, as they were measured."""
+
+
+def rounds(count: int, leaked: int, seconds: float) -> list[Sample]:
+    """A run of so many measurements, in which so many descriptors leak."""
+    return [Sample(at * seconds / count, "a", 0, ROUND[at % len(ROUND)] + at * leaked // count) for at in range(count)]
+
+
+@pytest.mark.parametrize(("count", "leaked", "seconds"), [(60, 24, 6), (600, 5, 600)], ids=["short", "long"])
+def test_a_small_leak_is_seen_though_descriptors_go_up_and_down_in_a_round(count: int, leaked: int, seconds: int):
+    assert check(rounds(count, 0, seconds), GOOD, seconds) == []
+    [found] = check(rounds(count, leaked, seconds), GOOD, seconds)
+    assert "descriptors grew" in found
+
+
+def test_a_short_run_is_not_blamed_for_the_part_of_a_round_in_which_it_was_measured():
+    warm, last = (60, 59, 61, 59, 53, 62, 57, 59), (62, 63, 62, 57, 66, 53, 63, 62)
+    measured = [Sample(2 + number / 20, "a", 0, held) for number, held in enumerate(warm)]
+    measured += [Sample(5 + number / 20, "a", 0, held) for number, held in enumerate(last)]
+    assert check(measured, GOOD, 6) == []
+
+
 @pytest.mark.parametrize(
     "outcomes",
     [

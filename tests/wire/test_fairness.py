@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from unittest import mock
 
 import pytest
@@ -34,6 +35,25 @@ def test_a_peer_that_floods_gets_a_quarter_of_the_time(clock: mock.Mock):
         worked += 0.002
         clock.return_value += share.rest_seconds()
     assert 0.2 < worked < 0.3
+
+
+async def test_of_those_that_wait_for_one_peer_a_single_one_works_when_the_rest_ends():
+    share = FairShare()
+    worked = 0
+
+    async def work() -> None:
+        nonlocal worked
+        await share.turn()
+        worked += 1
+        share.charge(60)
+
+    share.charge(2 * TURN_SECONDS)
+    tasks = [asyncio.ensure_future(work()) for _ in range(3)]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    assert worked == 1
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
 
 
 def test_a_rate_limit_lets_a_burst_pass_and_then_so_many_a_second(clock: mock.Mock):

@@ -44,8 +44,8 @@ class FairShare:
         return left if left > _LEAST_REST_SECONDS else 0.0
 
     async def turn(self) -> None:
-        """Return when the peer may be read from."""
-        if rest := self.rest_seconds():
+        """Return when the peer may be read from: several streams of one peer wait for it, and wake at the same time."""
+        while rest := self.rest_seconds():  # noqa: ASYNC110 -- what others charge meanwhile makes it longer
             await asyncio.sleep(rest)
 
 

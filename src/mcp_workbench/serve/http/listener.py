@@ -34,6 +34,13 @@ from mcp_workbench.serve.signals import SIGNALS, ignore_signals, on_signal, repo
 from mcp_workbench.workbench import Workbench
 
 _BACKLOG = 128
+"""Connections that wait in the system until they are accepted."""
+_TURNS_TO_AUTHENTICATE = 32
+"""Turns of the event loop that a burst of connections leaves to each newcomer at least, to send and show its token.
+
+asyncio accepts as many connections in one turn as it lets wait. That may be more than the limit of connections, so a
+burst would close clients whose requests have come but are not read yet.
+"""
 _SERVER = "uvicorn.error"
 
 
@@ -128,8 +135,11 @@ class Listener:
         config.load()
         crowd: Crowd[Connection] = Crowd()
         self._server = await asyncio.get_running_loop().create_server(
-            lambda: Connection(config, self._state, crowd, self._limits), sock=opened
+            lambda: Connection(config, self._state, crowd, self._limits),
+            sock=opened,
+            backlog=max(1, self._limits.http_connections // _TURNS_TO_AUTHENTICATE),  # asyncio accepts these in a turn
         )
+        opened.listen(_BACKLOG)
 
     def signalled(self, number: int) -> None:
         """The first signal ends all sessions and cleans up; the second one ends the process."""
@@ -143,8 +153,7 @@ class Listener:
 
     async def close(self) -> None:
         """No more connections; what is under way may end by itself, for a moment; then all servers end."""
-        if self._server is not None:
-            self._server.close()
+        await self._stop_accepting()
         for connection in tuple(self._state.connections):
             connection.shutdown()
         await asyncio.gather(self._app.close(), self._workbench.close())
@@ -154,6 +163,17 @@ class Listener:
         await self._wait_for_requests()  # each sees that its client is gone; uvicorn logs a cancelled one as an error
         for task in tuple(self._state.tasks):
             task.cancel()
+
+    async def _stop_accepting(self) -> None:
+        """Close the listening socket when every connection that was accepted has its transport.
+
+        asyncio makes it one turn later, and fails to once the server is closed: the connection would stay open.
+        """
+        if self._server is not None:
+            for accepting in self._server.sockets:
+                asyncio.get_running_loop().remove_reader(accepting)
+            await asyncio.sleep(0)
+            self._server.close()
 
     async def _wait_for_requests(self) -> None:
         if tasks := tuple(self._state.tasks):

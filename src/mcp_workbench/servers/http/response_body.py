@@ -112,6 +112,8 @@ _PAUSE: Final = rb"[0-9]{1,12}"
 _LINES_IN_TURN: Final = 500
 _LINE_SECONDS: Final = 0.5e-6
 """What it takes to read a line."""
+_EVENT_SECONDS: Final = 2e-6
+"""What it takes to hand over an event, however small."""
 
 
 class TooLarge(Exception):
@@ -237,6 +239,7 @@ async def events_of(
                     some = ended[first : first + _LINES_IN_TURN]
                     for event in events.feed(some):
                         yield event
+                        share.charge(_EVENT_SECONDS)
                         await share.turn()
                         told += 1
                         if told % EVENTS_IN_TURN == 0:
