@@ -1,21 +1,22 @@
-"""The demo servers over real pipes, in raw JSON lines: both eras, errors, progress, cancellation."""
+"""The demo servers over real pipes, in raw JSON lines and with the official client, in both eras."""
 
+import asyncio
 import json
+import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import cache
-from io import BytesIO
-from threading import Event
-from typing import Any
+from threading import Event, Thread
+from typing import IO
 
 import pytest
+from mcp import Client, MCPError, StdioServerParameters
 
-from mcp_workbench.demo.arguments import object_schema
 from mcp_workbench.demo.server import Server
-from mcp_workbench.demo.stdio import LINE_BYTES, Connection
-from mcp_workbench.demo.tool import Tool
-from tests.demo.lines import ENVELOPE, Pipes
+from mcp_workbench.limits import DEFAULTS
+from tests.demo.lines import ENVELOPE, SOURCES, Pipes
 
 HANDSHAKE_ONLY = ["notes", "text", "database"]
 BOTH_ERAS = ["calculator", "calendar"]
@@ -114,8 +115,8 @@ def test_a_request_that_cannot_be_answered_gets_the_protocols_error(running, met
         (b"{", -32700),
         (b"\xff", -32700),
         (b'{"id": NaN}', -32700),
-        (b"[" * 100_000, -32700),
-        (b" " * (LINE_BYTES * 2 + 5), -32700),
+        (b"[" * 100_000, -32600),
+        (b'{"params": ' + b"[" * 100_000, -32700),
         (b"[]", -32600),
         (b"{}", -32600),
         (b'{"jsonrpc": "2.0", "id": null, "method": "ping"}', -32600),
@@ -130,6 +131,15 @@ def test_a_bad_line_gets_an_error_and_the_next_one_is_read(running, line, code):
     answer = pipes.read()
     assert (answer["id"], answer["error"]["code"]) == (None, code)
     assert pipes.ask("ping", request_id=8) == {"jsonrpc": "2.0", "id": 8, "result": {}}
+
+
+def test_a_line_over_the_limit_is_refused_and_ends_the_server():
+    with Pipes("text") as pipes:
+        pipes.write(b" " * (DEFAULTS.message_bytes + 1))
+        answer = pipes.read()
+        assert pipes.process.wait(timeout=20) == 0
+    assert (answer["id"], answer["error"]["code"]) == (None, -32600)
+    assert "larger than" in answer["error"]["message"]
 
 
 def test_notifications_and_answers_are_not_answered(running):
@@ -166,63 +176,57 @@ def test_a_cancelled_call_ends_early_without_an_answer_and_the_server_goes_on(ru
     assert all(message["params"]["progress"] < 50_000_000 for message in messages[:-1])
 
 
-class Script(BytesIO):
-    """Lines to be read by a connection; `ended` is set when it has taken in all of them."""
-
-    def __init__(self, *messages: dict[str, Any]) -> None:
-        super().__init__(b"".join(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n" for message in messages))
-        self.ended = Event()
-
-    def readline(self, size: int | None = -1, /) -> bytes:
-        line = super().readline(size)
-        if not line:
-            self.ended.set()
-        return line
-
-
-def answers(script: Script, **functions: Callable[[], str]) -> list[dict[str, Any]]:
-    """What a server with these tools writes when it reads the script."""
-    tools = tuple(
-        Tool(name=name, title=name, description=name, run=run, input=object_schema({}))
-        for name, run in functions.items()
-    )
-    writer = BytesIO()
-    Connection(Server(name="test", title="Test", instructions="", tools=tools), script, writer).run()
-    return [json.loads(line) for line in writer.getvalue().splitlines()]
+@contextmanager
+def serving(**functions: Callable[[], str]) -> Iterator[tuple[Callable[..., None], IO[bytes]]]:
+    """A server with these tools: how to send it a message, and what it writes. Leaving the block ends its input."""
+    server = Server("test", "Test", "")
+    for name, run in functions.items():
+        run.__name__ = name
+        server.tool(name, {})(run)
+    (source, sent), (received, sink) = os.pipe(), os.pipe()
+    thread = Thread(target=lambda: asyncio.run(server.serve(source, sink)))
+    thread.start()
+    with os.fdopen(received, "rb") as written:
+        with os.fdopen(sent, "wb", buffering=0) as script:
+            yield lambda **message: script.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"), written
+        assert written.read() == b""
+    thread.join(20)
+    assert not thread.is_alive()
 
 
 def test_a_call_that_is_cancelled_while_it_waits_is_never_made():
     made: list[str] = []
-    script = Script(
-        {"id": 1, "method": "tools/call", "params": {"name": "hold"}},
-        {"id": 2, "method": "tools/call", "params": {"name": "change"}},
-        {"method": "notifications/cancelled", "params": {"requestId": 2}},
-    )
+    may_end = Event()
 
     def hold() -> str:
-        assert script.ended.wait(20)
+        assert may_end.wait(20)
         return "held"
 
     def change() -> str:
         made.append("change")
         return "changed"
 
-    assert [answer["id"] for answer in answers(script, hold=hold, change=change)] == [1]
+    with serving(hold=hold, change=change) as (send, written):
+        send(id=1, method="tools/call", params={"name": "hold"})
+        send(id=2, method="tools/call", params={"name": "change"})
+        send(method="notifications/cancelled", params={"requestId": 2})
+        send(id=3, method="ping")
+        assert json.loads(written.readline())["id"] == 3
+        may_end.set()
+        assert json.loads(written.readline())["id"] == 1
     assert made == []
 
 
-def test_a_bug_in_a_tool_is_an_internal_error_and_the_next_call_works(capsys):
+def test_a_bug_in_a_tool_is_an_internal_error_and_the_next_call_works(capfd):
     def broken() -> str:
         raise KeyError("a bug")
 
-    script = Script(
-        {"id": 1, "method": "tools/call", "params": {"name": "broken"}},
-        {"id": 2, "method": "tools/call", "params": {"name": "fine"}},
-    )
-    first, second = answers(script, broken=broken, fine=lambda: "fine")
-    assert first["error"] == {"code": -32603, "message": "Internal error"}
-    assert second["result"]["content"][0]["text"] == "fine"
-    assert "a bug" in capsys.readouterr().err
+    with serving(broken=broken, fine=lambda: "fine") as (send, written):
+        send(id=1, method="tools/call", params={"name": "broken"})
+        assert json.loads(written.readline())["error"] == {"code": -32603, "message": "Internal error"}
+        send(id=2, method="tools/call", params={"name": "fine"})
+        assert json.loads(written.readline())["result"]["content"][0]["text"] == "fine"
+    assert "a bug" in capfd.readouterr().err
 
 
 def test_a_ping_is_answered_while_a_tool_runs():
@@ -299,3 +303,50 @@ def test_a_server_leaves_quietly_when_it_is_interrupted_or_nobody_reads(how):
         assert pipes.process.wait(timeout=20) == 0
         assert pipes.process.stderr is not None
         assert pipes.process.stderr.read() == b""
+
+
+# -- with the official client, in both of its modes
+
+OFFICIAL = {
+    "notes": ("2025-11-25", "add_note", {"title": "a", "text": "b"}),
+    "text": ("2025-11-25", "slugify", {"text": "Hello, World"}),
+    "calculator": ("2026-07-28", "evaluate", {"expression": "6 * 7"}),
+    "calendar": ("2026-07-28", "weekday", {"date": "2026-07-28"}),
+    "database": ("2025-11-25", "query", {"sql": "SELECT 1"}),
+}
+
+
+def connect(server: str, mode: str) -> Client:
+    module = f"mcp_workbench.demo.servers.{server}"
+    parameters = StdioServerParameters(command=sys.executable, args=["-m", module], env={"PYTHONPATH": SOURCES})
+    return Client(parameters, mode=mode)
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+@pytest.mark.parametrize("server", OFFICIAL)
+async def test_the_official_client_connects_lists_and_calls(server, mode):
+    version, tool, arguments = OFFICIAL[server]
+    async with connect(server, mode) as client:
+        assert client.protocol_version == ("2025-11-25" if mode == "legacy" else version)
+        assert client.instructions
+        listed = await client.list_tools()
+        assert tool in [entry.name for entry in listed.tools]
+        result = await client.call_tool(tool, arguments)
+        assert not result.is_error
+        assert result.structured_content
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_the_official_client_sees_progress_bad_input_and_unknown_tools(mode):
+    seen = []
+
+    async def note(progress, total, message):
+        seen.append((progress, total, message))
+
+    async with connect("calculator", mode) as client:
+        await client.call_tool("count_primes", {"limit": 600_000}, progress_callback=note)
+        refused = await client.call_tool("evaluate", {"expression": "1 / 0"})
+        assert refused.is_error
+        with pytest.raises(MCPError, match="Unknown tool: nothing"):
+            await client.call_tool("nothing", {})
+    assert seen[-1] == (600_000, 600_000, "49098 primes up to 600000")

@@ -3,41 +3,29 @@
 import atexit
 import json
 import re
+from itertools import count
 
 import jsonschema
 import pytest
 
-from mcp_workbench.demo.arguments import WrongArgumentError, check, object_schema
-from mcp_workbench.demo.arithmetic import evaluate
-from mcp_workbench.demo.server import Server
+from mcp_workbench.demo.server import ToolError, check, object_schema
 from mcp_workbench.demo.servers import calculator, calendar, database, notes, text
-from mcp_workbench.demo.tool import Tool, ToolError
+
+SERVERS = {
+    server.name: server for server in (notes.SERVER, text.SERVER, calculator.SERVER, calendar.SERVER, database.SERVER)
+}
+EVERY_TOOL = [(server.name, tool) for server in SERVERS.values() for tool in server.tools.values()]
+atexit.register(database.CONNECTION.close)
 
 
-class Reports:
-    def __init__(self):
-        self.made = []
-
-    def report(self, done, total, message):
-        self.made.append((done, total, message))
+@pytest.fixture(autouse=True)
+def empty_notebook(monkeypatch):
+    monkeypatch.setattr(notes, "NOTES", {})
+    monkeypatch.setattr(notes, "_ids", count(1))
 
 
-SAMPLE = database.sample_database()
-atexit.register(SAMPLE.close)
-
-
-def every_server() -> list[Server]:
-    return [
-        notes.make_server(notes.Notebook()),
-        text.SERVER,
-        calculator.SERVER,
-        calendar.SERVER,
-        database.make_server(database.Database(SAMPLE)),
-    ]
-
-
-def tool(server: Server, name: str) -> Tool:
-    return next(tool for tool in server.tools if tool.name == name)
+def ignore(_done: int, _total: int, _message: str) -> None:
+    """A client that asked for no progress."""
 
 
 EXAMPLES = [
@@ -65,42 +53,51 @@ EXAMPLES = [
 
 def test_every_tool_has_an_example_here():
     assert {(server, name) for server, name, _ in EXAMPLES} == {
-        (server.name, tool.name) for server in every_server() for tool in server.tools
+        (server, tool.definition["name"]) for server, tool in EVERY_TOOL
     }
 
 
 def test_every_result_fits_the_output_schema_that_its_tool_declares():
-    servers = {server.name: server for server in every_server()}
     for server, name, arguments in EXAMPLES:
-        made = tool(servers[server], name)
-        jsonschema.validate(arguments, made.input)
-        result = made.result(arguments, Reports())
+        tool = SERVERS[server].tools[name]
+        jsonschema.validate(arguments, tool.definition["inputSchema"])
+        result = tool.result(arguments, ignore)
         assert "isError" not in result, (name, result)
-        if made.output is not None:
-            jsonschema.validate(result["structuredContent"], made.output)
-            assert json.loads(result["content"][0]["text"]) == result["structuredContent"]
+        if "outputSchema" in tool.definition:
+            structured = json.loads(bytes(result["structuredContent"]))
+            jsonschema.validate(structured, tool.definition["outputSchema"])
+            assert json.loads(result["content"][0]["text"]) == structured
 
 
 def test_every_definition_is_complete_and_its_schemas_are_valid():
-    for server in every_server():
-        for made in server.tools:
-            definition = made.definition()
-            assert re.fullmatch(r"[a-z_]+", definition["name"])
-            assert len(definition["description"]) > 30
-            assert definition["annotations"]["openWorldHint"] is False
-            for key in definition.keys() & {"inputSchema", "outputSchema"}:
-                jsonschema.Draft202012Validator.check_schema(definition[key])
+    for _, tool in EVERY_TOOL:
+        definition = tool.definition
+        assert re.fullmatch(r"[a-z_]+", definition["name"])
+        assert len(definition["description"]) > 30
+        assert definition["annotations"]["openWorldHint"] is False
+        assert len(definition["annotations"]) == 4
+        for key in definition.keys() & {"inputSchema", "outputSchema"}:
+            jsonschema.Draft202012Validator.check_schema(definition[key])
+
+
+def test_arguments_with_a_default_are_optional():
+    schema = notes.SERVER.tools["add_note"].definition["inputSchema"]
+    assert (schema["required"], schema["additionalProperties"]) == (["title", "text"], False)
 
 
 def test_only_deleting_a_note_is_destructive_and_only_the_notes_change_anything():
-    tools = [(server.name, made) for server in every_server() for made in server.tools]
-    assert [made.name for _, made in tools if made.destroys] == ["delete_note"]
-    assert {server for server, made in tools if not made.reads_only} == {"notes"}
+    annotations = [(server, tool.definition["name"], tool.definition["annotations"]) for server, tool in EVERY_TOOL]
+    assert [name for _, name, hints in annotations if hints["destructiveHint"]] == ["delete_note"]
+    assert {server for server, _, hints in annotations if not hints["readOnlyHint"]} == {"notes"}
 
 
 def test_two_servers_share_a_tool_name():
-    names = [made.name for server in every_server() for made in server.tools]
+    names = [tool.definition["name"] for _, tool in EVERY_TOOL]
     assert sorted({name for name in names if names.count(name) > 1}) == ["search"]
+
+
+def test_the_description_of_the_search_names_how_many_lines_it_shows():
+    assert f"the first {text.MAX_MATCHES} are shown" in text.SERVER.tools["search"].definition["description"]
 
 
 @pytest.mark.parametrize(
@@ -116,7 +113,7 @@ def test_two_servers_share_a_tool_name():
     ],
 )
 def test_bad_arguments_are_a_result_that_says_what_to_change(arguments, text):
-    result = tool(notes.make_server(notes.Notebook()), "add_note").result(arguments, Reports())
+    result = notes.SERVER.tools["add_note"].result(arguments, ignore)
     assert result == {"content": [{"type": "text", "text": text}], "isError": True}
 
 
@@ -133,34 +130,33 @@ def test_bad_arguments_are_a_result_that_says_what_to_change(arguments, text):
         ({"type": "integer", "maximum": 2}, 3),
         ({"type": "string", "minLength": 3}, "ab"),
         ({"type": "string", "enum": ["a"]}, "b"),
-        ({"type": "boolean"}, 0),
+        ({"type": "string", "minLength": 3}, ""),
+        ({"type": "array", "items": {"type": "string"}, "maxItems": 1}, ["a", "b"]),
         ({"type": "array", "items": {"type": "string"}, "minItems": 1}, []),
         (object_schema({}), []),
     ],
 )
 def test_a_value_outside_its_schema_is_refused(schema, value):
-    with pytest.raises(WrongArgumentError):
+    with pytest.raises(ToolError):
         check(schema, value)
 
 
 def test_notes_are_found_by_every_word_in_any_case_and_gone_when_deleted():
-    notebook = notes.Notebook()
-    first = notebook.add("Launch", "Ship on Friday", ["work"])
-    second = notebook.add("Shopping", "Fish on Friday")
-    assert notebook.search("FRIDAY ship")["notes"] == [first]
-    assert notebook.list(tag="work")["notes"] == [first]
-    assert notebook.delete(1) == first
-    assert notebook.list()["notes"] == [second]
+    first = notes.add_note("Launch", "Ship on Friday", ["work"])
+    second = notes.add_note("Shopping", "Fish on Friday")
+    assert notes.search("FRIDAY ship")["notes"] == [first]
+    assert notes.list_notes(tag="work")["notes"] == [first]
+    assert notes.delete_note(1) == first
+    assert notes.list_notes()["notes"] == [second]
     with pytest.raises(ToolError, match="There is no note 1"):
-        notebook.delete(1)
+        notes.delete_note(1)
 
 
 def test_a_full_notebook_refuses_more(monkeypatch):
     monkeypatch.setattr(notes, "MAX_NOTES", 1)
-    notebook = notes.Notebook()
-    notebook.add("a", "b")
+    notes.add_note("a", "b")
     with pytest.raises(ToolError, match="Delete one first"):
-        notebook.add("c", "d")
+        notes.add_note("c", "d")
 
 
 def test_text_is_counted_slugified_wrapped_compared_and_searched():
@@ -187,7 +183,7 @@ def test_text_is_counted_slugified_wrapped_compared_and_searched():
     ],
 )
 def test_arithmetic_has_its_value(expression, value):
-    assert evaluate(expression) == value
+    assert calculator.evaluate(expression) == {"value": value}
 
 
 @pytest.mark.parametrize(
@@ -215,7 +211,7 @@ def test_arithmetic_has_its_value(expression, value):
 )
 def test_what_is_not_bounded_arithmetic_is_refused(expression, text):
     with pytest.raises(ToolError, match=text):
-        evaluate(expression)
+        calculator.evaluate(expression)
 
 
 def test_statistics_describe_numbers_and_refuse_those_that_overflow():
@@ -240,9 +236,9 @@ def test_units_convert_within_a_quantity_only():
     [(2, 1, 2), (3, 2, 3), (4, 2, 3), (100, 25, 97), (250_001, 22_044, 249_989), (1_000_000, 78_498, 999_983)],
 )
 def test_primes_are_counted_and_the_last_report_is_the_limit(limit, count, largest):
-    reports = Reports()
-    assert calculator.count_primes(reports, limit) == {"count": count, "largest": largest}
-    done = [report[0] for report in reports.made]
+    done = []
+    found = calculator.count_primes(lambda reached, _total, _message: done.append(reached), limit)
+    assert found == {"count": count, "largest": largest}
     assert done == sorted(set(done))
     assert done[-1] == limit
 
@@ -272,22 +268,15 @@ def test_a_date_outside_the_calendar_is_refused():
         calendar.add_days("9999-12-31", 1)
 
 
-@pytest.fixture
-def planets():
-    connection = database.sample_database()
-    yield database.Database(connection)
-    connection.close()
-
-
-def test_a_query_returns_columns_rows_and_whether_there_are_more(planets):
+def test_a_query_returns_columns_rows_and_whether_there_are_more():
     sql = "SELECT name, moons FROM planets ORDER BY moons DESC"
-    assert planets.query(sql, 2) == {
+    assert database.query(sql, 2) == {
         "columns": ["name", "moons"],
         "rows": [["Saturn", 146], ["Jupiter", 95]],
         "more": True,
     }
-    assert planets.query(sql, 8)["more"] is False
-    assert [table["name"] for table in planets.list_tables()["tables"]] == ["missions", "planets"]
+    assert database.query(sql, 8)["more"] is False
+    assert [table["name"] for table in database.list_tables()["tables"]] == ["missions", "planets"]
 
 
 @pytest.mark.parametrize(
@@ -307,11 +296,11 @@ def test_a_query_returns_columns_rows_and_whether_there_are_more(planets):
         ("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i FROM n) SELECT count(*) FROM n", "takes too long"),
     ],
 )
-def test_a_query_can_neither_change_anything_nor_run_away(planets, sql, text):
+def test_a_query_can_neither_change_anything_nor_run_away(sql, text):
     with pytest.raises(ToolError, match=text):
-        planets.query(sql)
-    assert planets.query("SELECT count(*) FROM planets")["rows"] == [[8]]
+        database.query(sql)
+    assert database.query("SELECT count(*) FROM planets")["rows"] == [[8]]
 
 
-def test_cells_that_json_cannot_hold_are_named(planets):
-    assert planets.query("SELECT x'0102', 9e999")["rows"] == [["<2 bytes>", "inf"]]
+def test_cells_that_json_cannot_hold_are_named():
+    assert database.query("SELECT x'0102', 9e999")["rows"] == [["<2 bytes>", "inf"]]

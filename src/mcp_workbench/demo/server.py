@@ -1,138 +1,258 @@
-"""A demo server: its tools, and its answers in the one or two protocol eras that it speaks.
+"""A demo server: typed functions as its tools, offered over stdin and stdout in one or both protocol eras.
 
-Guarantees: every request gets either a result or an `RpcError` with the code that the protocol
-names for it. A server with `modern` answers each request in the era that the request shows: with a
-2026-07-28 envelope in its `_meta`, or without. Knows nothing of lines and pipes.
+Guarantees: a function is called only with arguments that fit its schema, and whatever is wrong with them, or with what
+they ask for, becomes a result with `isError` that says what to change. Tools run in one thread, in the order of their
+requests, so they need no locks, and pings and cancellations get through. Nothing but the protocol reaches stdout.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+import asyncio
+import json
+import operator
+import os
+import sys
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from threading import Event
+from typing import Any, NamedTuple, TypeVar, cast
+
+import msgspec
+from msgspec import Raw
 
 from mcp_workbench import __version__
+from mcp_workbench.demo.connection import PipeConnection
+from mcp_workbench.wire import eras, jsonrpc
+from mcp_workbench.wire.exchange import PROGRESS
+from mcp_workbench.wire.jsonrpc import RpcError
+from mcp_workbench.wire.peer import PeerRequest
 
-if TYPE_CHECKING:
-    from mcp_workbench.demo.tool import Call, JsonObject, Tool
+JsonObject = dict[str, Any]
+Schema = dict[str, Any]
+Report = Callable[[int, int, str], None]
+"""Tells the client how far a call is: done, of how many, and what. Ends a call that was cancelled."""
+Function = TypeVar("Function", bound=Callable[..., JsonObject | str])
 
-HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-MODERN_VERSION = "2026-07-28"
-
-PARSE_ERROR = -32700
-INVALID_REQUEST = -32600
-METHOD_NOT_FOUND = -32601
-INVALID_PARAMS = -32602
-INTERNAL_ERROR = -32603
-UNSUPPORTED_VERSION = -32022
-
-_ENVELOPE = "io.modelcontextprotocol/"
-# The tools of a demo server never change, so a client may keep the list for an hour.
 _CACHING: JsonObject = {"ttlMs": 3_600_000, "cacheScope": "public"}
+"""The tools never change, so a client may keep the list for an hour."""
+_KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
+    "string": ("a string", (str,)),
+    "integer": ("a whole number", (int,)),
+    "number": ("a number", (int, float)),
+    "array": ("a list", (list,)),
+    "object": ("an object", (dict,)),
+}
+_BOUNDS: tuple[tuple[str, Callable[[Any, Any], bool], str], ...] = (
+    ("enum", lambda value, names: value not in names, "must be one of: {}"),
+    ("minLength", lambda value, least: not value and least > 0, "cannot be empty"),
+    ("minItems", lambda value, least: not value and least > 0, "cannot be empty"),
+    ("minLength", lambda value, least: len(value) < least, "must have at least {} characters"),
+    ("maxLength", lambda value, most: len(value) > most, "can have at most {} characters"),
+    ("minItems", lambda value, least: len(value) < least, "must have at least {} entries"),
+    ("maxItems", lambda value, most: len(value) > most, "can have at most {} entries"),
+    ("minimum", operator.lt, "must be at least {}"),
+    ("maximum", operator.gt, "must be at most {}"),
+)
+_HINTS = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 
 
-class RpcError(Exception):
-    """The request cannot be answered with a result."""
-
-    def __init__(self, code: int, message: str, data: object = None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.data = data
-
-    def body(self) -> JsonObject:
-        """The `error` member of the response."""
-        data = {} if self.data is None else {"data": self.data}
-        return {"code": self.code, "message": str(self), **data}
+class ToolError(Exception):
+    """The call asks for something impossible; the text is for the model that made it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# -- tools
+
+
+def object_schema(properties: Mapping[str, Schema], optional: int = 0) -> Schema:
+    """A closed object in which everything is required but the last `optional` properties."""
+    required = list(properties)[: len(properties) - optional]
+    return {"type": "object", "properties": dict(properties), "required": required, "additionalProperties": False}
+
+
+def check(schema: Schema, value: Any, place: str = "arguments") -> None:
+    """Raise a `ToolError` unless `value` fits; `place` is how its text names the value.
+
+    It knows the keywords of the schemas here. A boolean is no number, and a number is finite.
+    """
+    noun, types = _KINDS[schema["type"]]
+    if not isinstance(value, types) or isinstance(value, bool):
+        raise ToolError(f"{place} must be {noun}")
+    if int in types and not abs(value) <= sys.float_info.max:
+        raise ToolError(f"{place} is too large")
+    for keyword, is_broken, text in _BOUNDS:
+        if keyword in schema and is_broken(value, bound := schema[keyword]):
+            raise ToolError(f"{place} {text.format(', '.join(bound) if keyword == 'enum' else bound)}")
+    if schema["type"] == "array":
+        for index, entry in enumerate(value):
+            check(schema["items"], entry, f"{place}[{index}]")
+    elif schema["type"] == "object":
+        _check_members(schema, value)
+
+
+def _check_members(schema: Schema, values: JsonObject) -> None:
+    if missing := [name for name in schema["required"] if name not in values]:
+        raise ToolError(f"{missing[0]} is missing")
+    for name, value in values.items():
+        if name not in schema["properties"]:
+            raise ToolError(f"Unknown argument '{name}'. Expected: {', '.join(schema['properties']) or 'none'}")
+        check(schema["properties"][name], value, name)
+
+
+class DemoTool(NamedTuple):
+    """A function and its definition, as `tools/list` shows it."""
+
+    run: Callable[..., JsonObject | str]
+    definition: JsonObject
+    reports: bool = False
+    """Whether `run` gets a `Report` before its arguments."""
+
+    def result(self, arguments: JsonObject, report: Report) -> JsonObject:
+        """The answer to a call. An object is sent as structured content and as text."""
+        try:
+            check(self.definition["inputSchema"], arguments)
+            value = self.run(report, **arguments) if self.reports else self.run(**arguments)
+        except ToolError as error:
+            return {"content": [{"type": "text", "text": str(error)}], "isError": True}
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        structured = {} if isinstance(value, str) else {"structuredContent": Raw(text.encode())}
+        return {"content": [{"type": "text", "text": text}], **structured}
+
+
+# -- the server
+
+
 class Server:
-    """One server, stateless in itself: what a session changes lives in its tools."""
+    """One server. With `modern` it answers each request in the era that the request shows."""
 
-    name: str
-    title: str
-    instructions: str
-    tools: tuple[Tool, ...]
-    modern: bool = False
+    def __init__(self, name: str, title: str, instructions: str, *, modern: bool = False) -> None:
+        self.name = name
+        self.tools: dict[str, DemoTool] = {}
+        self._modern = modern
+        self._identity = {"name": name, "title": title, "version": __version__}
+        self._introduction: JsonObject = {"capabilities": {"tools": {}}, "instructions": instructions}
+        self._thread = ThreadPoolExecutor(max_workers=1)
 
-    def answer(self, method: str, params: JsonObject, call: Call) -> JsonObject:
-        """The result of one request."""
-        meta = _meta(params)
-        if self.modern and (method == "server/discover" or f"{_ENVELOPE}protocolVersion" in meta):
+    def tool(
+        self,
+        title: str,
+        properties: Mapping[str, Schema],
+        output: Mapping[str, Schema] | None = None,
+        *,
+        reports: bool = False,
+        **hints: bool,
+    ) -> Callable[[Function], Function]:
+        """Offer a function under its own name. Its docstring is the description, its defaults make arguments optional.
+
+        Without `output` it returns a text, else an object with these properties. `hints` are annotations.
+        """
+
+        def add(run: Function) -> Function:
+            definition = {
+                "name": run.__name__,
+                "title": title,
+                "description": " ".join((run.__doc__ or "").split()),
+                "inputSchema": object_schema(properties, optional=len(run.__defaults__ or ())),
+                **({} if output is None else {"outputSchema": object_schema(output)}),
+                "annotations": {**_HINTS, **hints},
+            }
+            self.tools[run.__name__] = DemoTool(run, definition, reports)
+            return run
+
+        return add
+
+    def run(self) -> None:
+        """Speak on this process's stdin and stdout until the client leaves."""
+        output = os.dup(1)
+        os.dup2(2, 1)  # a stray print must not break the protocol
+        with suppress(KeyboardInterrupt):
+            asyncio.run(self.serve(os.dup(0), output))
+        os.set_blocking(0, True)  # the shell shares a terminal, and does not expect what asyncio made of it
+
+    async def serve(self, source: int, sink: int) -> None:
+        """Speak on two file descriptors until the input has ended."""
+        connection = PipeConnection(self._answer)
+        await connection.open(source, sink)
+        await connection.serve()
+
+    async def _answer(self, method: str, members: dict[str, Raw], line: PeerRequest) -> Raw:
+        params, meta = _decoded(members)
+        is_modern = self._modern and (method == "server/discover" or eras.PROTOCOL_VERSION in meta)
+        if is_modern:
             _check_envelope(meta)
-            return {**self._modern(method, params, call), "resultType": "complete", "_meta": self._signature()}
-        return self._handshake(method, params, call)
-
-    def _handshake(self, method: str, params: JsonObject, call: Call) -> JsonObject:
-        match method:
-            case "initialize":
-                return self._initialize(params)
-            case "ping":
-                return {}
+        match is_modern, method:
+            case True, "server/discover":
+                result = {"supportedVersions": eras.MODERN_VERSIONS, **self._introduction}
+            case False, "initialize":
+                result = self._initialize(params)
+            case False, "ping":
+                result = {}
+            case _, "tools/list":
+                result = self._list(params)
+            case _, "tools/call":
+                result = await self._call(params, meta, line)
             case _:
-                return self._either(method, params, call)
-
-    def _modern(self, method: str, params: JsonObject, call: Call) -> JsonObject:
-        match method:
-            case "server/discover":
-                return {"supportedVersions": [MODERN_VERSION], **self._introduction(), **_CACHING}
-            case "tools/list":
-                return {**self._either(method, params, call), **_CACHING}
-            case _:
-                return self._either(method, params, call)
-
-    def _either(self, method: str, params: JsonObject, call: Call) -> JsonObject:
-        match method:
-            case "tools/list":
-                return self._list(params)
-            case "tools/call":
-                return self._call(params, call)
-            case _:
-                raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
+                raise RpcError(jsonrpc.METHOD_NOT_FOUND, f"Method not found: {method}")
+        if is_modern:
+            caching = {} if method == "tools/call" else _CACHING
+            result |= {**caching, "resultType": "complete", "_meta": {eras.SERVER_INFO: self._identity}}
+        return Raw(jsonrpc.encode(result))
 
     def _initialize(self, params: JsonObject) -> JsonObject:
         wanted = params.get("protocolVersion")
         if not isinstance(wanted, str):
-            raise RpcError(INVALID_PARAMS, "protocolVersion must be a string")
-        version = wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
-        return {"protocolVersion": version, "serverInfo": self._identity(), **self._introduction()}
-
-    def _introduction(self) -> JsonObject:
-        return {"capabilities": {"tools": {}}, "instructions": self.instructions}
-
-    def _identity(self) -> JsonObject:
-        return {"name": self.name, "title": self.title, "version": __version__}
-
-    def _signature(self) -> JsonObject:
-        return {f"{_ENVELOPE}serverInfo": self._identity()}
+            raise RpcError(jsonrpc.INVALID_PARAMS, "protocolVersion must be a string")
+        version = wanted if wanted in eras.HANDSHAKE_VERSIONS else eras.HANDSHAKE_VERSIONS[-1]
+        return {"protocolVersion": version, "serverInfo": self._identity, **self._introduction}
 
     def _list(self, params: JsonObject) -> JsonObject:
         if params.get("cursor") is not None:
-            raise RpcError(INVALID_PARAMS, "Unknown cursor: there is one page only")
-        return {"tools": [tool.definition() for tool in self.tools]}
+            raise RpcError(jsonrpc.INVALID_PARAMS, "Unknown cursor: there is one page only")
+        return {"tools": [tool.definition for tool in self.tools.values()]}
 
-    def _call(self, params: JsonObject, call: Call) -> JsonObject:
+    async def _call(self, params: JsonObject, meta: JsonObject, line: PeerRequest) -> JsonObject:
         name, arguments = params.get("name"), params.get("arguments")
-        tool = next((tool for tool in self.tools if tool.name == name), None)
-        if tool is None:
-            raise RpcError(INVALID_PARAMS, f"Unknown tool: {name}")
-        if arguments is not None and not isinstance(arguments, dict):
-            raise RpcError(INVALID_PARAMS, "arguments must be an object")
-        return tool.result(cast("dict[str, Any]", arguments or {}), call)
+        if not isinstance(name, str) or name not in self.tools:
+            raise RpcError(jsonrpc.INVALID_PARAMS, f"Unknown tool: {name}")
+        arguments = {} if arguments is None else _object(arguments, "arguments")
+        loop, cancelled = asyncio.get_running_loop(), Event()
+        token = meta.get(eras.PROGRESS_TOKEN)
+
+        def report(done: int, total: int, message: str) -> None:
+            if cancelled.is_set():
+                raise asyncio.CancelledError
+            if token is not None:
+                params = {eras.PROGRESS_TOKEN: token, "progress": done, "total": total, "message": message}
+                loop.call_soon_threadsafe(line.notify, PROGRESS, params)
+
+        try:
+            return await loop.run_in_executor(self._thread, self.tools[name].result, arguments, report)
+        finally:
+            cancelled.set()
 
 
-def _meta(params: JsonObject) -> JsonObject:
-    meta = params.get("_meta", {})
-    if not isinstance(meta, dict):
-        raise RpcError(INVALID_PARAMS, "_meta must be an object")
-    return cast("JsonObject", meta)
+def _decoded(members: dict[str, Raw]) -> tuple[JsonObject, JsonObject]:
+    """The params of a request, and the `_meta` among them."""
+    if isinstance(members, jsonrpc.NotAnObject):
+        raise RpcError(jsonrpc.INVALID_PARAMS, "params must be an object")
+    try:
+        params: JsonObject = {name: msgspec.json.decode(value) for name, value in members.items()}
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise RpcError(jsonrpc.INVALID_PARAMS, f"params cannot be read: {error}") from None
+    return params, _object(params.get("_meta", {}), "_meta")
+
+
+def _object(value: object, name: str) -> JsonObject:
+    if not isinstance(value, dict):
+        raise RpcError(jsonrpc.INVALID_PARAMS, f"{name} must be an object")
+    return cast("JsonObject", value)
 
 
 def _check_envelope(meta: JsonObject) -> None:
-    version = meta.get(f"{_ENVELOPE}protocolVersion")
+    version = meta.get(eras.PROTOCOL_VERSION)
     if not isinstance(version, str):
-        raise RpcError(INVALID_PARAMS, f"_meta must hold {_ENVELOPE}protocolVersion")
-    if version != MODERN_VERSION:
-        data = {"supported": [MODERN_VERSION], "requested": version}
-        raise RpcError(UNSUPPORTED_VERSION, f"Unsupported protocol version: {version}", data)
-    if not isinstance(meta.get(f"{_ENVELOPE}clientCapabilities"), dict):
-        raise RpcError(INVALID_PARAMS, f"_meta must hold {_ENVELOPE}clientCapabilities")
+        raise RpcError(jsonrpc.INVALID_PARAMS, f"_meta must hold {eras.PROTOCOL_VERSION}")
+    if version not in eras.MODERN_VERSIONS:
+        data = {"supported": eras.MODERN_VERSIONS, "requested": version}
+        raise RpcError(jsonrpc.UNSUPPORTED_VERSION, f"Unsupported protocol version: {version}", data)
+    _object(meta.get(eras.CLIENT_CAPABILITIES), eras.CLIENT_CAPABILITIES)

@@ -8,16 +8,9 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from mcp_workbench.demo.arguments import object_schema
-from mcp_workbench.demo.server import Server
-from mcp_workbench.demo.stdio import serve
-from mcp_workbench.demo.tool import Tool, ToolError
-
-if TYPE_CHECKING:
-    from mcp_workbench.demo.arguments import Schema
-    from mcp_workbench.demo.tool import JsonObject
+from mcp_workbench.demo.server import JsonObject, Schema, Server, ToolError, object_schema
 
 MAX_ROWS = 200
 # Together they keep the largest answer small enough for memory.
@@ -40,11 +33,18 @@ INSERT INTO missions VALUES
   ('Curiosity', 'Mars', 2011), ('Juno', 'Jupiter', 2011);
 """
 _HARMLESS = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
+
+_TEXT: Schema = {"type": "string"}
+_TABLE = object_schema({"name": _TEXT, "definition": _TEXT})
+_SQL: Schema = {"type": "string", "description": "A SELECT", "minLength": 1, "maxLength": 5000}
+_ROW_COUNT: Schema = {"description": "At most so many rows", "minimum": 1, "maximum": MAX_ROWS, "default": 50}
+_LIMIT: Schema = {"type": "integer", **_ROW_COUNT}
 # What a cell of the answer can be; the kind of JSON Schema that the argument check does not need.
-_CELL: Schema = {"type": ["string", "number", "null"]}
+_ROW: Schema = {"type": "array", "items": {"type": ["string", "number", "null"]}}
+_MORE: Schema = {"type": "boolean", "description": "Whether there are rows beyond the limit"}
 
 
-def sample_database() -> sqlite3.Connection:
+def _sample_database() -> sqlite3.Connection:
     """A fresh database with the sample tables, closed to everything but reading."""
     # Tools run on another thread than the one that imports them, but always one at a time.
     connection = sqlite3.connect(":memory:", check_same_thread=False)
@@ -59,34 +59,40 @@ def _permit(action: int, *_details: str | None) -> int:
     return sqlite3.SQLITE_OK if action in _HARMLESS else sqlite3.SQLITE_DENY
 
 
-class Database:
-    """The tools of one connection."""
+SERVER = Server("database", "Sample database", "A read-only SQLite database about planets and the missions to them.")
+CONNECTION = _sample_database()
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
 
-    def list_tables(self) -> JsonObject:
-        """Every table with the statement that made it."""
-        rows = self._run("SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY name", MAX_ROWS)[1]
-        return {"tables": [{"name": name, "definition": sql} for name, sql in rows]}
+@SERVER.tool("List tables", {}, {"tables": {"type": "array", "items": _TABLE}})
+def list_tables() -> JsonObject:
+    """The tables of the database, each with the SQL statement that defines its columns."""
+    rows = _run("SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY name", MAX_ROWS)[1]
+    return {"tables": [{"name": name, "definition": sql} for name, sql in rows]}
 
-    def query(self, sql: str, limit: int = 50) -> JsonObject:
-        """The columns and the first rows of a SELECT."""
-        columns, rows = self._run(sql, limit + 1)
-        return {"columns": columns, "rows": rows[:limit], "more": len(rows) > limit}
 
-    def _run(self, sql: str, most: int) -> tuple[list[str], list[list[Any]]]:
-        checks = iter(range(_MAX_CHECKS))
-        self._connection.set_progress_handler(lambda: next(checks, None) is None, _STEPS_PER_CHECK)
-        try:
-            cursor = self._connection.execute(sql)
-            rows = [[_cell(value) for value in row] for row in cursor.fetchmany(most)]
-            columns = [column[0] for column in cursor.description or ()]
-            cursor.close()
-        # Several statements are a Warning, a NUL or a lone surrogate in the text a ValueError.
-        except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
-            raise ToolError(_explained(error)) from None
-        return columns, rows
+@SERVER.tool(
+    "Query the database",
+    {"sql": _SQL, "limit": _LIMIT},
+    {"columns": {"type": "array", "items": _TEXT}, "rows": {"type": "array", "items": _ROW}, "more": _MORE},
+)
+def query(sql: str, limit: int = 50) -> JsonObject:
+    """Run one SELECT statement (SQLite) and return its columns and rows. Nothing can be changed."""
+    columns, rows = _run(sql, limit + 1)
+    return {"columns": columns, "rows": rows[:limit], "more": len(rows) > limit}
+
+
+def _run(sql: str, most: int) -> tuple[list[str], list[list[Any]]]:
+    checks = iter(range(_MAX_CHECKS))
+    CONNECTION.set_progress_handler(lambda: next(checks, None) is None, _STEPS_PER_CHECK)
+    try:
+        cursor = CONNECTION.execute(sql)
+        rows = [[_cell(value) for value in row] for row in cursor.fetchmany(most)]
+        columns = [column[0] for column in cursor.description or ()]
+        cursor.close()
+    # Several statements are a Warning, a NUL or a lone surrogate in the text a ValueError.
+    except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
+        raise ToolError(_explained(error)) from None
+    return columns, rows
 
 
 def _cell(value: object) -> object:
@@ -105,51 +111,5 @@ def _explained(error: Exception) -> str:
     return f"The query failed: {text}. Call list_tables to see what exists."
 
 
-def make_server(database: Database) -> Server:
-    """The server for one database."""
-    return Server(
-        name="database",
-        title="Sample database",
-        instructions="A read-only SQLite database about planets and the missions to them.",
-        tools=_tools(database),
-    )
-
-
-def _tools(database: Database) -> tuple[Tool, ...]:
-    text: Schema = {"type": "string"}
-    table = object_schema({"name": text, "definition": text})
-    limit: Schema = {"type": "integer", "description": "At most so many rows", "minimum": 1, "maximum": MAX_ROWS}
-    return (
-        Tool(
-            name="list_tables",
-            title="List tables",
-            description="The tables of the database, each with the SQL statement that defines its columns.",
-            run=database.list_tables,
-            input=object_schema({}),
-            output=object_schema({"tables": {"type": "array", "items": table}}),
-        ),
-        Tool(
-            name="query",
-            title="Query the database",
-            description="Run one SELECT statement (SQLite) and return its columns and rows. Nothing can be changed.",
-            run=database.query,
-            input=object_schema(
-                {
-                    "sql": {"type": "string", "description": "A SELECT", "minLength": 1, "maxLength": 5000},
-                    "limit": {**limit, "default": 50},
-                },
-                optional=["limit"],
-            ),
-            output=object_schema(
-                {
-                    "columns": {"type": "array", "items": text},
-                    "rows": {"type": "array", "items": {"type": "array", "items": _CELL}},
-                    "more": {"type": "boolean", "description": "Whether there are rows beyond the limit"},
-                }
-            ),
-        ),
-    )
-
-
 if __name__ == "__main__":
-    serve(make_server(Database(sample_database())))
+    SERVER.run()
