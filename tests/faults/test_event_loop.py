@@ -123,8 +123,8 @@ def test_d12_only_the_log_and_the_age_of_what_is_remembered_read_the_time_of_day
     list is known, is a date for people, too.
     """
     aged = {"catalog/cache/server_cache.py", "catalog/cache/store.py", "activity/recorder.py", "activity/writer.py"}
-    aged |= {f"servers/http/{name}.py" for name in ("login", "oauth", "refusals")}
-    aged |= {f"cli/{name}.py" for name in ("status", "happenings", "watching", "states", "listing")} | {
+    aged |= {f"servers/http/{name}.py" for name in ("login", "oauth", "status_errors")}
+    aged |= {f"cli/{name}.py" for name in ("status", "status_view", "status_watch", "server_states", "listing")} | {
         "storage/trusted_configs.py"
     }
     read = []
