@@ -174,6 +174,7 @@ class Sent:
         self._seconds = seconds
         self._start = time.monotonic()
         self.wire: Wire = scope["state"][WIRE]
+        self._head: Message | None = None
         self.status: int | None = None
         self.owner = ""
 
@@ -183,8 +184,14 @@ class Sent:
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.status = message["status"]
+            self.status, self._head = message["status"], message
+            return  # the body follows at once, and both may leave in one piece
         body: bytes = message.get("body", b"")
+        if (head := self._head) is not None:
+            self._head = None
+            if len(body) <= PIECE_BYTES and not message.get("more_body") and self.wire.respond(head, body):
+                return
+            await self._write(head)
         last = 0
         while len(body) - last > PIECE_BYTES and not self.wire.lost.done():
             piece = body[last : last + PIECE_BYTES]

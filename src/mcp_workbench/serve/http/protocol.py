@@ -6,14 +6,13 @@ import asyncio
 import re
 import socket
 import sys
-from collections.abc import Callable
-from functools import partial
 from typing import Any, Final, cast
 
 import h11
+from starlette.types import Message, Scope
 from uvicorn.config import Config as ServerConfig
-from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
+from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
 from uvicorn.server import ServerState
 
 from mcp_workbench import logger
@@ -29,6 +28,7 @@ _LATE: Final = 408
 _MISDIRECTED: Final = 421
 _BAD: Final = 400
 _LARGE: Final = 431
+_CLOSE: Final = (b"connection", b"close")
 _HEAD_END: Final = re.compile(rb"\n\r?\n")
 _REASONS: Final = {
     _BUSY: "Service Unavailable",
@@ -37,6 +37,10 @@ _REASONS: Final = {
     _BAD: "Bad Request",
     _LARGE: "Request Header Fields Too Large",
 }
+
+
+_EMPTY: Final = h11.Response(status_code=200, headers=[(b"content-length", b"0")])
+_END: Final = h11.EndOfMessage()
 
 
 class Outlet:
@@ -107,22 +111,24 @@ class Outlet:
 class Wire:
     """What a request may know of the connection that it came on, under `WIRE` in its scope's state."""
 
-    def __init__(self, transport: asyncio.Transport, flow: FlowControl, authenticated: Callable[[], None]) -> None:
-        self._transport = transport
-        self._flow = flow
-        self.authenticated = authenticated
-        """Note that a request on it showed a valid token."""
-        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done when it is closed, by whichever side."""
-
-    def abort(self) -> None:
+    def __init__(self, connection: Connection, transport: asyncio.Transport) -> None:
+        self._connection = connection
+        self.respond = connection.respond
+        self.authenticated = connection.authenticated
+        self.abort = transport.abort
         """Close it, whatever was not sent yet."""
-        self._transport.abort()
+        self.lost: asyncio.Future[None] = connection.loop.create_future()
+        """Done when it is closed, by whichever side."""
 
     @property
     def is_congested(self) -> bool:
         """Whether what is sent now has to wait."""
-        return self._flow.write_paused
+        return self._connection.flow.write_paused
+
+    @property
+    def has_body(self) -> bool:
+        """Whether the whole body of the request is here, so that nobody waits for it."""
+        return not self._connection.cycle.more_body
 
 
 class Parser(h11.Connection):
@@ -159,13 +165,35 @@ class Connection(H11Protocol):
         # What is read in one turn is taken apart in one turn: chunks of a byte each must not hold others up.
         transport.max_size = HTTP_READ_BYTES  # type: ignore[attr-defined]  # asyncio's own, not declared
         super().connection_made(cast("asyncio.Transport", Outlet(transport, self._limits)))
-        self._wire = Wire(transport, self.flow, partial(self._crowd.authenticated, self))
+        self._wire = Wire(self, transport)
         self.app_state = {WIRE: self._wire}
         self._expect_head()
         leaving = self._crowd.enter(self, self._limits.http_connections)
         if leaving is not None:
             self._crowd.refused(len(self._crowd), self.loop.time())
             leaving.make_way()
+
+    def authenticated(self) -> None:
+        """Note that a request on it showed a valid token."""
+        self._crowd.authenticated(self)
+
+    def respond(self, head: Message, body: bytes) -> bool:
+        """Send a whole response to a POST in one piece; False if uvicorn has to send it, since it is not usual.
+
+        h11 only keeps the state: it would check each of our headers three times.
+        """
+        cycle: Any = self.cycle
+        headers: list[tuple[bytes, bytes]] = head["headers"]
+        if cycle.disconnected or not cycle.keep_alive or self.flow.write_paused or not _is_usual(cycle.scope, headers):
+            return False
+        self.conn.send(_EMPTY)
+        self.conn.send(_END)
+        cycle.response_started = cycle.response_complete = True
+        status = head["status"]
+        lines = [b"%b: %b\r\n" % header for header in headers]
+        self.transport.write(b"".join((b"HTTP/1.1 %d %b\r\n" % (status, STATUS_PHRASES[status]), *lines, b"\r\n", body)))
+        cycle.on_response()
+        return True
 
     def make_way(self) -> None:
         """Close it: there are too many connections."""
@@ -253,3 +281,11 @@ class Connection(H11Protocol):
         head = f"HTTP/1.1 {status} {_REASONS[status]}\r\nconnection: close\r\ncontent-type: text/plain\r\n"
         self.transport.write(f"{head}content-length: {len(text)}\r\n\r\n{text}".encode())
         self.transport.close()
+
+
+def _is_usual(scope: Scope, headers: list[tuple[bytes, bytes]]) -> bool:
+    """Whether a request is a POST whose connection stays open, and its response has a length."""
+    if scope["method"] != "POST" or scope["http_version"] != "1.1" or _CLOSE in headers:
+        return False
+    stays = all(value.lower() == b"keep-alive" for name, value in scope["headers"] if name == b"connection")
+    return stays and any(name == b"content-length" for name, _ in headers)
