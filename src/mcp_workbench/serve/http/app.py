@@ -12,6 +12,8 @@ import asyncio
 import math
 import sys
 import time
+from collections.abc import Sequence
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import unquote_to_bytes
@@ -42,6 +44,8 @@ ROOT: Final = "mcp"
 HEALTH: Final = "healthz"
 METHODS: Final = ("GET", "POST", "DELETE")
 PIECE_BYTES: Final = 64 * 1024
+_USUAL_LENGTH: Final = 256
+"""Longer paths are not cached."""
 _VERSION_KEY: Final = eras.PROTOCOL_VERSION.encode()
 
 
@@ -66,9 +70,9 @@ class App:
         except HungUp:
             sent.abort()
         finally:
-            logger.debug(
-                "http", method=scope["method"], path=scope["path"], status=sent.status, ms=sent.ms, owner=sent.owner
-            )
+            if logger.log.shows("debug"):
+                method, path = scope["method"], scope["path"]
+                logger.debug("http", method=method, path=path, status=sent.status, ms=sent.ms, owner=sent.owner)
 
     async def close(self) -> None:
         """End every session; what is under way may end by itself, for a moment."""
@@ -104,15 +108,16 @@ class App:
 
     async def _read_body(self, head: Head, receive: Receive, sent: Sent) -> bytes:
         """The body of a request. Under memory pressure, a connection that sends a large one slowly is closed."""
-        if int(head.headers.get("content-length", sys.maxsize)) <= MEMORY_SMALL_BYTES:
-            return await read_body(head, receive, self._limits)
+        wire = sent.wire
+        if wire.has_body or int(head.headers.get("content-length", sys.maxsize)) <= MEMORY_SMALL_BYTES:
+            return await read_body(head, wire, receive, self._limits)
         account = self._workbench.budget.open(f"a request of {sent.owner}", close=sent.abort)
         try:
-            return await read_body(head, receive, self._limits, account)
+            return await read_body(head, wire, receive, self._limits, account)
         finally:
             account.end()
 
-    def _view(self, parts: list[str] | None) -> View:
+    def _view(self, parts: Sequence[str] | None) -> View:
         """What an endpoint shows. Raises `RequestError`."""
         if not parts or parts[0] != ROOT or len(parts) > 3:  # noqa: PLR2004 -- root, toolbox, server
             raise RequestError("Not found", hint="Endpoints: /mcp, /mcp/{toolbox}, /mcp/{toolbox}/{server}")
@@ -215,9 +220,13 @@ class Sent:
         self.wire.abort()
 
 
-def _parts(scope: Scope) -> list[str] | None:
+def _parts(scope: Scope) -> Sequence[str] | None:
     """The parts of the path, each decoded by itself: a name may hold anything. None where it is no text."""
-    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    raw: bytes = scope["raw_path"]
+    return _cached_parts(raw) if len(raw) <= _USUAL_LENGTH else _split(raw)
+
+
+def _split(raw: bytes) -> Sequence[str] | None:
     before, slash, path = raw.removeprefix(b"http://").partition(b"/")  # as clients write it for a proxy
     if not slash or (before and not raw.startswith(b"http://")):
         return None
@@ -226,6 +235,9 @@ def _parts(scope: Scope) -> list[str] | None:
     except UnicodeDecodeError:
         return None
     return parts[:-1] if parts[-1:] == [""] else parts
+
+
+_cached_parts = lru_cache(maxsize=64)(_split)
 
 
 def _health(method: str) -> Response:

@@ -191,7 +191,9 @@ class Connection(H11Protocol):
         cycle.response_started = cycle.response_complete = True
         status = head["status"]
         lines = [b"%b: %b\r\n" % header for header in headers]
-        self.transport.write(b"".join((b"HTTP/1.1 %d %b\r\n" % (status, STATUS_PHRASES[status]), *lines, b"\r\n", body)))
+        self.transport.write(
+            b"".join((b"HTTP/1.1 %d %b\r\n" % (status, STATUS_PHRASES[status]), *lines, b"\r\n", body))
+        )
         cycle.on_response()
         return True
 

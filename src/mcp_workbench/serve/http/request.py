@@ -101,10 +101,21 @@ def _read_accept(accept: str) -> tuple[bool, bool]:
 _accepts_cached = lru_cache(maxsize=64)(_read_accept)
 
 
-async def read_body(head: Head, receive: Receive, limits: Limits, account: Account | None = None) -> bytes:
+async def read_body(head: Head, wire: Wire, receive: Receive, limits: Limits, account: Account | None = None) -> bytes:
     """The whole body on one line, which `account` counts while it arrives. Raises `Refused`, or `HungUp`."""
     if int(head.headers.get("content-length", 0)) > limits.http_body_bytes:  # h11 lets only digits pass
         raise _too_large(limits)
+    if wire.has_body:
+        body, _ = await _piece(receive)
+    else:
+        body = await _arriving(receive, limits, account)
+    if len(body) > limits.http_body_bytes:
+        raise _too_large(limits)
+    return one_line(body)
+
+
+async def _arriving(receive: Receive, limits: Limits, account: Account | None) -> bytes:
+    """A body that is not there yet, or its beginning if it is too large."""
     body, is_whole = bytearray(), False
     try:
         async with asyncio.timeout(limits.http_body_seconds):
@@ -115,9 +126,7 @@ async def read_body(head: Head, receive: Receive, limits: Limits, account: Accou
                 body += piece
     except TimeoutError:
         raise Refused(408, f"The body did not come within {limits.http_body_seconds:g} seconds") from None
-    if len(body) > limits.http_body_bytes:
-        raise _too_large(limits)
-    return one_line(bytes(body))
+    return bytes(body)
 
 
 async def _piece(receive: Receive) -> tuple[bytes, bool]:

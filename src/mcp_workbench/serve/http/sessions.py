@@ -68,7 +68,7 @@ class HttpSession(PeerFront):
         self._loop = asyncio.get_running_loop()
         self._requests = 0
         self._idle: asyncio.TimerHandle | None = None
-        self._idle_since = 0.0
+        self._idle_since = self._loop.time()
         self._is_ending = False
         self._end = asyncio.Event()
         self.over: asyncio.Task[None] = self._loop.create_task(self._live())
@@ -78,7 +78,6 @@ class HttpSession(PeerFront):
     async def handle(self, request: HttpRequest, send: Send) -> Response | None:
         """Handle one HTTP request of the client; what it returns is still to be sent."""
         self._requests += 1
-        self._stay()
         try:
             answer = await self._post(request) if request.method == "POST" else self._other(request)
             if isinstance(answer, Response):
@@ -88,7 +87,9 @@ class HttpSession(PeerFront):
             return None
         finally:
             self._requests -= 1
-            self._rest()
+            self._idle_since = self._loop.time()
+            if self._idle is None and self.is_open:
+                self._idle = self._loop.call_later(self._limits.http_idle_seconds, self._expire)
 
     def _other(self, request: HttpRequest) -> Response | Streaming:
         if request.method == "GET":
@@ -296,7 +297,8 @@ class HttpSession(PeerFront):
         await asyncio.wait((self.over,))
 
     def _close(self, fault: Fault) -> None:
-        self._stay()
+        if self._idle is not None:
+            self._idle.cancel()
         self._peer.close(fault)
         self._session.close()
         self._streams.close()
@@ -306,26 +308,14 @@ class HttpSession(PeerFront):
 
     # -- a session that nobody uses
 
-    def _stay(self) -> None:
-        if self._idle is not None:
-            self._idle.cancel()
-            self._idle = None
-
     @property
     def idle_seconds(self) -> float:
-        """For how long nobody has used it; 0 while somebody does."""
-        is_idle = self._idle is not None and not self._peer.serving
-        return self._loop.time() - self._idle_since if is_idle else 0.0
-
-    def _rest(self) -> None:
-        if not self._requests and self.is_open:
-            self._stay()
-            self._idle_since = self._loop.time()
-            self._idle = self._loop.call_later(self._limits.http_idle_seconds, self._expire)
+        """For how long nobody has used it; 0 while somebody does, or a call goes on whose client may come back."""
+        return 0.0 if self._requests or self._peer.serving else self._loop.time() - self._idle_since
 
     def _expire(self) -> None:
-        if self._peer.serving:  # a call goes on, though its client hung up; it may come back for the answer
-            self._rest()
+        if (left := self._limits.http_idle_seconds - self.idle_seconds) > 0:
+            self._idle = self._loop.call_later(left, self._expire)
         else:
             logger.info("a session was idle and is over", owner=self.owner)
             self.abandon()
