@@ -117,10 +117,11 @@ class EventStream:
         parts, is_last = self._waiting, self._is_over
         self._waiting = []
         self._has_news = False
-        is_whole = is_last and sum(map(len, parts)) < HIGH_WATER_LIMIT
+        is_small = sum(map(len, parts)) < HIGH_WATER_LIMIT
+        is_whole = is_last and is_small
         self._sending, self._size = self._size, 0
         try:
-            for part in _joined(parts):
+            for part in (b"".join(parts),) if is_small else _joined(parts):
                 await send(_body(part, is_last=is_whole))
             if is_last and not is_whole:
                 await send(_body(b"", is_last=True))  # which waits for the client to read

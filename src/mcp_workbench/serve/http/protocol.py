@@ -9,7 +9,7 @@ import sys
 from typing import Any, Final, cast
 
 import h11
-from starlette.types import Message, Scope
+from starlette.types import Message
 from uvicorn.config import Config as ServerConfig
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
@@ -37,10 +37,6 @@ _REASONS: Final = {
     _BAD: "Bad Request",
     _LARGE: "Request Header Fields Too Large",
 }
-
-
-_EMPTY: Final = h11.Response(status_code=200, headers=[(b"content-length", b"0")])
-_END: Final = h11.EndOfMessage()
 
 
 class Outlet:
@@ -139,10 +135,12 @@ class Parser(h11.Connection):
         self._head_bytes = head_bytes
 
     def next_event(self) -> Any:
-        if self.their_state is h11.IDLE:
-            data = self.trailing_data[0]
-            if len(data) > self._head_bytes and not _HEAD_END.search(data, 0, self._head_bytes):
-                raise h11.RemoteProtocolError("The head is too large", error_status_hint=_LARGE)
+        state, data = self.their_state, self.trailing_data[0]
+        if not data and state in (h11.IDLE, h11.DONE):
+            return h11.NEED_DATA  # h11 comes to the same result slowly
+        is_head = state is h11.IDLE
+        if is_head and len(data) > self._head_bytes and not _HEAD_END.search(data, 0, self._head_bytes):
+            raise h11.RemoteProtocolError("The head is too large", error_status_hint=_LARGE)
         return super().next_event()
 
 
@@ -178,23 +176,22 @@ class Connection(H11Protocol):
         self._crowd.authenticated(self)
 
     def respond(self, head: Message, body: bytes) -> bool:
-        """Send a whole response to a POST in one piece; False if uvicorn has to send it, since it is not usual.
+        """Send a whole response in one piece; False where only uvicorn and h11 know how to.
 
-        h11 only keeps the state: it would check each of our headers three times.
+        h11 would check each header of ours three times, so it only parses: the next request gets a parser of its own.
         """
         cycle: Any = self.cycle
-        headers: list[tuple[bytes, bytes]] = head["headers"]
-        if cycle.disconnected or not cycle.keep_alive or self.flow.write_paused or not _is_usual(cycle.scope, headers):
+        is_usual = cycle.keep_alive and cycle.scope["method"] == "POST" and self.conn.their_state is h11.DONE
+        if not is_usual or cycle.disconnected or self.flow.write_paused or not _has_length(head["headers"]):
             return False
-        self.conn.send(_EMPTY)
-        self.conn.send(_END)
         cycle.response_started = cycle.response_complete = True
-        status = head["status"]
-        lines = [b"%b: %b\r\n" % header for header in headers]
-        self.transport.write(
-            b"".join((b"HTTP/1.1 %d %b\r\n" % (status, STATUS_PHRASES[status]), *lines, b"\r\n", body))
-        )
+        self.transport.write(_head_bytes(head) + body)
+        ahead, self.conn = self.conn.trailing_data[0], Parser(self._limits.http_head_bytes)
         cycle.on_response()
+        if ahead:
+            self.conn.receive_data(ahead)
+            self.handle_events()
+            self._look_ahead()
         return True
 
     def make_way(self) -> None:
@@ -236,6 +233,10 @@ class Connection(H11Protocol):
     def on_response_complete(self) -> None:
         self._ahead = 0
         super().on_response_complete()
+        self._look_ahead()
+
+    def _look_ahead(self) -> None:
+        """Expect the rest of the next request, if some of it came already."""
         if self._is_answering:  # the next request had come already
             self._head_is_there()
         elif self.conn.trailing_data[0]:
@@ -285,9 +286,12 @@ class Connection(H11Protocol):
         self.transport.close()
 
 
-def _is_usual(scope: Scope, headers: list[tuple[bytes, bytes]]) -> bool:
-    """Whether a request is a POST whose connection stays open, and its response has a length."""
-    if scope["method"] != "POST" or scope["http_version"] != "1.1" or _CLOSE in headers:
-        return False
-    stays = all(value.lower() == b"keep-alive" for name, value in scope["headers"] if name == b"connection")
-    return stays and any(name == b"content-length" for name, _ in headers)
+def _has_length(headers: list[tuple[bytes, bytes]]) -> bool:
+    """Whether a response has a length, and leaves the connection open."""
+    return any(name == b"content-length" for name, _ in headers) and _CLOSE not in headers
+
+
+def _head_bytes(head: Message) -> bytes:
+    status = head["status"]
+    lines = [b"%b: %b\r\n" % header for header in head["headers"]]
+    return b"HTTP/1.1 %d %b\r\n%b\r\n" % (status, STATUS_PHRASES[status], b"".join(lines))
