@@ -27,7 +27,7 @@ from mcp_workbench.errors import Overloaded, RequestError, SessionNotFound
 from mcp_workbench.serve.http.guard import Guard, Refused
 from mcp_workbench.serve.http.head import Head
 from mcp_workbench.serve.http.modern import ModernFront
-from mcp_workbench.serve.http.protocol import WIRE, Wire
+from mcp_workbench.serve.http.protocol import WIRE, Connection
 from mcp_workbench.serve.http.request import HttpRequest, HungUp, read_body
 from mcp_workbench.serve.http.responses import SESSION_ID, error_response
 from mcp_workbench.serve.http.sessions import HttpSession, Sessions
@@ -178,7 +178,7 @@ class Sent:
         self._send = send
         self._seconds = seconds
         self._start = time.monotonic()
-        self.wire: Wire = scope["state"][WIRE]
+        self.wire: Connection = scope["state"][WIRE]
         self._head: Message | None = None
         self.status: int | None = None
         self.owner = ""

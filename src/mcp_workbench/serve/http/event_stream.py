@@ -21,6 +21,7 @@ _HEADERS: Final = (
     (b"content-type", b"text/event-stream"),
     (b"x-accel-buffering", b"no"),
 )
+_JSON_HEADERS: Final = [(b"content-type", b"application/json")]
 
 
 def stream_head(*headers: tuple[bytes, bytes]) -> Message:
@@ -125,14 +126,10 @@ class EventStream:
                 await send(_body(part, is_last=is_whole))
             if is_last and not is_whole:
                 await send(_body(b"", is_last=True))  # which waits for the client to read
-        finally:
-            self._was_sent()
+        finally:  # the client has read what was sent, or nobody will
+            size, self._sending = self._sending, 0
+            self._on_sent(size)
         return is_last
-
-    def _was_sent(self) -> None:
-        """The client has read what was sent, or nobody will."""
-        size, self._sending = self._sending, 0
-        self._on_sent(size)
 
     async def _until_news(self, seconds: float) -> bool:
         """Until there is an event, or the end; False if some time passed before that."""
@@ -158,7 +155,6 @@ class AnswerStream(EventStream):
         """`account` counts what the client has not read."""
         super().__init__(limits, stream_head(), (), account.was_read)
         self._account = account
-        self._answer: tuple[bytes, int] | None = None
         self._is_streaming = False
 
     def notify(self, line: bytes) -> None:
@@ -169,29 +165,16 @@ class AnswerStream(EventStream):
     def answer(self, line: bytes, status: int) -> None:
         """The answer, and the end. The status counts only where it is the whole response."""
         self._account.wrote(len(line))
-        if self._is_streaming or self._waiting or self._is_over:
+        if self._is_streaming or self._waiting:
             self.put(plain_event(line), len(line), is_last=True)
         else:
-            self._answer = (line, status)
-            self._size += len(line)
-            self.close()
+            self._head = {"type": "http.response.start", "status": status, "headers": _JSON_HEADERS}
+            self.put((line,), len(line), is_last=True)
 
     async def run(self, send: Send) -> None:
         await self._until_news(self._limits.http_ping_seconds)
-        if self._is_lost:
-            return
-        if self._answer is None:
-            self._is_streaming = True
-            await self._send_events(send)
-            return
-        line, status = self._answer
-        headers = [(b"content-length", str(len(line)).encode()), (b"content-type", b"application/json")]
-        self._sending, self._size = self._size, 0
-        try:
-            await send({"type": "http.response.start", "status": status, "headers": headers})
-            await send(_body(line, is_last=True))
-        finally:
-            self._was_sent()
+        self._is_streaming = True
+        await self._send_events(send)
 
 
 def _body(body: bytes, *, is_last: bool) -> Message:

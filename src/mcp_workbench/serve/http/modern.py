@@ -16,7 +16,7 @@ from mcp_workbench.serve.endpoint import Front, call_shed
 from mcp_workbench.serve.http import envelope
 from mcp_workbench.serve.http.envelope import ModernRequest
 from mcp_workbench.serve.http.event_stream import AnswerStream
-from mcp_workbench.serve.http.protocol import Wire
+from mcp_workbench.serve.http.protocol import Connection
 from mcp_workbench.serve.http.request import HttpRequest
 from mcp_workbench.surfaces.server_info import View
 from mcp_workbench.wire import eras, jsonrpc
@@ -85,7 +85,7 @@ class ModernFront:
         self._serving: set[asyncio.Task[None]] = set()
         self._shed: set[asyncio.Task[None]] = set()
         """Those that were cancelled to free memory."""
-        self._wires: dict[AnswerStream, Wire] = {}
+        self._wires: dict[AnswerStream, Connection] = {}
         """The connections that streams are sent on."""
         self._mirrored = ReceivedHeaders(workbench.limits.mirrored_tools)
         self._front = self._new_front()
@@ -127,7 +127,7 @@ class ModernFront:
             if self._look is None:
                 self._look = self._loop.call_later(self._workbench.limits.http_idle_seconds, self._rest)
 
-    async def _send(self, stream: AnswerStream, work: asyncio.Task[None], wire: Wire, send: Send) -> None:
+    async def _send(self, stream: AnswerStream, work: asyncio.Task[None], wire: Connection, send: Send) -> None:
         """Send the stream of an answer until it ends or its connection is lost."""
         self._serving.add(work)
         work.add_done_callback(self._serving.discard)

@@ -23,6 +23,7 @@ HTTP_READ_BYTES = 16 * 1024
 """Read from a connection in one turn: its chunks may have a byte each, and thousands of them take long."""
 
 WIRE: Final = "wire"
+"""Where a request finds its connection, in its scope's state."""
 _BUSY: Final = 503
 _LATE: Final = 408
 _MISDIRECTED: Final = 421
@@ -104,29 +105,6 @@ class Outlet:
             self._transport.abort()
 
 
-class Wire:
-    """What a request may know of the connection that it came on, under `WIRE` in its scope's state."""
-
-    def __init__(self, connection: Connection, transport: asyncio.Transport) -> None:
-        self._connection = connection
-        self.respond = connection.respond
-        self.authenticated = connection.authenticated
-        self.abort = transport.abort
-        """Close it, whatever was not sent yet."""
-        self.lost: asyncio.Future[None] = connection.loop.create_future()
-        """Done when it is closed, by whichever side."""
-
-    @property
-    def is_congested(self) -> bool:
-        """Whether what is sent now has to wait."""
-        return self._connection.flow.write_paused
-
-    @property
-    def has_body(self) -> bool:
-        """Whether the whole body of the request is here, so that nobody waits for it."""
-        return not self._connection.cycle.more_body
-
-
 class Parser(h11.Connection):
     """h11's parser with an exact bound for the head of a request: h11 itself checks only heads that are incomplete."""
 
@@ -155,7 +133,8 @@ class Connection(H11Protocol):
         self._late: asyncio.TimerHandle | None = None
         self._ahead = 0
         """Bytes that came after a request that is being answered."""
-        self._wire: Wire
+        self.lost: asyncio.Future[None] = self.loop.create_future()
+        """Done when it is closed, by whichever side."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         # asyncio does it only for sockets that name their protocol; without it each answer waits for 40 ms.
@@ -163,13 +142,29 @@ class Connection(H11Protocol):
         # What is read in one turn is taken apart in one turn: chunks of a byte each must not hold others up.
         transport.max_size = HTTP_READ_BYTES  # type: ignore[attr-defined]  # asyncio's own, not declared
         super().connection_made(cast("asyncio.Transport", Outlet(transport, self._limits)))
-        self._wire = Wire(self, transport)
-        self.app_state = {WIRE: self._wire}
+        self.app_state = {WIRE: self}
         self._expect_head()
         leaving = self._crowd.enter(self, self._limits.http_connections)
         if leaving is not None:
             self._crowd.refused(len(self._crowd), self.loop.time())
             leaving.make_way()
+
+    # -- the connection as requests see it
+
+    def abort(self) -> None:
+        """Close it, whatever was not sent yet."""
+        self.transport.abort()
+
+    @property
+    def is_congested(self) -> bool:
+        """Whether what is sent now has to wait."""
+        return self.flow.write_paused
+
+    @property
+    def has_body(self) -> bool:
+        """Whether the whole body of the request is here, so that nobody waits for it."""
+        cycle: Any = self.cycle
+        return not cycle.more_body
 
     def authenticated(self) -> None:
         """Note that a request on it showed a valid token."""
@@ -194,6 +189,8 @@ class Connection(H11Protocol):
             self._look_ahead()
         return True
 
+    # -- its bounds
+
     def make_way(self) -> None:
         """Close it: there are too many connections."""
         self._head_is_there()
@@ -206,7 +203,7 @@ class Connection(H11Protocol):
         self._head_is_there()
         self._crowd.leave(self)
         super().connection_lost(exc)
-        self._wire.lost.set_result(None)
+        self.lost.set_result(None)
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():

@@ -12,7 +12,7 @@ from starlette.types import Receive
 from mcp_workbench.limits import Limits
 from mcp_workbench.serve.http.guard import Refused
 from mcp_workbench.serve.http.head import Head
-from mcp_workbench.serve.http.protocol import Wire
+from mcp_workbench.serve.http.protocol import Connection
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.batch import is_batch
 from mcp_workbench.wire.jsonrpc import Id, Message, RpcError, Unreadable
@@ -34,7 +34,7 @@ class HttpRequest:
 
     __slots__ = ("_meta", "body", "headers", "is_batch", "message", "method", "problem", "repeated", "wire")
 
-    def __init__(self, head: Head, body: bytes, wire: Wire) -> None:
+    def __init__(self, head: Head, body: bytes, wire: Connection) -> None:
         self.method, self.headers, self.repeated = head.method, head.headers, head.repeated
         self.wire = wire
         """The connection that it came on."""
@@ -101,7 +101,9 @@ def _read_accept(accept: str) -> tuple[bool, bool]:
 _accepts_cached = lru_cache(maxsize=64)(_read_accept)
 
 
-async def read_body(head: Head, wire: Wire, receive: Receive, limits: Limits, account: Account | None = None) -> bytes:
+async def read_body(
+    head: Head, wire: Connection, receive: Receive, limits: Limits, account: Account | None = None
+) -> bytes:
     """The whole body on one line, which `account` counts while it arrives. Raises `Refused`, or `HungUp`."""
     if int(head.headers.get("content-length", 0)) > limits.http_body_bytes:  # h11 lets only digits pass
         raise _too_large(limits)

@@ -19,7 +19,7 @@ from mcp_workbench.serve.endpoint import PeerFront
 from mcp_workbench.serve.http import responses
 from mcp_workbench.serve.http.event_log import StreamKey
 from mcp_workbench.serve.http.event_stream import EventStream, stream_head
-from mcp_workbench.serve.http.protocol import Wire
+from mcp_workbench.serve.http.protocol import Connection
 from mcp_workbench.serve.http.request import HttpRequest, HungUp
 from mcp_workbench.serve.http.session_streams import SessionStreams
 from mcp_workbench.surfaces.failures import as_rpc_error
@@ -63,7 +63,7 @@ class HttpSession(PeerFront):
         self._streams = SessionStreams(limits, head, self._unanswered.discard, self._unasked, account)
         account.label, account.shed, account.close = f"a session of {owner}", self._streams.shed, self._disconnect
         super().__init__(workbench, callers, view, self._streams)
-        self._wires: dict[EventStream, Wire] = {}
+        self._wires: dict[EventStream, Connection] = {}
         """The connections that streams are sent on."""
         self._loop = asyncio.get_running_loop()
         self._requests = 0
@@ -160,7 +160,7 @@ class HttpSession(PeerFront):
             return responses.error_response(conflict, HTTPStatus.CONFLICT, headers=self._headers)
         return None, self._streams.open(None)
 
-    async def _run(self, key: StreamKey, stream: EventStream, wire: Wire, send: Send) -> None:
+    async def _run(self, key: StreamKey, stream: EventStream, wire: Connection, send: Send) -> None:
         """Send a stream until it ends or its connection is lost."""
 
         def leave(_: object = None) -> None:
