@@ -13,7 +13,6 @@ import math
 import sys
 import time
 from collections.abc import Sequence
-from functools import lru_cache
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import unquote_to_bytes
@@ -25,7 +24,7 @@ from mcp_workbench import logger
 from mcp_workbench.config.model import find_server, find_toolbox
 from mcp_workbench.errors import Overloaded, RequestError, SessionNotFound
 from mcp_workbench.serve.http.guard import Guard, Refused
-from mcp_workbench.serve.http.head import Head
+from mcp_workbench.serve.http.head import Head, cached_if_short
 from mcp_workbench.serve.http.modern import ModernFront
 from mcp_workbench.serve.http.protocol import WIRE, Connection
 from mcp_workbench.serve.http.request import HttpRequest, HungUp, read_body
@@ -44,8 +43,6 @@ ROOT: Final = "mcp"
 HEALTH: Final = "healthz"
 METHODS: Final = ("GET", "POST", "DELETE")
 PIECE_BYTES: Final = 64 * 1024
-_USUAL_LENGTH: Final = 256
-"""Longer paths are not cached."""
 _VERSION_KEY: Final = eras.PROTOCOL_VERSION.encode()
 
 
@@ -62,17 +59,17 @@ class App:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        sent = Sent(scope, send, self._limits.http_write_seconds)
+        start, sent = time.monotonic(), Sent(scope, send, self._limits.http_write_seconds)
         try:
             response = await self._answer(scope, receive, sent)
             if response is not None:
                 await response(scope, receive, sent)
         except HungUp:
-            sent.abort()
+            sent.wire.abort()
         finally:
             if logger.log.shows("debug"):
-                method, path = scope["method"], scope["path"]
-                logger.debug("http", method=method, path=path, status=sent.status, ms=sent.ms, owner=sent.owner)
+                method, path, ms = scope["method"], scope["path"], round((time.monotonic() - start) * 1000)
+                logger.debug("http", method=method, path=path, status=sent.status, ms=ms, owner=sent.owner)
 
     async def close(self) -> None:
         """End every session; what is under way may end by itself, for a moment."""
@@ -83,7 +80,7 @@ class App:
 
     async def _answer(self, scope: Scope, receive: Receive, sent: Sent) -> Response | None:
         """Answer a request; a response that it returns is still to be sent."""
-        parts = _parts(scope)
+        parts = _parts(scope["raw_path"])
         try:
             head = Head(scope)
             self._guard.check_place(head)
@@ -111,7 +108,7 @@ class App:
         wire = sent.wire
         if wire.has_body or int(head.headers.get("content-length", sys.maxsize)) <= MEMORY_SMALL_BYTES:
             return await read_body(head, wire, receive, self._limits)
-        account = self._workbench.budget.open(f"a request of {sent.owner}", close=sent.abort)
+        account = self._workbench.budget.open(f"a request of {sent.owner}", close=wire.abort)
         try:
             return await read_body(head, wire, receive, self._limits, account)
         finally:
@@ -177,15 +174,10 @@ class Sent:
     def __init__(self, scope: Scope, send: Send, seconds: float) -> None:
         self._send = send
         self._seconds = seconds
-        self._start = time.monotonic()
         self.wire: Connection = scope["state"][WIRE]
         self._head: Message | None = None
         self.status: int | None = None
         self.owner = ""
-
-    @property
-    def ms(self) -> int:
-        return round((time.monotonic() - self._start) * 1000)
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -213,20 +205,12 @@ class Sent:
                 await self._send(message)
         except TimeoutError:
             logger.info("a client does not read what it asked for; its connection is closed", owner=self.owner)
-            self.abort()
-
-    def abort(self) -> None:
-        """Close the connection, whatever was not sent yet."""
-        self.wire.abort()
+            self.wire.abort()
 
 
-def _parts(scope: Scope) -> Sequence[str] | None:
+@cached_if_short
+def _parts(raw: bytes) -> Sequence[str] | None:
     """The parts of the path, each decoded by itself: a name may hold anything. None where it is no text."""
-    raw: bytes = scope["raw_path"]
-    return _cached_parts(raw) if len(raw) <= _USUAL_LENGTH else _split(raw)
-
-
-def _split(raw: bytes) -> Sequence[str] | None:
     before, slash, path = raw.removeprefix(b"http://").partition(b"/")  # as clients write it for a proxy
     if not slash or (before and not raw.startswith(b"http://")):
         return None
@@ -235,9 +219,6 @@ def _split(raw: bytes) -> Sequence[str] | None:
     except UnicodeDecodeError:
         return None
     return parts[:-1] if parts[-1:] == [""] else parts
-
-
-_cached_parts = lru_cache(maxsize=64)(_split)
 
 
 def _health(method: str) -> Response:

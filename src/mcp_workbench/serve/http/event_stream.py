@@ -11,6 +11,7 @@ from starlette.types import Message, Send
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 
 from mcp_workbench.limits import Limits
+from mcp_workbench.serve.http.protocol import Connection
 from mcp_workbench.serve.http.request import one_line
 from mcp_workbench.wire.memory_budget import Account
 
@@ -146,6 +147,29 @@ class EventStream:
         self._has_news = True
         if self._news is not None:
             _resolve(self._news)
+
+
+class OpenStreams:
+    """The streams that are sent now, and their connections."""
+
+    def __init__(self) -> None:
+        self._wires: dict[EventStream, Connection] = {}
+
+    async def run(self, stream: EventStream, wire: Connection, send: Send, hang_up: Callable[[object], None]) -> None:
+        """Send a stream until it ends or its connection is lost, which calls `hang_up`."""
+        self._wires[stream] = wire
+        wire.lost.add_done_callback(hang_up)
+        try:
+            await stream.run(send)
+        finally:
+            wire.lost.remove_done_callback(hang_up)
+            del self._wires[stream]
+
+    def disconnect(self) -> None:
+        """Close the connections whose answers the client does not read."""
+        for stream, wire in tuple(self._wires.items()):
+            if stream.unread:
+                wire.abort()
 
 
 class AnswerStream(EventStream):

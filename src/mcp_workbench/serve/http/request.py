@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from functools import lru_cache
 from typing import Final
 
 from msgspec import Raw
@@ -11,7 +10,7 @@ from starlette.types import Receive
 
 from mcp_workbench.limits import Limits
 from mcp_workbench.serve.http.guard import Refused
-from mcp_workbench.serve.http.head import Head
+from mcp_workbench.serve.http.head import Head, cached_if_short
 from mcp_workbench.serve.http.protocol import Connection
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.batch import is_batch
@@ -21,8 +20,6 @@ from mcp_workbench.wire.memory_budget import Account
 _BREAKS: Final = bytes.maketrans(b"\r\n", b"  ")
 _JSON: Final = "application/json"
 _EVENTS: Final = "text/event-stream"
-_USUAL_LENGTH: Final = 256
-"""Longer `Accept` headers are not cached: clients send 60 characters."""
 
 
 class HungUp(Exception):
@@ -87,18 +84,12 @@ class HttpRequest:
         return self.headers.get("content-type", "").partition(";")[0].strip().lower() == _JSON
 
 
+@cached_if_short
 def _accepts(accept: str) -> tuple[bool, bool]:
     """Whether JSON, and whether events are accepted; wildcards count."""
-    return _accepts_cached(accept) if len(accept) <= _USUAL_LENGTH else _read_accept(accept)
-
-
-def _read_accept(accept: str) -> tuple[bool, bool]:
     kinds = {kind.partition(";")[0].strip().lower() for kind in accept.split(",")}
     has_any = "*/*" in kinds
     return has_any or bool(kinds & {_JSON, "application/*"}), has_any or bool(kinds & {_EVENTS, "text/*"})
-
-
-_accepts_cached = lru_cache(maxsize=64)(_read_accept)
 
 
 async def read_body(

@@ -18,7 +18,7 @@ from mcp_workbench.serve.early_initialize import new_callers
 from mcp_workbench.serve.endpoint import PeerFront
 from mcp_workbench.serve.http import responses
 from mcp_workbench.serve.http.event_log import StreamKey
-from mcp_workbench.serve.http.event_stream import EventStream, stream_head
+from mcp_workbench.serve.http.event_stream import EventStream, OpenStreams, stream_head
 from mcp_workbench.serve.http.protocol import Connection
 from mcp_workbench.serve.http.request import HttpRequest, HungUp
 from mcp_workbench.serve.http.session_streams import SessionStreams
@@ -58,13 +58,12 @@ class HttpSession(PeerFront):
         self._coming: set[Id] = set()
         """Requests that wait until the client reads what it was sent."""
         head = stream_head((responses.SESSION_ID.encode(), self.id.encode()))
+        self._open = OpenStreams()
         callers = new_callers(view, owner)
         account = workbench.account(callers.audience)
         self._streams = SessionStreams(limits, head, self._unanswered.discard, self._unasked, account)
-        account.label, account.shed, account.close = f"a session of {owner}", self._streams.shed, self._disconnect
+        account.label, account.shed, account.close = f"a session of {owner}", self._streams.shed, self._open.disconnect
         super().__init__(workbench, callers, view, self._streams)
-        self._wires: dict[EventStream, Connection] = {}
-        """The connections that streams are sent on."""
         self._loop = asyncio.get_running_loop()
         self._requests = 0
         self._idle: asyncio.TimerHandle | None = None
@@ -164,22 +163,12 @@ class HttpSession(PeerFront):
         """Send a stream until it ends or its connection is lost."""
 
         def leave(_: object = None) -> None:
-            self._wires.pop(stream, None)
             self._streams.leave(key, stream)
 
-        self._wires[stream] = wire
-        wire.lost.add_done_callback(leave)
         try:
-            await stream.run(send)
+            await self._open.run(stream, wire, send, leave)
         finally:
-            wire.lost.remove_done_callback(leave)
             leave()
-
-    def _disconnect(self) -> None:
-        """Close the connections whose answers the client does not read."""
-        for stream, wire in tuple(self._wires.items()):
-            if stream.unread:
-                wire.abort()
 
     async def _until_read(self, request: HttpRequest) -> None:
         """Wait until the client has read enough of what it was sent: it can't have more work done before.
@@ -303,7 +292,7 @@ class HttpSession(PeerFront):
         self._session.close()
         self._streams.close()
         if self._streams.unread:
-            self._streams.hand_over(self._workbench.budget.open(self.account.label, self._disconnect))
+            self._streams.hand_over(self._workbench.budget.open(self.account.label, self._open.disconnect))
         self.account.end()
 
     # -- a session that nobody uses
