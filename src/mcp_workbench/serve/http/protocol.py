@@ -59,7 +59,7 @@ class Outlet:
         return getattr(self._transport, name)
 
     def write(self, data: bytes) -> None:
-        if not data:
+        if not data or self._given_up:
             return
         if not self._written:
             self._loop.call_soon(self._flush)
