@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from mcp_workbench.serve.http.envelope import ModernRequest, checked
 from mcp_workbench.serve.http.head import Head
-from mcp_workbench.serve.http.protocol import Wire
+from mcp_workbench.serve.http.protocol import Connection
 from mcp_workbench.serve.http.request import HttpRequest
 from mcp_workbench.wire.jsonrpc import RpcError
 from mcp_workbench.wire.param_headers import ReceivedHeaders
@@ -27,7 +27,7 @@ TOKENS = st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=6)
 
 
 def request(headers: dict[str, str], body: object) -> HttpRequest:
-    wire: Wire = SimpleNamespace()  # type: ignore[assignment]  # nothing is sent here
+    wire: Connection = SimpleNamespace()  # type: ignore[assignment]  # nothing is sent here
     raw = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
     usual = [(b"accept", BOTH.encode()), (b"content-type", b"application/json")]
     head = Head({"method": "POST", "headers": [*usual, *raw]})

@@ -423,11 +423,13 @@ async def test_what_is_large_leaves_at_once_so_that_its_writer_sees_whether_it_i
     assert below.said == [b"a" + b"b" * 65536]
 
 
-async def test_what_was_written_leaves_before_the_end():
+async def test_what_was_written_leaves_before_the_end_and_nothing_after_it():
     below = Recorder()
     outlet = Outlet(below, Limits())
     outlet.write(b"a")
     outlet.close()
+    outlet.write(b"b")
+    await asyncio.sleep(0)
     assert below.said == [b"a", "end"]
 
 

@@ -16,7 +16,7 @@ from mcp_workbench.serve.http import listener
 from mcp_workbench.serve.http.address import Address
 from mcp_workbench.serve.http.crowd import Crowd
 from mcp_workbench.serve.http.protocol import HTTP_READ_BYTES, Connection
-from tests.serve.http.serving import modern, raw_exchange, raw_modern, rpc, served
+from tests.serve.http.serving import SECONDS, modern, raw_exchange, raw_modern, rpc, served
 from tests.support.configs import received, rogue, write_config
 from tests.support.procs import wait_until
 
@@ -53,6 +53,35 @@ async def test_a_request_behind_another_is_answered_after_it(config: Path):
         last = one.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
         answers = await raw_exchange(running.port, one + one + last)
         assert answers.count(b"HTTP/1.1 200 ") == 3
+
+
+async def test_posts_behind_one_another_are_answered_in_turn_until_one_closes_the_connection(config: Path):
+    async with served(config) as running:
+        first, second, last = (raw_modern(running.port, modern("tools/list", id_=id_), "/mcp") for id_ in (1, 2, 3))
+        last = last.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n", 1)
+        answers = (await raw_exchange(running.port, first + second + last + first)).split(b"HTTP/1.1 200 ")[1:]
+        assert [b'"id":%d,' % (n + 1) in answer for n, answer in enumerate(answers)] == [True] * 3
+        assert [b"\r\nconnection: close" in answer.lower() for answer in answers] == [False, False, True]
+
+
+async def test_a_client_of_http_1_0_is_answered_and_its_connection_closed(config: Path):
+    async with served(config) as running:
+        request = raw_modern(running.port, modern("tools/list"), "/mcp").replace(b"HTTP/1.1", b"HTTP/1.0", 1)
+        answer = await raw_exchange(running.port, request)
+        assert b"\r\nconnection: close" in answer.lower()
+        assert b'"result"' in answer
+
+
+async def test_the_rest_of_a_request_that_began_behind_another_may_come_later(config: Path):
+    async with served(config) as running:
+        one = raw_modern(running.port, modern("tools/list"), "/mcp")
+        reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+        writer.write(one + one[:20])
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+        writer.write(one[20:])
+        async with asyncio.timeout(SECONDS):
+            assert (await reader.readuntil(b"HTTP/1.1 200 ")).endswith(b"HTTP/1.1 200 ")
+        writer.close()
 
 
 async def test_no_more_is_read_at_a_time_than_is_taken_apart_quickly(config: Path, monkeypatch: pytest.MonkeyPatch):

@@ -12,6 +12,7 @@ import asyncio
 import math
 import sys
 import time
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import unquote_to_bytes
@@ -23,9 +24,9 @@ from mcp_workbench import logger
 from mcp_workbench.config.model import find_server, find_toolbox
 from mcp_workbench.errors import Overloaded, RequestError, SessionNotFound
 from mcp_workbench.serve.http.guard import Guard, Refused
-from mcp_workbench.serve.http.head import Head
+from mcp_workbench.serve.http.head import Head, cached_if_short
 from mcp_workbench.serve.http.modern import ModernFront
-from mcp_workbench.serve.http.protocol import WIRE, Wire
+from mcp_workbench.serve.http.protocol import WIRE, Connection
 from mcp_workbench.serve.http.request import HttpRequest, HungUp, read_body
 from mcp_workbench.serve.http.responses import SESSION_ID, error_response
 from mcp_workbench.serve.http.sessions import HttpSession, Sessions
@@ -58,17 +59,17 @@ class App:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        sent = Sent(scope, send, self._limits.http_write_seconds)
+        start, sent = time.monotonic(), Sent(scope, send, self._limits.http_write_seconds)
         try:
             response = await self._answer(scope, receive, sent)
             if response is not None:
                 await response(scope, receive, sent)
         except HungUp:
-            sent.abort()
+            sent.wire.abort()
         finally:
-            logger.debug(
-                "http", method=scope["method"], path=scope["path"], status=sent.status, ms=sent.ms, owner=sent.owner
-            )
+            if logger.log.shows("debug"):
+                method, path, ms = scope["method"], scope["path"], round((time.monotonic() - start) * 1000)
+                logger.debug("http", method=method, path=path, status=sent.status, ms=ms, owner=sent.owner)
 
     async def close(self) -> None:
         """End every session; what is under way may end by itself, for a moment."""
@@ -79,7 +80,7 @@ class App:
 
     async def _answer(self, scope: Scope, receive: Receive, sent: Sent) -> Response | None:
         """Answer a request; a response that it returns is still to be sent."""
-        parts = _parts(scope)
+        parts = _parts(scope["raw_path"])
         try:
             head = Head(scope)
             self._guard.check_place(head)
@@ -104,15 +105,16 @@ class App:
 
     async def _read_body(self, head: Head, receive: Receive, sent: Sent) -> bytes:
         """The body of a request. Under memory pressure, a connection that sends a large one slowly is closed."""
-        if int(head.headers.get("content-length", sys.maxsize)) <= MEMORY_SMALL_BYTES:
-            return await read_body(head, receive, self._limits)
-        account = self._workbench.budget.open(f"a request of {sent.owner}", close=sent.abort)
+        wire = sent.wire
+        if wire.has_body or int(head.headers.get("content-length", sys.maxsize)) <= MEMORY_SMALL_BYTES:
+            return await read_body(head, wire, receive, self._limits)
+        account = self._workbench.budget.open(f"a request of {sent.owner}", close=wire.abort)
         try:
-            return await read_body(head, receive, self._limits, account)
+            return await read_body(head, wire, receive, self._limits, account)
         finally:
             account.end()
 
-    def _view(self, parts: list[str] | None) -> View:
+    def _view(self, parts: Sequence[str] | None) -> View:
         """What an endpoint shows. Raises `RequestError`."""
         if not parts or parts[0] != ROOT or len(parts) > 3:  # noqa: PLR2004 -- root, toolbox, server
             raise RequestError("Not found", hint="Endpoints: /mcp, /mcp/{toolbox}, /mcp/{toolbox}/{server}")
@@ -172,19 +174,21 @@ class Sent:
     def __init__(self, scope: Scope, send: Send, seconds: float) -> None:
         self._send = send
         self._seconds = seconds
-        self._start = time.monotonic()
-        self.wire: Wire = scope["state"][WIRE]
+        self.wire: Connection = scope["state"][WIRE]
+        self._head: Message | None = None
         self.status: int | None = None
         self.owner = ""
 
-    @property
-    def ms(self) -> int:
-        return round((time.monotonic() - self._start) * 1000)
-
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.status = message["status"]
+            self.status, self._head = message["status"], message
+            return  # the body follows at once, and both may leave in one piece
         body: bytes = message.get("body", b"")
+        if (head := self._head) is not None:
+            self._head = None
+            if len(body) <= PIECE_BYTES and not message.get("more_body") and self.wire.respond(head, body):
+                return
+            await self._write(head)
         last = 0
         while len(body) - last > PIECE_BYTES and not self.wire.lost.done():
             piece = body[last : last + PIECE_BYTES]
@@ -201,16 +205,12 @@ class Sent:
                 await self._send(message)
         except TimeoutError:
             logger.info("a client does not read what it asked for; its connection is closed", owner=self.owner)
-            self.abort()
-
-    def abort(self) -> None:
-        """Close the connection, whatever was not sent yet."""
-        self.wire.abort()
+            self.wire.abort()
 
 
-def _parts(scope: Scope) -> list[str] | None:
+@cached_if_short
+def _parts(raw: bytes) -> Sequence[str] | None:
     """The parts of the path, each decoded by itself: a name may hold anything. None where it is no text."""
-    raw: bytes = scope.get("raw_path") or scope["path"].encode()
     before, slash, path = raw.removeprefix(b"http://").partition(b"/")  # as clients write it for a proxy
     if not slash or (before and not raw.startswith(b"http://")):
         return None

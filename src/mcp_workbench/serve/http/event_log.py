@@ -68,20 +68,17 @@ class EventLog:
 
     def clear(self) -> None:
         """Forget every event: a client whose connection breaks gets no more of them."""
-        while self._kept:
-            self._forget()
+        self._account.keep(-self._bytes)
+        self._kept.clear()
+        self._bytes = 0
 
     def _keep(self, added: Event) -> Event:
+        before = self._bytes
         self._kept.append(added)
         self._bytes += added.size
-        self._account.keep(added.size)
         while len(self._kept) > self._limits.http_events or (
             self._bytes > self._limits.http_event_bytes and len(self._kept) > 1
         ):
-            self._forget()
+            self._bytes -= self._kept.popleft().size
+        self._account.keep(self._bytes - before)
         return added
-
-    def _forget(self) -> None:
-        size = self._kept.popleft().size
-        self._bytes -= size
-        self._account.keep(-size)

@@ -11,6 +11,7 @@ from starlette.types import Message, Send
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 
 from mcp_workbench.limits import Limits
+from mcp_workbench.serve.http.protocol import Connection
 from mcp_workbench.serve.http.request import one_line
 from mcp_workbench.wire.memory_budget import Account
 
@@ -21,6 +22,7 @@ _HEADERS: Final = (
     (b"content-type", b"text/event-stream"),
     (b"x-accel-buffering", b"no"),
 )
+_JSON_HEADERS: Final = [(b"content-type", b"application/json")]
 
 
 def stream_head(*headers: tuple[bytes, bytes]) -> Message:
@@ -117,21 +119,18 @@ class EventStream:
         parts, is_last = self._waiting, self._is_over
         self._waiting = []
         self._has_news = False
-        is_whole = is_last and sum(map(len, parts)) < HIGH_WATER_LIMIT
+        is_small = sum(map(len, parts)) < HIGH_WATER_LIMIT
+        is_whole = is_last and is_small
         self._sending, self._size = self._size, 0
         try:
-            for part in _joined(parts):
+            for part in (b"".join(parts),) if is_small else _joined(parts):
                 await send(_body(part, is_last=is_whole))
             if is_last and not is_whole:
                 await send(_body(b"", is_last=True))  # which waits for the client to read
-        finally:
-            self._was_sent()
+        finally:  # the client has read what was sent, or nobody will
+            size, self._sending = self._sending, 0
+            self._on_sent(size)
         return is_last
-
-    def _was_sent(self) -> None:
-        """The client has read what was sent, or nobody will."""
-        size, self._sending = self._sending, 0
-        self._on_sent(size)
 
     async def _until_news(self, seconds: float) -> bool:
         """Until there is an event, or the end; False if some time passed before that."""
@@ -150,6 +149,29 @@ class EventStream:
             _resolve(self._news)
 
 
+class OpenStreams:
+    """The streams that are sent now, and their connections."""
+
+    def __init__(self) -> None:
+        self._wires: dict[EventStream, Connection] = {}
+
+    async def run(self, stream: EventStream, wire: Connection, send: Send, hang_up: Callable[[object], None]) -> None:
+        """Send a stream until it ends or its connection is lost, which calls `hang_up`."""
+        self._wires[stream] = wire
+        wire.lost.add_done_callback(hang_up)
+        try:
+            await stream.run(send)
+        finally:
+            wire.lost.remove_done_callback(hang_up)
+            del self._wires[stream]
+
+    def disconnect(self) -> None:
+        """Close the connections whose answers the client does not read."""
+        for stream, wire in tuple(self._wires.items()):
+            if stream.unread:
+                wire.abort()
+
+
 class AnswerStream(EventStream):
     """The response to a modern request: JSON with a status if the answer comes before any event, else events."""
 
@@ -157,7 +179,6 @@ class AnswerStream(EventStream):
         """`account` counts what the client has not read."""
         super().__init__(limits, stream_head(), (), account.was_read)
         self._account = account
-        self._answer: tuple[bytes, int] | None = None
         self._is_streaming = False
 
     def notify(self, line: bytes) -> None:
@@ -168,29 +189,16 @@ class AnswerStream(EventStream):
     def answer(self, line: bytes, status: int) -> None:
         """The answer, and the end. The status counts only where it is the whole response."""
         self._account.wrote(len(line))
-        if self._is_streaming or self._waiting or self._is_over:
+        if self._is_streaming or self._waiting:
             self.put(plain_event(line), len(line), is_last=True)
         else:
-            self._answer = (line, status)
-            self._size += len(line)
-            self.close()
+            self._head = {"type": "http.response.start", "status": status, "headers": _JSON_HEADERS}
+            self.put((line,), len(line), is_last=True)
 
     async def run(self, send: Send) -> None:
         await self._until_news(self._limits.http_ping_seconds)
-        if self._is_lost:
-            return
-        if self._answer is None:
-            self._is_streaming = True
-            await self._send_events(send)
-            return
-        line, status = self._answer
-        headers = [(b"content-length", str(len(line)).encode()), (b"content-type", b"application/json")]
-        self._sending, self._size = self._size, 0
-        try:
-            await send({"type": "http.response.start", "status": status, "headers": headers})
-            await send(_body(line, is_last=True))
-        finally:
-            self._was_sent()
+        self._is_streaming = True
+        await self._send_events(send)
 
 
 def _body(body: bytes, *, is_last: bool) -> Message:

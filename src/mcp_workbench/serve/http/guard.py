@@ -6,19 +6,16 @@ import hmac
 import ipaddress
 import socket
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 from mcp_workbench.serve.http.address import LOOPBACK_NAMES, Address
-from mcp_workbench.serve.http.head import Head
+from mcp_workbench.serve.http.head import Head, cached_if_short
 
 MISDIRECTED: Final = 421
 FORBIDDEN: Final = 403
 UNAUTHORIZED: Final = 401
 BAD_REQUEST: Final = 400
 _PORT_DIGITS: Final = 5
-_USUAL_LENGTH: Final = 64
-"""Longer hosts are not cached: nobody may fill the memory with them."""
 
 
 class Refused(Exception):
@@ -97,12 +94,9 @@ def _bearer(value: str) -> bytes:
     return token.strip().encode("latin-1") if scheme.lower() == "bearer" else b""
 
 
+@cached_if_short
 def _host_port(text: str) -> HostPort | None:
     """The two parts, if it is exactly `HOST` or `HOST:PORT`."""
-    return _cached_host_port(text) if len(text) <= _USUAL_LENGTH else _read_host_port(text)
-
-
-def _read_host_port(text: str) -> HostPort | None:
     host, colon, port = text.rpartition(":") if not text.endswith("]") else (text, "", "")
     if not colon:
         host, port = text, "80"
@@ -112,9 +106,6 @@ def _read_host_port(text: str) -> HostPort | None:
     if bracketed != (":" in host):
         return None
     return HostPort(host.strip("[]").lower() if bracketed else host.lower(), int(port))
-
-
-_cached_host_port = lru_cache(maxsize=64)(_read_host_port)
 
 
 def _is_port(text: str) -> bool:

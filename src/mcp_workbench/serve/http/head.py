@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sized
+from functools import lru_cache
+from typing import Final, TypeVar
+
 from starlette.types import Scope
+
+T = TypeVar("T", bound=Sized)
+R = TypeVar("R")
+
+_USUAL_LENGTH: Final = 256
+"""Longer values are not cached: nobody may fill the memory with them."""
+
+
+def cached_if_short(read: Callable[[T], R]) -> Callable[[T], R]:
+    """Cache what was read from a header or a path: clients send the same ones again and again."""
+    cached = lru_cache(maxsize=64)(read)
+    return lambda value: cached(value) if len(value) <= _USUAL_LENGTH else read(value)
 
 
 class Head:

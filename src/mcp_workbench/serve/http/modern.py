@@ -15,8 +15,8 @@ from mcp_workbench.serve.early_initialize import new_callers
 from mcp_workbench.serve.endpoint import ClientEndpoint, call_shed
 from mcp_workbench.serve.http import envelope
 from mcp_workbench.serve.http.envelope import ModernRequest
-from mcp_workbench.serve.http.event_stream import AnswerStream
-from mcp_workbench.serve.http.protocol import Wire
+from mcp_workbench.serve.http.event_stream import AnswerStream, OpenStreams
+from mcp_workbench.serve.http.protocol import Connection
 from mcp_workbench.serve.http.request import HttpRequest
 from mcp_workbench.surfaces.server_info import View
 from mcp_workbench.wire import eras, jsonrpc
@@ -85,15 +85,14 @@ class ModernFront:
         self._serving: set[asyncio.Task[None]] = set()
         self._shed: set[asyncio.Task[None]] = set()
         """Those that were cancelled to free memory."""
-        self._wires: dict[AnswerStream, Wire] = {}
-        """The connections that streams are sent on."""
+        self._open = OpenStreams()
         self._mirrored = ReceivedHeaders(workbench.limits.mirrored_tools)
         self._front = self._new_front()
 
     def _new_front(self) -> ClientEndpoint:
         front = ClientEndpoint(self._workbench, new_callers(self._view, self._owner), self._view, Nowhere())
         account = front.account
-        account.label, account.cancel, account.close = f"requests of {self._owner}", self._cancel, self._disconnect
+        account.label, account.cancel, account.close = f"requests of {self._owner}", self._cancel, self._open.disconnect
         return front
 
     def _cancel(self) -> None:
@@ -101,12 +100,6 @@ class ModernFront:
             self._shed.add(work)
             work.add_done_callback(self._shed.discard)
             work.cancel("to free memory")
-
-    def _disconnect(self) -> None:
-        """Close the connections whose answers the client does not read."""
-        for stream, wire in tuple(self._wires.items()):
-            if stream.unread:
-                wire.abort()
 
     async def handle(self, request: HttpRequest, send: Send) -> Response | None:
         """Handle one HTTP request; what it returns is still to be sent."""
@@ -127,7 +120,7 @@ class ModernFront:
             if self._look is None:
                 self._look = self._loop.call_later(self._workbench.limits.http_idle_seconds, self._rest)
 
-    async def _send(self, stream: AnswerStream, work: asyncio.Task[None], wire: Wire, send: Send) -> None:
+    async def _send(self, stream: AnswerStream, work: asyncio.Task[None], wire: Connection, send: Send) -> None:
         """Send the stream of an answer until it ends or its connection is lost."""
         self._serving.add(work)
         work.add_done_callback(self._serving.discard)
@@ -136,13 +129,7 @@ class ModernFront:
             stream.lose()
             work.cancel("the client hung up")
 
-        self._wires[stream] = wire
-        wire.lost.add_done_callback(hang_up)
-        try:
-            await stream.run(send)
-        finally:
-            wire.lost.remove_done_callback(hang_up)
-            del self._wires[stream]
+        await self._open.run(stream, wire, send, hang_up)
 
     async def _answer(self, asked: ModernRequest, request: HttpRequest, stream: AnswerStream) -> None:
         """Compute the answer and put it onto the stream."""

@@ -6,14 +6,13 @@ import asyncio
 import re
 import socket
 import sys
-from collections.abc import Callable
-from functools import partial
 from typing import Any, Final, cast
 
 import h11
+from starlette.types import Message
 from uvicorn.config import Config as ServerConfig
-from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
+from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
 from uvicorn.server import ServerState
 
 from mcp_workbench import logger
@@ -24,11 +23,13 @@ HTTP_READ_BYTES = 16 * 1024
 """Read from a connection in one turn: its chunks may have a byte each, and thousands of them take long."""
 
 WIRE: Final = "wire"
+"""Where a request finds its connection, in its scope's state."""
 _BUSY: Final = 503
 _LATE: Final = 408
 _MISDIRECTED: Final = 421
 _BAD: Final = 400
 _LARGE: Final = 431
+_CLOSE: Final = (b"connection", b"close")
 _HEAD_END: Final = re.compile(rb"\n\r?\n")
 _REASONS: Final = {
     _BUSY: "Service Unavailable",
@@ -58,7 +59,7 @@ class Outlet:
         return getattr(self._transport, name)
 
     def write(self, data: bytes) -> None:
-        if not data:
+        if not data or self._given_up:
             return
         if not self._written:
             self._loop.call_soon(self._flush)
@@ -104,27 +105,6 @@ class Outlet:
             self._transport.abort()
 
 
-class Wire:
-    """What a request may know of the connection that it came on, under `WIRE` in its scope's state."""
-
-    def __init__(self, transport: asyncio.Transport, flow: FlowControl, authenticated: Callable[[], None]) -> None:
-        self._transport = transport
-        self._flow = flow
-        self.authenticated = authenticated
-        """Note that a request on it showed a valid token."""
-        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done when it is closed, by whichever side."""
-
-    def abort(self) -> None:
-        """Close it, whatever was not sent yet."""
-        self._transport.abort()
-
-    @property
-    def is_congested(self) -> bool:
-        """Whether what is sent now has to wait."""
-        return self._flow.write_paused
-
-
 class Parser(h11.Connection):
     """h11's parser with an exact bound for the head of a request: h11 itself checks only heads that are incomplete."""
 
@@ -133,10 +113,12 @@ class Parser(h11.Connection):
         self._head_bytes = head_bytes
 
     def next_event(self) -> Any:
-        if self.their_state is h11.IDLE:
-            data = self.trailing_data[0]
-            if len(data) > self._head_bytes and not _HEAD_END.search(data, 0, self._head_bytes):
-                raise h11.RemoteProtocolError("The head is too large", error_status_hint=_LARGE)
+        state, data = self.their_state, self.trailing_data[0]
+        if not data and state in (h11.IDLE, h11.DONE):
+            return h11.NEED_DATA  # h11 comes to the same result slowly
+        is_head = state is h11.IDLE
+        if is_head and len(data) > self._head_bytes and not _HEAD_END.search(data, 0, self._head_bytes):
+            raise h11.RemoteProtocolError("The head is too large", error_status_hint=_LARGE)
         return super().next_event()
 
 
@@ -151,7 +133,8 @@ class Connection(H11Protocol):
         self._late: asyncio.TimerHandle | None = None
         self._ahead = 0
         """Bytes that came after a request that is being answered."""
-        self._wire: Wire
+        self.lost: asyncio.Future[None] = self.loop.create_future()
+        """Done when it is closed, by whichever side."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         # asyncio does it only for sockets that name their protocol; without it each answer waits for 40 ms.
@@ -159,13 +142,54 @@ class Connection(H11Protocol):
         # What is read in one turn is taken apart in one turn: chunks of a byte each must not hold others up.
         transport.max_size = HTTP_READ_BYTES  # type: ignore[attr-defined]  # asyncio's own, not declared
         super().connection_made(cast("asyncio.Transport", Outlet(transport, self._limits)))
-        self._wire = Wire(transport, self.flow, partial(self._crowd.authenticated, self))
-        self.app_state = {WIRE: self._wire}
+        self.app_state = {WIRE: self}
         self._expect_head()
         leaving = self._crowd.enter(self, self._limits.http_connections)
         if leaving is not None:
             self._crowd.refused(len(self._crowd), self.loop.time())
             leaving.make_way()
+
+    # -- the connection as requests see it
+
+    def abort(self) -> None:
+        """Close it, whatever was not sent yet."""
+        self.transport.abort()
+
+    @property
+    def is_congested(self) -> bool:
+        """Whether what is sent now has to wait."""
+        return self.flow.write_paused
+
+    @property
+    def has_body(self) -> bool:
+        """Whether the whole body of the request is here, so that nobody waits for it."""
+        cycle: Any = self.cycle
+        return not cycle.more_body
+
+    def authenticated(self) -> None:
+        """Note that a request on it showed a valid token."""
+        self._crowd.authenticated(self)
+
+    def respond(self, head: Message, body: bytes) -> bool:
+        """Send a whole response in one piece; False where only uvicorn and h11 know how to.
+
+        h11 would check each header of ours three times, so it only parses: the next request gets a parser of its own.
+        """
+        cycle: Any = self.cycle
+        is_usual = cycle.keep_alive and cycle.scope["method"] == "POST" and self.conn.their_state is h11.DONE
+        if not is_usual or cycle.disconnected or self.flow.write_paused or not _has_length(head["headers"]):
+            return False
+        cycle.response_started = cycle.response_complete = True
+        self.transport.write(_head_bytes(head) + body)
+        ahead, self.conn = self.conn.trailing_data[0], Parser(self._limits.http_head_bytes)
+        cycle.on_response()
+        if ahead:
+            self.conn.receive_data(ahead)
+            self.handle_events()
+            self._look_ahead()
+        return True
+
+    # -- its bounds
 
     def make_way(self) -> None:
         """Close it: there are too many connections."""
@@ -179,7 +203,7 @@ class Connection(H11Protocol):
         self._head_is_there()
         self._crowd.leave(self)
         super().connection_lost(exc)
-        self._wire.lost.set_result(None)
+        self.lost.set_result(None)
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
@@ -206,6 +230,10 @@ class Connection(H11Protocol):
     def on_response_complete(self) -> None:
         self._ahead = 0
         super().on_response_complete()
+        self._look_ahead()
+
+    def _look_ahead(self) -> None:
+        """Expect the rest of the next request, if some of it came already."""
         if self._is_answering:  # the next request had come already
             self._head_is_there()
         elif self.conn.trailing_data[0]:
@@ -253,3 +281,14 @@ class Connection(H11Protocol):
         head = f"HTTP/1.1 {status} {_REASONS[status]}\r\nconnection: close\r\ncontent-type: text/plain\r\n"
         self.transport.write(f"{head}content-length: {len(text)}\r\n\r\n{text}".encode())
         self.transport.close()
+
+
+def _has_length(headers: list[tuple[bytes, bytes]]) -> bool:
+    """Whether a response has a length, and leaves the connection open."""
+    return any(name == b"content-length" for name, _ in headers) and _CLOSE not in headers
+
+
+def _head_bytes(head: Message) -> bytes:
+    status = head["status"]
+    lines = [b"%b: %b\r\n" % header for header in head["headers"]]
+    return b"HTTP/1.1 %d %b\r\n%b\r\n" % (status, STATUS_PHRASES[status], b"".join(lines))

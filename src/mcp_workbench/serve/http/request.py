@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from functools import lru_cache
 from typing import Final
 
 from msgspec import Raw
@@ -11,8 +10,8 @@ from starlette.types import Receive
 
 from mcp_workbench.limits import Limits
 from mcp_workbench.serve.http.guard import Refused
-from mcp_workbench.serve.http.head import Head
-from mcp_workbench.serve.http.protocol import Wire
+from mcp_workbench.serve.http.head import Head, cached_if_short
+from mcp_workbench.serve.http.protocol import Connection
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.batch import is_batch
 from mcp_workbench.wire.jsonrpc import Id, Message, RpcError, Unreadable
@@ -21,8 +20,6 @@ from mcp_workbench.wire.memory_budget import Account
 _BREAKS: Final = bytes.maketrans(b"\r\n", b"  ")
 _JSON: Final = "application/json"
 _EVENTS: Final = "text/event-stream"
-_USUAL_LENGTH: Final = 256
-"""Longer `Accept` headers are not cached: clients send 60 characters."""
 
 
 class HungUp(Exception):
@@ -34,7 +31,7 @@ class HttpRequest:
 
     __slots__ = ("_meta", "body", "headers", "is_batch", "message", "method", "problem", "repeated", "wire")
 
-    def __init__(self, head: Head, body: bytes, wire: Wire) -> None:
+    def __init__(self, head: Head, body: bytes, wire: Connection) -> None:
         self.method, self.headers, self.repeated = head.method, head.headers, head.repeated
         self.wire = wire
         """The connection that it came on."""
@@ -87,24 +84,31 @@ class HttpRequest:
         return self.headers.get("content-type", "").partition(";")[0].strip().lower() == _JSON
 
 
+@cached_if_short
 def _accepts(accept: str) -> tuple[bool, bool]:
     """Whether JSON, and whether events are accepted; wildcards count."""
-    return _accepts_cached(accept) if len(accept) <= _USUAL_LENGTH else _read_accept(accept)
-
-
-def _read_accept(accept: str) -> tuple[bool, bool]:
     kinds = {kind.partition(";")[0].strip().lower() for kind in accept.split(",")}
     has_any = "*/*" in kinds
     return has_any or bool(kinds & {_JSON, "application/*"}), has_any or bool(kinds & {_EVENTS, "text/*"})
 
 
-_accepts_cached = lru_cache(maxsize=64)(_read_accept)
-
-
-async def read_body(head: Head, receive: Receive, limits: Limits, account: Account | None = None) -> bytes:
+async def read_body(
+    head: Head, wire: Connection, receive: Receive, limits: Limits, account: Account | None = None
+) -> bytes:
     """The whole body on one line, which `account` counts while it arrives. Raises `Refused`, or `HungUp`."""
     if int(head.headers.get("content-length", 0)) > limits.http_body_bytes:  # h11 lets only digits pass
         raise _too_large(limits)
+    if wire.has_body:
+        body, _ = await _piece(receive)
+    else:
+        body = await _arriving(receive, limits, account)
+    if len(body) > limits.http_body_bytes:
+        raise _too_large(limits)
+    return one_line(body)
+
+
+async def _arriving(receive: Receive, limits: Limits, account: Account | None) -> bytes:
+    """A body that is not there yet, or its beginning if it is too large."""
     body, is_whole = bytearray(), False
     try:
         async with asyncio.timeout(limits.http_body_seconds):
@@ -115,9 +119,7 @@ async def read_body(head: Head, receive: Receive, limits: Limits, account: Accou
                 body += piece
     except TimeoutError:
         raise Refused(408, f"The body did not come within {limits.http_body_seconds:g} seconds") from None
-    if len(body) > limits.http_body_bytes:
-        raise _too_large(limits)
-    return one_line(bytes(body))
+    return bytes(body)
 
 
 async def _piece(receive: Receive) -> tuple[bytes, bool]:

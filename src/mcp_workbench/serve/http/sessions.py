@@ -18,8 +18,8 @@ from mcp_workbench.serve.early_initialize import new_callers
 from mcp_workbench.serve.endpoint import PeerEndpoint
 from mcp_workbench.serve.http import responses
 from mcp_workbench.serve.http.event_log import StreamKey
-from mcp_workbench.serve.http.event_stream import EventStream, stream_head
-from mcp_workbench.serve.http.protocol import Wire
+from mcp_workbench.serve.http.event_stream import EventStream, OpenStreams, stream_head
+from mcp_workbench.serve.http.protocol import Connection
 from mcp_workbench.serve.http.request import HttpRequest, HungUp
 from mcp_workbench.serve.http.session_streams import SessionStreams
 from mcp_workbench.surfaces.failures import as_rpc_error
@@ -58,17 +58,16 @@ class HttpSession(PeerEndpoint):
         self._coming: set[Id] = set()
         """Requests that wait until the client reads what it was sent."""
         head = stream_head((responses.SESSION_ID.encode(), self.id.encode()))
+        self._open = OpenStreams()
         callers = new_callers(view, owner)
         account = workbench.account(callers.audience)
         self._streams = SessionStreams(limits, head, self._unanswered.discard, self._unasked, account)
-        account.label, account.shed, account.close = f"a session of {owner}", self._streams.shed, self._disconnect
+        account.label, account.shed, account.close = f"a session of {owner}", self._streams.shed, self._open.disconnect
         super().__init__(workbench, callers, view, self._streams)
-        self._wires: dict[EventStream, Wire] = {}
-        """The connections that streams are sent on."""
         self._loop = asyncio.get_running_loop()
         self._requests = 0
         self._idle: asyncio.TimerHandle | None = None
-        self._idle_since = 0.0
+        self._idle_since = self._loop.time()
         self._is_ending = False
         self._end = asyncio.Event()
         self.over: asyncio.Task[None] = self._loop.create_task(self._live())
@@ -78,7 +77,6 @@ class HttpSession(PeerEndpoint):
     async def handle(self, request: HttpRequest, send: Send) -> Response | None:
         """Handle one HTTP request of the client; what it returns is still to be sent."""
         self._requests += 1
-        self._stay()
         try:
             answer = await self._post(request) if request.method == "POST" else self._other(request)
             if isinstance(answer, Response):
@@ -88,7 +86,9 @@ class HttpSession(PeerEndpoint):
             return None
         finally:
             self._requests -= 1
-            self._rest()
+            self._idle_since = self._loop.time()
+            if self._idle is None and self.is_open:
+                self._idle = self._loop.call_later(self._limits.http_idle_seconds, self._expire)
 
     def _other(self, request: HttpRequest) -> Response | Streaming:
         if request.method == "GET":
@@ -159,26 +159,16 @@ class HttpSession(PeerEndpoint):
             return responses.error_response(conflict, HTTPStatus.CONFLICT, headers=self._headers)
         return None, self._streams.open(None)
 
-    async def _run(self, key: StreamKey, stream: EventStream, wire: Wire, send: Send) -> None:
+    async def _run(self, key: StreamKey, stream: EventStream, wire: Connection, send: Send) -> None:
         """Send a stream until it ends or its connection is lost."""
 
         def leave(_: object = None) -> None:
-            self._wires.pop(stream, None)
             self._streams.leave(key, stream)
 
-        self._wires[stream] = wire
-        wire.lost.add_done_callback(leave)
         try:
-            await stream.run(send)
+            await self._open.run(stream, wire, send, leave)
         finally:
-            wire.lost.remove_done_callback(leave)
             leave()
-
-    def _disconnect(self) -> None:
-        """Close the connections whose answers the client does not read."""
-        for stream, wire in tuple(self._wires.items()):
-            if stream.unread:
-                wire.abort()
 
     async def _until_read(self, request: HttpRequest) -> None:
         """Wait until the client has read enough of what it was sent: it can't have more work done before.
@@ -296,36 +286,25 @@ class HttpSession(PeerEndpoint):
         await asyncio.wait((self.over,))
 
     def _close(self, fault: Fault) -> None:
-        self._stay()
+        if self._idle is not None:
+            self._idle.cancel()
         self._peer.close(fault)
         self._session.close()
         self._streams.close()
         if self._streams.unread:
-            self._streams.hand_over(self._workbench.budget.open(self.account.label, self._disconnect))
+            self._streams.hand_over(self._workbench.budget.open(self.account.label, self._open.disconnect))
         self.account.end()
 
     # -- a session that nobody uses
 
-    def _stay(self) -> None:
-        if self._idle is not None:
-            self._idle.cancel()
-            self._idle = None
-
     @property
     def idle_seconds(self) -> float:
-        """For how long nobody has used it; 0 while somebody does."""
-        is_idle = self._idle is not None and not self._peer.serving
-        return self._loop.time() - self._idle_since if is_idle else 0.0
-
-    def _rest(self) -> None:
-        if not self._requests and self.is_open:
-            self._stay()
-            self._idle_since = self._loop.time()
-            self._idle = self._loop.call_later(self._limits.http_idle_seconds, self._expire)
+        """For how long nobody has used it; 0 while somebody does, or a call goes on whose client may come back."""
+        return 0.0 if self._requests or self._peer.serving else self._loop.time() - self._idle_since
 
     def _expire(self) -> None:
-        if self._peer.serving:  # a call goes on, though its client hung up; it may come back for the answer
-            self._rest()
+        if (left := self._limits.http_idle_seconds - self.idle_seconds) > 0:
+            self._idle = self._loop.call_later(left, self._expire)
         else:
             logger.info("a session was idle and is over", owner=self.owner)
             self.abandon()
