@@ -11,7 +11,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from mcp_workbench.catalog.search.lexicon import STOP
+from mcp_workbench.catalog.search.stopwords import STOP
 
 SEARCH_WORD_LENGTH = 200
 """Characters without a space; what is longer is data, and no word of it is looked at."""
