@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from mcp_workbench.catalog.definition import Definition, Withheld, compact
-from mcp_workbench.catalog.rendering import instructions, render, signature
+from mcp_workbench.catalog.rendering import render, signature
 from mcp_workbench.catalog.rendering.budget import estimate, usable
 from mcp_workbench.catalog.snapshot import Found, Matches, Opened
 from mcp_workbench.errors import ConnectFailed, SpawnFailed

@@ -43,6 +43,7 @@ class Ranking(NamedTuple):
 
 RANKING = Ranking()
 
+_Servers = set[ServerIdentifier]
 _Scores = dict[int, float]
 """Scores by tool number."""
 _AROUND = 2
@@ -96,7 +97,7 @@ class Index:
         self._ranking = ranking
         self._vocabulary = Vocabulary(limits)
         self._servers: dict[ServerIdentifier, range] = {}
-        self._names: defaultdict[str, defaultdict[str, set[ServerIdentifier]]] = defaultdict(lambda: defaultdict(set))
+        self._names: defaultdict[str, defaultdict[str, _Servers]] = defaultdict(lambda: defaultdict(set))
         """Servers by the first word and the whole of their names and their toolboxes' names."""
         self._toolboxes: defaultdict[str, set[int]] = defaultdict(set)
         self._rows: dict[int, _Row] = {}
@@ -116,7 +117,7 @@ class Index:
         numbers = self._servers[server] = range(self._next, self._next + len(named))
         self._next += len(named)
         for name in map(_short_name, server.parts()):
-            self._names[_first_word(name)][name].add(server)
+            self._names[name[1:].partition(" ")[0]][name].add(server)
         for number, tool in zip(numbers, named.values(), strict=True):
             self._add(number, tool, server, document.read(tool, around, self._limits))
 
@@ -124,7 +125,7 @@ class Index:
         """Remove a server and its tools."""
         self._name_shares.clear()
         for name in map(_short_name, server.parts()) if server in self._servers else ():
-            self._names[_first_word(name)][name].discard(server)
+            self._names[name[1:].partition(" ")[0]][name].discard(server)
         for number in self._servers.pop(server, ()):
             row = self._rows.pop(number)
             self._vocabulary.remove(number, row.text, row.own)
@@ -242,12 +243,8 @@ class Index:
             for server, values in by_server.items()
         }
         marks = {term.mark for term in query.terms}
-        return _scaled(
-            {
-                number: score + near[rows[number].server] + weight * self._cover(rows[number].name, marks)
-                for number, score in scores.items()
-            }
-        )
+        cover = {number: weight * self._cover(rows[number].name, marks) for number in scores}
+        return _scaled({n: score + near[rows[n].server] + cover[n] for n, score in scores.items()})
 
     def _cover(self, name: str, marks: set[str]) -> float:
         """The share of a tool's name that a query covers."""
@@ -262,25 +259,22 @@ class Index:
     def _best(self, numbers: Iterable[int], scores: _Scores, most: int) -> list[int]:
         return heapq.nsmallest(most, numbers, key=lambda n: (-scores.get(n, 0.0), self._rows[n].identifier))
 
-    def _hit(self, number: int, score: float, toolbox: str | None, first: set[ServerIdentifier]) -> Hit:
+    def _hit(self, number: int, score: float, toolbox: str | None, first: _Servers) -> Hit:
         """A match, with the other servers that have the same tool; servers that the query names come first."""
         row = self._rows[number]
         others = (self._rows[other].server for other in self._alike[row.definition] if other != number)
         inside = [server for server in others if toolbox in (None, server.toolbox)]  # in the order of their names
         return Hit(row.identifier, score, tuple(sorted(inside, key=lambda server: server not in first)))
 
-    def _named(self, query: str, toolbox: str | None) -> list[set[ServerIdentifier]]:
+    def _named(self, query: str, toolbox: str | None) -> list[_Servers]:
         """The servers that a query names, by their own name or, in a search of all toolboxes, by that of a toolbox."""
         text, own = _spelled(query), _short_name(toolbox or "")
         names = {name for word in text.split() for name in self._names.get(word, ()) if name in text and name != own}
-        servers = (
-            [*self._names[_first_word(name)][name]] for name in sorted(names, key=lambda name: (text.index(name), name))
-        )
+        ordered = sorted(names, key=lambda name: (text.index(name), name))
+        servers = [self._names[name[1:].partition(" ")[0]][name] for name in ordered]
         return [found for some in servers if (found := {one for one in some if toolbox in (None, one.toolbox)})]
 
-    def _with_named(
-        self, numbers: list[int], scores: _Scores, named: list[set[ServerIdentifier]], most: int
-    ) -> list[int]:
+    def _with_named(self, numbers: list[int], scores: _Scores, named: list[_Servers], most: int) -> list[int]:
         """Add tools of the named servers that are not among the matches: one each, or up to three in free places."""
         shown = {self._rows[same].server for number in numbers for same in self._alike[self._rows[number].definition]}
         missing = [servers for servers in named if not servers & shown][:_NEAREST]
@@ -301,10 +295,6 @@ def _short_name(name: str) -> str:
     """What people call a server: `osm` for `osm-mcp-server`, unless nothing is left."""
     found = [word for word in _spelled(name).split() if word not in _KIND]
     return f" {' '.join(found)} " if found else _spelled(name)
-
-
-def _first_word(name: str) -> str:
-    return name.split(maxsplit=1)[0] if name else ""
 
 
 def _gather(scores: _Scores, impacts: _Scores, weight: float, inside: set[int] | None) -> None:
