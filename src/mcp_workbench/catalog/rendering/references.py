@@ -32,7 +32,9 @@ class References:
 
     def __init__(self, root: Schema) -> None:
         self._root = root
-        self._movable = {id(one) for home in _HOMES for one in _values(root.get(home))}
+        self._movable = {
+            id(one) for word in _HOMES if isinstance(home := root.get(word), dict) for one in home.values()
+        }
         self._targets: dict[str, Schema | bool | None] = {}
         self._anchors: dict[str, Schema] = {}
         self._bundled: dict[str, Schema] = {}
@@ -127,10 +129,6 @@ def _objects(root: Schema) -> Iterator[Schema]:
             yield cast("Schema", value)
             value = cast("dict[str, Any]", value).values()
         rest += [one for one in value if isinstance(one, dict | list)]
-
-
-def _values(home: object) -> list[Any]:
-    return list(cast("dict[str, Any]", home).values()) if isinstance(home, dict) else []
 
 
 def _child(parent: object, step: str) -> object:

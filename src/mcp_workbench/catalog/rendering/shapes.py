@@ -186,8 +186,7 @@ class Shapes:
 
     def _literals(self, schema: Schema) -> list[Part]:
         """The allowed values."""
-        values = schemas.values(schema)
-        if values is None:
+        if (values := schemas.values(schema)) is None:
             return []
         self._expect(len(values))
         parts: list[Part] = []

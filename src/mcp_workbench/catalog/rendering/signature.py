@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 from itertools import islice
-from typing import NamedTuple
 
 import msgspec
 from msgspec import Raw
@@ -73,12 +72,12 @@ def signature(schema: object, work: Work | None = None) -> str:
 
 def parameters(definition: Definition) -> str:
     """A tool's signature, cached with its definition."""
-    return definition.memoized(_summary).said["signature"]
+    return definition.memoized(_summary)[0]["signature"]
 
 
 def parts(definition: Definition) -> int:
     """How many parts of its schema were rendered for the signature."""
-    return definition.memoized(_summary).parts
+    return definition.memoized(_summary)[1]
 
 
 def entry(identifier: ToolIdentifier, definition: Definition) -> Raw:
@@ -87,7 +86,7 @@ def entry(identifier: ToolIdentifier, definition: Definition) -> Raw:
     Title and description are the server's own, on one line: line ends and indents cost tokens. Fields that a model does
     not need for a call (`outputSchema`, `annotations`, `icons`, `_meta`, unknown ones) are only in the full definition.
     """
-    return Raw(jsonrpc.encode({**_place(identifier), **definition.memoized(_summary).said}))
+    return Raw(jsonrpc.encode({**_place(identifier), **definition.memoized(_summary)[0]}))
 
 
 def lean(identifier: ToolIdentifier, definition: Definition) -> Raw:
@@ -124,18 +123,14 @@ def _parameter_names(definition: Definition) -> str:
     return f"({', '.join([*names[:shown], *left])})"
 
 
-class _Summary(NamedTuple):
-    said: dict[str, str]
-    parts: int
-
-
-def _summary(definition: Definition) -> _Summary:
+def _summary(definition: Definition) -> tuple[dict[str, str], int]:
+    """An entry's texts and signature, and the number of rendered parts."""
     work = Work(SIGNATURE_PARTS)
     fields = jsonrpc.fields(definition.raw)
     words = {field: " ".join((jsonrpc.text_or_none(fields.get(field)) or "").split()) for field in _SAID}
     said = {field: text for field, text in words.items() if text}
     written = _signature_of(fields.get("inputSchema", jsonrpc.EMPTY_OBJECT), work)
-    return _Summary({**said, "signature": written}, SIGNATURE_PARTS - work.left)
+    return {**said, "signature": written}, SIGNATURE_PARTS - work.left
 
 
 def _place(identifier: ToolIdentifier) -> dict[str, str]:
@@ -157,17 +152,11 @@ def _signature_of(raw: Raw, work: Work) -> str:
 def _shallow(raw: Raw) -> Schema:
     """The top level of a schema of any size; the schemas of its parameters stay raw."""
     members = jsonrpc.members(raw)
-    return {
-        "properties": jsonrpc.members(members.get("properties")),
-        "required": _names(members.get("required", jsonrpc.NOTHING)),
-    }
-
-
-def _names(raw: Raw) -> list[str]:
     try:
-        return msgspec.json.decode(raw, type=list[str])
+        required = msgspec.json.decode(members.get("required", jsonrpc.NOTHING), type=list[str])
     except msgspec.DecodeError:
-        return []
+        required = []
+    return {"properties": jsonrpc.members(members.get("properties")), "required": required}
 
 
 def _written(schema: object, references: References, work: Work, depth: int) -> str | None:

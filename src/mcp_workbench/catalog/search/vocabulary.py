@@ -101,8 +101,7 @@ class Vocabulary:
     def rarity(self, term: Term | None) -> float:
         """The inverse document frequency of a word; None is a word that no tool has."""
         having = term.owners if term is not None else 0
-        known = self._rarities.get(having)
-        if known is None:
+        if (known := self._rarities.get(having)) is None:
             tools = max(self._tools, SEARCH_TOOLS_LEAST)
             known = self._rarities[having] = math.log(1 + (tools - having + 0.5) / (having + 0.5))
         return known
@@ -119,8 +118,7 @@ class Vocabulary:
         least = SEARCH_GUESS_LENGTH
         if len(word) < least or not (word.isascii() and word.isalpha()):
             return []
-        known = self._beginnings.get(word[:_BEGINNING], ())
-        if len(known) > SEARCH_GUESS_CANDIDATES:
+        if len(known := self._beginnings.get(word[:_BEGINNING], ())) > SEARCH_GUESS_CANDIDATES:
             return []
         short, long = (len(word) - 1, len(word) + 1) if len(word) > least else (0, 0)
         slips = (other for other in known if short <= len(other) <= long and is_one_slip(word, other))
@@ -167,10 +165,10 @@ class Vocabulary:
     def _forget(self, term: Term) -> None:
         del self._terms[term.word], self._marked[term.mark]
         self._free.append(term.mark)
-        same = self._beginnings[term.word[:_BEGINNING]]
-        same.discard(term.word)
-        if not same:
-            del self._beginnings[term.word[:_BEGINNING]]
+        beginning = term.word[:_BEGINNING]
+        self._beginnings[beginning].discard(term.word)
+        if not self._beginnings[beginning]:
+            del self._beginnings[beginning]
 
 
 def is_one_slip(word: str, other: str) -> bool:
