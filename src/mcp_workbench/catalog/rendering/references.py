@@ -33,7 +33,10 @@ class References:
     def __init__(self, root: Schema) -> None:
         self._root = root
         self._movable = {
-            id(one) for word in _HOMES if isinstance(home := root.get(word), dict) for one in home.values()
+            id(one)
+            for word in _HOMES
+            if isinstance(home := root.get(word), dict)
+            for one in cast("Schema", home).values()
         }
         self._targets: dict[str, Schema | bool | None] = {}
         self._anchors: dict[str, Schema] = {}
