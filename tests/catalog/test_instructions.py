@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from mcp_workbench.catalog.rendering.budget import estimate
-from mcp_workbench.catalog.rendering.instructions import INSTRUCTIONS_LENGTH, fitted, read_instructions, shortened
+from mcp_workbench.catalog.rendering.budget import INSTRUCTIONS_LENGTH, estimate, fitted, read_instructions, shortened
 
 
 def read(instructions: Any) -> str:

@@ -15,8 +15,8 @@ from msgspec import Raw
 
 from mcp_workbench.catalog.definition import Definition
 from mcp_workbench.catalog.rendering import signature as module
+from mcp_workbench.catalog.rendering.render import BRIEF_LENGTH
 from mcp_workbench.catalog.rendering.schemas import SIGNATURE_MERGED_PARTS
-from mcp_workbench.catalog.rendering.sentence import BRIEF_LENGTH
 from mcp_workbench.catalog.rendering.signature import SIGNATURE_LENGTH, brief, entry, signature
 from mcp_workbench.identity import ToolIdentifier
 from mcp_workbench.limits import DEFAULTS

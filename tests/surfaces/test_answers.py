@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from mcp_workbench.catalog.definition import Definition, Withheld, compact
-from mcp_workbench.catalog.rendering import instructions, render, signature
+from mcp_workbench.catalog.rendering import budget as token_budget
+from mcp_workbench.catalog.rendering import render, signature
 from mcp_workbench.catalog.rendering.budget import estimate, usable
 from mcp_workbench.catalog.snapshot import Found, Matches, Opened
 from mcp_workbench.errors import ConnectFailed, SpawnFailed
@@ -501,7 +502,7 @@ def check_answer(text: str, tools: Sequence[Found], budget: int) -> None:
 def test_nothing_is_sent_that_was_not_counted(recipe: Recipe, budget: int):
     """If bytes were what an answer costs, no answer would have more bytes than it may."""
     whole = recipe.opened()
-    with mock.patch.object(open_response, "estimate", len), mock.patch.object(instructions, "estimate", len):
+    with mock.patch.object(open_response, "estimate", len), mock.patch.object(token_budget, "estimate", len):
         text, _ = opened(whole.found, budget=budget, whole=whole)
         assert len(text.encode()) <= budget
         tools = whole.found[: DEFAULTS.matches]

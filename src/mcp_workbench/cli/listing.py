@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from mcp_workbench.catalog.rendering.sentence import first_sentence
+from mcp_workbench.catalog.rendering.render import first_sentence
 from mcp_workbench.catalog.snapshot import ServerTools
 from mcp_workbench.cli import display
 from mcp_workbench.cli.config_selection import read_config

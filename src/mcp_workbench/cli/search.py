@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mcp_workbench.catalog.definition import Definition
-from mcp_workbench.catalog.rendering.sentence import first_sentence
+from mcp_workbench.catalog.rendering.render import first_sentence
 from mcp_workbench.catalog.search.finder import Finder
 from mcp_workbench.catalog.snapshot import Catalog, Matches
 from mcp_workbench.cli import display
@@ -30,13 +30,8 @@ passes a query to open_toolbox.
 
 Nothing is started. Servers that never listed their tools can't be searched; the output names them."""
 
-_COLUMNS = (
-    Column("toolbox", is_whole=True),
-    Column("server", is_whole=True),
-    Column("tool", tone="strong", is_whole=True),
-    Column(),
-)
-
+_NAMES = (Column("toolbox", is_whole=True), Column("server", is_whole=True))
+_COLUMNS = (*_NAMES, Column("tool", tone="strong", is_whole=True), Column())
 _GAP = 2
 
 
@@ -52,7 +47,7 @@ def _search(options: Given) -> int:
     config = read_config(options)
     toolbox = options.get("toolbox")
     boxes = [find_toolbox(config, toolbox)] if toolbox else config.toolboxes.values()
-    known = known_tools(config, config.servers())  # how rare a word is, all of them tell
+    known = known_tools(config, config.servers())  # all servers, since they determine how rare a word is
     searched = _found(config, known, query, toolbox)
     servers = [server for box in boxes for server in box.servers.values()]
     unknown = [one for one in servers if ServerIdentifier(one.toolbox, one.name) not in known]
@@ -93,7 +88,7 @@ def _sentence(hit: ToolIdentifier, definition: Definition, searched: Matches) ->
 
 
 def _has_room(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether sentences have room beside the names, as they always have where nobody looks."""
+    """True if sentences fit next to the names; output that is not for a terminal always has room."""
     if not rows or not display.is_terminal(sys.stdout):
         return bool(rows)
     names = sum(max(len(row[column]) for row in rows) + _GAP for column in range(3))
@@ -101,18 +96,14 @@ def _has_room(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _as_json(file: str, query: str, searched: Matches, unknown: Sequence[ServerConfig]) -> dict[str, Any]:
-    return {
-        "ok": True,
-        "file": file,
-        "query": query,
-        "weak": searched.is_weak,
-        "tools": [
-            {
-                **hit.params(),
-                "description": first_sentence(definition),
-                "alsoIn": [{"toolbox": one.toolbox, "server": one.server} for one in searched.also_in.get(hit, ())],
-            }
-            for hit, definition in searched.found
-        ],
-        "neverListed": [{"toolbox": server.toolbox, "server": server.name} for server in unknown],
-    }
+    tools = [
+        {
+            **hit.params(),
+            "description": first_sentence(definition),
+            "alsoIn": [{"toolbox": one.toolbox, "server": one.server} for one in searched.also_in.get(hit, ())],
+        }
+        for hit, definition in searched.found
+    ]
+    never = [{"toolbox": server.toolbox, "server": server.name} for server in unknown]
+    head = {"ok": True, "file": file, "query": query, "weak": searched.is_weak}
+    return head | {"tools": tools, "neverListed": never}

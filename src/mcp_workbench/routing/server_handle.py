@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from mcp_workbench.catalog.cache.server_cache import CachedServer
 from mcp_workbench.catalog.definition import OFFERED, offer_text
-from mcp_workbench.catalog.rendering.instructions import read_instructions
+from mcp_workbench.catalog.rendering.budget import read_instructions
 from mcp_workbench.catalog.snapshot import ServerSnapshot, ServerTools
 from mcp_workbench.config.model import Endpoint, ServerConfig
 from mcp_workbench.errors import Fault

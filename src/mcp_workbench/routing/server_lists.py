@@ -19,7 +19,7 @@ from mcp_workbench import logger
 from mcp_workbench.catalog.cache.server_cache import CachedServer
 from mcp_workbench.catalog.cache.store import Entry
 from mcp_workbench.catalog.definition import Item, ServerItems, Withheld, compact, take_items
-from mcp_workbench.catalog.rendering.instructions import read_instructions
+from mcp_workbench.catalog.rendering.budget import read_instructions
 from mcp_workbench.catalog.skills import take_skills
 from mcp_workbench.catalog.snapshot import ServerSnapshot, ServerTools, take_listing
 from mcp_workbench.config.model import ServerConfig

@@ -19,8 +19,7 @@ from msgspec import Raw
 
 from mcp_workbench.catalog.definition import Definition
 from mcp_workbench.catalog.rendering import render, signature
-from mcp_workbench.catalog.rendering.budget import estimate, usable
-from mcp_workbench.catalog.rendering.instructions import INSTRUCTIONS_SHARE, fitted
+from mcp_workbench.catalog.rendering.budget import INSTRUCTIONS_SHARE, estimate, fitted, usable
 from mcp_workbench.catalog.snapshot import Found, Matches, Opened
 from mcp_workbench.identity import EVERY_TOOLBOX, ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import Limits

@@ -16,7 +16,7 @@ from msgspec import Raw
 from mcp_workbench import logger
 from mcp_workbench.catalog.definition import Definition
 from mcp_workbench.catalog.rendering import render
-from mcp_workbench.catalog.rendering.instructions import INSTRUCTIONS_SHARE, fitted
+from mcp_workbench.catalog.rendering.budget import INSTRUCTIONS_SHARE, fitted
 from mcp_workbench.config.model import Config
 from mcp_workbench.errors import CallFailed, Fault, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier, native_names

@@ -1,1 +1,1 @@
-"""How a tool is shown: whole, as one line, or by its first sentence; and what that costs in tokens."""
+"""Renders definitions for clients: whole, as a one-line signature, or as a first sentence, within a token budget."""

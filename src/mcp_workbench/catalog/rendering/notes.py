@@ -1,8 +1,8 @@
-"""What a signature says of a value beside its type: literals, names, constraints and descriptions, each on one line.
+"""Renders literals, names, constraints and descriptions for signatures, each on one line.
 
-Literals are JSON with strings in single quotes, as TypeScript has them: a signature is itself in a JSON string, where
-double ones would be escaped. A comment is a list of notes, each in a fixed form, and then the description. One that
-begins as a note does is marked with a dash, so that nobody takes it for a constraint.
+Literals are JSON with strings in single quotes, as in TypeScript: a signature is inside a JSON string, where double
+quotes would be escaped. A comment is a list of notes in fixed forms, then the description. A description that looks
+like a note starts with a dash, so that nobody takes it for a constraint.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias, cast
 Schema: TypeAlias = Mapping[str, Any]
 
 SEE_SCHEMA = "see full schema"
-"""The note that a signature does not tell all."""
+"""The note that a signature is incomplete."""
 
 _HIDDEN = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
 _RANGES = (
@@ -28,12 +28,8 @@ _RANGES = (
     ("contained ", "minContains", "maxContains"),
 )
 _EXCLUSIVE = (("exclusiveMinimum", "minimum", ">"), ("exclusiveMaximum", "maximum", "<"))
-_VALUES = {
-    "multipleOf": "multiple of",
-    "pattern": "pattern",
-    "format": "format",
-    "contentEncoding": "contentEncoding",
-    "contentMediaType": "contentMediaType",
+_VALUES = {"multipleOf": "multiple of"} | {
+    word: word for word in ("pattern", "format", "contentEncoding", "contentMediaType")
 }
 _FLAGS = {"uniqueItems": "unique", "readOnly": "readOnly", "writeOnly": "writeOnly", "deprecated": "deprecated"}
 CONSTRAINTS = (*(word for _, *pair in _RANGES for word in pair), *(word for word, *_ in _EXCLUSIVE), *_VALUES, *_FLAGS)
@@ -45,16 +41,16 @@ _LIKE_A_NOTE = re.compile(
 _STRING = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"')
 _NO_END = "*\\/"
 _LONGEST_TEXT: Final = 65_536
-"""Characters that are read of a description: a signature with a longer one is cut in any case."""
+"""Characters of a description that are read: a signature with a longer one is cut in any case."""
 _MOST_ITEMS: Final = 6000
-"""Items of a value that is written: more do not fit into a signature."""
+"""Items of a literal: more do not fit into a signature."""
 _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _WORD = re.compile(r"[a-z][a-z0-9-]*")
 _PUNCTUATION = re.compile(r"[\W_]+")
 
 
 def escaped(text: str) -> str:
-    """The text, with whatever is invisible as JSON escapes."""
+    """The text, with invisible characters as JSON escapes."""
     if text.isprintable():
         return text
     hidden = (character for character in set(text) if unicodedata.category(character) in _HIDDEN)
@@ -67,7 +63,7 @@ def _escape(code: int) -> str:
 
 
 def literal(value: object) -> str | None:
-    """A value; None for one that is too deep, has too many items, or is a number of thousands of digits."""
+    """A value as a literal; None if it is too deep or too large."""
     if isinstance(value, dict | list) and len(cast("list[Any]", value)) > _MOST_ITEMS:
         return None
     try:
@@ -90,7 +86,7 @@ def name(text: str) -> str:
 
 
 def comment(notes: Sequence[str], description: str) -> str:
-    """What follows a value to tell of it; empty where there is nothing to tell."""
+    """The comment after a value; empty if there is nothing to say."""
     if description and _LIKE_A_NOTE.match(description):
         description = f"- {description}"
     said = "; ".join([*notes, description] if description else notes)
@@ -98,7 +94,7 @@ def comment(notes: Sequence[str], description: str) -> str:
 
 
 def description(schema: Schema, owner: str | None) -> str:
-    """What a schema says of itself in words, unescaped; its title where that is all, and not just its owner's name."""
+    """A schema's description, unescaped; otherwise its title, unless that only repeats its owner's name."""
     if (said := _line(schema.get("description"))) or owner is None:
         return said
     title = _line(schema.get("title"))
@@ -114,7 +110,7 @@ def _letters(text: str) -> str:
 
 
 def constraints(schema: Schema) -> Iterator[str]:
-    """Every constraint of a schema that does not show in its type. A value of the wrong kind is told as it is."""
+    """Every constraint that the type does not show. Values of the wrong type are rendered unchanged."""
     if _CONSTRAINED.isdisjoint(schema):  # as most are
         return
     schema = _modern(schema)
@@ -134,7 +130,7 @@ def constraints(schema: Schema) -> Iterator[str]:
 
 
 def _modern(schema: Schema) -> Schema:
-    """In draft 4 an exclusive bound is a flag beside the plain one."""
+    """Convert draft 4, where an exclusive bound is a flag next to the plain one."""
     for keyword, plain, _ in _EXCLUSIVE:
         if schema.get(keyword) is True and _is_number(schema.get(plain)):
             schema = {**schema, keyword: schema[plain], plain: None}
@@ -169,7 +165,7 @@ def _examples(schema: Schema) -> Iterator[str]:
 
 
 def _told(label: str, value: object) -> str:
-    """A format is a word; everything else is a literal."""
+    """Formats are words, other values are literals."""
     if label == "format" and isinstance(value, str) and _WORD.fullmatch(value):
         return f"format {value}"
     said = literal(value)

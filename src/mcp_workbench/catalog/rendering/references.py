@@ -1,7 +1,7 @@
-"""What the references in a schema lead to, within the schema: nothing is ever fetched.
+"""Resolves the references within a JSON Schema. Never fetches anything.
 
-A definition that is used once can stand in its place. One that is used more often, or leads back to itself, gets a
-name and is told once; so a schema is told in no more than its own length, whatever refers to what.
+A definition that is used once can be inlined. One that is used more often, or recursively, gets a name and is written
+once, so the result is never longer than the schema.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import count
 from typing import Any, cast
 from urllib.parse import unquote
 
@@ -16,22 +17,27 @@ from mcp_workbench.catalog.rendering.notes import Schema
 from mcp_workbench.identity import NAME_LENGTH
 
 KEYWORDS = ("$ref", "$dynamicRef", "$recursiveRef")
-"""What refers. The dynamic ones are read as plain ones: nothing outside of the schema can change where they lead."""
+"""Reference keywords. Dynamic ones are read as plain ones: nothing outside the schema can change their targets."""
 
 _ANCHORS = ("$anchor", "$dynamicAnchor")
 _NAMING = frozenset((*KEYWORDS, *_ANCHORS, "$id"))
 _HOMES = ("$defs", "definitions")
 _STEPS = frozenset(("", "items", "prefixItems", "properties", "additionalProperties", "anyOf", "oneOf", "allOf"))
-"""What names no definition, in a path to one."""
+"""Path segments that do not name a definition."""
 _ODD = re.compile(r"\W+", re.ASCII)
 
 
 class References:
-    """What refers to what in one schema."""
+    """The references of one schema."""
 
     def __init__(self, root: Schema) -> None:
         self._root = root
-        self._movable = {id(one) for home in _HOMES for one in _values(root.get(home))}
+        self._movable = {
+            id(one)
+            for word in _HOMES
+            if isinstance(home := root.get(word), dict)
+            for one in cast("Schema", home).values()
+        }
         self._targets: dict[str, Schema | bool | None] = {}
         self._anchors: dict[str, Schema] = {}
         self._bundled: dict[str, Schema] = {}
@@ -40,21 +46,19 @@ class References:
         self._survey()
 
     def reference_to(self, schema: Schema) -> str | None:
-        """What refers to a schema that stands in a place of its own."""
+        """The reference to a schema that stands outside of `$defs`."""
         return None if id(schema) in self._movable else self._referred.get(id(schema))
 
     def target(self, reference: object) -> Schema | bool | None:
-        """The schema that it leads to; None where that is not in this one."""
-        if not isinstance(reference, str):
-            return None
-        return self._targets.get(reference)
+        """The target of a reference; None if it is not in this schema."""
+        return self._targets.get(reference) if isinstance(reference, str) else None
 
     def is_used_once(self, target: Schema) -> bool:
-        """Whether it may stand where it is used."""
+        """True if the definition can be inlined."""
         return self._uses[id(target)] <= 1
 
     def _survey(self) -> None:
-        """Find what has a name of its own, then what is referred to, and how often."""
+        """Collect names, then targets and how often each is used."""
         references: list[str] = []
         for schema in _objects(self._root):
             if schema.keys().isdisjoint(_NAMING):
@@ -73,7 +77,7 @@ class References:
             self._bundled.setdefault(identifier, schema)
 
     def _find(self, reference: str) -> Schema | bool | None:
-        """In a bundle of schemas a pointer may be meant within any of them, so it is not followed there."""
+        """Not followed in a bundle of schemas, where a pointer may be relative to any of them."""
         if self._bundled:
             return self._bundled.get(reference)
         own = self._root.get("$id")
@@ -91,7 +95,7 @@ class References:
 
 
 class Names:
-    """Names for definitions, in the order in which they were first needed."""
+    """Unique names for definitions, in order of first use."""
 
     def __init__(self) -> None:
         self._names: dict[int, str] = {}
@@ -99,10 +103,9 @@ class Names:
         self.pending: list[tuple[str, Schema]] = []
 
     def of(self, target: Schema, reference: str) -> str:
-        """The name of a definition: the last part of what refers to it, made an identifier."""
+        """The name of a definition: the last part of its reference, as an identifier."""
         if id(target) not in self._names:
-            name = self._free(reference)
-            self._names[id(target)] = name
+            name = self._names[id(target)] = self._free(reference)
             self._taken.add(name)
             self.pending.append((name, target))
         return self._names[id(target)]
@@ -113,16 +116,15 @@ class Names:
             steps.pop()
         name = _ODD.sub("_", steps[-1].replace("~1", "/")).strip("_")[:NAME_LENGTH] or "Input"
         name = name[0].upper() + name[1:] if name.isidentifier() else f"T{name}"
-        number = len(self._names)
+        numbers = count(len(self._names) + 1)
         free = name
         while free in self._taken:
-            number += 1
-            free = f"{name}_{number}"
+            free = f"{name}_{next(numbers)}"
         return free
 
 
 def _objects(root: Schema) -> Iterator[Schema]:
-    """Every object in a schema, wherever it stands."""
+    """Every object in a schema, at any depth."""
     rest: list[Any] = [root]
     while rest:
         value = rest.pop()
@@ -130,10 +132,6 @@ def _objects(root: Schema) -> Iterator[Schema]:
             yield cast("Schema", value)
             value = cast("dict[str, Any]", value).values()
         rest += [one for one in value if isinstance(one, dict | list)]
-
-
-def _values(home: object) -> list[Any]:
-    return list(cast("dict[str, Any]", home).values()) if isinstance(home, dict) else []
 
 
 def _child(parent: object, step: str) -> object:

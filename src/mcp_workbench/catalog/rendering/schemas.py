@@ -1,4 +1,4 @@
-"""What a JSON Schema says, whatever stands there. A keyword with a value of the wrong kind says nothing, and is odd."""
+"""Lenient readers of JSON Schema: a keyword with a value of the wrong type reads as missing, and makes a schema odd."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from mcp_workbench.catalog.rendering.notes import CONSTRAINTS, Schema
 from mcp_workbench.catalog.rendering.references import KEYWORDS
 
 SIGNATURE_MERGED_PARTS = 64
-"""Parts of an `allOf` that are told as one: people write a few, and each is compared with the others."""
+"""The most parts of an `allOf` that are merged: people write a few, and each is compared with the others."""
 
 UNIONS = ("anyOf", "oneOf")
 NARROWING = ("not", "contains", "propertyNames", "unevaluatedProperties", "unevaluatedItems", "contentSchema")
-"""Keywords with one schema each, that say more of a type."""
+"""Keywords that hold one schema each and narrow a type."""
 
 _OF_OBJECTS = ("properties", "patternProperties", "additionalProperties", "required")
 _OF_ARRAYS = ("items", "prefixItems", "additionalItems")
@@ -29,7 +29,7 @@ _KINDS: Mapping[str, type | tuple[type, ...]] = {
     "type": (str, list),
     "required": (list, bool),
 }
-"""What the values of some keywords are. A null is nothing."""
+"""Types of the values of keywords. Null reads as missing."""
 _VALUES: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int, float),
@@ -45,7 +45,7 @@ _SILENT = frozenset(("$schema", "$id", "$comment", "$defs", "definitions"))
 _MERGEABLE = _SILENT | frozenset(("type", "properties", "required", "title", "description", "default", *CONSTRAINTS))
 _GATHERED = ("properties", "required")
 _LOCAL = ("additionalProperties", "patternProperties", "unevaluatedProperties")
-"""What looks at the properties beside it, so that others may not join them."""
+"""Keywords that depend on the properties next to them, so that no others may be merged in."""
 
 
 def is_object(schema: object) -> TypeGuard[Schema]:
@@ -53,29 +53,29 @@ def is_object(schema: object) -> TypeGuard[Schema]:
 
 
 def is_reference(schema: Schema) -> bool:
-    """Whether it does nothing but refer."""
+    """True if a schema only holds a reference."""
     return "$ref" in schema and all(keyword in _SILENT or keyword in ("$ref", "title") for keyword in schema)
 
 
 def is_nested(schema: Schema) -> bool:
-    """Whether there are other schemas in it."""
+    """True if a schema contains other schemas."""
     return any(schema[keyword] is not None for keyword in _NESTED.intersection(schema))
 
 
 def is_simple(schema: Schema) -> bool:
-    """Whether there is nothing to it beside its type, its members and its values."""
+    """True if a schema has only a type, members and values."""
     return _ADDING.isdisjoint(schema)
 
 
 def is_leaf(schema: Schema) -> bool:
-    """Whether it is a type in one word, perhaps with a title and a description, as most are."""
+    """True if a schema is a type in one word, perhaps with title and description, as most are."""
     if not _LEAF.issuperset(schema) or schema.get("type") not in _SCALARS:
         return False
     return isinstance(schema.get("title", ""), str) and isinstance(schema.get("description", ""), str)
 
 
 def is_odd(schema: Schema) -> bool:
-    """Whether some of it can't be read."""
+    """True if some keywords have values of the wrong type."""
     if _KINDS.keys().isdisjoint(schema):
         return False
     for keyword, value in schema.items():
@@ -91,7 +91,7 @@ def is_odd(schema: Schema) -> bool:
 
 
 def types(schema: Schema) -> list[str]:
-    """The names of its types; where it names none, those that its keywords speak of."""
+    """The types of a schema, inferred from its keywords if it names none."""
     named = schema.get("type")
     if named is None and _STRUCTURAL.isdisjoint(schema):
         return []
@@ -104,36 +104,36 @@ def types(schema: Schema) -> list[str]:
 
 
 def word(schema: Schema) -> str:
-    """Its type in one word."""
+    """The type in one word."""
     return kinds[0] if len(kinds := types(schema)) == 1 else "object"
 
 
 def values(schema: Schema) -> list[Any] | None:
-    """The values that it allows, where it lists them."""
+    """The values that a schema allows, if it lists them."""
     if "const" in schema:
         return [schema["const"]]
     return _list(schema, "enum") if isinstance(schema.get("enum"), list) else None
 
 
 def owner(schema: object) -> str | None:
-    """What a title is compared with in a union: a single value may have one that tells more than itself."""
+    """The value that a title is compared with in a union: a title that repeats it is left out."""
     return str(schema["const"]) if is_object(schema) and isinstance(schema.get("const"), str) else None
 
 
 def is_implied(schema: Schema) -> bool:
-    """Whether the values that it lists are of its types, so that these say nothing more."""
+    """True if the listed values imply the types."""
     allowed = {kind for name in types(schema) for kind in _VALUES.get(name, ())}
     return not is_nested(schema) and all(type(value) in allowed for value in values(schema) or ())
 
 
 def children(schema: Schema, keyword: str) -> Mapping[str, Any]:
-    """The schemas that a keyword holds by name."""
+    """The named schemas of a keyword."""
     value = schema.get(keyword)
     return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def required(schema: Schema) -> Mapping[str, None]:
-    """The names that have to be there."""
+    """The required names."""
     return dict.fromkeys(_texts(schema, "required"))
 
 
@@ -142,7 +142,7 @@ def required_count(schema: Schema) -> int:
 
 
 def elements(schema: Schema) -> tuple[list[Any], Any]:
-    """The schemas of the first elements of an array, and the one of all others (None: anything)."""
+    """The schemas of the first elements of an array, and of all others (None: anything)."""
     if first := _list(schema, "prefixItems"):
         return first, schema.get("items")
     items = schema.get("items")
@@ -150,7 +150,7 @@ def elements(schema: Schema) -> tuple[list[Any], Any]:
 
 
 def conditions(schema: Schema) -> Iterator[tuple[Any, list[tuple[str, Any]]]]:
-    """What has to hold when something does: a schema, and those that follow from it, with `then` or `else`."""
+    """Conditions: each a schema, and its outcomes with `then` or `else`."""
     if _CONDITIONS.isdisjoint(schema):
         return
     outcomes = [(word, schema[word]) for word in ("then", "else") if schema.get(word) is not None]
@@ -163,7 +163,7 @@ def conditions(schema: Schema) -> Iterator[tuple[Any, list[tuple[str, Any]]]]:
 
 
 def merged(schema: Schema) -> tuple[Schema, list[Any]]:
-    """A schema with as much of its `allOf` as can be said as one, and what is left of that; nothing of a long one."""
+    """Merge parts of `allOf` into the schema where possible; returns the rest too. A long `allOf` is unchanged."""
     parts = _list(schema, "allOf")
     if not parts or len(parts) > SIGNATURE_MERGED_PARTS:
         return schema, parts
@@ -174,7 +174,7 @@ def merged(schema: Schema) -> tuple[Schema, list[Any]]:
 
 
 def _join(whole: dict[str, Any], part: object) -> bool:
-    """Add a part to a schema, if it does not change what either says."""
+    """Merge a part into a schema if that changes the meaning of neither."""
     if not is_object(part) or not _MERGEABLE.issuperset(part) or is_odd(part) or any(word in whole for word in _LOCAL):
         return False
     properties = children(part, "properties")

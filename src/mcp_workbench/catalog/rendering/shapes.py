@@ -1,9 +1,9 @@
-"""Types in the notation of a signature, from any JSON Schema.
+"""Renders the types of any JSON Schema in the notation of signatures.
 
 Objects are `{a: T, b?: T}`, with `['pattern']: T` for names that match and `...: T` for all others; arrays are `T[]`,
 tuples `[A, B, ...: T]`. A value stands for itself, an object or array after `const`. `|` is anyOf, oneOf or a list of
 types; `&` is allOf or another keyword that narrows a type, under its own name: `not T`, `contains T`. A name without a
-type may be anything. A default and a comment belong to everything on their left, up to a comma or an open bracket.
+type may be anything. A default and a comment apply to everything on their left, up to a comma or an open bracket.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from mcp_workbench.catalog.rendering.notes import SEE_SCHEMA, Schema
 from mcp_workbench.catalog.rendering.references import KEYWORDS, Names, References
 
 _LEAST_TEXT = 3
-"""The shortest text, and what joins it with the next."""
+"""Length of the shortest text with its separator."""
 _ATOM, _BOTH, _EITHER = range(3)
-"""How a type holds together: as one piece, by `&`, by `|`."""
+"""Precedence of a type: atomic, joined by `&`, joined by `|`."""
 
 
 class TooLong(Exception):
-    """There is no room for what is to be written."""
+    """The rendered text exceeds its limit."""
 
 
 class Part(NamedTuple):
-    """A type, and what is told of it."""
+    """A rendered type with its default and comment."""
 
     text: str = ""
-    """Empty where anything goes."""
+    """Empty if any value is allowed."""
     hold: int = _ATOM
     default: str | None = None
     notes: tuple[str, ...] = ()
@@ -39,17 +39,17 @@ class Part(NamedTuple):
         return self.default is None and not self.notes and not self.description
 
     def whole(self) -> str:
-        """All of it, where nothing follows that could be taken for a part of it."""
+        """The type, its default and its comment, without parentheses."""
         default = f" = {self.default}" if self.default is not None else ""
         return f"{self.text}{default}{notes.comment(self.notes, self.description)}"
 
     def within(self, hold: int) -> str:
-        """All of it, among others that hold together so."""
+        """The same, in parentheses if the operator around it needs them."""
         text = self.whole() if self.text else f"any{self.whole()}"
         return text if self.is_bare() and self.hold in (_ATOM, hold) else f"({text})"
 
     def of(self, inner: Part) -> Part:
-        """The same, told of another type; what was told of that one is kept."""
+        """Apply this default and comment to another part, which keeps its own."""
         if (inner.description and self.description) or (inner.default is not None and self.default is not None):
             return self._replace(text=inner.within(_ATOM), hold=_ATOM)
         default = self.default if self.default is not None else inner.default
@@ -66,26 +66,24 @@ _NOTHING: Schema = {"not": {}}
 
 
 class Work:
-    """How many parts of a schema may still be written, in all attempts together."""
+    """The number of parts that may still be rendered, over all attempts."""
 
     def __init__(self, parts: int) -> None:
         self.left = parts
 
     def spend(self) -> None:
-        """One more. Raises `TooLong`."""
+        """Count one part. Raises `TooLong`."""
         if not self.left:
             raise TooLong
         self.left -= 1
 
 
 class Shapes:
-    """Writes the types of one schema, down to a depth and up to a length."""
+    """Renders the types of one schema, down to a depth and up to a length."""
 
-    def __init__(
-        self, references: References, names: Names, work: Work, *, depth: int, inline_depth: int, length: int
-    ) -> None:
+    def __init__(self, references: References, work: Work, *, depth: int, inline_depth: int, length: int) -> None:
         self._references = references
-        self._names = names
+        self.names = Names()
         self._work = work
         self._depth = depth
         self._inline_depth = inline_depth
@@ -93,7 +91,7 @@ class Shapes:
         self._open: set[int] = set()
 
     def arguments(self, root: object) -> str:
-        """A tool's parameters: the members of its schema, and what else it says after `...`."""
+        """A tool's parameters: the members of its schema, then everything else after `...`."""
         schema = self._followed(root)
         if not schemas.is_object(schema):
             return f"(...{self.part(schema, 0).within(_BOTH)})"
@@ -105,12 +103,12 @@ class Shapes:
         return self._told(schema, None).of(Part(f"({text})")).whole()
 
     def definition(self, schema: Schema, name: str) -> str:
-        """What a name stands for."""
+        """The definition of a name."""
         part = self._composed(schema, 1, None)
         return f"{name} = {part.whole() if part.text and part.default is None else part.within(_EITHER)}"
 
     def _followed(self, root: object) -> object:
-        """What stands behind a schema that does nothing but refer."""
+        """Follow references from a schema that only holds one."""
         seen: set[int] = set()
         while schemas.is_object(root) and schemas.is_reference(root) and id(root) not in seen:
             seen.add(id(root))
@@ -121,7 +119,7 @@ class Shapes:
         return root
 
     def part(self, schema: object, depth: int, owner: str | None = None) -> Part:
-        """Any schema. What can't be told, or is too deep, is an object with a note."""
+        """Any schema. One that can't be rendered, or is too deep, becomes an object with a note."""
         if schema is True or schema == _EMPTY:
             return ANY
         if schema is False or schema == _NOTHING:
@@ -129,7 +127,7 @@ class Shapes:
         if not schemas.is_object(schema):
             return UNTOLD
         if reference := self._references.reference_to(schema):
-            self._take(name := self._names.of(schema, reference))
+            self._take(name := self.names.of(schema, reference))
             return Part(name)
         return self._composed(schema, depth, owner)
 
@@ -151,7 +149,7 @@ class Shapes:
         return Part(word, description=notes.escaped(words))
 
     def _told(self, schema: Schema, owner: str | None) -> Part:
-        """What is said of a value beside its type."""
+        """The default and the comment of a value, without its type."""
         told = [*notes.constraints(schema)]
         default = notes.literal(schema["default"]) if "default" in schema else None
         if schemas.is_odd(schema) or (default is None and "default" in schema):
@@ -160,12 +158,12 @@ class Shapes:
         return Part("", _ATOM, default, tuple(told), notes.escaped(words))
 
     def _expect(self, count: int) -> None:
-        """Fail at once if so many texts can't fit, whatever they are."""
+        """Fail early if `count` texts can't fit."""
         if count * _LEAST_TEXT > self._room:
             raise TooLong
 
     def _take(self, *texts: str) -> None:
-        """Room for some texts, and for what joins them."""
+        """Reserve room for texts and their separators."""
         self._room -= sum(map(len, texts)) + 2 * len(texts)
         if self._room < 0:
             raise TooLong
@@ -187,9 +185,8 @@ class Shapes:
         return Part(self._array(schema, depth) if word == "array" else word)
 
     def _literals(self, schema: Schema) -> list[Part]:
-        """What a value may be, one by one."""
-        values = schemas.values(schema)
-        if values is None:
+        """The allowed values."""
+        if (values := schemas.values(schema)) is None:
             return []
         self._expect(len(values))
         parts: list[Part] = []
@@ -229,7 +226,7 @@ class Shapes:
         return "array" if item == ANY else f"{item.within(_ATOM)}[]"
 
     def _others(self, schema: Schema, rest: Iterable[Any], depth: int) -> Iterator[Part]:
-        """Everything that narrows a type, other than its own members and values."""
+        """Everything that narrows a type except its members and values."""
         if not rest and schemas.is_simple(schema):
             return
         for keyword in KEYWORDS:
@@ -257,7 +254,7 @@ class Shapes:
             return Part("object", notes=(said, SEE_SCHEMA))
         is_open = id(target) in self._open or depth > self._inline_depth
         if is_open or not self._references.is_used_once(target):
-            self._take(name := self._names.of(target, str(reference)))
+            self._take(name := self.names.of(target, str(reference)))
             return Part(name)
         self._open.add(id(target))
         part = self.part(target, depth + 1)
@@ -266,7 +263,7 @@ class Shapes:
 
 
 def _both(parts: Iterable[Part]) -> Part:
-    """What all of the parts say."""
+    """The conjunction of the parts."""
     telling = [*dict.fromkeys(part for part in parts if part != ANY)]
     if len(telling) <= 1:
         return telling[0] if telling else ANY
@@ -274,7 +271,7 @@ def _both(parts: Iterable[Part]) -> Part:
 
 
 def _either(parts: Iterable[Part]) -> Part:
-    """What one of the parts says. What is told of one is told of it or null: nothing can be told of null."""
+    """The union of the parts. With null, the comment of the only other part applies to both."""
     kinds = [*dict.fromkeys(part for part in parts if part != NEVER)]
     others = [part for part in kinds if part != NULL]
     if len(kinds) == 1:

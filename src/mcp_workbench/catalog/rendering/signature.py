@@ -1,18 +1,17 @@
-"""A tool in few tokens: its parameters as one TypeScript-like line, or no more than what it is for.
+"""Renders a tool in few tokens: its parameters as one TypeScript-like line, or only its first sentence.
 
     (path: string, limit?: integer = 10 /* 1..100; how many */, mode?: 'r'|'w' = 'r')
 
 Every parameter's name, type, optionality, values, default, constraints and description can be read back from a
-signature. What it can't tell is an `object` with the note to see the full schema. Not in it are what says nothing of
-a call: `$comment`, titles beside a description, and keywords that JSON Schema does not know. The notation of types is
-told in `shapes.py`, that of comments in `notes.py`.
+signature. A schema that it can't express is an `object` with the note to see the full schema. It omits what does not
+matter for a call: `$comment`, titles next to descriptions, and keywords unknown to JSON Schema. `shapes.py` describes
+the notation of types, `notes.py` that of comments.
 """
 
 from __future__ import annotations
 
 import json
 from itertools import islice
-from typing import NamedTuple
 
 import msgspec
 from msgspec import Raw
@@ -20,19 +19,19 @@ from msgspec import Raw
 from mcp_workbench.catalog.definition import Definition
 from mcp_workbench.catalog.rendering import notes, schemas
 from mcp_workbench.catalog.rendering.notes import SEE_SCHEMA, Schema
-from mcp_workbench.catalog.rendering.references import Names, References
-from mcp_workbench.catalog.rendering.sentence import BRIEF_LENGTH, first_sentence
+from mcp_workbench.catalog.rendering.references import References
+from mcp_workbench.catalog.rendering.render import BRIEF_LENGTH, first_sentence
 from mcp_workbench.catalog.rendering.shapes import Shapes, TooLong, Work
 from mcp_workbench.identity import ToolIdentifier
 from mcp_workbench.wire import jsonrpc
 
 SIGNATURE_LENGTH = 12_288
-"""Characters of a signature: nearly half of what an answer may cost, and twice the longest seen in use. What is
-deepest is left out beyond it."""
+"""Characters of a signature: nearly half of what an answer may cost, and twice the longest seen in use. A longer one
+omits its deepest levels."""
 SIGNATURE_DEPTH = 64
-"""How deep a signature goes: as deep as definitions may nest."""
+"""The greatest depth: as deep as definitions may nest."""
 SIGNATURE_CUT_DEPTH = 4
-"""How deep one that would be longer is told at most: one level more at a time, as long as it fits."""
+"""The greatest depth of a signature that would be too long."""
 SIGNATURE_NODES = 1_000
 """A schema with more objects and arrays than this gets an outline instead of a signature: the names of its
 parameters, each with its type in one word. This bounds the work; the largest schemas seen in use have a few
@@ -44,17 +43,16 @@ SIGNATURE_PARTS = 800
 needs more is rendered less deeply. A signature of the greatest length has about 600. An open whose signatures would
 need more parts than it may have tokens shows parameter names instead: they could hardly fit."""
 SIGNATURE_INLINE_DEPTH = 8
-"""How deep a definition that is used once still stands in its place: deeper ones get a name, so that a chain of
-them needs no stack."""
+"""The greatest depth at which definitions are inlined: deeper ones get a name, which bounds the recursion."""
 
 _SAID = ("title", "description")
 _NOTHING: Schema = {}
 
 
 def signature(schema: object, work: Work | None = None) -> str:
-    """A tool's `inputSchema`, decoded, as one line. Whatever it is, the line is bounded, and made in bounded time.
+    """A tool's decoded `inputSchema` as one line of bounded length, made in bounded time.
 
-    One that would be too long leaves out what is deepest. `work` counts how many parts are rendered for it.
+    A signature that would be too long omits the deepest levels. `work` bounds the number of rendered parts.
     """
     references = References(schema if schemas.is_object(schema) else _NOTHING)
     work = work or Work(SIGNATURE_PARTS)
@@ -73,23 +71,22 @@ def signature(schema: object, work: Work | None = None) -> str:
 
 
 def parameters(definition: Definition) -> str:
-    """A tool's signature, made once for each definition."""
-    return definition.memoized(_summary).said["signature"]
+    """A tool's signature, cached with its definition."""
+    return definition.memoized(_summary)[0]["signature"]
 
 
 def parts(definition: Definition) -> int:
     """How many parts of its schema were rendered for the signature."""
-    return definition.memoized(_summary).parts
+    return definition.memoized(_summary)[1]
 
 
 def entry(identifier: ToolIdentifier, definition: Definition) -> Raw:
-    """An entry of an `open_toolbox` answer, with `signature` in the place of `inputSchema`.
+    """An entry of an `open_toolbox` answer, with `signature` in place of `inputSchema`.
 
-    Title and description are the server's own words, on one line: line ends and indents cost tokens. Left out, and to
-    be had with the full definition, is what a model does not need for a call: `outputSchema`, `annotations`, `icons`,
-    `_meta` and fields that the protocol does not know.
+    Title and description are the server's own, on one line: line ends and indents cost tokens. Fields that a model does
+    not need for a call (`outputSchema`, `annotations`, `icons`, `_meta`, unknown ones) are only in the full definition.
     """
-    return Raw(jsonrpc.encode({**_place(identifier), **definition.memoized(_summary).said}))
+    return Raw(jsonrpc.encode({**_place(identifier), **definition.memoized(_summary)[0]}))
 
 
 def lean(identifier: ToolIdentifier, definition: Definition) -> Raw:
@@ -105,7 +102,7 @@ def outline(identifier: ToolIdentifier, definition: Definition) -> Raw:
 
 
 def brief(identifier: ToolIdentifier, definition: Definition) -> Raw:
-    """The shortest entry: which tool, and the first sentence of its description."""
+    """The shortest entry: the identifier and the first sentence."""
     return Raw(jsonrpc.encode(_sentence(identifier, definition)))
 
 
@@ -115,7 +112,7 @@ def _sentence(identifier: ToolIdentifier, definition: Definition) -> dict[str, s
 
 
 def _parameter_names(definition: Definition) -> str:
-    """As many as fit into twice a first sentence, and how many there are besides."""
+    """As many names as fit into twice a first sentence, and the number of the others."""
     shallow = _shallow(jsonrpc.fields(definition.raw).get("inputSchema", jsonrpc.EMPTY_OBJECT))
     required, properties = frozenset(shallow["required"]), shallow["properties"]
     room, shown = 2 * BRIEF_LENGTH, len(properties)
@@ -126,18 +123,14 @@ def _parameter_names(definition: Definition) -> str:
     return f"({', '.join([*names[:shown], *left])})"
 
 
-class _Summary(NamedTuple):
-    said: dict[str, str]
-    parts: int
-
-
-def _summary(definition: Definition) -> _Summary:
+def _summary(definition: Definition) -> tuple[dict[str, str], int]:
+    """An entry's texts and signature, and the number of rendered parts."""
     work = Work(SIGNATURE_PARTS)
     fields = jsonrpc.fields(definition.raw)
     words = {field: " ".join((jsonrpc.text_or_none(fields.get(field)) or "").split()) for field in _SAID}
     said = {field: text for field, text in words.items() if text}
     written = _signature_of(fields.get("inputSchema", jsonrpc.EMPTY_OBJECT), work)
-    return _Summary({**said, "signature": written}, SIGNATURE_PARTS - work.left)
+    return {**said, "signature": written}, SIGNATURE_PARTS - work.left
 
 
 def _place(identifier: ToolIdentifier) -> dict[str, str]:
@@ -145,7 +138,7 @@ def _place(identifier: ToolIdentifier) -> dict[str, str]:
 
 
 def _signature_of(raw: Raw, work: Work) -> str:
-    """A number that is beyond all reading makes a schema unreadable. A schema of too many parts is only outlined."""
+    """The signature of an encoded schema; a schema with too many parts gets an outline."""
     text = bytes(raw)
     if text.count(b"{") + text.count(b"[") > SIGNATURE_NODES or text.count(b",") > SIGNATURE_VALUES:
         return _outline(_shallow(raw))
@@ -157,35 +150,21 @@ def _signature_of(raw: Raw, work: Work) -> str:
 
 
 def _shallow(raw: Raw) -> Schema:
-    """A schema of any size, read down to its parameters, whose own schemas stay raw."""
+    """The top level of a schema of any size; the schemas of its parameters stay raw."""
     members = jsonrpc.members(raw)
-    return {
-        "properties": jsonrpc.members(members.get("properties")),
-        "required": _names(members.get("required", jsonrpc.NOTHING)),
-    }
-
-
-def _names(raw: Raw) -> list[str]:
     try:
-        return msgspec.json.decode(raw, type=list[str])
+        required = msgspec.json.decode(members.get("required", jsonrpc.NOTHING), type=list[str])
     except msgspec.DecodeError:
-        return []
+        required = []
+    return {"properties": jsonrpc.members(members.get("properties")), "required": required}
 
 
 def _written(schema: object, references: References, work: Work, depth: int) -> str | None:
-    """The parameters, and where they use names, what these stand for. None where that is too long, or too much work."""
-    names = Names()
-    shapes = Shapes(
-        references,
-        names,
-        work,
-        depth=depth,
-        inline_depth=SIGNATURE_INLINE_DEPTH,
-        length=SIGNATURE_LENGTH,
-    )
+    """The parameters, and the definitions of the names in them; None if that is too long or too much work."""
+    shapes = Shapes(references, work, depth=depth, inline_depth=SIGNATURE_INLINE_DEPTH, length=SIGNATURE_LENGTH)
     try:
         text = shapes.arguments(schema)
-        meanings = [shapes.definition(target, name) for name, target in names.pending]  # which grows meanwhile
+        meanings = [shapes.definition(target, name) for name, target in shapes.names.pending]  # grows meanwhile
     except TooLong:
         return None
     text += f" where {'; '.join(meanings)}" if meanings else ""
@@ -193,7 +172,7 @@ def _written(schema: object, references: References, work: Work, depth: int) -> 
 
 
 def _outline(schema: object) -> str:
-    """As many parameters as fit, with their types in one word, and how many there are besides."""
+    """As many parameters as fit, with their types in one word, and the number of the others."""
     root, _ = schemas.merged(schema if schemas.is_object(schema) else _NOTHING)
     properties = schemas.children(root, "properties")
     required = schemas.required(root)
@@ -209,7 +188,7 @@ def _outline(schema: object) -> str:
 
 
 def _word(schema: object) -> str:
-    """A schema's type in one word."""
+    """The type of a decoded or raw schema in one word."""
     if isinstance(schema, Raw):
         schema = {"type": jsonrpc.text_or_none(jsonrpc.members(schema).get("type"))}
     return schemas.word(schema) if schemas.is_object(schema) else "object"

@@ -1,4 +1,4 @@
-"""Which tools fit a query."""
+"""Full-text search: finds the tools that match a query."""
 
 QUERY_LENGTH = 1000
-"""Characters of a query that are looked at; a longer one is text that was pasted."""
+"""Characters of a query that are read; longer ones are pasted text."""

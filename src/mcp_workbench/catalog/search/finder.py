@@ -1,7 +1,7 @@
-"""Search in what a router knows, with an index that follows its catalog.
+"""Searches a router's catalog with an index that follows it.
 
-The index is made at the first search; later only servers that listed something new are put into it again. Few
-tools are indexed at once, many in a thread, so that no other call waits for it.
+The first search builds the index; later searches index only the servers whose lists changed. Few tools are indexed on
+the event loop, many in a thread, so that no other call waits.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Finder:
     def __init__(
         self, config: Config, catalog: Catalog, limits: Limits, offer: Callable[[ServerIdentifier], str] = lambda _: ""
     ) -> None:
-        """`offer` tells what a server says of itself beside its tools; it is read when its tools are indexed."""
+        """`offer` returns a server's own texts next to its tools; it is called when its tools are indexed."""
         self._config = config
         self._offer = offer
         self._catalog = catalog
@@ -37,12 +37,12 @@ class Finder:
         self._update: asyncio.Task[Index] | None = None
 
     async def search(self, query: str, toolbox: str | None = None, most: int = 0) -> Matches:
-        """The tools that fit, best first; those of servers that can't be reached are left out."""
+        """The matching tools, best first. Tools that left the catalog meanwhile are omitted."""
         while (index := self._index) is None or self._update is not None or self._differences():
             if self._update is None:
                 self._update = asyncio.ensure_future(self._follow())
                 self._update.add_done_callback(self._updated)
-            # Whoever gives up waiting leaves the index to one thread, and to those who still wait.
+            # Shielded: a cancelled search must not cancel the update, which other searches wait for.
             await asyncio.shield(self._update)
         hits, is_weak = index.search(query, most or self._limits.matches, toolbox=toolbox)
         found = ((hit.identifier, self._catalog.tool(hit.identifier)) for hit in hits)
@@ -57,22 +57,22 @@ class Finder:
         consume_exception(update)
 
     def _differences(self) -> dict[ServerIdentifier, ServerTools | None]:
-        """What the index lacks: what servers list now, or None for one that is gone."""
+        """The changed servers: their current lists, or None for a removed server."""
         present = self._catalog.listings()
         gone = {server: None for server in self._indexed if server not in present}
         new = {server: tools for server, tools in present.items() if self._indexed.get(server) is not tools}
         return gone | new
 
     async def _follow(self) -> Index:
-        """Have the index follow the catalog."""
+        """Bring the index up to date with the catalog."""
         index = self._index = self._index or Index(self._limits)
         new: dict[ServerIdentifier, tuple[ServerTools, str]] = {}
         for server, tools in self._differences().items():
-            if tools is not None:
+            if tools is None:
+                index.drop(server)
+                del self._indexed[server]
+            else:
                 new[server] = (tools, self._offer(server))
-                continue
-            index.drop(server)
-            del self._indexed[server]
         if self._are_few(new):
             self._put(index, new)
         else:
@@ -80,7 +80,7 @@ class Finder:
         return index
 
     def _are_few(self, new: dict[ServerIdentifier, tuple[ServerTools, str]]) -> bool:
-        """Whether it takes a moment to index these tools."""
+        """True if indexing these tools takes a few milliseconds at most."""
         tools = [tool for listing, _ in new.values() for tool in listing.tools.values()]
         size = sum(len(tool.raw) for tool in tools)
         return len(tools) <= INDEX_INLINE_TOOLS and size <= self._limits.list_inline_bytes

@@ -1,6 +1,6 @@
-"""The words of all tools: which tools have them, how rare they are, and which ones an unknown word may mean.
+"""The words of all tools: which tools have them, how rare they are, and which known words an unknown one may mean.
 
-Each word has a mark, one character. A text in marks is a short string in which a pair of words is found at once.
+Each word has a mark, one character. A text written in marks is a short string, so adjacent words are found quickly.
 """
 
 from __future__ import annotations
@@ -12,42 +12,31 @@ from collections.abc import Iterable, Mapping
 from mcp_workbench.limits import Limits
 
 SEARCH_TOOLS_LEAST = 50
-"""Tools that there are at least, when it is told how rare a word is: a few tell nothing of that."""
+"""The least number of tools that rarity assumes: few tools say nothing about how rare a word is."""
 SEARCH_GUESS_LENGTH = 4
-"""Letters of an unknown word that is completed; with one more it is looked for as misspelt."""
+"""Letters from which an unknown word is completed; longer ones are also corrected."""
 SEARCH_GUESS_CANDIDATES = 2000
-"""Known words with the same beginning that are compared for that; 17,500 real tools have 400."""
+"""The most known words with the same beginning that are compared with it; 17,500 real tools have 400."""
 SEARCH_GUESSES = 3
-"""Known words that are tried for an unknown one."""
+"""Known words that replace an unknown one."""
 SEARCH_GUESSED = 4000
-"""Unknown words for which that is remembered, and names that are weighed: queries repeat them."""
+"""Size of the caches of guesses and of name shares: queries repeat words."""
 SEARCH_STEPS = 128
-"""How finely it is told what a word counts in a tool: equal values are kept once."""
+"""Impacts are rounded to `1 / SEARCH_STEPS`, so that equal values share one object."""
 
 GAP = "\0"
-"""Stands between texts, so that no pair is found across them; no word's mark."""
+"""Separates texts, so that no pair spans two of them; not the mark of a word."""
 _BEGINNING = 2
 _SKELETON, _SHORT_SKELETON = 4, 3
-"""Consonants that two words of the same origin share at least, and those that do if their first two letters are equal
-too."""
+"""Consonants that make two words cognates; fewer are enough if the first two letters are equal too."""
 _ENDING = re.compile("(?:ieren|iert|ung|en|er|ir|ar|re)\\Z")
-"""What verbs and nouns end in where English has nothing: `konvertieren`, `convertir`."""
-_SOUNDS = (
-    ("ph", "f"),
-    ("qu", "k"),
-    ("ck", "k"),
-    ("th", "t"),
-    ("c", "k"),
-    ("z", "s"),
-    ("j", "g"),
-    ("v", "f"),
-    ("w", "f"),
-)
+"""Endings of German and Romance words that English lacks: `konvertieren`, `convertir`."""
+_SOUNDS = {"ph": "f", "qu": "k", "ck": "k", "th": "t", "c": "k", "z": "s", "j": "g", "v": "f", "w": "f"}
 """Spellings that differ between languages."""
 
 
 class Term:
-    """A word that some tools have, and what it counts in each of them, by their numbers."""
+    """A word, and its impact in each tool that has it, by tool number."""
 
     __slots__ = ("impacts", "mark", "owners", "word")
 
@@ -56,11 +45,11 @@ class Term:
         self.mark = mark
         self.impacts: dict[int, float] = {}
         self.owners = 0
-        """How many tools say it of themselves, and not only their toolbox of all that is in it."""
+        """Tools whose own texts have the word, not just their server's or toolbox's."""
 
 
 class Vocabulary:
-    """The words of the tools that are there now."""
+    """The words of the indexed tools."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -75,34 +64,31 @@ class Vocabulary:
         self._cognates: dict[str, list[str]] = {}
 
     def add(self, number: int, impacts: Mapping[str, float]) -> None:
-        """A tool has these words. Beyond the bound new words are not taken in."""
+        """Add a tool's words. New words beyond `limits.search_vocabulary` are left out."""
         self._count(1)
         terms, steps, shared = self._terms, SEARCH_STEPS, self._shared
         for word, impact in impacts.items():
-            term = terms.get(word) or self._new(word)
-            if term is not None:
+            if (term := terms.get(word) or self._new(word)) is not None:
                 step = int(impact * steps)
                 term.impacts[number] = shared.get(step) or shared.setdefault(step, step / steps)
 
     def own(self, text: str, more: int = 1) -> None:
-        """A tool says these words, as marks, of itself; or one less does."""
-        for mark in set(text):
-            if mark != GAP:
-                self._marked[mark].owners += more
+        """Count the words, as marks, of a tool's own texts; `more` is -1 to take them away."""
+        for mark in set(text) - {GAP}:
+            self._marked[mark].owners += more
 
     def remove(self, number: int, text: str, own: str) -> None:
-        """A tool is gone, whose words, as marks, these were; and those that it said of itself."""
+        """Remove a tool with all of its words, and those of its own texts, as marks."""
         self._count(-1)
         self.own(own, -1)
-        for mark in set(text):
-            if mark != GAP:
-                term = self._marked[mark]
-                del term.impacts[number]
-                if not term.impacts:
-                    self._forget(term)
+        for mark in set(text) - {GAP}:
+            term = self._marked[mark]
+            del term.impacts[number]
+            if not term.impacts:
+                self._forget(term)
 
     def marks(self, words: Iterable[str]) -> str:
-        """A text in marks, without the words that nobody has."""
+        """The marks of words; unknown words are left out."""
         terms = self._terms
         return "".join([terms[word].mark for word in words if word in terms])
 
@@ -113,16 +99,15 @@ class Vocabulary:
         return self._marked[mark]
 
     def rarity(self, term: Term | None) -> float:
-        """How much it tells that a tool has the word; None is one that nobody has."""
+        """The inverse document frequency of a word; None is a word that no tool has."""
         having = term.owners if term is not None else 0
-        known = self._rarities.get(having)
-        if known is None:
+        if (known := self._rarities.get(having)) is None:
             tools = max(self._tools, SEARCH_TOOLS_LEAST)
             known = self._rarities[having] = math.log(1 + (tools - having + 0.5) / (having + 0.5))
         return known
 
     def guesses(self, word: str) -> list[Term]:
-        """The known words that an unknown one may mean: it begins them, is misspelt, or is two of them in one."""
+        """The known words that an unknown one may mean: completions, corrections, halves or cognates."""
         if word not in self._guessed:
             if len(self._guessed) >= SEARCH_GUESSED:
                 self._guessed.clear()
@@ -133,21 +118,17 @@ class Vocabulary:
         least = SEARCH_GUESS_LENGTH
         if len(word) < least or not (word.isascii() and word.isalpha()):
             return []
-        known = self._beginnings.get(word[:_BEGINNING], ())
-        if len(known) > SEARCH_GUESS_CANDIDATES:
+        if len(known := self._beginnings.get(word[:_BEGINNING], ())) > SEARCH_GUESS_CANDIDATES:
             return []
         short, long = (len(word) - 1, len(word) + 1) if len(word) > least else (0, 0)
-        near = [
-            other
-            for other in known
-            if (short <= len(other) <= long and is_one_slip(word, other)) or other.startswith(word)
-        ]
-        near.sort(key=lambda other: (abs(len(other) - len(word)), other))
+        slips = (other for other in known if short <= len(other) <= long and is_one_slip(word, other))
+        near = {*slips, *(other for other in known if other.startswith(word))}
+        near = sorted(near, key=lambda other: (abs(len(other) - len(word)), other))
         found = near[:SEARCH_GUESSES] or self._halves(word) or self._related(word)
         return [self._terms[other] for other in found]
 
     def _related(self, word: str) -> list[str]:
-        """Words of the same origin: `Kalender`, `calendario` and `calendrier` have the consonants of `calendar`."""
+        """Cognates: `Kalender`, `calendario` and `calendrier` have the consonants of `calendar`."""
         if not self._cognates:
             for other in self._terms:
                 self._cognates.setdefault(consonants(other), []).append(other)
@@ -184,14 +165,14 @@ class Vocabulary:
     def _forget(self, term: Term) -> None:
         del self._terms[term.word], self._marked[term.mark]
         self._free.append(term.mark)
-        same = self._beginnings[term.word[:_BEGINNING]]
-        same.discard(term.word)
-        if not same:
-            del self._beginnings[term.word[:_BEGINNING]]
+        beginning = term.word[:_BEGINNING]
+        self._beginnings[beginning].discard(term.word)
+        if not self._beginnings[beginning]:
+            del self._beginnings[beginning]
 
 
 def is_one_slip(word: str, other: str) -> bool:
-    """Whether one letter is missing, too many or wrong, or two neighbours are exchanged."""
+    """True if one letter is missing, extra or wrong, or two adjacent ones are swapped."""
     if abs(len(word) - len(other)) > 1 or word == other:
         return False
     at = next((i for i, (a, b) in enumerate(zip(word, other, strict=False)) if a != b), min(len(word), len(other)))
@@ -204,8 +185,8 @@ def is_one_slip(word: str, other: str) -> bool:
 
 
 def consonants(word: str) -> str:
-    """The first letter and the consonants of a word, spelled alike for European languages, none twice in a row."""
-    for spelling, sound in _SOUNDS:
+    """The first letter and the consonants of a word, with one spelling for European languages and none doubled."""
+    for spelling, sound in _SOUNDS.items():
         word = word.replace(spelling, sound)
     found = word[:1]
     for letter in word[1:]:

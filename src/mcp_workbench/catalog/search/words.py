@@ -1,8 +1,7 @@
-"""Words of a text, as search compares them: split, folded, without what says nothing, and stemmed.
+"""Tokenizes texts for search: splits, folds case and accents, removes stop words, and stems.
 
-Identifiers are taken apart (`getFileInfo`, `get_file_info`), accents and case do not count, and scripts that put no
-space between words give their characters in pairs. English words lose their endings, Russian ones theirs; those of
-other languages stay as they are. Any text is fine, and the time grows with its length.
+Identifiers are split (`getFileInfo`, `get_file_info`). Scripts without spaces yield pairs of characters. English and
+Russian words are stemmed; words of other languages stay unchanged. The time is linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -11,12 +10,12 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from mcp_workbench.catalog.search.lexicon import STOP
+from mcp_workbench.catalog.search.stopwords import STOP
 
 SEARCH_WORD_LENGTH = 200
-"""Characters without a space; what is longer is data, and no word of it is looked at."""
+"""A longer run of characters without a space is data and is skipped."""
 SEARCH_REMEMBERED_WORDS = 16_384
-"""Words whose stem is remembered: the words of a catalog repeat."""
+"""Size of the caches of stems: the words of a catalog repeat."""
 
 _DATA = re.compile(rf"[!-~]{{{SEARCH_WORD_LENGTH},}}")
 _PIECE = re.compile(rf"[^\W_]{{1,{SEARCH_WORD_LENGTH}}}")
@@ -33,25 +32,24 @@ _RUSSIAN_ENDING = re.compile(
     "ие|ые|их|ых|ую|юю|ия|ию|ии|ть|[аеиоуыьэюяй])\\Z"
 )
 _WHOLE = frozenset(("news", "canvas", "embed"))
-"""Words that only look as if they had an ending."""
-_TWO = 2
+"""Words whose last letters are not an ending."""
 _STEM_LENGTH = 3
-"""Letters that are left of a word at least."""
+"""The shortest stem."""
 
 
 def words(text: str) -> list[str]:
-    """The stems of a text in its order, without those that say nothing, unless there are no others."""
+    """The stems of a text in order, without stop words unless there are no other words."""
     found = _PIECE.findall(_plain(text))
     return [word for piece in found for word in _telling(piece)] or [stem(word) for word in pieces(text)]
 
 
 def pieces(text: str) -> list[str]:
-    """All words of a text in its order, as they stand but for case and accents."""
+    """All words of a text in order, folded but not stemmed."""
     return [word for piece in _PIECE.findall(_plain(text)) for word in _parts(piece)]
 
 
 def _plain(text: str) -> str:
-    """The same without accents and other marks, with one form of each character, and without what is no text."""
+    """The text without accents and long runs of data, in compatibility form."""
     if not text.isascii():
         text = "".join(map(_base, unicodedata.normalize("NFKC", text)))
     return _DATA.sub(" ", text)
@@ -71,17 +69,17 @@ def _telling(piece: str) -> tuple[str, ...]:
 
 
 def _parts(piece: str) -> list[str]:
-    """The words in a piece. Two that make one name (`GitHub`) are that name too, and digits may be left away."""
+    """The words in a piece. Two words are also one name (`GitHub`); trailing digits are optional."""
     if not piece.isascii():
         return _characters(piece.casefold())
     parts = [part.lower() for part in _PART.findall(piece)]
-    if len(parts) == _TWO:
+    if len(parts) == 2:  # noqa: PLR2004
         parts.append(piece.lower())
     return parts + [match[1] for part in parts if (match := _ENDS_IN_DIGITS.match(part))]
 
 
 def _characters(piece: str) -> list[str]:
-    """Pairs of characters where a script has no spaces, whole words elsewhere."""
+    """Pairs of characters for scripts without spaces, whole words for others."""
     found: list[str] = []
     end = 0
     for match in _UNSPACED.finditer(piece):
@@ -93,7 +91,7 @@ def _characters(piece: str) -> list[str]:
 
 @lru_cache(maxsize=SEARCH_REMEMBERED_WORDS)
 def stem(word: str) -> str:
-    """A word without its ending, so that `files`, `filing` and `file` are one."""
+    """A word without its ending: `files`, `filing` and `file` have one stem."""
     if not word.isascii():
         return _without_russian_ending(word) if _CYRILLIC.match(word) else word
     return _without_e(_without_ending(_singular(word))) if word.isalpha() and len(word) > _STEM_LENGTH else word
@@ -110,7 +108,7 @@ def _singular(word: str) -> str:
 
 
 def _without_ending(word: str) -> str:
-    """A verb as it was before `ing` or `ed`: `stopping`, `filing`, `reading` are `stop`, `file`, `read`."""
+    """A verb without `ing` or `ed`: `stopping`, `filing`, `reading` become `stop`, `file`, `read`."""
     if word in _WHOLE or word.endswith("eed"):
         return word
     if word.endswith("ied"):
@@ -125,7 +123,7 @@ def _without_ending(word: str) -> str:
 
 
 def _without_e(word: str) -> str:
-    """`create` as `creating` has it; a short one keeps it, so that `plane` is no `plan`."""
+    """`create` becomes `creat`, as `creating` does. Short words keep their `e`: `plane` is not `plan`."""
     return word[:-1] if word.endswith("e") and not _SYLLABLE.fullmatch(word[:-1]) else word
 
 
