@@ -64,13 +64,13 @@ def test_every_constant_that_is_documented_has_its_value():
 
 
 def test_the_limits_are_few_and_each_is_read_from_those_that_are_passed():
-    """A module that reads the defaults would keep a bound that nobody can change. Commands pass no others."""
+    """A module that reads the defaults would keep a bound that nobody can change. Commands and the demo pass no others."""
     assert len(Limits.__struct_fields__) <= 120
     texts = {path: read(path) for path in SOURCE.rglob("*.py")}
     reading = set(re.findall(r"limits\.(\w+)", "\n".join(texts.values())))
     assert set(Limits.__struct_fields__) <= reading
     defaults = {path.name for path, text in texts.items() if re.search(r"DEFAULTS\.[a-z_]+\b(?!\()", text)}
-    assert defaults <= {path.name for path in (SOURCE / "cli").iterdir()}
+    assert defaults <= {path.name for room in ("cli", "demo") for path in (SOURCE / room).iterdir()}
 
 
 def test_every_limit_of_the_configuration_file_is_documented():

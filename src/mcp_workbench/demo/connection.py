@@ -18,7 +18,7 @@ from mcp_workbench.wire.framing import LineReader, LineWriter, read_lines, write
 from mcp_workbench.wire.jsonrpc import ErrorBody, RpcError, Unreadable
 from mcp_workbench.wire.peer import Peer, PeerRequest
 
-LAST_WRITE_SECONDS = 1.0
+FINAL_WRITE_SECONDS = 1.0
 """How long the other side may still read its last answers."""
 
 
@@ -53,7 +53,7 @@ class PipeConnection:
         """Stop reading and write what is left."""
         self._reader.close()
         self.peer.close(ServerExited("the connection is closed"))
-        await self._writer.finish(LAST_WRITE_SECONDS)
+        await self._writer.finish(FINAL_WRITE_SECONDS)
 
     # -- what the peer and its pipes report
 
