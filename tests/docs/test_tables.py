@@ -64,7 +64,7 @@ def test_every_constant_that_is_documented_has_its_value():
 
 
 def test_the_limits_are_few_and_each_is_read_from_those_that_are_passed():
-    """A module that reads the defaults would keep a bound that nobody can change. Commands and the demo pass no others."""
+    """A module that reads the defaults would keep a bound that nobody can change. Only commands and the demo do."""
     assert len(Limits.__struct_fields__) <= 120
     texts = {path: read(path) for path in SOURCE.rglob("*.py")}
     reading = set(re.findall(r"limits\.(\w+)", "\n".join(texts.values())))
