@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
@@ -58,11 +58,12 @@ class Wire:
         era: Era = "handshake",
         env: dict[str, str] | None = None,
         cwd: Path | None = None,
+        program: Sequence[str] = programs.PROGRAM,
     ) -> Self:
-        """Start the program. Its user folders are beside the configuration, so nothing is left of an earlier test."""
+        """Start the program. Its user folders are next to the configuration, so no test sees those of another."""
         chosen = ["--config", str(config)] if config else []
         home = (config.parent if config else cwd or Path.cwd()) / "home"
-        command = [*programs.PROGRAM, "serve", *chosen, *arguments]
+        command = [*program, "serve", *chosen, *arguments]
         return await cls.spawn(command, era=era, env=environment(home) | (env or {}), cwd=cwd)
 
     @classmethod
@@ -260,12 +261,14 @@ async def serving(
     greet: bool = True,
     env: dict[str, str] | None = None,
     cwd: Path | None = None,
+    program: Sequence[str] = programs.PROGRAM,
+    capabilities: Json | None = None,
 ) -> AsyncIterator[Wire]:
     """A workbench with a client of either era, past its handshake."""
-    wire = await Wire.start(config, *arguments, era=era, env=env, cwd=cwd)
+    wire = await Wire.start(config, *arguments, era=era, env=env, cwd=cwd, program=program)
     try:
         if greet and era == "handshake":
-            await wire.handshake()
+            await wire.handshake(capabilities=capabilities)
         yield wire
     finally:
         await wire.close()

@@ -7,7 +7,7 @@ import contextlib
 import json
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -79,10 +79,15 @@ async def served(
 
 
 @contextlib.asynccontextmanager
-async def program(config: Path, *arguments: str, env: Mapping[str, str] | None = None) -> AsyncIterator[Served]:
+async def program(
+    config: Path,
+    *arguments: str,
+    env: Mapping[str, str] | None = None,
+    command: Sequence[str] = programs.PROGRAM,
+) -> AsyncIterator[Served]:
     """As a program of its own."""
     process = await programs.start(
-        [*programs.PROGRAM, "serve", "--config", str(config), "--http", "127.0.0.1:0", *arguments],
+        [*command, "serve", "--config", str(config), "--http", "127.0.0.1:0", *arguments],
         env=environment(config.parent / "home") | {"WORKBENCH_TOKEN": ALICE} | dict(env or {}),
         stdin=asyncio.subprocess.DEVNULL,
     )
