@@ -1,4 +1,4 @@
-"""The five journeys of docs/architecture.md, each made once in a running workbench that notes which functions it calls."""
+"""The five journeys of docs/architecture.md, made in a running workbench that notes which functions it calls."""
 
 from __future__ import annotations
 

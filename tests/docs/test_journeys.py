@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.docs.journeys import JOURNEYS
-from tests.docs.markdown import DOCS, code_words, read, rows, sections
+from tests.docs.markdown import ROOT, code_words, rows, sections
 
-CHAPTER = "Five journeys"
+PAGE, CHAPTER = ROOT / "docs" / "architecture.md", "Five journeys"
 
 
 def journeys() -> dict[str, list[str]]:
     """By heading, the functions of each journey in the order of the table, as a trace names them."""
-    found = [one for one in sections(read(DOCS / "architecture.md")) if one.headings[-2:-1] == (CHAPTER,)]
+    found = [one for one in sections(PAGE.read_text(encoding="utf-8")) if one.headings[-2:-1] == (CHAPTER,)]
     return {
         one.headings[-1]: [f"{code_words(row[1])[0]}:{name}" for row in rows(one.text) for name in code_words(row[2])]
         for one in found
@@ -28,5 +28,5 @@ def test_each_journey_is_documented():
 @pytest.mark.parametrize("name", JOURNEYS)
 async def test_the_documented_hops_are_made_in_their_order(name: str, tmp_path: Path):
     trace = await JOURNEYS[name](tmp_path)
-    hops = journeys()[name]
-    assert [hop for hop in trace if hop in hops] == hops
+    documented = journeys()[name]
+    assert [hop for hop in trace if hop in documented] == documented

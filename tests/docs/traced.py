@@ -7,7 +7,6 @@ SIGUSR1 starts a trace and SIGUSR2 ends it: then FILE has one line for each func
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import threading
@@ -35,7 +34,7 @@ def stop(*_: object) -> None:
     sys.setprofile(None)
     whole = FILE.with_suffix(".whole")
     whole.write_text("\n".join(called))
-    os.replace(whole, FILE)
+    whole.replace(FILE)
 
 
 signal.signal(signal.SIGUSR1, start)
