@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -12,6 +13,8 @@ from mcp_workbench import Limits
 from mcp_workbench.cli.commands import COMMANDS, Command
 from mcp_workbench.config import keys, locate
 from mcp_workbench.identity import ToolIdentifier, joined_name
+from mcp_workbench.routing import list_cache
+from mcp_workbench.servers import supervisor
 from tests.docs.markdown import EVERY, ROOT, anchors, code_words, links, rows, sections
 
 DOCS = ROOT / "docs"
@@ -122,6 +125,38 @@ def definitions(path: Path) -> set[str]:
 @pytest.mark.parametrize(("file", "name"), named_functions())
 def test_the_architecture_names_functions_that_exist(file: str, name: str):
     assert name in definitions(SOURCE / file)
+
+
+def names_in_code() -> set[str]:
+    """Classes, functions, and `Class.member` for each member that a class defines or assigns."""
+    found: set[str] = set()
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(read(path))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                found.add(node.name)
+            if isinstance(node, ast.ClassDef):
+                found |= {f"{node.name}.{one}" for one in members(node)}
+    return found
+
+
+def members(node: ast.ClassDef) -> set[str]:
+    inside = list(ast.walk(node))
+    fields = {one.target.id for one in inside if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)}
+    on_self = {one.attr for one in inside if isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store)}
+    return fields | on_self | {one.name for one in inside if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+def test_the_architecture_names_classes_and_members_that_exist():
+    named = set(re.findall(r"`([A-Z]\w*[a-z]\w*(?:\.\w+)?)`", read(DOCS / "architecture.md")))
+    assert named - names_in_code() == {"Raw", "TypedDict"}  # of msgspec and typing
+
+
+@pytest.mark.parametrize(
+    ("heading", "states"), [("Servers that fail", supervisor.State), ("One owner for each list", list_cache.State)]
+)
+def test_the_states_in_the_architecture_are_those_of_the_code(heading: str, states: object):
+    [section] = [one for one in sections(read(DOCS / "architecture.md")) if one.headings[-1:] == (heading,)]
+    assert [row[0] for row in rows(section.text)] == list(get_args(states))
 
 
 def test_the_joined_names_in_the_documents_are_those_that_the_code_makes():
