@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_workbench.config.secret_patterns import may_name_secret
+from mcp_workbench.config.secret_patterns import names_secret
 from mcp_workbench.hosts.secrets import Variables, without_secrets
 from mcp_workbench.hosts.variables import VariableScope, translated, variables_in
 
@@ -137,7 +137,7 @@ def test_what_is_no_secret_stays(entry: dict[str, Any]):
     ],
 )
 def test_a_name_tells_by_its_words(name: str, *, is_one: bool):
-    assert may_name_secret(name) is is_one
+    assert names_secret(name, possibly=True) is is_one
 
 
 def test_two_values_never_share_a_variable_and_one_value_needs_one():

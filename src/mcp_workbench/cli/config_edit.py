@@ -26,6 +26,7 @@ from mcp_workbench.config.load import DEFAULT_DESCRIPTION, DEFAULT_TOOLBOX, conf
 from mcp_workbench.config.locate import FILE_NAME, VARIABLE, has_project_file, user_config
 from mcp_workbench.config.model import Config
 from mcp_workbench.config.raw_entries import commented
+from mcp_workbench.config.secret_patterns import SCHEME_ALONE
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.hosts import files
 from mcp_workbench.hosts.secrets import Variables, holds_secret, without_secrets
@@ -189,8 +190,6 @@ def _own() -> Path:
 
 
 _TONES: dict[str, Tone] = {"+": "good", "-": "bad", "@": "quiet"}
-_SCHEMES = frozenset({"bearer", "basic", "token"})
-"""What is left of a header whose variable is not set."""
 
 
 def differences(before: Target, after: Target) -> Iterator[Words]:
@@ -210,7 +209,7 @@ def _secrets(target: Target) -> set[str]:
     for servers in target.servers().values():
         for name, entry in servers.items():
             without_secrets(entry, name, variables)
-    known = {secret for secret in target.checked().secrets if secret.strip().lower() not in _SCHEMES}
+    known = {secret for secret in target.checked().secrets if not SCHEME_ALONE.fullmatch(secret)}
     source = SourceText(target.text)
     comments = [token.text.strip("/* ") for token in tokens(source) if token.kind == "comment"]
     comments += [text.written for text in commented(ValuePosition(source, parse(source), "", 0))]

@@ -54,7 +54,6 @@ TIMEOUT_USUAL_SECONDS = 3600.0
 _URL = r"(?i)https?://[^\s/?#\x00-\x1f\x7f]+[^\s\x00-\x1f\x7f]*"
 _HEADER_NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _HEADER_UNFIT = r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]"
-_SECRET_NAME = r"(?i)key|token|secret|passw|passphrase|pwd|credential|auth|(?:^|_)pat(?:$|_)"  # noqa: S105 -- what secrets are called
 _SCOPE = r"[!#-\[\]-~]+"
 _LAUNCH_KEYS = ("args", "env", "cwd", "inheritEnv")
 _TOLD_BY_SERVER = "has no effect here: the server says where to log in"
@@ -380,7 +379,9 @@ class _Values:
         self.missing.append(MissingVariable(variable, place.path, line, column))
 
     def _warn_visible(self, place: ValuePosition, used: Mapping[str, str]) -> None:
+        from mcp_workbench.config.secret_patterns import names_secret  # noqa: PLC0415 -- few servers need it
+
         for variable in used:
-            if re.search(_SECRET_NAME, variable):
+            if names_secret(variable, possibly=True):
                 message = f"${{{variable}}}: a secret in args is visible to other programs of this user (ps); use env"
                 self._reading.warnings.append(place.warning(message))

@@ -12,17 +12,20 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from mcp_workbench.config.secret_patterns import KNOWN, may_name_secret, secret_parts
+from mcp_workbench.config.secret_patterns import (
+    ODD_WORD,
+    PLAIN_WORD,
+    PRIVATE_KEY,
+    QUERY,
+    SCHEME,
+    USERINFO,
+    looks_secret,
+    names_secret,
+    secret_parts,
+)
 from mcp_workbench.hosts.registry import Entry
 from mcp_workbench.hosts.variables import variable_name
 
-ODD_WORD_LENGTH = 20
-"""A word of letters and digits of this length that no person would write is taken for a secret by `import`."""
-
-_PLAIN = re.compile(r"(?i)true|false|on|off|yes|no|none|null|")
-_WORD = re.compile(rf"(?<![A-Za-z0-9:@$])[A-Za-z0-9_\-]{{{ODD_WORD_LENGTH},}}")
-_USERINFO = re.compile(r"(?i)(?<=://)([^/?#\s@:]*)(?::([^/?#\s@]*))?@")
-_QUERY = re.compile(r"([?&;#])([A-Za-z0-9_.\-]+)=([^&#;\s]+)")
 _NAMED = re.compile(r"(?s)(-{0,2}[A-Za-z][A-Za-z0-9_.\-]*)(=|:\s*)(.+)")
 _MEMBER = re.compile(r'((?<!\\)\\*"([\w.\-]+)\\*"\s*:\s*\\*")((?:[^"\\]|\\[^"])+)')
 """A name and a string in JSON, which may itself be a string in JSON."""
@@ -31,8 +34,6 @@ _SHELL_FLAG = re.compile(r"-[a-z]*c")
 _QUOTED = r"""('[^']*'|"[^"]*"|[^\s;&|'"]+)"""
 _ASSIGNED = re.compile(rf"(?<![^\s;&|(])(-{{0,2}}[A-Za-z][\w.\-]*)(=){_QUOTED}")
 _FLAGGED = re.compile(rf"(?<![^\s;&|(])(--?[A-Za-z][\w.\-]*)(\s+)(?!-){_QUOTED}")
-_PRIVATE = "PRIVATE KEY-----"
-_SCHEME = re.compile(r"(?i)(bearer|basic|token|digest|apikey|api-key)\s+")
 _REFERENCE = re.compile(r"\$?\$\{[^}]*\}")
 """One of ours, or an escaped one, which is the server's own."""
 _DEFAULT = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*):-([^}]*)\}")
@@ -120,7 +121,7 @@ class _Hiding:
         flag = before if isinstance(before, str) and before.startswith("-") and "=" not in before else ""
         if _SHELL_FLAG.fullmatch(flag):
             return self._line(arg)
-        if may_name_secret(flag) and not arg.startswith("-"):
+        if names_secret(flag, possibly=True) and not arg.startswith("-"):
             return self._whole(arg, self._of(flag))
         return self._assignment(arg)
 
@@ -132,7 +133,7 @@ class _Hiding:
 
     def _part(self, found: re.Match[str]) -> str:
         name, between, value = found.groups()
-        if not may_name_secret(name) or value.startswith("$"):
+        if not names_secret(name, possibly=True) or value.startswith("$"):
             return found[0]
         quote = value[0] if value[0] in "'\"" else ""
         whole = self._whole(value.strip(quote) if quote else value, name if name.isupper() else self._of(name))
@@ -141,7 +142,7 @@ class _Hiding:
     def _assignment(self, arg: str) -> str:
         """`--api-key=…`, `TOKEN=…` and `Authorization: …` in one argument."""
         named = _NAMED.fullmatch(arg)
-        if named and may_name_secret(named[1]) and not named[3].startswith("//"):
+        if named and names_secret(named[1], possibly=True) and not named[3].startswith("//"):
             wanted = named[1] if named[1].isupper() else self._of(named[1])
             return named[1] + named[2] + self._whole(named[3], wanted)
         if named and named[2] == "=":
@@ -151,17 +152,17 @@ class _Hiding:
     def _named(self, name: str, value: Any, wanted: str) -> Any:
         if not isinstance(value, str):
             return value
-        return self._whole(value, wanted) if may_name_secret(name) else self._loose(value, wanted)
+        return self._whole(value, wanted) if names_secret(name, possibly=True) else self._loose(value, wanted)
 
     def _whole(self, value: str, wanted: str) -> str:
         """A value whose name says that it is a secret."""
-        value = _DEFAULT.sub(lambda found: found[0] if _PLAIN.fullmatch(found[2]) else f"${{{found[1]}}}", value)
-        if "://" in value and not KNOWN.search(value):
+        value = _DEFAULT.sub(lambda found: found[0] if PLAIN_WORD.fullmatch(found[2]) else f"${{{found[1]}}}", value)
+        if "://" in value and not looks_secret(value):
             return self._loose(value, wanted)
-        scheme = _SCHEME.match(value)
+        scheme = SCHEME.match(value)
         start = scheme.end() if scheme else 0
         rest = value[start:]
-        if _PLAIN.fullmatch(rest) or _is_path(rest) or not _without_references(rest).strip():
+        if PLAIN_WORD.fullmatch(rest) or _is_path(rest) or not _without_references(rest).strip():
             return value
         if rest.isdecimal() and "tokens" in wanted.lower():  # a number of tokens
             return value
@@ -169,17 +170,17 @@ class _Hiding:
 
     def _loose(self, text: str, wanted: str) -> str:
         """Whatever looks like a secret in a text."""
-        if _PRIVATE in text:
+        if PRIVATE_KEY in text:
             return self._variables.reference(text, wanted, self._server)
         text = _MEMBER.sub(self._member, text)
         text = _DEFAULT.sub(lambda found: found[0] if _is_open(found[2]) else f"${{{found[1]}}}", text)
-        text = _USERINFO.sub(lambda found: self._password(found, wanted), text)
-        text = _QUERY.sub(self._parameter, text)
+        text = USERINFO.sub(lambda found: self._password(found, wanted), text)
+        text = QUERY.sub(self._parameter, text)
         pieces = _pieces(text)
         return "".join(piece if piece.startswith("${") else self._words(piece, wanted) for piece in pieces)
 
     def _member(self, found: re.Match[str]) -> str:
-        if not may_name_secret(found[2]):
+        if not names_secret(found[2], possibly=True):
             return found[0]
         return found[1] + self._whole(found[3], self._of(found[2]))
 
@@ -190,7 +191,7 @@ class _Hiding:
         return f"{user}:{self._whole(password, f'{wanted} password')}@"
 
     def _parameter(self, found: re.Match[str]) -> str:
-        if not may_name_secret(found[2]):
+        if not names_secret(found[2], possibly=True):
             return found[0]
         return f"{found[1]}{found[2]}={self._whole(found[3], self._of(found[2]))}"
 
@@ -198,12 +199,12 @@ class _Hiding:
         for part in secret_parts("", piece):  # so that doctor finds none either
             piece = piece.replace(part, self._variables.reference(part, wanted, self._server))
         parts = _pieces(piece)
-        return "".join(part if part.startswith("${") else _WORD.sub(self._word(wanted), part) for part in parts)
+        return "".join(part if part.startswith("${") else ODD_WORD.sub(self._word(wanted), part) for part in parts)
 
     def _word(self, wanted: str) -> Any:
         def hidden(found: re.Match[str]) -> str:
             word = found[0]
-            return self._variables.reference(word, wanted, self._server) if _is_random(word) else word
+            return self._variables.reference(word, wanted, self._server) if looks_secret(word, possibly=True) else word
 
         return hidden
 
@@ -221,17 +222,7 @@ def _without_references(text: str) -> str:
 
 def _is_open(text: str) -> bool:
     """Whether there is no secret in a text."""
-    return not (secret_parts("", text) or any(_is_random(word) for word in _WORD.findall(text)))
-
-
-def _is_random(word: str) -> bool:
-    """Whether nobody would write such a word: digits among letters of both cases, or a long number in hexadecimal."""
-    if re.fullmatch(r"[0-9a-fA-F]{32,}", word):
-        return True
-    parts = re.split(r"[_\-]", word)
-    longest = max(parts, key=len)
-    mixed = re.search(r"[a-z]", longest) and re.search(r"[A-Z]", longest) and len(re.findall(r"\d", longest)) > 1
-    return bool(mixed) and len(longest) >= ODD_WORD_LENGTH
+    return not (secret_parts("", text) or any(looks_secret(word, possibly=True) for word in ODD_WORD.findall(text)))
 
 
 def _is_path(value: str) -> bool:
