@@ -83,7 +83,7 @@ def test_c3_what_is_no_file_is_refused_at_once(tmp_path):
     assert "symbolic links" in path_error(tmp_path / "loop").problem
     assert "no such file" in path_error(tmp_path / "none").problem
     assert "--config" in path_error(tmp_path / "none").hint
-    assert "no file name" in path_error("a\x00b").problem
+    assert "not a file name" in path_error("a\x00b").problem
     assert path_error("x" * 5000).problem.startswith("cannot be read: ")
     assert path_error("").problem
 

@@ -70,7 +70,7 @@ def test_what_the_environment_brought_in_is_known_and_defaults_are_not():
         ("${ A }", "names no variable", "letters, digits and _"),
         ("${ä}", "names no variable", "letters, digits and _"),
         ("${env:TOKEN}", "is not supported", "Write ${TOKEN}."),
-        ("${input:token}", "cannot be asked for", "write ${NAME}"),
+        ("${input:token}", "does not prompt for values", "write ${NAME}"),
         ("${A:-${B}}", "a default cannot hold another ${", "plain text"),
     ],
 )

@@ -169,7 +169,7 @@ def test_a_syntax_error_tells_its_place_and_what_to_do(text, line, column, path,
 def test_c2_duplicate_keys_are_an_error_with_both_positions():
     error = failure('{"servers": {\n  "a": 1,\n  "b": 2,\n    "a": 3}}')
     assert (error.line, error.column, error.path) == (4, 5, "servers.a")
-    assert error.problem == "duplicate key 'a', which stands at line 2, column 3 already"
+    assert error.problem == "duplicate key 'a', first defined at line 2, column 3"
     assert error.hint == "Keep one of the two."
 
 

@@ -1,11 +1,11 @@
-"""The configuration: found (`locate`), read (`load`), and frozen (`model`).
+"""The configuration file: `locate` finds it, `load` reads it, and `model` holds the result as frozen values.
 
-    load ─┬─ source   the bytes of the file, and line and column of every offset
-          ├─ jsonc    tokens and a tree with positions, nothing lost
-          ├─ fields   typed values, checked against keys
-          ├─ keys     every key of the file, once, as data
-          └─ servers  one entry of mcpServers, with expand for ${VAR}
+    load ─┬─ jsonc        parses the text, with a position for every value
+          ├─ fields       typed access to the values, checked against keys
+          ├─ keys         every key of the file, as data
+          └─ servers      one entry of mcpServers; environment expands ${VAR}
 
-`schema` builds the JSON Schema from `keys`. Import `load_config` from `config.load`: this package
-imports nothing by itself, so that those who need only the model pay for nothing else.
+`diff` compares two configurations, `raw_entries` reads entries as written, `secret_patterns` recognizes secrets,
+and `schema` builds the JSON Schema. Other packages may import every module. The package itself imports nothing, so
+that code which needs only the model does not pay for the rest.
 """

@@ -1,7 +1,7 @@
 """Diff of two configurations.
 
-A server has changed if it would run differently: other patterns in `inheritEnv` that let the same variables through are
-no change.
+A server counts as changed only if it would run differently. Another pattern in `inheritEnv` that matches the same
+variables is no change.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from mcp_workbench.config.model import Config, ServerConfig, ToolboxConfig
 
 FIXED = {"tool_mode": "toolMode", "bounds": "limits", "catalog": "catalog", "record": "record"}
-"""What counts until the end of a process, by its name in `Config`; clients were told, or files are open."""
+"""Settings that take effect at the next start, by their names in `Config`: clients know them, or files are open."""
 
 
 class Changes(NamedTuple):
-    """What differs. A server that is as it was is in none of these."""
+    """The differences between two configurations. Unchanged servers are not listed."""
 
     added: tuple[ServerIdentifier, ...] = ()
     changed: tuple[ServerIdentifier, ...] = ()
     removed: tuple[ServerIdentifier, ...] = ()
     toolboxes: tuple[str, ...] = ()
-    """Where anything is new, gone or otherwise, descriptions included."""
+    """The toolboxes that were added, changed or removed. A new description is a change."""
     settings: tuple[str, ...] = ()
     """Settings of the whole file that take effect at the next start."""
 
     @property
     def replaced(self) -> tuple[ServerIdentifier, ...]:
-        """Servers that are not to run any more as they do."""
+        """The servers whose running processes must stop."""
         return self.changed + self.removed
 
 
@@ -57,7 +57,7 @@ def changes(old: Config, new: Config, environ: Mapping[str, str] | None = None) 
 
 
 def _resolved(toolbox: ToolboxConfig, environ: Mapping[str, str]) -> ToolboxConfig:
-    """A toolbox whose servers have the environment that they run with, in place of patterns."""
+    """The toolbox with the actual environment of each server in place of its patterns."""
     servers = {name: _with_environment(server, environ) for name, server in toolbox.servers.items()}
     return msgspec.structs.replace(toolbox, servers=servers)
 

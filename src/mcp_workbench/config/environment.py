@@ -1,9 +1,11 @@
-"""`${VAR}` and `${VAR:-default}` in one string.
+"""Environment variables: `${VAR}` in values, and the variables that a server gets.
 
-Guarantees: one pass from left to right, so text that a variable brought in is never looked at
-again; a variable that is set but empty counts as set, one that is set to a reference to itself does not; `$${` stands
-for `${`. No message repeats
-any text of the value but a variable's name. It does not know which fields are expanded.
+Guarantees: `expand` makes one pass from left to right and never expands the value of a variable again. A variable that
+is set but empty counts as set; one that is set to a reference to itself does not. `$${` stands for `${`. No message
+repeats text of the value, except the names of variables.
+
+A server gets the variables of `INHERITED`, those that `inheritEnv` names, and its own `env`; never a variable of the
+workbench itself.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ _LITERAL_HINT = "$${ stands for the characters ${."
 
 
 class MalformedReferenceError(ValueError):
-    """A `${` that starts no reference. The caller knows the place."""
+    """A `${` that starts no valid reference. The caller adds the position."""
 
     def __init__(self, problem: str, hint: str = "") -> None:
         super().__init__(problem)
@@ -32,7 +34,7 @@ class MalformedReferenceError(ValueError):
 
 
 class Expansion(NamedTuple):
-    """The text, what the environment brought into it, and what it lacked."""
+    """The expanded text, the variables that it used, and those that are missing."""
 
     text: str
     used: Mapping[str, str]
@@ -43,7 +45,7 @@ class Expansion(NamedTuple):
 
 
 def expand(value: str, environ: Mapping[str, str]) -> Expansion:
-    """`value` with its references replaced; a missing variable leaves nothing in its place."""
+    """`value` with its references replaced. A missing variable becomes the empty string."""
     pieces: list[str] = []
     used: dict[str, str] = {}
     missing: list[str] = []
@@ -56,7 +58,7 @@ def expand(value: str, environ: Mapping[str, str]) -> Expansion:
             continue
         name, default, offset = _reference(value, match.end())
         found = environ.get(name)
-        if found in (f"${name}", f"${{{name}}}"):  # a host that had no value for it passed on what its file says
+        if found in (f"${name}", f"${{{name}}}"):  # a host without a value for it passes on the reference itself
             found = None
         if found is not None:
             used[name] = found
@@ -92,7 +94,8 @@ def _malformed(body: str) -> MalformedReferenceError:
         return MalformedReferenceError(f"the form ${{…:{name}}} is not supported", f"Write ${{{name}}}.")
     if body.startswith("input:"):
         return MalformedReferenceError(
-            "${input:…} cannot be asked for here", "Set an environment variable and write ${NAME}."
+            "${input:…} is not supported: the workbench does not prompt for values",
+            "Set an environment variable and write ${NAME}.",
         )
     return MalformedReferenceError(
         "this ${…} names no variable", "Write ${NAME} or ${NAME:-default}; a name has letters, digits and _ only."
@@ -113,10 +116,10 @@ INHERITED: Final[Mapping[str, tuple[str, ...]]] = {
     "containers": ("DOCKER_HOST",),
     "locale and time zone": ("LC_*", "TZ"),
 }
-"""Variables that every server gets, by what they are for. A `*` stands at the beginning or at the end of a name."""
+"""The variables that every server gets, by purpose. A `*` can begin or end a name."""
 
 OWN_PREFIXES: Final = ("WORKBENCH_", "MCP_WORKBENCH_")
-"""Variables of the workbench itself, the token of `serve --http` among them: no server inherits one."""
+"""Variables of the workbench itself, such as the token of `serve --http`. No server inherits one."""
 
 HOST_FOLDERS: Final = frozenset((
     "WORKSPACE_FOLDER",
@@ -124,7 +127,7 @@ HOST_FOLDERS: Final = frozenset((
     "WORKSPACE_CWD",
     "CLAUDE_PROJECT_DIR",
 ))  # fmt: skip
-"""Variables that a host fills in with the folder that is open in it: no value that a person could set fits."""
+"""Variables that a host sets to the folder that is open in it, so a person can set no fixed value."""
 
 _PATTERNS: Final = tuple(pattern for patterns in INHERITED.values() for pattern in patterns)
 _NAMES: Final = frozenset(pattern for pattern in _PATTERNS if "*" not in pattern)
@@ -143,7 +146,7 @@ def is_default(name: str) -> bool:
 
 
 def inherited(patterns: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """What `inheritEnv` lets through. Most servers have none, and pay nothing for it."""
+    """The variables that match the patterns of `inheritEnv`."""
     if not patterns:
         return {}
     from fnmatch import fnmatchcase  # noqa: PLC0415 -- few servers need it
@@ -162,14 +165,14 @@ def environment_of(launch: Launch, environ: Mapping[str, str]) -> dict[str, str]
 
 
 def default_credentials(environ: Mapping[str, str]) -> frozenset[str]:
-    """The secrets in default variables: addresses that hold credentials, and those credentials."""
+    """The secrets in default variables: addresses with credentials, and the credentials themselves."""
     return frozenset(
         secret for name, value in environ.items() if "@" in value and is_default(name) for secret in _credentials(value)
     )
 
 
 def _credentials(value: str) -> Iterator[str]:
-    """Proxy variables may hold an address without a scheme, and a user name alone may be a token."""
+    """The credentials in an address. A proxy variable may have no scheme, and a user name alone may be a token."""
     scheme, mark, authority = value.partition("://")
     userinfo, at, _ = (authority if mark else value).rpartition("@")
     user, _, password = userinfo.partition(":")

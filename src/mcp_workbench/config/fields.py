@@ -1,8 +1,7 @@
-"""Typed access to the values of a parsed file, with the place of each.
+"""Typed access to the values of a parsed file, with the position of each.
 
-Guarantees: every value that leaves here has the type that `keys.py` declares for it, and every
-failure is a `ConfigError` with file, line, column, path and a hint, which repeats no value. It does
-not know what a server or a toolbox is.
+Guarantees: every value that it returns has the type that `keys.py` declares. Every failure is a `ConfigError` with
+file, line, column, path and a hint; it never repeats a value. This module knows nothing about servers or toolboxes.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ValuePosition(NamedTuple):
-    """A value of the file and where it stands; `key_start` is where its key does."""
+    """A value of the file and its position. `key_start` is the offset of its key."""
 
     source: SourceText
     node: Node
@@ -30,14 +29,14 @@ class ValuePosition(NamedTuple):
     key_start: int
 
     def __repr__(self) -> str:
-        return f"Place({self.path!r})"
+        return f"ValuePosition({self.path!r})"
 
     def error(self, problem: str, hint: str = "") -> ConfigError:
-        """What is wrong with the value."""
+        """An error at the value."""
         return self.source.error(self.node.start, problem, path=self.path, hint=hint)
 
     def key_error(self, problem: str, hint: str = "") -> ConfigError:
-        """What is wrong with its key."""
+        """An error at the key."""
         return self.source.error(self.key_start, problem, path=self.path, hint=hint)
 
     def warning(self, message: str) -> ConfigWarning:
@@ -54,7 +53,7 @@ class ValuePosition(NamedTuple):
         }
 
     def keyed(self) -> dict[str, ValuePosition]:
-        """The members of an object with keys that we define, without comments."""
+        """The members of an object, without comments."""
         return {name: member for name, member in self.members().items() if not is_comment(name)}
 
     def items(self) -> list[ValuePosition]:
@@ -129,7 +128,7 @@ def read_objects(place: ValuePosition) -> dict[str, ValuePosition]:
 
 
 def _accept(place: ValuePosition) -> None:
-    """Any value will do."""
+    """Accept any value."""
     del place
 
 
@@ -148,7 +147,7 @@ _READERS = {
 
 
 def check_value(place: ValuePosition, key: Key) -> None:
-    """Raise unless the value is what `key` declares."""
+    """Raise `ConfigError` unless the value is what `key` declares."""
     value = _READERS[key.kind](place)
     if key.inside:
         read_members(place, key.inside, dict.fromkeys(key.foreign, ""))
@@ -184,7 +183,7 @@ def read_bounds(members: Mapping[str, ValuePosition], keys: Iterable[Key]) -> di
 def read_members(
     place: ValuePosition, keys: Iterable[Key], also: Mapping[str, str] | None = None
 ) -> dict[str, ValuePosition]:
-    """The members of an object, checked against `keys`; names in `also` are allowed too. Comments are left out."""
+    """The members of an object without comments, checked against `keys`. Names in `also` are allowed too."""
     declared = {key.name: key for key in keys}
     members = place.keyed()
     for name, member in members.items():

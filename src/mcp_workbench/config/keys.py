@@ -1,7 +1,7 @@
-"""Every key of the file, once, as data.
+"""Every key of the configuration file, as data.
 
-The reader takes its type checks and its "Did you mean" from here, the JSON Schema its properties and
-descriptions, and a test that docs/configuration.md describes each. It does not know how any is used.
+The reader's type checks and suggestions and the JSON Schema come from this table. A test checks that
+docs/configuration.md describes each key.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 CATALOG_AGE_MOST_SECONDS = 31_536_000.0
-"""The largest `catalog.maxAge`: a year; more is a number of milliseconds."""
+"""The largest `catalog.maxAge`: a year. A larger value was meant as milliseconds."""
 OPEN_BUDGET_LEAST_TOKENS = 500
-"""The smallest `openBudget`: what is said beside the tools must fit."""
+"""The smallest `openBudget`: the text around the tools must fit."""
 OPEN_BUDGET_MOST_TOKENS = 1_000_000
-"""The largest: the largest context windows."""
+"""The largest `openBudget`: the size of the largest context windows."""
 OPEN_TIMEOUT_MOST_SECONDS = 600.0
 """The largest `openTimeout`: no host waits longer for an answer."""
 TIMEOUT_MOST_SECONDS = 86_400.0
-"""The largest of the other times that a file may set: more than a day is a number of milliseconds."""
+"""The largest of the other times: a day. A larger value was meant as milliseconds."""
 IN_FLIGHT_MOST = 1024
-"""The largest `maxConcurrent`: beyond it a local server's own queues are the limit."""
+"""The largest `maxConcurrent`: above it, the queues of a local server are the limit."""
 MEMORY_BYTES_LEAST = 256 * 1024 * 1024
 """The smallest `maxMemory`: a few of the largest messages must fit."""
 MEMORY_BYTES_MOST = 64 * 1024 * 1024 * 1024
 """The largest `maxMemory`: more is a mistake in the unit."""
 MESSAGE_BYTES_LEAST = 64 * 1024
-"""The smallest `maxMessageSize`: what servers say at their start must fit."""
+"""The smallest `maxMessageSize`: the answer to `initialize` must fit."""
 MESSAGE_BYTES_MOST = 64 * 1024 * 1024
-"""The largest `maxMessageSize`: reading it takes a third of a second, in which nothing else happens."""
+"""The largest `maxMessageSize`: reading it blocks the event loop for a third of a second."""
 CALLBACK_PORT_LEAST = 1024
 """Lower ports belong to the system."""
 CALLBACK_PORT_MOST = 65_535
-"""There are no higher ones."""
+"""The highest port."""
 
 Kind = Literal["text", "boolean", "number", "whole", "strings", "names", "map", "object", "section", "any"]
 """`text` is a non-empty string, `whole` a number without a fraction, `strings` a list of
@@ -45,28 +45,28 @@ strings, `names` a list of non-empty strings, `map` an object of strings, `objec
 
 
 class Key(NamedTuple):
-    """One key: its name, what its value is, and one sentence for people."""
+    """A key: its name, the kind of its value, and a sentence for people."""
 
     name: str
     kind: Kind
     about: str
     required: bool = False
     expands: bool = False
-    """Whether `${VAR}` is replaced in it."""
+    """Whether `${VAR}` is expanded in it."""
     choices: tuple[str, ...] = ()
     above: float | None = None
     at_least: float | None = None
     at_most: float | None = None
     unit: str = ""
-    """What a number counts, for the hint where it is out of bounds: some hosts write milliseconds."""
+    """The unit of a number, for the hint if it is out of bounds: some hosts write milliseconds."""
     limit: str = ""
-    """The limit of `limits.py` that it sets."""
+    """The field of `Limits` that it sets."""
     filled: str = ""
-    """For a list or an object that must have an entry: what to do where it has none."""
+    """For a list or an object that must not be empty: the hint if it is."""
     inside: tuple[Key, ...] = ()
     """The keys of a section."""
     foreign: tuple[str, ...] = ()
-    """Keys that hosts write into a section, and that have no effect."""
+    """Keys that hosts write into a section and that have no effect here."""
 
 
 TRANSPORTS: Mapping[str, Literal["stdio", "http", "sse"]] = {
@@ -77,15 +77,15 @@ TRANSPORTS: Mapping[str, Literal["stdio", "http", "sse"]] = {
     "streamableHttp": "http",
     "sse": "sse",
 }
-"""What hosts write, and what it means."""
+"""The names that hosts use for transports, and what they mean."""
 
 TRANSPORT_KEYS = ("transport", "type", "transportType")
 URL_KEYS = ("url", "httpUrl", "serverUrl")
 
 ANNOTATIONS = ("@readOnly", "@destructive", "@idempotent", "@openWorld")
-"""What a tool filter can select by."""
+"""The annotations that a tool filter can select."""
 
-SCHEMA_KEY = Key("$schema", "text", "Where an editor finds the schema of this file; it has no effect.")
+SCHEMA_KEY = Key("$schema", "text", "The schema of this file, for editors; it has no other effect.")
 TOOLBOXES = Key("toolboxes", "object", "The toolboxes by name: groups of servers that are opened together.")
 MCP_SERVERS = Key("mcpServers", "object", "The servers by name, written as every MCP host writes them.")
 
@@ -94,12 +94,12 @@ _SECONDS = Key("", "number", "", above=0, at_most=TIMEOUT_MOST_SECONDS, unit="se
 BOUNDS: tuple[Key, ...] = (
     _SECONDS._replace(
         name="startupTimeout",
-        about="Seconds within which a server must answer after its start.",
+        about="Seconds that a server may take to start and answer.",
         limit="startup_timeout_seconds",
     ),
     _SECONDS._replace(
         name="callTimeout",
-        about="Seconds that a server may be silent during a call; progress starts them again.",
+        about="Seconds that a server may be silent during a call. Each progress report restarts them.",
         limit="call_idle_timeout_seconds",
     ),
     _SECONDS._replace(
@@ -109,13 +109,13 @@ BOUNDS: tuple[Key, ...] = (
     ),
     _SECONDS._replace(
         name="idleTimeout",
-        about="Seconds after which a server that nobody uses is stopped, until it is needed again; never by default.",
+        about="Seconds without use after which a server is stopped until it is needed again. Default: never.",
         limit="idle_timeout_seconds",
     ),
     Key(
         "maxConcurrent",
         "whole",
-        "Calls that a server gets at once; others wait.",
+        "Calls that a server handles at the same time; others wait.",
         at_least=1,
         at_most=IN_FLIGHT_MOST,
         unit="calls",
@@ -131,13 +131,13 @@ BOUNDS: tuple[Key, ...] = (
         limit="message_bytes",
     ),
 )
-"""Limits that a file may set: at its top for every server, in a server for that one."""
+"""The limits that a file may set: at the top for every server, in an entry for one server."""
 
 CATALOG: tuple[Key, ...] = (
     Key(
         "maxAge",
         "number",
-        "Seconds for which a remembered list of tools counts as current; an older one is shown and checked.",
+        "Seconds for which a cached list of tools counts as current. An older one is shown and refreshed.",
         at_least=0,
         at_most=CATALOG_AGE_MOST_SECONDS,
         unit="seconds",
@@ -146,19 +146,18 @@ CATALOG: tuple[Key, ...] = (
     Key(
         "refresh",
         "text",
-        "When a server is started to be asked for its tools again: 'background' (an older list is shown and checked "
-        "meanwhile), 'always' (at every open) or 'never' (only by mcp-workbench refresh).",
+        "When to start a server to list its tools again: 'background' (an old list is shown at once and refreshed), "
+        "'always' (at every open) or 'never' (only by mcp-workbench refresh).",
         choices=("background", "always", "never"),
     ),
     Key(
         "path",
         "text",
-        "The file in which lists are remembered, relative to this file's folder; 'none' remembers nothing. "
-        "$WORKBENCH_CATALOG wins.",
+        "The file of the cache, relative to this file's folder; 'none' turns the cache off. $WORKBENCH_CATALOG wins.",
     ),
     Key("semantic", "boolean", "Accepted, but has no effect: search compares words only."),
 )
-"""What `catalog` may hold."""
+"""The keys of `catalog`."""
 
 ROOT: tuple[Key, ...] = (
     SCHEMA_KEY,
@@ -167,10 +166,10 @@ ROOT: tuple[Key, ...] = (
     Key(
         "toolMode",
         "text",
-        "How tools are offered: 'proxy' (two small tools) or 'dynamic' (every tool of an open toolbox by name).",
+        "How tools are offered: 'proxy' (two meta-tools) or 'dynamic' (every tool of an open toolbox by name).",
         choices=("proxy", "dynamic"),
     ),
-    Key("strict", "boolean", "Whether a missing environment variable stops the start instead of its own server only."),
+    Key("strict", "boolean", "Whether a missing environment variable stops the start, not only its own server."),
     Key(
         "openTimeout",
         "number",
@@ -183,7 +182,7 @@ ROOT: tuple[Key, ...] = (
     Key(
         "openBudget",
         "whole",
-        "Tokens that the answer of open_toolbox may cost, unless the whole definitions are asked for.",
+        "Tokens that an answer of open_toolbox may cost, unless the call asks for full definitions.",
         at_least=OPEN_BUDGET_LEAST_TOKENS,
         at_most=OPEN_BUDGET_MOST_TOKENS,
         unit="tokens",
@@ -192,25 +191,25 @@ ROOT: tuple[Key, ...] = (
     Key(
         "openDetail",
         "text",
-        "How open_toolbox shows tools if a call has no detail: 'auto' (as much as fits into openBudget), 'full' or "
-        "'signature' (whole definitions or signatures, whatever they cost).",
+        "How open_toolbox shows tools if a call has no detail: 'auto' (as much as fits into openBudget), 'full' "
+        "(definitions) or 'signature', both without a limit.",
         choices=("auto", "full", "signature"),
     ),
     Key(
         "maxMemory",
         "whole",
-        "Bytes of memory that the workbench itself may use; servers are separate programs and do not count.",
+        "Bytes of memory that the workbench itself may use, without its servers.",
         at_least=MEMORY_BYTES_LEAST,
         at_most=MEMORY_BYTES_MOST,
         unit="bytes",
         limit="memory_bytes",
     ),
-    Key("catalog", "section", "How the tools of servers are remembered, so that they need not run.", inside=CATALOG),
+    Key("catalog", "section", "How the lists of servers are cached, so that servers need not run.", inside=CATALOG),
     Key(
         "record",
         "text",
-        "What is kept for mcp-workbench status and logs: 'off', 'calls' (which tools were called, not with what) or "
-        "'full' (also arguments and results, without the secrets of this file).",
+        "What is recorded for mcp-workbench status and logs: 'off', 'calls' (the tools, without arguments) or 'full' "
+        "(also arguments and results, without the secrets of this file).",
         choices=("off", "calls", "full"),
     ),
     Key(
@@ -219,16 +218,16 @@ ROOT: tuple[Key, ...] = (
         "Variables of your environment that every server with a command also gets, by name or glob.",
     ),
     *BOUNDS,
-    Key("inputs", "any", "Prompts of a host for secrets; accepted and not used, set environment variables instead."),
+    Key("inputs", "any", "Prompts of a host for secrets. They have no effect: set environment variables."),
 )
 
 TOOLBOX: tuple[Key, ...] = (
-    Key("description", "text", "What the toolbox is for, in a sentence that an agent chooses by.", required=True),
+    Key("description", "text", "A sentence that tells an agent what the toolbox is for.", required=True),
     MCP_SERVERS._replace(required=True, filled="Add a server."),
 )
 
 ROOT_ONLY = ("openTimeout", "openBudget", "openDetail", "maxMemory", "catalog", "record", "toolMode", "strict")
-"""Keys that people look for in a server, where they are not."""
+"""Keys of the top of the file that people try to write into a server."""
 
 AUTHORIZATION_CODE = "authorization_code"
 CLIENT_CREDENTIALS = "client_credentials"
@@ -244,10 +243,10 @@ OAUTH: tuple[Key, ...] = (
     Key(
         "clientId",
         "text",
-        "The client that the authorization server knows; without it one is registered.",
+        "The id of a registered client; without it, the workbench registers one.",
         expands=True,
     ),
-    Key("clientSecret", "text", "The secret of that client, where it has one.", expands=True),
+    Key("clientSecret", "text", "The secret of that client, if it has one.", expands=True),
     Key(
         "issuer",
         "text",
@@ -266,16 +265,21 @@ OAUTH: tuple[Key, ...] = (
         "The signing algorithm for privateKey; RS256 by default.",
         choices=("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"),
     ),
-    Key("scopes", "names", "What to ask for, instead of what the server says.", filled="Leave it out for the usual."),
+    Key(
+        "scopes",
+        "names",
+        "The scopes to request, if not those that the server names.",
+        filled="Leave it out for the usual.",
+    ),
     Key(
         "callbackPort",
         "whole",
-        "The port of this machine to which a login comes back, where the client is bound to one; any by default.",
+        "The port of the redirect URI on this machine, if the client is bound to one; any by default.",
         at_least=CALLBACK_PORT_LEAST,
         at_most=CALLBACK_PORT_MOST,
     ),
 )
-"""What `oauth` may hold."""
+"""The keys of `oauth`."""
 
 OAUTH_OF_HOSTS = (
     "audiences",
@@ -288,27 +292,27 @@ OAUTH_OF_HOSTS = (
     "tokenParamName",
     "tokenUrl",
 )
-"""Keys of `oauth` that other hosts write: where to log in is told by the server itself."""
+"""Keys of `oauth` that other hosts write. They have no effect: the server itself names its authorization server."""
 
 SERVER: tuple[Key, ...] = (
-    Key("command", "text", "The program that is the server: a name on PATH, or a path.", expands=True),
-    Key("args", "strings", "The arguments of the command, each one string; no shell reads them.", expands=True),
+    Key("command", "text", "The program of the server: a name on PATH, or a path.", expands=True),
+    Key("args", "strings", "The arguments of the command, one string each. No shell interprets them.", expands=True),
     Key("env", "map", "Environment variables of the server.", expands=True),
     Key("cwd", "text", "The folder in which the server runs, relative to this file's folder.", expands=True),
-    Key("inheritEnv", "names", "Variables of your own environment that the server gets too, by name or glob."),
+    Key("inheritEnv", "names", "Variables of your environment that the server gets too, by name or glob."),
     Key("url", "text", "The address of a remote server, http or https.", expands=True),
     Key("httpUrl", "text", "Another name for url, as some hosts write it.", expands=True),
     Key("serverUrl", "text", "Another name for url, as some hosts write it.", expands=True),
-    Key("headers", "map", "HTTP headers that are sent to a remote server.", expands=True),
+    Key("headers", "map", "HTTP headers for a remote server.", expands=True),
     Key("allowInsecure", "boolean", "Whether headers and logins may be sent to a remote server over plain http."),
     Key(
         "oauth",
         "section",
-        "How to log in to a remote server that wants it; most need nothing here.",
+        "How to log in to a remote server. Most need nothing here.",
         inside=OAUTH,
         foreign=OAUTH_OF_HOSTS,
     ),
-    Key("transport", "text", "How the server is reached: stdio, http or sse.", choices=tuple(TRANSPORTS)),
+    Key("transport", "text", "The transport of the server: stdio, http or sse.", choices=tuple(TRANSPORTS)),
     Key("type", "text", "Another name for transport.", choices=tuple(TRANSPORTS)),
     Key("transportType", "text", "Another name for transport, as some hosts write it.", choices=tuple(TRANSPORTS)),
     Key(
@@ -318,7 +322,7 @@ SERVER: tuple[Key, ...] = (
         filled="Leave it out for all tools.",
     ),
     *BOUNDS,
-    Key("disabled", "boolean", "Whether the server is left out."),
+    Key("disabled", "boolean", "Whether the server is turned off."),
     Key("enabled", "boolean", "The opposite of disabled, as some hosts write it."),
 )
 
@@ -337,7 +341,7 @@ HOST_KEYS: Mapping[str, str] = {
     "excludeTools": _FILTER_ADVICE,
     "tools": _FILTER_ADVICE,
     "envFile": "is not read, its variables are not set: write them in env, or name them in inheritEnv",
-    "inputs": "are not asked for: set environment variables and write ${NAME}",
+    "inputs": "have no effect here: set environment variables and write ${NAME}",
     "auth": _AUTH_ADVICE,
     "authProviderType": _AUTH_ADVICE,
     "targetAudience": _AUTH_ADVICE,
@@ -360,18 +364,18 @@ HOST_KEYS: Mapping[str, str] = {
     "version": _LABEL_ADVICE,
     "watchPaths": _LABEL_ADVICE,
 }
-"""Keys of server entries that hosts write for themselves: accepted, and what `check` says of each."""
+"""Keys of server entries that only hosts use: accepted, with the warning of `check` for each."""
 
 ELSEWHERE: Mapping[str, str] = {
     "servers": "mcpServers",
     "context_servers": "mcpServers",
     "mcp_servers": "mcpServers",
 }
-"""Root keys of hosts with another form of the file, and the name that it has here."""
+"""The keys of other hosts for `mcpServers`, and the name to use here."""
 
 
 def is_comment(name: str) -> bool:
-    """Whether a key is a comment. Not for maps of user-defined names: there `_` can start a name."""
+    """Whether a key is a comment. Not for maps with names of the user: there a name can start with `_`."""
     return name.startswith("_")
 
 

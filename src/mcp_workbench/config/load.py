@@ -1,8 +1,8 @@
-"""A configuration file becomes a `Config`.
+"""Reads a configuration file into a `Config`.
 
-Guarantees: whatever the bytes at the path, `load_config` returns a complete and checked `Config` or
-raises a `ConfigError` that says where and what, with a hint, and never a value of the file or of the
-environment. What is odd but harmless is kept as a warning. It starts nothing and contacts nothing.
+Guarantees: for any bytes at the path, `load_config` returns a complete and checked `Config` or raises a `ConfigError`
+with the position, the problem and a hint. The error repeats no value of the file or of the environment. Harmless
+problems become warnings. It starts nothing and contacts nothing.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def load_config(
 ) -> Config:
     """The configuration in the file at `path`.
 
-    `strict` decides whether a missing variable is an error; None leaves it to the file.
+    `strict` makes a missing variable an error. None: the file decides.
     """
     return config_of(read_source(os.fspath(path), limits), environ=environ, strict=strict, limits=limits)
 
@@ -67,10 +67,10 @@ def config_of(
     strict: bool | None = None,
     limits: Limits = DEFAULTS,
 ) -> Config:
-    """The configuration in a file that was read: what was looked at before is what is used."""
+    """The configuration in a text that was read already, so that a caller can check exactly what is used."""
     root = ValuePosition(source, parse(source, limits), "", 0)
     members = _read_root(root)
-    absolute = os.path.abspath(source.file or "")  # noqa: PTH100 -- and links are not followed: to another folder they would lead
+    absolute = os.path.abspath(source.file or "")  # noqa: PTH100 -- realpath would follow a link into another folder
     environ = os.environ if environ is None else environ
     warnings = [*_warn_of_file(source), *odd_times(members, limits.bounded(read_bounds(members, BOUNDS)))]
     reading = Reading(
@@ -99,7 +99,7 @@ def config_of(
 
 
 def _own_bounds(members: Mapping[str, ValuePosition]) -> dict[str, float]:
-    """The limits that are no server's."""
+    """The limits that belong to no server."""
     bounds = read_bounds(members, (key for key in ROOT if key not in BOUNDS))
     inside = members["catalog"].members() if "catalog" in members else {}
     return bounds | read_bounds(inside, CATALOG)
@@ -133,7 +133,7 @@ def _warn_of_file(source: SourceText) -> list[ConfigWarning]:
 
 
 def _read_root(root: ValuePosition) -> dict[str, ValuePosition]:
-    """The members of the file, its two forms told apart."""
+    """The members of the file, in either of its two forms."""
     members = root.keyed()
     if "toolboxes" in members and "mcpServers" in members:
         raise members["mcpServers"].key_error(
@@ -146,12 +146,12 @@ def _read_root(root: ValuePosition) -> dict[str, ValuePosition]:
             raise member.key_error(f"unknown key '{name}'", f"Rename it to '{ELSEWHERE[name]}'.")
     read_members(root, ROOT)
     if "toolboxes" not in members:
-        raise root.error("'toolboxes' is missing", 'Add "toolboxes" or, as MCP hosts have it, "mcpServers".')
+        raise root.error("'toolboxes' is missing", 'Add "toolboxes", or "mcpServers" as in the file of an MCP host.')
     return members
 
 
 def _check_bare_root(members: dict[str, ValuePosition]) -> dict[str, ValuePosition]:
-    """Hosts keep other settings in the same file; only what is all but ours is a mistake."""
+    """Check a file of a host. It may hold other settings, so only a misspelling of our keys is an error."""
     keys = {key.name: key for key in ROOT}
     for name, member in members.items():
         if name in keys:
@@ -192,7 +192,7 @@ def _read_toolbox(place: ValuePosition, name: str, reading: Reading) -> ToolboxC
 def _read_servers(
     place: ValuePosition, toolbox: str, reading: Reading
 ) -> tuple[dict[str, ServerConfig], tuple[str, ...]]:
-    """Those that can be used, and the names of those that are switched off."""
+    """The enabled servers, and the names of the disabled ones."""
     entries = read_objects(place)
     _check_names(entries, "server", reading)
     servers = {name: read_server(entry, toolbox, name, reading) for name, entry in entries.items()}

@@ -1,13 +1,11 @@
 """Finds the configuration: `--config`, `$WORKBENCH_CONFIG`, or the file in the user's configuration folder.
 
-Guarantees: `find_config` never returns a file only because it lies in the current folder, since a cloned
-repository must not be able to start programs. `has_project_file` says that such a file exists;
-`storage/trusted_configs.py`
-and `cli/config_selection.py` decide whether it is used. A file that was named is returned whether it exists or not;
-reading it tells what is wrong.
+Guarantees: `find_config` never returns a file merely because it is in the current folder, since a cloned repository
+must not be able to start programs. `has_project_file` reports such a file; `storage/trusted_configs.py` and
+`cli/config_selection.py` decide whether to use it. A file that the user named is returned even if it does not exist:
+reading it reports the error.
 
-Paths are strings here and in the reader: `serve` goes through both, and importing pathlib is a
-noticeable part of its start.
+Paths are strings here and in the reader, because importing pathlib would noticeably delay the start of `serve`.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ _FOLDERS: dict[Kind, tuple[str, str, str]] = {
     "state": ("XDG_STATE_HOME", ".local/state", "Application Support"),
     "cache": ("XDG_CACHE_HOME", ".cache", "Caches"),
 }
-"""The folders of a user: the variable that names one, where it is otherwise, and where macOS has it."""
+"""The folders of a user: the variable that sets one, its default, and its name on macOS."""
 
 _START_HINT = (
     "Run 'mcp-workbench import' to take the servers of your hosts along, or 'mcp-workbench add' for one; "
@@ -44,12 +42,12 @@ _START_HINT = (
 
 
 def find_config(flag: str | None, environ: Mapping[str, str]) -> str:
-    """The file that was named, or the user's own. Raises `ConfigError` where there is neither."""
+    """The file that the user named, or the one in the configuration folder. Raises `ConfigError` if neither exists."""
     named = flag or environ.get(VARIABLE)
     if named:
         return _with_home(named)
     own = user_config(environ)
-    # lexists: a broken link is a file that somebody meant, and reading it says what is wrong.
+    # lexists: a broken link is meant to be the file, and reading it reports the error.
     if os.path.lexists(own):
         return own
     if os.path.lexists(FILE_NAME):
@@ -62,7 +60,7 @@ def find_config(flag: str | None, environ: Mapping[str, str]) -> str:
 
 
 def has_project_file(flag: str | None, environ: Mapping[str, str]) -> bool:
-    """Whether the current folder has a configuration that is not the user's own, and no other file was named."""
+    """Whether the current folder has a configuration other than the user's, and the user named no file."""
     if flag or environ.get(VARIABLE) or not os.path.lexists(FILE_NAME):
         return False
     return os.path.realpath(os.path.dirname(user_config(environ))) != os.getcwd()
@@ -74,39 +72,39 @@ def user_config(environ: Mapping[str, str]) -> str:
 
 
 def own_file(environ: Mapping[str, str], kind: Kind, name: str) -> str:
-    """Where a file of ours is in one of the user's folders, as the platform has them."""
+    """The path of a file of the workbench in one of the user's folders on this platform."""
     home = environ.get("HOME") or os.path.expanduser("~")
     variable, usual, on_macos = _FOLDERS[kind]
     if sys.platform == "darwin":
         return os.path.join(home, "Library", on_macos, FOLDER_NAME, name)
     xdg = environ.get(variable, "")
-    # The XDG specification: a relative path is invalid and to be ignored.
+    # The XDG specification says to ignore a relative path.
     folder = xdg if xdg.startswith("/") else os.path.join(home, usual)
     return os.path.join(folder, FOLDER_NAME, name)
 
 
 def _with_home(name: str) -> str:
-    """Hosts start programs without a shell, so `~` in their files arrives here as it is."""
+    """Expand `~`: hosts start programs without a shell, so it arrives unexpanded."""
     return os.path.expanduser(name)
 
 
 Stamp: TypeAlias = "tuple[tuple[int, ...], ...]"
-"""What tells that files may be otherwise than before."""
+"""Identifies the state of files: it differs if one of them may have changed."""
 
 
 class Origin(NamedTuple):
-    """What a configuration was read from, and how it is read again."""
+    """The files behind a configuration, and how to reload it."""
 
     files: tuple[str, ...]
-    """Those that decide what it is: where one changes, it is read again."""
+    """The files that determine the configuration. If one changes, it is reloaded."""
     stamp: Stamp
-    """How they were before it was read."""
+    """The state of the files before they were read."""
     read: Callable[[], Config]
-    """Reads it as at the start. Raises `WorkbenchError`."""
+    """Loads the configuration in the same way as at the start. Raises `WorkbenchError`."""
 
 
 def origin_of(files: Sequence[str], read: Callable[[], Config]) -> Origin:
-    """An origin, as its files are now."""
+    """An origin with the current state of its files."""
     return Origin(tuple(files), stamp_of(files), read)
 
 

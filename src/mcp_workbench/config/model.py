@@ -1,8 +1,7 @@
 """The configuration as frozen values: what the rest of the program reads.
 
-A `Config` is complete and checked: paths are absolute, variables are expanded, disabled
-servers are names. It knows nothing of files, tokens or positions. Structs that may hold a
-secret show only their names in `repr`.
+A `Config` is complete and checked: paths are absolute, variables are expanded, and of disabled servers only the names
+remain. Structs that may hold a secret show none of their values in `repr`.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ Recording = Literal["off", "calls", "full"]
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
-    """How a local server is started: an argument vector, never a shell line."""
+    """The command of a local server: an argument vector, never a shell line."""
 
     command: str
     args: tuple[str, ...] = ()
@@ -40,23 +39,23 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True)
 
 
 class OAuthClient(msgspec.Struct, frozen=True, kw_only=True):
-    """How the workbench is known to the authorization server of a remote server; empty: it registers itself."""
+    """The OAuth client of the workbench for a remote server. If it is empty, the workbench registers itself."""
 
     client_id: str = ""
     client_secret: str = ""
     scopes: tuple[str, ...] = ()
-    """What to ask for; empty: what the server says."""
+    """The scopes to request. Empty: those that the server names."""
     callback_port: int = 0
-    """The port to which a login comes back; 0 is any."""
+    """The port of the redirect URI. 0: any free port."""
     issuer: str = ""
     """The only authorization server that gets the client credentials. Empty: a person logs in."""
     private_key: str = ""
-    """In PEM form, instead of a secret."""
+    """In PEM format, in place of a secret."""
     signing_algorithm: str = "RS256"
 
     @property
     def logs_in_itself(self) -> bool:
-        """Whether tokens are fetched with client credentials, without a person."""
+        """Whether the workbench gets tokens with client credentials, without a person."""
         return bool(self.issuer)
 
     def __repr__(self) -> str:
@@ -64,7 +63,7 @@ class OAuthClient(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a remote server is reached."""
+    """The address of a remote server, and how to log in there."""
 
     url: str
     headers: Mapping[str, str] = {}
@@ -78,11 +77,11 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MissingVariable(msgspec.Struct, frozen=True):
-    """A `${VAR}` that is not set: it fails its own server, nothing else."""
+    """A `${VAR}` that is not set. Only its own server fails."""
 
     variable: str
     path: str
-    """Where it stands, e.g. `toolboxes.production.mcpServers.database.env.API_KEY`."""
+    """Its path in the file, such as `toolboxes.production.mcpServers.database.env.API_KEY`."""
     line: int
     column: int
 
@@ -96,10 +95,10 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     tool_filters: tuple[str, ...] = ()
     """Empty: every tool."""
     bounds: Mapping[str, float] = {}
-    """Limits that the file sets for it, by their names in `limits.py`."""
+    """The limits that the file sets for this server, by their names in `limits.py`."""
     missing: tuple[MissingVariable, ...] = ()
     secrets: frozenset[str] = frozenset()
-    """Values that must never be shown: `env`, `headers` and everything that `${VAR}` brought in."""
+    """Values that must never be shown: `env`, `headers` and every expanded `${VAR}`."""
 
     @property
     def identifier(self) -> ServerIdentifier:
@@ -116,11 +115,11 @@ class ToolboxConfig(msgspec.Struct, frozen=True, kw_only=True):
     description: str
     servers: Mapping[str, ServerConfig]
     disabled: tuple[str, ...] = ()
-    """The names of those that are switched off: they are shown to people, and nothing else is known of them."""
+    """The names of its disabled servers, to show to people."""
 
 
 class ConfigWarning(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that `check` mentions and that stops nothing."""
+    """A problem that `check` reports and that does not stop the start."""
 
     path: str
     message: str
@@ -129,15 +128,15 @@ class ConfigWarning(msgspec.Struct, frozen=True, kw_only=True):
 
 
 NO_STORE = "none"
-"""Stands for a path where nothing is remembered."""
+"""The value of `catalog.path` that turns the cache off."""
 
 
 class CatalogConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """How the lists of servers are remembered."""
+    """How the lists of servers are cached."""
 
     refresh: Refresh = "background"
     path: str | None = None
-    """The absolute path of the store, or `none`; None: where the environment or the platform says."""
+    """The absolute path of the cache, or `none`. None: the path that the environment or the platform sets."""
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,10 +147,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     toolboxes: Mapping[str, ToolboxConfig]
     tool_mode: ToolMode = "proxy"
     open_detail: OpenDetail = "auto"
-    """How tools are shown where an `open_toolbox` call does not say."""
+    """How `open_toolbox` shows tools if the call does not say."""
     strict: bool = False
     bounds: Mapping[str, float] = {}
-    """Limits that are not a server's, by their names in `limits.py`."""
+    """The limits of the workbench itself, by their names in `limits.py`."""
     catalog: CatalogConfig = CatalogConfig()
     record: Recording = "calls"
     warnings: tuple[ConfigWarning, ...] = ()
@@ -159,14 +158,14 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def source(self) -> Path:
         """The file, for code that works with it."""
-        from pathlib import Path  # noqa: PLC0415 -- serving does not need it, and every start would pay for it
+        from pathlib import Path  # noqa: PLC0415 -- serving does not need it, and importing it delays every start
 
         return Path(self.file)
 
     @property
     def secrets(self) -> set[str]:
-        """Values that must never be shown, of whichever server; names that are shown anyway are none."""
-        from mcp_workbench.config.secret_patterns import credentials_of  # noqa: PLC0415 -- not needed before something is said
+        """The values of all servers that must never be shown. Names of toolboxes and servers are shown anyway."""
+        from mcp_workbench.config.secret_patterns import credentials_of  # noqa: PLC0415 -- not needed until something is printed
 
         names = {*self.toolboxes, *(server.name for server in self.servers())}
         return {one for server in self.servers() for one in (*server.secrets, *credentials_of(server))} - names
@@ -178,7 +177,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Help: TypeAlias = Callable[[str, Iterable[str], str], str]
-"""What to say about a name that does not exist, those that do, and what they name."""
+"""Builds the hint for an unknown name. Its arguments: the name, the known names, and what they name."""
 
 
 def find_toolbox(config: Config, name: str, help_with: Help = nearest_or_known) -> ToolboxConfig:

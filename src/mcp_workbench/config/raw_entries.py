@@ -1,6 +1,6 @@
-"""What a file says of each server, word for word: before variables are replaced, disabled servers included.
+"""The server entries as written in the file: variables are not expanded, and disabled servers are included.
 
-It is for those who judge the file itself, and reads one that `config_of` has found to be in order.
+For code that examines the file itself. It expects a file that `config_of` accepts.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _REFERENCE: Final = r"(\$\$\{)|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-((?:[^}$]|\$(?!\
 
 
 class Text(NamedTuple):
-    """A string of the file: where it stands, and what it is called there."""
+    """A string of the file, with its position and its key."""
 
     path: str
     line: int
     column: int
     name: str
-    """Its key, or that of the list that it is an item of."""
+    """Its key. For an item of a list, the key of the list."""
     written: str
 
     @property
     def literal(self) -> str:
-        """What of it stands in the file itself: references are left out, their defaults are not."""
+        """The text without its references, but with their defaults."""
         return re.sub(_REFERENCE, lambda match: "${" if match[1] else match[3] or "", self.written)
 
 
@@ -43,11 +43,10 @@ class WrittenServer(NamedTuple):
     name: str
     place: ValuePosition
     shared: tuple[str, ...] = ()
-    """What the top of the file lets every server inherit."""
+    """The variables that the top of the file lets every server inherit."""
 
     @property
     def path(self) -> str:
-        """Where it stands."""
         return self.place.path
 
     @property
@@ -58,7 +57,7 @@ class WrittenServer(NamedTuple):
 
     @property
     def url(self) -> str:
-        """Its address; empty for a program."""
+        """Its address; empty for a local server."""
         return next((address for key in URL_KEYS if (address := self.text(key))), "")
 
     def text(self, key: str) -> str:
@@ -71,7 +70,7 @@ class WrittenServer(NamedTuple):
         return tuple(strings(member, key)) if member is not None else ()
 
     def inherits(self) -> list[str]:
-        """The variables that it inherits by name or pattern, once each; none for a remote server."""
+        """The names and patterns of the variables that it inherits, without duplicates; none for a remote server."""
         own = (text.written for text in self.texts("inheritEnv"))
         return list(dict.fromkeys((*self.shared, *own))) if self.text("command") else []
 
@@ -81,7 +80,7 @@ class WrittenServer(NamedTuple):
         return {name: read_string(one) for name, one in members.items()}
 
     def variables(self) -> list[str]:
-        """The variables of the environment that it refers to, once each."""
+        """The environment variables that it refers to, without duplicates."""
         texts = (text for value in _expanding(self.place, SERVER) for text in strings(value))
         found = (match[2] for text in texts for match in re.finditer(_REFERENCE, text.written))
         return list(dict.fromkeys(name for name in found if name))

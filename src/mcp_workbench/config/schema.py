@@ -1,8 +1,7 @@
 """The JSON Schema of the configuration file, for editors.
 
-Built from `keys.py`, so it names and describes what the reader accepts. The reader remains the
-judge: names, filters and variables are checked there alone. `python -m mcp_workbench.config.schema`
-prints it as it is committed in workbench-config.schema.json.
+It is built from `keys.py`, so it lists what the reader accepts. Only the reader checks names, filters and variables.
+`python -m mcp_workbench.config.schema` prints the content of workbench-config.schema.json.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _ENTRIES = {"toolboxes": "toolbox", "mcpServers": "server"}
 
 
 def json_schema() -> Schema:
-    """The schema, in the form of 2020-12."""
+    """The schema, for JSON Schema 2020-12."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "MCP Workbench configuration",
@@ -45,7 +44,7 @@ def json_schema() -> Schema:
         "properties": _properties(ROOT),
         "patternProperties": _COMMENTS,
         "oneOf": [{"required": ["toolboxes"]}, {"required": ["mcpServers"]}],
-        # A host keeps other settings beside mcpServers; a file of our own form holds nothing else.
+        # A host keeps other settings next to mcpServers; a file with toolboxes has only our keys.
         "if": {"required": ["toolboxes"]},
         "then": {"propertyNames": {"anyOf": [{"enum": [key.name for key in ROOT]}, {"pattern": "^_"}]}},
         "$defs": {"toolbox": _toolbox(), "server": _server()},

@@ -126,7 +126,7 @@ def secret_parts(name: str, literal: str, *, is_address: bool = False) -> tuple[
 
 
 def _inside(value: str) -> Iterator[str]:
-    """Credentials in a value that is secret as a whole."""
+    """The credentials in a value that is secret as a whole."""
     if credentials := _CREDENTIALS.match(value):
         yield credentials[1]
         yield from _in_base64(credentials[1])
@@ -139,13 +139,13 @@ def _inside(value: str) -> Iterator[str]:
 
 
 def _in_address(url: str) -> Iterator[str]:
-    """Keys in the query, and random words in the path."""
+    """The keys in the query, and random words in the path."""
     for part in (*secret_parts("", url, is_address=True), *filter(looks_secret, _SEGMENT.findall(url))):
         yield from _decoded(part)
 
 
 def _in_arguments(args: Sequence[str]) -> Iterator[str]:
-    """Secrets in arguments, and in the words of those that a shell runs."""
+    """The secrets in arguments, also in the words of a shell line."""
     words = [word for arg in args for word in ((arg, *_unquoted(arg)) if " " in arg else (arg,))]
     for flag, word in zip(("", *words), words, strict=False):
         name = flag if flag.startswith("-") and "=" not in flag and not word.startswith("-") else ""

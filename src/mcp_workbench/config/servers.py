@@ -1,9 +1,8 @@
-"""One entry of `mcpServers` becomes a `ServerConfig`.
+"""Reads one entry of `mcpServers` into a `ServerConfig`.
 
-Guarantees: a server that leaves here has exactly one target, absolute paths, expanded values that
-can be handed to the operating system or sent as a header, and the set of everything in it that must
-never be shown. A missing variable fails this server alone, unless the reading is strict. It starts
-nothing and looks nothing up on PATH.
+Guarantees: the server has exactly one target, absolute paths, expanded values that the operating system or a header
+accepts, and the set of its values that must never be shown. A missing variable fails only this server, except in
+strict mode. It starts nothing and does not search PATH.
 """
 
 from __future__ import annotations
@@ -47,10 +46,10 @@ if TYPE_CHECKING:
     from typing import Literal
 
 TIMEOUT_USUAL_SECONDS = 3600.0
-"""Beyond it `check` asks whether milliseconds were meant."""
+"""Above this, `check` warns that the value may be in milliseconds."""
 
 
-# Patterns are text here and compiled at their first use: most files need none of them.
+# Patterns are strings, compiled at their first use: most files need none of them.
 _URL = r"(?i)https?://[^\s/?#\x00-\x1f\x7f]+[^\s\x00-\x1f\x7f]*"
 _HEADER_NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _HEADER_UNFIT = r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]"
@@ -60,7 +59,7 @@ _TOLD_BY_SERVER = "has no effect here: the server says where to log in"
 _ENDPOINT_KEYS = ("headers", "allowInsecure", "oauth")
 _USERINFO = r"(?i)https?://[^/?#]*@"
 OPEN_WIRE = r"(?i)http://(?!(?:[^/?#:]*\.)?localhost\.?(?:[:/?#]|$)|127\.[\d.]+(?:[:/?#]|$)|\[::1\])"
-"""An address on another machine without encryption, as far as its name tells; a connection looks more closely."""
+"""An unencrypted address that is not obviously on this machine. The connection checks more closely."""
 _OWN_HEADERS = frozenset(
     {"accept", "accept-encoding", "connection", "content-length", "content-type", "host", "last-event-id"}
     | {"mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id", "transfer-encoding"}
@@ -69,7 +68,7 @@ _OWN_HEADERS = frozenset(
 
 
 class Reading(msgspec.Struct):
-    """What one reading of a file needs everywhere: its surroundings and the warnings so far."""
+    """The context in which a file is read, and the warnings so far."""
 
     folder: str
     environ: Mapping[str, str]
@@ -79,16 +78,16 @@ class Reading(msgspec.Struct):
     """Limits that the file sets for every server."""
     warnings: list[ConfigWarning]
     inherit_env: tuple[str, ...] = ()
-    """Variables that the file lets every server inherit."""
+    """The variables that the file lets every server inherit."""
     credentials: frozenset[str] = frozenset()
-    """Secrets in the variables that every server gets."""
+    """The secrets in the variables that every server gets."""
 
     def __repr__(self) -> str:
         return f"Reading({self.folder!r})"
 
 
 def read_server(place: ValuePosition, toolbox: str, name: str, reading: Reading) -> ServerConfig | None:
-    """The server at `place`; None if it is disabled."""
+    """The server at `position`; None if it is disabled."""
     for key in (key for key in ROOT_ONLY if key in place.members()):
         raise place.members()[key].key_error(f"'{key}' is not a key of a server", "Move it to the top of the file.")
     members = read_members(place, SERVER, HOST_KEYS)
@@ -114,7 +113,7 @@ def read_server(place: ValuePosition, toolbox: str, name: str, reading: Reading)
 
 
 def odd_times(members: Mapping[str, ValuePosition], limits: Limits) -> list[ConfigWarning]:
-    """Times that were perhaps meant as milliseconds, as some hosts have them, and one that another makes useless."""
+    """Warnings for times that look like milliseconds, and for a call timeout that can never be reached."""
     times = [members[key.name] for key in BOUNDS if key.unit == "seconds" and key.name in members]
     warnings = [
         time.warning(f"this is {seconds / 3600:.1f} hours; it is a number of seconds")
@@ -134,7 +133,7 @@ def _is_disabled(members: Mapping[str, ValuePosition]) -> bool:
 
 
 def _target_key(place: ValuePosition, members: Mapping[str, ValuePosition]) -> str | None:
-    """The key that holds the address; None for a command."""
+    """The key of the address; None for a local server."""
     urls = [key for key in URL_KEYS if key in members]
     if len(urls) > 1:
         raise members[urls[1]].key_error(f"'{urls[0]}' and '{urls[1]}' mean the same", "Keep one of the two.")
@@ -150,7 +149,7 @@ def _target_key(place: ValuePosition, members: Mapping[str, ValuePosition]) -> s
 
 
 def _transport(members: Mapping[str, ValuePosition], *, remote: bool) -> Literal["http", "sse"]:
-    """The transport of a remote server; checked, but without meaning, for a local one."""
+    """The transport of a remote server. For a local one it is only checked."""
     given = [(members[key], TRANSPORTS[read_string(members[key])]) for key in TRANSPORT_KEYS if key in members]
     for place, meaning in given:
         if meaning != given[0][1]:
@@ -173,7 +172,7 @@ def _filters(place: ValuePosition | None) -> tuple[str, ...]:
             raise item.error("names no tool after '!'", 'Write the tool to exclude, as in "!delete_*".')
         if pattern.startswith("@") and pattern not in ANNOTATIONS:
             known = f"Known annotations: {', '.join(ANNOTATIONS)}."
-            raise item.error("is no annotation that tools can be chosen by", did_you_mean(pattern, ANNOTATIONS, known))
+            raise item.error("is not a known annotation", did_you_mean(pattern, ANNOTATIONS, known))
     return read_names(place)
 
 
@@ -195,7 +194,7 @@ def _launch(members: Mapping[str, ValuePosition], values: _Values) -> Launch:
 
 
 def read_inherited(place: ValuePosition | None, warnings: list[ConfigWarning]) -> tuple[str, ...]:
-    """The variables that `inheritEnv` names, with a warning for each that is never passed on."""
+    """The variables that `inheritEnv` names. Adds a warning for each that servers never get."""
     if place is None:
         return ()
     for item in place.items():
@@ -234,7 +233,7 @@ def _endpoint(
 
 
 def _check_passable(place: ValuePosition, text: str) -> None:
-    """Raise unless the operating system can be given `text`."""
+    """Raise `ConfigError` unless `text` can be passed to a process."""
     if "\x00" in text:
         raise place.error("cannot hold a NUL character")
     try:
@@ -244,7 +243,7 @@ def _check_passable(place: ValuePosition, text: str) -> None:
 
 
 class _Values:
-    """Expands the values of one server and keeps what they brought in and what they lacked."""
+    """Expands the values of one server. Collects their secrets and the missing variables."""
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
@@ -273,7 +272,7 @@ class _Values:
         return text
 
     def program(self, place: ValuePosition) -> str:
-        """A path becomes absolute; a bare name is looked up on PATH when the server starts."""
+        """The program, as an absolute path. A bare name stays: it is searched on PATH when the server starts."""
         command = os.path.expanduser(self.filled(place))  # noqa: PTH111 -- Path raises for an unknown user
         if "/" in command and not command.startswith("/"):
             command = str(self._below(command))
@@ -285,13 +284,13 @@ class _Values:
         return folder
 
     def _resolved(self, path: str) -> str:
-        """A path that a variable brought in is as secret as the variable."""
+        """Hide a path that contains an expanded variable: it is as secret as the variable."""
         if self._is_brought_in:
             self.secrets.add(path)
         return path
 
     def _below(self, name: str) -> Path:
-        from pathlib import Path  # noqa: PLC0415 -- few servers need it, and every start would pay for it
+        from pathlib import Path  # noqa: PLC0415 -- few servers need it, and importing it delays every start
 
         return Path(self._reading.folder, name)
 
@@ -299,7 +298,7 @@ class _Values:
         return tuple(self.text(item, is_argument=True) for item in place.items()) if place else ()
 
     def map(self, place: ValuePosition | None) -> dict[str, str]:
-        """A map all of whose values are secrets."""
+        """A map whose values are all secrets."""
         values = {name: self.text(member) for name, member in place.members().items()} if place else {}
         self.secrets.update(value for value in values.values() if value)
         return values
@@ -346,7 +345,7 @@ class _Values:
         )
 
     def _check_client_credentials(self, place: ValuePosition, members: Mapping[str, ValuePosition]) -> None:
-        """Raise if something is missing that client credentials need."""
+        """Raise `ConfigError` if a key is missing that client credentials need."""
         for name, why in (
             ("clientId", "Add the id under which the client is registered at the authorization server."),
             ("issuer", "Add the address of the authorization server: only this server gets the secret."),
@@ -364,7 +363,7 @@ class _Values:
         self._reading.warnings += [members[key].warning(f"'{key}' {why}") for key in keys if key in members]
 
     def inherit(self, place: ValuePosition | None, env: Mapping[str, str]) -> tuple[str, ...]:
-        """The patterns of `inheritEnv`. What they add to its environment is as secret as its `env`."""
+        """The patterns of `inheritEnv`. The values that they add are as secret as `env`."""
         own = read_inherited(place, self._reading.warnings)
         patterns = tuple(dict.fromkeys((*self._reading.inherit_env, *own)))
         added = inherited(patterns, self._reading.environ).items()

@@ -1,1 +1,4 @@
-"""JSON with comments and trailing commas: parsed with positions, and edited without losing a character."""
+"""JSON with comments and trailing commas: `parser` reads it with positions; `edit` and `transfer` change its text.
+
+Every module may be imported from outside. None of them knows what a configuration is.
+"""

@@ -1,8 +1,8 @@
-"""Changes of one member in the text of JSON with comments: the rest of the text stays as it is, to the byte.
+"""Sets and removes members in the text of JSON with comments. The rest of the text stays the same to the byte.
 
-Guarantees: a member that is set where none was, and removed again, leaves the same text; every comment that is not
-the removed member's own stays, and so do line ends, indentation and the habit of trailing commas. What is not JSON, or
-has no object where one is needed, is a `ConfigError` that repeats no value. It knows no file and no configuration.
+Guarantees: adding a member and removing it again restores the text. Comments stay, except those that belong to a
+removed member; so do line ends, indentation and the style of trailing commas. A text that is not JSON, or that lacks
+an object where the path needs one, raises a `ConfigError` that repeats no value.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mcp_workbench.limits import DEFAULTS, Limits
 
 
 class Cut(NamedTuple):
-    """Text from `start` to `end` becomes `text`."""
+    """Replaces the text from `start` to `end` by `text`."""
 
     start: int
     end: int
@@ -26,21 +26,21 @@ class Cut(NamedTuple):
 
 
 def apply(text: str, cuts: Iterable[Cut]) -> str:
-    """The text after all of the cuts, which do not overlap."""
+    """The text after all cuts. They must not overlap."""
     for cut in sorted(cuts, reverse=True):
         text = text[: cut.start] + cut.text + text[cut.end :]
     return text
 
 
 class Gap(NamedTuple):
-    """What stands between two values, or a bracket and a value: white space, comments, and perhaps a comma."""
+    """The white space, the comments and the comma between two values, or between a bracket and a value."""
 
     before: tuple[Token, ...]
-    """Up to the comma; everything where there is none."""
+    """The tokens before the comma; all tokens if there is none."""
     comma: Token | None
     after: tuple[Token, ...]
     end: int
-    """Where the next key, or the bracket, begins."""
+    """The offset of the next key or bracket."""
 
 
 class Layout:
@@ -52,7 +52,7 @@ class Layout:
         self._starting = {token.start: number for number, token in enumerate(self._tokens)}
 
     def gap(self, start: int) -> Gap:
-        """The gap that begins at the offset `start`, where a token ends."""
+        """The gap that begins at the offset `start`, the end of a token."""
         number = self._starting.get(start, len(self._tokens))
         before: list[Token] = []
         after: list[Token] = []
@@ -70,12 +70,12 @@ class Layout:
         return (token for token in self._tokens if token.kind == "comment")
 
     def ends_line_comment(self, offset: int) -> bool:
-        """Whether a comment ends there that only a line end closes."""
+        """Whether a `//` comment ends at this offset, so that a line end must follow."""
         number = self._starting.get(offset, len(self._tokens))
         return number > 0 and self._tokens[number - 1].text.startswith("//")
 
     def owned_end(self, start: int, tail: Iterable[Token]) -> int:
-        """Where the comments end that begin on the line of what ends at `start`; `tail` follows it."""
+        """The end of the comments on the line of `start`, which are the first tokens of `tail`."""
         end = start
         for token in tail:
             if token.kind == "comment":
@@ -90,13 +90,13 @@ def has_line_end(text: str) -> bool:
 
 
 def line_end_before(text: str, offset: int) -> int:
-    """Where the line end stands that ends the line before the one of `offset`."""
+    """The offset of the line end before the line of `offset`."""
     at = max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset))
     return at - 1 if at > 0 and text[at - 1 : at + 1] == "\r\n" else at
 
 
 def taken_out(layout: Layout, place: Object, index: int) -> list[Cut]:
-    """The cuts that take a member out, with its own comments."""
+    """The cuts that remove a member and its own comments."""
     member = place.members[index]
     ahead = layout.gap(place.members[index - 1].value.end if index else place.start + 1)
     behind = layout.gap(member.value.end)
@@ -110,10 +110,10 @@ def taken_out(layout: Layout, place: Object, index: int) -> list[Cut]:
 
 
 class _Beginning(NamedTuple):
-    """Where what belongs to a key begins."""
+    """Where a key and its comments begin."""
 
     line: int
-    """With the line end above it, where it has lines of its own."""
+    """Including the line end above, if it has lines of its own."""
     text: int
     """Its first comment, or the key itself."""
 
@@ -133,34 +133,34 @@ def _owned_from(layout: Layout, ahead: Gap, opened: int) -> _Beginning:
 
 
 def _is_blank(text: str) -> bool:
-    """Whether there is an empty line in it."""
+    """Whether it contains an empty line."""
     return text.replace("\r\n", "\n").replace("\r", "\n").count("\n") > 1
 
 
 def _span(layout: Layout, begins: _Beginning, value_end: int, behind: Gap, *, is_last: bool) -> Cut:
-    """What is cut out: whole lines where it has them, and what follows on its line takes its place otherwise."""
+    """The cut for a member: whole lines if it has lines of its own, else only the member itself."""
     start, tail = (behind.comma.end, behind.after) if behind.comma else (value_end, behind.before)
     if is_last or any(has_line_end(token.text) for token in tail if token.kind == "whitespace"):
         end = layout.owned_end(start, tail)
         if not layout.ends_line_comment(begins.line):
             return Cut(begins.line, end)
-        # A line comment must end where it did.
+        # A line comment must still end with its line.
         blank = layout.text[end : behind.end]
         return Cut(begins.line if has_line_end(blank) else begins.text, end + len(blank) - len(blank.lstrip(" \t")))
     return Cut(begins.text, tail[0].end if tail and tail[0].kind == "whitespace" else start)
 
 
 def own_comments(layout: Layout, place: Object, index: int) -> list[str]:
-    """The comments that `taken_out` takes with a member, but for those inside it."""
+    """The comments that `removal_cuts` removes with a member, without those inside its value."""
     member, cut = place.members[index], taken_out(layout, place, index)[0]
     around = (range(cut.start, member.key.start), range(member.value.end, cut.end))
     return [token.text for token in layout.comments() if any(token.start in one for one in around)]
 
 
 def put_in(layout: Layout, place: Object, before: str, after: str, behind: int) -> list[Cut]:
-    """Cuts that put a member behind another, or first for -1.
+    """The cuts that insert a member after the one with the index `previous`; -1 inserts it first.
 
-    `before` is the member with what separates it; `after` ends a line.
+    `before` is the text of the member with its separator. `after` follows it in an empty object.
     """
     if not place.members:
         gap = layout.gap(place.start + 1)
@@ -178,14 +178,14 @@ def put_in(layout: Layout, place: Object, before: str, after: str, behind: int) 
 
 
 def _tail(layout: Layout, place: Object, index: int) -> tuple[int, tuple[Token, ...]]:
-    """Where a member ends, its comma included, and what follows; for -1 where the object opens."""
+    """The end of a member with its comma, and the tokens that follow. For -1: of the opening bracket."""
     opened = place.members[index].value.end if index >= 0 else place.start + 1
     gap = layout.gap(opened)
     return (gap.comma.end, gap.after) if gap.comma else (opened, gap.before)
 
 
 def needs_line(layout: Layout, place: Object, behind: int) -> bool:
-    """Whether a new member must stand on a line of its own: the others do, or a line comment is in the way."""
+    """Whether a new member needs a line of its own, because the others have one or a line comment precedes it."""
     if has_line_end(layout.text[place.start : place.members[0].key.start]):
         return True
     return layout.ends_line_comment(layout.owned_end(*_tail(layout, place, behind)))
@@ -196,7 +196,7 @@ def _has_comments(gap: Gap) -> bool:
 
 
 def _emptied(text: str, cut: Cut, place: Object) -> Cut:
-    """An object that becomes empty closes on the line on which it opened."""
+    """Extend the cut so that an object that becomes empty closes on the line on which it opens."""
     margin = margin_of(text, place.start)
     rest = text[cut.end : place.end - 1]
     for line_end in ("\r\n", "\n", "\r"):
@@ -206,7 +206,7 @@ def _emptied(text: str, cut: Cut, place: Object) -> Cut:
 
 
 def margin_of(text: str, offset: int) -> str:
-    """The white space at the beginning of the line of `offset`."""
+    """The indentation of the line of `offset`."""
     start = max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)) + 1
     line = text[start:offset].removeprefix("\ufeff")
     return line[: len(line) - len(line.lstrip(" \t"))]
@@ -218,22 +218,22 @@ _USUAL_INDENT = "  "
 
 
 class Style(NamedTuple):
-    """How a text is written."""
+    """The formatting style of a text."""
 
     line_end: str
     indent: str
     spaced: bool
-    """Whether there is a space after a colon and a comma."""
+    """Whether a space follows colons and commas."""
     one_line: bool
 
 
 def parse(source: SourceText, limits: Limits = DEFAULTS) -> Node:
-    """The tree of a text, whatever stands in its strings: they are not changed."""
+    """The tree of a text. Its strings may hold lone surrogates, since edits do not change them."""
     return parser.parse(source, limits, with_halves=True)
 
 
 def set_member(text: str, path: Path, value: object, file: str | None = None, limits: Limits = DEFAULTS) -> str:
-    """The text with `value` at `path`: in place of what is there, or behind its last neighbour; objects are made."""
+    """The text with `value` at `path`. A new member comes last; missing objects are created."""
     source = SourceText(text, file)
     root = parse(source, limits)
     place, depth = deepest(source, root, path)
@@ -249,14 +249,14 @@ def set_member(text: str, path: Path, value: object, file: str | None = None, li
 
 
 def remove_member(text: str, path: Path, file: str | None = None, limits: Limits = DEFAULTS) -> str:
-    """The text without the member at `path` and its own comments. Raises `KeyError` where there is none."""
+    """The text without the member at `path` and its own comments. Raises `KeyError` if it does not exist."""
     return remove_members(text, path[:-1], path[-1:], file, limits)
 
 
 def remove_members(
     text: str, path: Path, names: Sequence[str], file: str | None = None, limits: Limits = DEFAULTS
 ) -> str:
-    """The text without some members of the object at `path`. Raises `KeyError` where there is one of them not."""
+    """The text without these members of the object at `path`. Raises `KeyError` if one does not exist."""
     source = SourceText(text, file)
     place, depth = deepest(source, parse(source, limits), (*path, ""))
     for name in names:
@@ -266,7 +266,7 @@ def remove_members(
 
 
 def find(root: Node, path: Path) -> Node | None:
-    """The value at `path`; None where there is none."""
+    """The value at `path`; None if it does not exist."""
     for name in path:
         index = index_of(root, name) if isinstance(root, Object) else None
         if index is None:
@@ -276,7 +276,7 @@ def find(root: Node, path: Path) -> Node | None:
 
 
 def style_of(text: str, root: Node) -> Style:
-    """How a text is written, as far as it shows."""
+    """The style of a text, with defaults where it shows none."""
     line_end = next((end for end in ("\r\n", "\n", "\r") if end in text), "\n")
     one_line = isinstance(root, Object) and bool(root.members) and not has_line_end(text[root.start : root.end])
     first = root.members[0] if isinstance(root, Object) and root.members else None
@@ -286,7 +286,7 @@ def style_of(text: str, root: Node) -> Style:
 
 
 def deepest(source: SourceText, root: Node, path: Path) -> tuple[Object, int]:
-    """The last object on the path that is there, and how many steps lead to it."""
+    """The last object on the path that exists, and its depth."""
     place, where = _object(source, root, ""), ""
     for depth, name in enumerate(path[:-1]):
         index = index_of(place, name)
@@ -304,18 +304,18 @@ def _object(source: SourceText, node: Node, path: str) -> Object:
 
 
 def index_of(place: Object, name: str) -> int | None:
-    """Which member of an object has this name; None where none has."""
+    """The index of the member with this name; None if there is none."""
     return next((index for index, member in enumerate(place.members) if member.name == name), None)
 
 
 def within(text: str, place: Object, change: Callable[[str], str]) -> str:
-    """The text with one object changed; `change` gets it with the margin that it has, and reads nothing but it."""
+    """The text with one object changed. `change` gets only the text of that object, with its indentation."""
     changed = change(sliced(text, place))
     return text[: place.start] + changed[len(margin_of(text, place.start)) :] + text[place.end :]
 
 
 def sliced(text: str, place: Object) -> str:
-    """One object with the margin that it has."""
+    """The text of one object, with its indentation."""
     return margin_of(text, place.start) + text[place.start : place.end]
 
 
@@ -337,14 +337,14 @@ def _with_new(text: str, name: str, value: object, style: Style, limits: Limits)
 
 
 def indent_of(text: str, place: Object, style: Style) -> str:
-    """What a line of the object begins with."""
+    """The indentation of the members of an object."""
     if place.members and has_line_end(text[place.start : place.members[0].key.start]):
         return margin_of(text, place.members[0].key.start)
     return margin_of(text, place.start) + style.indent
 
 
 def put(layout: Layout, place: Object, member: str, behind: int, style: Style, *, lines: bool) -> str:
-    """The text with a member behind another one, or first for -1."""
+    """The text with a member after the one with the index `previous`; -1 inserts it first."""
     if lines:
         before = style.line_end + indent_of(layout.text, place, style) + member
         after = style.line_end + margin_of(layout.text, place.start)
@@ -354,7 +354,7 @@ def put(layout: Layout, place: Object, member: str, behind: int, style: Style, *
 
 
 def _written(value: object, margin: str, style: Style, *, lines: bool) -> str:
-    """A value as text; what is in an object stands on lines of its own unless `lines` is off."""
+    """A value as text. With `lines`, each member of an object gets its own line."""
     if not isinstance(value, Mapping) or not value or not lines:
         return json.dumps(value, ensure_ascii=False, separators=(", ", ": ") if style.spaced else (",", ":"))
     inner = margin + style.indent

@@ -1,10 +1,8 @@
-"""JSON with comments and trailing commas, read without losing a character.
+"""Parser for JSON with comments and trailing commas that keeps the position of every token.
 
-Guarantees: every key and every value knows where it starts and ends in the text, so an edit is a cut
-and a paste that leaves comments alone. Apart from comments and
-trailing commas it is strict JSON: no NaN, no single quotes, no raw control characters, no lone
-surrogates, no duplicate keys. Every failure is a `ConfigError` with line and column, and none
-repeats a value. It does not know what a configuration is.
+Guarantees: every key and value has its start and end in the text, so that an edit can leave everything else alone.
+Except for comments and trailing commas it is strict JSON: no NaN, no single quotes, no raw control characters, no lone
+surrogates, no duplicate keys. Every failure is a `ConfigError` with line and column that repeats no value.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
 
 TokenKind = Literal["bom", "whitespace", "comment", "string", "number", "word", "punctuation"]
 
-# Possessive quantifiers: a string of megabytes must not leave a backtracking stack behind.
+# Possessive quantifiers: a string of megabytes must not build up a backtracking stack.
 _TOKEN = re.compile(
     r"""
       (?P<whitespace>[ \t\r\n]++)
@@ -44,7 +42,7 @@ INSIGNIFICANT = frozenset(("bom", "whitespace", "comment"))
 
 
 class Token(NamedTuple):
-    """A piece of the file; joined, the pieces are the file."""
+    """A piece of the text. All tokens joined are the text."""
 
     kind: TokenKind
     start: int
@@ -56,7 +54,7 @@ class Token(NamedTuple):
 
 
 def tokens(source: SourceText, where: Callable[[], str] = lambda: "") -> Iterator[Token]:
-    """All tokens of the text in order; `where` tells the path for an error message."""
+    """All tokens of the text in order. `where` returns the path for an error message."""
     text = source.text
     offset = 0
     if text.startswith(BOM):
@@ -72,7 +70,7 @@ def tokens(source: SourceText, where: Callable[[], str] = lambda: "") -> Iterato
 
 
 def _diagnose(text: str, offset: int) -> tuple[str, int, str]:
-    """Why no token starts here: the problem, its offset and what to do."""
+    """Why no token starts here: the problem, its offset and a hint."""
     character = text[offset]
     if character == '"':
         return _diagnose_string(text, offset)
@@ -101,7 +99,7 @@ _CUT = "Is a closing bracket missing, or the end of the file?"
 
 
 class Scalar(msgspec.Struct, frozen=True):
-    """A string, number, boolean or null. Its value may be a secret, so `repr` leaves it out."""
+    """A string, number, boolean or null. `repr` omits its value, which may be a secret."""
 
     start: int
     end: int
@@ -135,12 +133,12 @@ Node = Scalar | Array | Object
 
 
 def parse(source: SourceText, limits: Limits = DEFAULTS, *, with_halves: bool = False) -> Node:
-    """The tree of the whole text; `with_halves` takes lone surrogates, too, which programs write that cut texts."""
+    """The tree of the whole text. `lone_surrogates` accepts those, which programs write that cut strings."""
     return _Parser(source, limits, with_halves=with_halves).document()
 
 
 def plain(node: Node) -> object:
-    """The node as Python values, as `json.loads` would give them."""
+    """The node as Python values, as `json.loads` returns them."""
     if isinstance(node, Object):
         return {member.name: plain(member.value) for member in node.members}
     if isinstance(node, Array):
@@ -149,7 +147,7 @@ def plain(node: Node) -> object:
 
 
 def kind_of(node: Node) -> str:
-    """What a node is, in words: `a string`, `an object`, `null`."""
+    """The kind of a node in words: `a string`, `an object`, `null`."""
     if isinstance(node, Object):
         return "an object"
     if isinstance(node, Array):
@@ -162,7 +160,7 @@ def kind_of(node: Node) -> str:
 
 
 class _Parser:
-    """One pass over the significant tokens, one token ahead."""
+    """A recursive-descent parser with one token of lookahead."""
 
     def __init__(self, source: SourceText, limits: Limits, *, with_halves: bool) -> None:
         self._source = source
@@ -239,7 +237,7 @@ class _Parser:
             value.encode()
         except (msgspec.DecodeError, UnicodeError):
             if self._with_halves:
-                import json  # noqa: PLC0415 -- hardly a text has such
+                import json  # noqa: PLC0415 -- such strings are rare
 
                 return json.loads(token.text)
             raise self._error(
@@ -279,7 +277,7 @@ class _Parser:
         return Member(key, name, value)
 
     def _fail_without_colon(self) -> NoReturn:
-        # The key is not named: where a value stands by mistake in its place, it may be a secret.
+        # Does not repeat the key: it may be a value in the wrong place, and so a secret.
         if self._token is None:
             self._fail_at_end("expected ':' after a key")
         raise self._error("expected ':' after a key", 'Write "key": value.')
@@ -295,7 +293,7 @@ class _Parser:
         if name in seen:
             self._steps.append(name)
             line, column = self._source.position(seen[name])
-            problem = f"duplicate key '{escape(name)}', which stands at line {line}, column {column} already"
+            problem = f"duplicate key '{escape(name)}', first defined at line {line}, column {column}"
             raise self._error(problem, "Keep one of the two.", token.start)
         seen[name] = token.start
         return key
@@ -312,7 +310,7 @@ class _Parser:
         return Array(start, self._leave(), tuple(items))
 
     def _separator(self, closer: str, last: str | int) -> bool:
-        """Whether a comma follows, which is then taken; `last` is the key or number of what stands before it."""
+        """Consume a comma, if there is one. `last` is the key or the number of the value before it."""
         if self._at(","):
             self._advance()
             if self._token is None:

@@ -1,9 +1,8 @@
-"""The text of a configuration file, and the places in it.
+"""The text of a configuration file, with line and column for every offset.
 
-Guarantees: whatever stands at a path (a directory, a pipe, a device, a file that grows while it
-is read, any bytes), `read_source` ends at once, reads at most the size cap, and raises nothing
-but a `ConfigError`. Text is kept as it was, byte order mark and line ends included, so that it
-can be written back unchanged. It does not know JSON.
+Guarantees: for anything at a path (a directory, a pipe, a device, a file that grows while it is read, any bytes),
+`read_source` returns at once, reads at most the size limit, and raises only `ConfigError`. It keeps the text exactly,
+with byte order mark and line ends, so that it can be written back unchanged.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 
 
 class SourceText:
-    """A file's text with line and column for every offset (both from 1, columns in characters)."""
+    """The text of a file, with line and column for every offset. Both start at 1; columns are characters."""
 
     def __init__(
         self,
@@ -47,9 +46,9 @@ class SourceText:
         self._last = (self._first, 1, self._first)
 
     def position(self, offset: int) -> tuple[int, int]:
-        """Line and column of an offset; the byte order mark is no column.
+        """Line and column of an offset. The byte order mark does not count.
 
-        Counting goes on from the last question, so asking for many places in order is one pass.
+        It counts on from the previous call, so that many ascending offsets cost one pass.
         """
         known, line, line_start = self._last if offset >= self._last[0] else (self._first, 1, self._first)
         line += self.text.count("\n", known, offset)
@@ -101,7 +100,7 @@ def read_source(path: str, limits: Limits) -> SourceText:
 def _reason(error: OSError | ValueError) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror[0].lower() + error.strerror[1:]
-    return "this is no file name"
+    return "this is not a file name"
 
 
 def _remedy(error: OSError | ValueError) -> str:
@@ -134,7 +133,7 @@ def _read(descriptor: int, size: int) -> bytes:
 
 
 def _decode(data: bytes, path: str) -> str:
-    # A file without a mark whose first characters hold a NUL byte is UTF-16 or UTF-32: both begin with ASCII here.
+    # JSON begins with ASCII, so an early NUL byte means UTF-16 or UTF-32 without a byte order mark.
     if data.startswith(_WIDE_MARKS) or b"\x00" in data[:4]:
         raise ConfigError("the file is not UTF-8, but UTF-16 or UTF-32", file=path, hint="Save it as UTF-8.")
     try:

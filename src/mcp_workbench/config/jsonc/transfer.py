@@ -1,6 +1,6 @@
-"""Moves or restores members of JSON with comments, in the same text or from another, exactly as they were written.
+"""Moves members within the text of JSON with comments, or copies them from another text, exactly as written.
 
-Guarantees: a member brings its own comments, and everything else in the text stays as it is, to the byte.
+Guarantees: a member keeps its own comments, and the rest of the text stays the same to the byte.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def restore_members(
 ) -> str:
     """The text with members of the object at `path` that it lacks, copied from another text.
 
-    Each is inserted after the neighbour that it has there, with its own comments above it. Raises `KeyError` if the
-    other text lacks one of them.
+    Each is inserted after the same neighbour as in the other text, with its own comments above it. Raises `KeyError` if
+    the other text lacks one of them.
     """
     source = SourceText(original)
     old, _ = deepest(source, parse(source, limits), (*path, ""))
@@ -59,7 +59,7 @@ def restore_members(
 def move_member(text: str, path: Path, to: Path, file: str | None = None, limits: Limits = DEFAULTS) -> str:
     """The text with the member at `path` moved to the end of the object at `to`, which is created if it does not exist.
 
-    Raises `KeyError` where there is no such member.
+    Raises `KeyError` if the member does not exist.
     """
     source = SourceText(text, file)
     place, _ = deepest(source, parse(source, limits), path)
@@ -82,24 +82,24 @@ def move_member(text: str, path: Path, to: Path, file: str | None = None, limits
 
 
 def _with_margin(written: str, old: str, new: str) -> str:
-    """A value of several lines with another margin. No string in it has a line end: JSON escapes those."""
+    """A value of several lines with another indentation. JSON escapes line ends, so none is inside a string."""
     return re.sub(rf"(\r\n|\n|\r){re.escape(old)}", lambda found: found[1] + new, written)
 
 
 class _Taken(NamedTuple):
-    """A member as it stands in a text."""
+    """A member as written in a text."""
 
     text: str
     comments: list[str]
-    """Its own, outside of it."""
+    """Its own comments, outside of the member."""
     neighbours: list[str]
-    """The members before it, the nearest first."""
+    """The names of the members before it, nearest first."""
 
 
 def _with_members_of(text: str, names: Sequence[str], original: str, style: Style, limits: Limits) -> str:
     order = [member.name for member in cast("Object", parse(SourceText(original), limits)).members]
     for name in names:
-        # They were taken out one after the other, and what belongs to one depends on which others are there.
+        # They were removed one by one, and the comments of each depend on the neighbours that it had then.
         layout, place = Layout(original), cast("Object", parse(SourceText(original), limits))
         index = index_of(place, name)
         if index is None:
@@ -113,7 +113,7 @@ def _with_members_of(text: str, names: Sequence[str], original: str, style: Styl
 
 
 def _with_taken(text: str, taken: _Taken, style: Style, limits: Limits, *, lines: bool = False) -> str:
-    """The text with a member behind its nearest neighbour; with `lines` on a line of its own in any case."""
+    """The text with a member after its nearest neighbour. `lines` forces a line of its own."""
     layout, place = Layout(text), cast("Object", parse(SourceText(text), limits))
     places = (index_of(place, name) for name in taken.neighbours)
     behind = next((place for place in places if place is not None), -1)
