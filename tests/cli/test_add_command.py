@@ -183,7 +183,7 @@ def test_the_command_to_try_can_be_pasted(user: User):
 def test_a_secret_in_the_file_is_warned_of_and_not_repeated(user: User):
     done = user.run("add", "x", toolbox="dev", server="s", repeated={"env": ["API_KEY=hunter2-hunter2"]})
     assert done.status == 0
-    assert "mcpServers.s.env.API_KEY: a secret is written into the file" in done.err
+    assert "mcpServers.s.env.API_KEY: the file contains a secret" in done.err
     assert "hunter2" not in done.out + done.err
 
 
@@ -193,7 +193,7 @@ def test_add_warns_of_what_check_warns_of(user: User):
     again = user.run("add", *words, toolbox="new box", server="A B", description="d")
     told = [line for line in (odd.err + again.err).splitlines() if line.startswith("warning: ")]
     odd_names = ('["a b"]: a name of letters', '["new box"]: a name of letters')
-    for warning in ("without a fixed version", "a secret is written", "same server as dev/a b", *odd_names):
+    for warning in ("without a fixed version", "the file contains a secret", "same server as dev/a b", *odd_names):
         assert any(warning in line for line in told), f"{warning}: {told}"
     assert user.run("add", "true", toolbox="dev", server="fine").err == ""
     document = user.run("add", *words, toolbox="dev", server="a b", replace="true", json="true").document

@@ -447,7 +447,7 @@ def test_equal_warnings_are_told_once_with_their_servers_and_versions(tmp_path: 
     }
     text = run(write_config(tmp_path, boxes)).stdout
     assert text.partition("\n\n")[2].splitlines()[:9] == [
-        "warning: a package is fetched without a fixed version, so each start may run other code",
+        "warning: a package is fetched without a fixed version, so each start may run different code",
         "  dev/one: @scope/pkg (line 1)",
         "    do: Pin the version that is installed: @scope/pkg@2026.8.31",
         "  dev/two: other (line 1)",

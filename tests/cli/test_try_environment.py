@@ -171,7 +171,7 @@ def test_a_server_that_fails_by_chance_is_told(tmp_path: Path, peers: Peers):
     (tmp_path / "peers" / "chance" / "fails").write_text("2")  # one that dies at once is started a second time
     result = run("doctor", "--config", str(write_config(tmp_path, {"dev": {"one": server}})), "--try-environment")
     assert result.exit_code == 1
-    assert "it works at some times and fails at others with the same variables (2 tries)" in result.stdout
+    assert "it sometimes works and sometimes fails with the same variables (2 tries)" in result.stdout
 
 
 # -- at a terminal

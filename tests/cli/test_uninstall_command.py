@@ -67,7 +67,7 @@ def test_a_record_that_is_none_is_told_and_nothing_is_changed(user: User):
     before = user.files()
     done = user.run("uninstall", host="cursor")
     assert done.status == 1
-    assert "is no record of an installation" in done.err
+    assert "is not a record of an installation" in done.err
     assert user.files() == before
 
 

@@ -1,4 +1,8 @@
-"""What can be said of a configuration without starting anything: of the file, and of each server in it."""
+"""Checks a configuration without starting anything: the file, and each server in it.
+
+`written_secrets` finds the secrets that stand in the file, and `hidden` redacts them. After `inspect`, the secrets of
+the file appear in no log and no error.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +30,11 @@ from mcp_workbench.text.sanitize import escape, slashed
 _DEFAULT: Final = r"\$\{([A-Za-z_][A-Za-z0-9_]{0,200}):-([^}$]{1,2000})\}"
 HIDDEN: Final = "***"
 _INERT: Final = r"[A-Za-z0-9+/_=.~-]+"
-"""What no shell, interpreter or address takes for anything but a word."""
+"""Characters without a meaning in shells, interpreters and addresses."""
 
 
 def written_secrets(server: WrittenServer) -> Iterator[tuple[Text, tuple[str, ...]]]:
-    """The strings of a server's entry that hold a secret, and what of each is secret."""
+    """The strings of a server's entry that hold a secret, each with its secret parts."""
     previous = ""
     for text in strings(server.place):
         name = previous if text.name == "args" and previous.startswith("-") else text.name
@@ -43,14 +47,14 @@ def written_secrets(server: WrittenServer) -> Iterator[tuple[Text, tuple[str, ..
 
 
 def hidden(text: str, parts: Iterable[str]) -> str:
-    """A text without these parts of it; one that could be more than a secret, such as a program, is left there."""
+    """A text without these secrets. A part that might be more than a secret, such as a program, stays visible."""
     for part in parts:
         text = text.replace(part, HIDDEN) if re.fullmatch(_INERT, part) else text
     return text
 
 
 Secrets: TypeAlias = Mapping[str, list[tuple[Text, tuple[str, ...]]]]
-"""What of each server is secret, by where it stands."""
+"""The strings with secrets of each server and their secret parts, by the path of the server."""
 
 UNPINNED: Final = "unpinned_package"
 CONFIG_WARNING: Final = "config_warning"
@@ -58,7 +62,7 @@ _NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*"
 
 
 class ConfigChecks(NamedTuple):
-    """What is odd about a file and about each server of it, before any is started."""
+    """The findings about a file and about each server in it, before any is started."""
 
     config: Config
     of_file: tuple[Finding, ...]
@@ -69,15 +73,15 @@ class ConfigChecks(NamedTuple):
         return self.of_servers.get(server, ())
 
     def warnings(self) -> list[Finding]:
-        """Everything that stops nothing, in the order of the file: `check`, `add` and `doctor` warn of this."""
+        """The warnings in the order of the file, for `check`, `add` and `doctor`."""
         found = (*self.of_file, *(one for findings in self.of_servers.values() for one in findings))
         return sorted((one for one in found if one.severity == "warning"), key=lambda one: (one.line, one.column))
 
 
 def inspect(source: SourceText) -> ConfigChecks:
-    """Look at a file that was read. Raises `ConfigError` where it can't be used.
+    """Check a file that was read. Raises `ConfigError` if it is invalid.
 
-    From now on the secrets that are written into it appear in no log and no error.
+    From now on, no log and no error shows the secrets in it.
     """
     config = config_of(source, strict=False)
     written = written_servers(source)
@@ -116,11 +120,11 @@ def _of_file(config: Config, written: list[WrittenServer], secrets: Secrets, *, 
     if is_open and any(secrets.values()):
         yield Finding(
             code="file_readable",
-            message="other users of this machine can read the file, and secrets stand in it",
-            advice=f"Close it to them: chmod 600 {shlex.quote(escape(config.file, len(config.file)))}",
+            message="other users of this machine can read the file, and it contains secrets",
+            advice=f"Make it private: chmod 600 {shlex.quote(escape(config.file, len(config.file)))}",
         )
     if not enabled:
-        advice = "Take those of your hosts along: mcp-workbench import; or add one: mcp-workbench add"
+        advice = "Import those of your hosts: mcp-workbench import; or add one: mcp-workbench add"
         yield Finding(code="no_servers", message="no server is configured", advice=advice)
 
 
@@ -145,9 +149,9 @@ def _warning(warning: ConfigWarning) -> Finding:
 def _how_to_set(variable: str) -> str:
     here = f"To try it here: export {variable}=value."
     if variable in HOST_FOLDERS:
-        return f"{here} In the host that the server came from, it is the folder that is open there."
+        return f"{here} The host that the server came from sets it to the folder that is open there."
     entry = f"in its entry for the workbench: mcp-workbench install HOST --env {variable}"
-    return f"{here} A host has it in its own environment, or {entry}"
+    return f"{here} A host needs it in its own environment, or {entry}"
 
 
 def _of_server(server: ServerConfig, written: WrittenServer) -> Iterator[Finding]:
@@ -171,8 +175,8 @@ def _of_endpoint(endpoint: Endpoint, written: WrittenServer) -> Iterator[Finding
     if re.match(OPEN_WIRE, endpoint.url):
         yield Finding(
             code="no_tls",
-            message="it is reached over http, so everybody on the way can read and change what is said",
-            advice="Write https:// in its url, or reach it through a tunnel that ends on this machine.",
+            message="it is reached over http, so anybody on the network path can read and change the messages",
+            advice="Write https:// in its url, or use a tunnel that ends on this machine.",
             **_place_of(written),
         )
 
@@ -183,7 +187,7 @@ def _place_of(written: WrittenServer) -> dict[str, Any]:
 
 
 def unpinned(server: ServerConfig, written: WrittenServer, reported: str = "") -> Iterator[Finding]:
-    """Packages that a server's command fetches without a version; `reported` is the version that it said it is."""
+    """Findings for packages that a command fetches without a version. `reported` is the version in the serverInfo."""
     if isinstance(server.target, Endpoint):
         return
     environ = environment_of(server.target, os.environ)
@@ -194,7 +198,7 @@ def unpinned(server: ServerConfig, written: WrittenServer, reported: str = "") -
         text = next((text for text in written.texts("args") if package.spec in text.written), None)
         yield Finding(
             code=UNPINNED,
-            message="a package is fetched without a fixed version, so each start may run other code",
+            message="a package is fetched without a fixed version, so each start may run different code",
             item=escape(package.spec),
             advice=_pin(package, environ, reported),
             path=f"{written.path}.args",
@@ -214,9 +218,9 @@ def _secret(text: Text) -> Finding:
     variable = text.name.upper() if re.fullmatch(_NAME, text.name) and text.name not in ("args", "url") else "NAME"
     return Finding(
         code="secret_in_file",
-        message="a secret is written into the file",
-        advice=f"Put it into an environment variable and write ${{{variable}}} here; "
-        "get a new one if others had the file.",
+        message="the file contains a secret",
+        advice=f"Put it into an environment variable and write ${{{variable}}} here. "
+        "Replace the secret if others had access to the file.",
         path=text.path,
         line=text.line,
         column=text.column,

@@ -1,6 +1,6 @@
-"""Finds descriptions of toolboxes that an agent can't choose by: lists of names, empty phrases, and duplicates.
+"""Finds descriptions of toolboxes that do not help an agent choose: lists of names, empty phrases and duplicates.
 
-It judges by words, so every finding is a note: nothing is wrong with the configuration.
+It judges by words, so every finding is only a note.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.text.sanitize import escape
 
 Tools = Mapping[ServerIdentifier, Sequence[str]]
-"""The names of the tools of servers, as far as they are known."""
+"""The names of the tools of each server, if they are known."""
 
 _EMPTY_WORDS: Final = frozenset(
-    (  # noqa: SIM905 -- a text of words is easier to read
+    (  # noqa: SIM905 -- a text is easier to read
         "a all also an and any are at by configured default description every everything for from general get good "
         "here i imported in is it its many mcp me misc more my new of on one or other our several some stuff that the "
         "their them these thing things this those to todo tool toolbox toolboxes tools use used useful uses various "
@@ -30,13 +30,13 @@ _EMPTY_WORDS: Final = frozenset(
         "claude code desktop cursor vs vscode windsurf codex gemini cli zed"
     ).split()
 )
-"""Words that tell an agent nothing, with the names of hosts."""
+"""Words that say nothing about what a toolbox does, including the names of hosts."""
 _SHORT: Final = 2
-"""Letters of a word that tells nothing by itself, whatever it is."""
+"""Words of at most this many letters say nothing."""
 
 
 def description_findings(toolboxes: Iterable[ToolboxConfig], tools: Tools | None = None) -> Iterator[Finding]:
-    """The descriptions that do not help an agent, each with the command that changes it."""
+    """A finding for each description that does not help an agent, with the command that changes it."""
     known, by_text = tools or {}, dict[str, list[str]]()
     for toolbox in toolboxes:
         if toolbox.description == DEFAULT_DESCRIPTION:  # the file has no toolboxes, and nothing to describe
@@ -55,7 +55,7 @@ def description_findings(toolboxes: Iterable[ToolboxConfig], tools: Tools | None
 
 
 def weakness(toolbox: ToolboxConfig, tools: Tools | None = None) -> str:
-    """Why an agent can't choose a toolbox by its description; empty if it can."""
+    """Why the description of a toolbox does not help an agent; empty if it does."""
     said = toolbox.description
     listed = {name for server in toolbox.servers for name in (tools or {}).get(_identifier(toolbox, server), ())}
     items = re.split(r"[\s,;|/()]+", said)
@@ -81,7 +81,7 @@ def _identifier(toolbox: ToolboxConfig, server: str) -> ServerIdentifier:
 
 
 def _proposed(toolbox: ToolboxConfig, tools: Tools) -> str:
-    """A better description, if what its servers do can be recognized."""
+    """A better description; empty if none of its servers is recognized."""
     traits = [
         Traits.of_server(server, tools.get(_identifier(toolbox, server.name), ())).on_this_machine(os.environ)
         for server in toolbox.servers.values()

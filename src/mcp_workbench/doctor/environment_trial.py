@@ -1,8 +1,8 @@
-"""Finds the variables of our environment that a server can't work without.
+"""Finds the variables of our environment that a server needs, by starting it with subsets of them.
 
-Guarantees: a server is given nothing but subsets of the variables that it was offered, and never one of the workbench
-itself. Nothing is inferred: with the variables that are named, the server was seen to work. The number of tries and
-their time are bounded. The caller must ask a person first.
+Guarantees: a server gets only subsets of the offered variables, and never one of the workbench itself. Nothing is
+inferred: the server has worked with the variables that are reported. The number of tries and their total time are
+bounded. The caller must ask the user first.
 """
 
 from __future__ import annotations
@@ -27,21 +27,20 @@ from mcp_workbench.text.sanitize import count, escape
 from mcp_workbench.workbench import Workbench
 
 TRIAL_START_SECONDS = 5.0
-"""The shortest time limit of such a try. A server that hangs when a variable is missing takes that long each
-time."""
+"""The shortest time limit of a try. A server that hangs without a variable uses it up each time."""
 TRIAL_START_RATIO = 3.0
-"""How many times as long as the first try, which worked, another may take before it counts as failed."""
+"""The time limit of a try as a multiple of the time that the first one took, which worked."""
 TRIAL_NAMES_SHOWN = 12
-"""How many variables the text output names; `--json` names all."""
+"""Variables that the text output lists; `--json` lists all."""
 
 Works = Callable[[Sequence[str]], Awaitable[bool]]
-"""Whether a server works with these variables."""
+"""Tells whether a server works with these variables."""
 
 _WORD = r"[A-Za-z]{3,}|[0-9]{3,}"
 
 
 def withheld(server: ServerConfig, environ: Mapping[str, str]) -> list[str]:
-    """The variables that a local server does not get, and that a trial may give it."""
+    """The variables that a local server does not get and that a trial may offer."""
     if not isinstance(server.target, Launch):
         return []
     given = environment_of(server.target, environ)
@@ -55,9 +54,9 @@ async def try_environment(
     on_try: Callable[[int], None] = lambda _: None,
     limits: Limits = DEFAULTS,
 ) -> Trial:
-    """Start a server with our whole environment; if it works, look for the variables that make the difference.
+    """Start a server with our whole environment. If it works, search for the variables that it needs.
 
-    `said` is the text with which it failed: variables that it names are tried first.
+    `failure` is the text of its error: variables that it mentions are tried first.
     """
     groups = by_likelihood(withheld(server, environ), said, _clues(server))
     names = [name for group in groups for name in group]
@@ -72,7 +71,7 @@ async def try_environment(
 
 
 def by_likelihood(names: Iterable[str], said: str, clues: Iterable[str]) -> list[list[str]]:
-    """Variables in groups: those that the failure names, those that share a word with the server, and the others."""
+    """Variables in three groups: mentioned in the error, sharing a word with the server, and the others."""
     words = {word.lower() for clue in clues for word in re.findall(_WORD, clue)}
     groups: list[list[str]] = [[], [], []]
     for name in sorted(names):
@@ -83,10 +82,10 @@ def by_likelihood(names: Iterable[str], said: str, clues: Iterable[str]) -> list
 
 
 async def smallest_set(works: Works, groups: Sequence[Sequence[str]]) -> list[str]:
-    """The variables that it can't work without; empty if it works without any, or fails even with those found.
+    """The variables that it needs; empty if it works without any, or fails even with those found.
 
-    All of them together must work. Each round finds, by bisection, the last variable in their order that is needed: one
-    of 100 variables takes about 9 tries.
+    It must work with all of them. Each round finds by bisection the last needed variable in their order: one of 100
+    variables takes about 9 tries.
     """
     rest = [name for group in groups for name in group]
     sizes = [sum(map(len, groups[: end + 1])) for end in range(len(groups))]
@@ -123,7 +122,7 @@ class _Tries:
         self._deadline: float | None = None
         self.number = 0
         self.worked: list[str] = []
-        """The variables with which it worked last."""
+        """The variables of the last try that worked."""
 
     async def works(self, names: Sequence[str]) -> bool:
         """Raises `_OutOfTriesError`."""
@@ -140,7 +139,7 @@ class _Tries:
         return is_working
 
     def _bound(self, first_seconds: float) -> None:
-        """From now on a try may take a few times as long as the first one, which had the server's own start-up time."""
+        """Limit the next tries to a multiple of the first one, which had the server's own start-up time."""
         limits = self._limits
         self._deadline = time.monotonic() + limits.trial_seconds
         usual = limits.bounded(self._server.bounds).startup_timeout_seconds
@@ -149,7 +148,7 @@ class _Tries:
 
 
 def with_variables(server: ServerConfig, names: Sequence[str], environ: Mapping[str, str]) -> ServerConfig:
-    """A server that gets these variables, too. Their values are secrets from then on."""
+    """The server with these variables added. Their values count as secrets."""
     assert isinstance(server.target, Launch)  # noqa: S101 -- `withheld` names variables of local servers only
     added = {name: environ[name] for name in names}
     target = msgspec.structs.replace(server.target, env={**added, **server.target.env})
@@ -157,7 +156,7 @@ def with_variables(server: ServerConfig, names: Sequence[str], environ: Mapping[
 
 
 async def _works(server: ServerConfig) -> bool:
-    """Whether a server starts and lists its tools. Nothing of it is remembered."""
+    """Whether a server starts and lists its tools. Nothing is cached or recorded."""
     toolbox = ToolboxConfig(name=server.toolbox, description="", servers={server.name: server})
     nothing_kept = CatalogConfig(path=NO_STORE)
     config = Config(file="", toolboxes={server.toolbox: toolbox}, catalog=nothing_kept, record="off")
@@ -171,13 +170,13 @@ def _clues(server: ServerConfig) -> list[str]:
     return [server.name, launch.command, *launch.args] if isinstance(launch, Launch) else []
 
 
-# -- what a trial says about a server
+# -- the finding
 
 
 def finding_of(trial: Trial, written: WrittenServer, file: str) -> Finding:
-    """The outcome and what to do. It holds names of variables, never values.
+    """The outcome and the advice, with the names of variables and never their values.
 
-    `file` is the configuration, if commands do not find it without being told.
+    `file` is the configuration, if the advised command must name it.
     """
     if trial.outcome == "no_help":
         return Finding(
@@ -189,8 +188,8 @@ def finding_of(trial: Trial, written: WrittenServer, file: str) -> Finding:
     if trial.outcome == "unsteady":
         return Finding(
             code="fails_sometimes",
-            message=f"it works at some times and fails at others with the same variables ({_count(trial)})",
-            advice="Run doctor again. It may depend on the network, a port, a lock or a slow start.",
+            message=f"it sometimes works and sometimes fails with the same variables ({_count(trial)})",
+            advice="Run doctor again. The cause may be the network, a port, a lock or a slow start.",
         )
     line, _ = written.place.source.position(written.place.node.start)
     message = f"it works with {_named(trial.variables)}, which it does not get now ({_count(trial)})"

@@ -1,4 +1,8 @@
-"""A whole configuration, examined: what is written in it, and every server, several at once."""
+"""Examines a whole configuration: the file and every server, several at the same time.
+
+Guarantees: each server is started once, within its own time limit, and stopped; a server that fails does not affect
+the others.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +25,13 @@ from mcp_workbench.text.sanitize import escape
 from mcp_workbench.workbench import Workbench
 
 EXAMINED_AT_ONCE = 8
-"""Servers that `mcp-workbench doctor` starts at once: each is a program that loads."""
+"""Servers that `mcp-workbench doctor` starts at the same time. Each of them loads a program."""
 COLLISIONS_SHOWN = 10
-"""Tools whose name several servers of a toolbox share that are named to a person; beyond it, how many there are."""
+"""Shared tool names that a finding lists; of the rest it gives the number."""
 
 
 class Audience(Protocol):
-    """Who hears how it goes."""
+    """Receives the progress of an examination."""
 
     def began(self, server: ServerIdentifier) -> None: ...
 
@@ -42,7 +46,7 @@ async def examine(
     seconds: float | None = None,
     limits: Limits = DEFAULTS,
 ) -> ConfigReport:
-    """Start every server of these toolboxes, ask it and end it; each has its own limit, or `seconds`."""
+    """Probe every server of these toolboxes. `seconds` replaces the time limits of the servers."""
     config = _within(entries.config, toolboxes, seconds, limits)
     turn = asyncio.Semaphore(EXAMINED_AT_ONCE)
     async with Workbench(config, limits=limits) as workbench:
@@ -62,7 +66,7 @@ async def examine(
 
 
 def _within(config: Config, toolboxes: Collection[str], seconds: float | None, limits: Limits) -> Config:
-    """The toolboxes that are meant, with other limits where somebody says so."""
+    """The configuration with only these toolboxes, and with `seconds` as their time limit."""
     chosen = {name: _limited(box, seconds, limits) for name, box in config.toolboxes.items() if name in toolboxes}
     return msgspec.structs.replace(config, toolboxes=chosen)
 
@@ -73,7 +77,7 @@ def _limited(toolbox: ToolboxConfig, seconds: float | None, limits: Limits) -> T
 
 
 def limited(server: ServerConfig, seconds: float | None, limits: Limits) -> ServerConfig:
-    """A server that may take `seconds` to start and to list, or as long as it may by itself."""
+    """The server with `seconds` to start and to list; None leaves its own limits."""
     if seconds is None:
         return server
     bounds = {
@@ -102,7 +106,7 @@ async def _examined(workbench: Workbench, server: ServerConfig, entries: ConfigC
 
 
 def _with_installed(server: ServerConfig, entries: ConfigChecks, visited: Visit) -> tuple[Finding, ...]:
-    """What is odd about its entry. Its packages are installed now that it was started, so their versions are known."""
+    """The findings about its entry. Since it was started, its packages are installed and their versions known."""
     found = entries.of(server.identifier)
     reported = visited.answer.version if visited.answer is not None else ""
     renewed = iter(tuple(unpinned(server, entries.written[server.identifier], reported)))
@@ -110,7 +114,7 @@ def _with_installed(server: ServerConfig, entries: ConfigChecks, visited: Visit)
 
 
 def _unused_proxy(endpoint: Endpoint, environ: Mapping[str, str]) -> Iterator[Finding]:
-    """A note for a remote server that can't be reached where other programs would use a proxy."""
+    """A note for a remote server that can't be reached, if other programs would use a proxy."""
     scheme = endpoint.url.partition(":")[0].lower()
     names = (f"{scheme}_proxy", f"{scheme.upper()}_PROXY", "all_proxy", "ALL_PROXY")
     for name in [name for name in names if environ.get(name)][:1]:
@@ -127,7 +131,7 @@ def _weight(finding: Finding) -> int:
 
 
 def _collisions(servers: Iterable[Examined]) -> Iterator[Finding]:
-    """Tools of a toolbox that share a name."""
+    """Findings for tools of a toolbox that share a name."""
     holders: dict[tuple[str, str], list[str]] = {}
     for examined in servers:
         for tool in examined.answer.tools if examined.answer is not None else ():
@@ -141,5 +145,5 @@ def _collisions(servers: Iterable[Examined]) -> Iterator[Finding]:
             code="names_shared",
             severity="note",
             message=f"servers of toolbox '{escape(toolbox)}' have tools of the same name: {', '.join(first)}{more}",
-            advice="Nothing need be done: calls name the server. With --toolbox such tools have joined names.",
+            advice="You need not change anything: calls name the server. With --toolbox, such tools have joined names.",
         )

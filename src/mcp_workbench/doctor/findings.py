@@ -1,4 +1,4 @@
-"""What is found, as values: what is odd about a server or a file, and what to do about it."""
+"""Findings and reports as values: the problems of a server or a file, and what to do about them. No secrets."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from mcp_workbench.catalog.snapshot import ToolCount
 from mcp_workbench.identity import ServerIdentifier
 
 Severity = Literal["error", "warning", "note"]
-"""An error: it can't be used. A warning: something to put right. A note: nothing is wrong, but it is good to know."""
+"""error: it can't be used. warning: it should be fixed. note: nothing is wrong, but it is worth knowing."""
 State = Literal["ok", "failed", "needs_login"]
 Outcome = Literal["found", "narrowed", "no_help", "unsteady"]
-"""Of a trial: the variables are known; they are among those named; no variable helps; results contradict each other."""
+"""Of a trial: the variables are known; they are among those listed; none helps; the results contradict each other."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that is odd, without any secret."""
+    """One problem of a server or a file."""
 
     code: str
-    """Stable: docs/commands/doctor.md has all."""
+    """Stable. docs/commands/doctor.md lists all codes."""
     message: str
-    """The same for every server where the same is odd."""
+    """The problem, in the same words for every server that has it."""
     item: str = ""
-    """What the message is about, where that is more than the server: a package."""
+    """The subject of the message, such as a package, if it is not the server as a whole."""
     advice: str
-    """What to do, in a sentence."""
+    """What to do, as a sentence."""
     severity: Severity = "warning"
     path: str = ""
-    """Where in the file it stands, if it is there."""
+    """Its path in the file, if it is about a value there."""
     line: int = 0
     column: int = 0
 
@@ -40,59 +40,59 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServerReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server said when it was asked."""
+    """The answers of a server: its protocol, its tools, and their cost."""
 
     protocol: str
     is_modern: bool
     version: str
-    """Of the server, as it reports it; empty if it does not."""
+    """The version of the server; empty if it reports none."""
     start_seconds: float
-    """Until it could be talked to."""
+    """The time until the handshake was complete."""
     list_seconds: float
-    """Until it had listed its tools, after that."""
+    """The time from then until it had listed its tools."""
     tools: tuple[str, ...]
-    """What is offered of them."""
+    """The names of the tools that the workbench offers."""
     count: ToolCount
     tokens: int
-    """What an agent would read of them, by estimate."""
+    """The estimated size of their definitions."""
     noise: str = ""
-    """How the first line begins that it wrote to stdout and is no message."""
+    """The beginning of the first line on stdout that is not a message."""
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of starting a server with more variables of our environment."""
+    """The result of starting a server with more variables of our environment."""
 
     outcome: Outcome
     tries: int
     variables: tuple[str, ...] = ()
-    """Names, never values: with these variables it worked."""
+    """The names, never the values, of the variables with which it worked."""
 
 
 class Examined(msgspec.Struct, frozen=True, kw_only=True):
-    """One server."""
+    """The report on one server."""
 
     server: ServerIdentifier
     transport: Literal["stdio", "http", "sse"]
     program: str = ""
-    """Where its command was found."""
+    """The path of its program."""
     state: State = "ok"
     answer: ServerReport | None = None
     findings: tuple[Finding, ...] = ()
     trial: Trial | None = None
-    """Whether it works with more variables, if somebody let us try."""
+    """The result of a trial with more variables, if the user allowed one."""
 
 
 class ConfigReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole configuration."""
+    """The report on a whole configuration."""
 
     file: str
     servers: tuple[Examined, ...]
     findings: tuple[Finding, ...] = ()
-    """What is about no server alone."""
+    """The findings that are not about a single server."""
 
     @property
     def has_failed(self) -> bool:
-        """Whether a server can't be used."""
+        """Whether any server can't be used."""
         return any(server.state == "failed" for server in self.servers)
 
     def count(self, severity: Severity) -> int:

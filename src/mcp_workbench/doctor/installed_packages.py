@@ -1,7 +1,7 @@
-"""Finds what the package of a server says about itself, in the files of this machine: version, name and summary.
+"""Finds the version, the name and the summary of a server's package in the files of this machine.
 
-Guarantees: a version that it returns is installed. It starts nothing and reaches no network. It reads the caches of
-`npx` and `uvx`, `node_modules` and `site-packages`; a file that can't be read counts as missing.
+Guarantees: a version that it returns is installed. It starts nothing and does not use the network. It reads the caches
+of `npx` and `uvx`, `node_modules` and `site-packages`; a file that can't be read counts as missing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import msgspec
 from mcp_workbench.doctor.packages import LAUNCHERS, Package, fetched_packages, name_of
 
 _MOST_ENTRIES: Final = 2000
-"""Of a cache that are looked at: more than anybody has, and quick to read."""
+"""Entries of a cache that are examined: more than real caches have, and quick to read."""
 _VERSION: Final = r"[0-9][0-9A-Za-z.+!-]{0,60}"
 
 
@@ -32,9 +32,9 @@ class _Installed(NamedTuple):
 
 
 def installed_version(package: Package, environ: Mapping[str, str], reported: str = "") -> str:
-    """The version that a launcher has for this package; empty if it has none.
+    """The installed version of a package; empty if there is none.
 
-    If there are several: the one that the server itself reported, else the newest installation.
+    If there are several, the one that the server reported, else the newest installation.
     """
     found = [one for one in _installed(package, environ) if re.fullmatch(_VERSION, one.version)]
     if any(one.version == reported for one in found):
@@ -113,20 +113,20 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 _MOST_BYTES: Final = 1_000_000
-"""Of a manifest that is read; real ones have a few thousand."""
+"""The largest part of a manifest that is read. Real ones have a few thousand bytes."""
 _MOST_LETTERS: Final = 100
-"""Of a summary: agents read it in every session."""
+"""The length of a summary: agents read it in every session."""
 _SCRIPT: Final = r"/.*\.[cm]?[jt]s"
 _SENTENCE_END: Final = r"(?<=\w\w)[.!?](?:\s|$)|\n"
 _PYTHON: Final = "lib/python3*/site-packages/*.dist-info"
 
 
 class Manifest(NamedTuple):
-    """What a package says about itself."""
+    """The name of a package and its summary."""
 
     package: str = ""
     summary: str = ""
-    """One short sentence without its full stop."""
+    """One short sentence without its period."""
 
 
 class _PackageJson(msgspec.Struct):
@@ -189,7 +189,7 @@ def _read(file: Path) -> Manifest:
 
 
 def _sentence(text: str) -> str:
-    """The first sentence, without what is invisible, cut at a word."""
+    """The first sentence without invisible characters, cut at a word."""
     first = re.split(_SENTENCE_END, text.strip(), maxsplit=1)[0]
     words = "".join(letter if letter.isprintable() else " " for letter in first).split()
     while len(" ".join(words)) > _MOST_LETTERS:

@@ -1,8 +1,8 @@
 """Finds the packages that a server's command fetches and runs, and whether each has a fixed version.
 
-`env` and the like, shells with `-c` and `cmd /c` are unwrapped first. A shell line is split into words and operators;
-`$...` is not expanded, and a line with unbalanced quotes is skipped. Local files and archives have no version, so they
-are not reported.
+It unwraps `env` and similar programs, shells with `-c` and `cmd /c` first. It splits a shell line into words and
+operators, does not expand `$...`, and skips a line with unbalanced quotes. Local files and archives have no version,
+so they are not reported.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BEFORE: Final[Mapping[str, str]] = {
     "exec": r"-a",
     **dict.fromkeys(("nohup", "command", "if", "then", "else", "do", "while", "!", "{"), r"(?!)"),
 }
-"""What stands before a command, and which options of it have a value."""
+"""Programs and keywords that precede a command, with their options that take a value."""
 _SHELLS: Final = frozenset(("sh", "bash", "zsh", "dash", "ksh"))
 _SHELL_VALUES: Final = r"[-+]\w*[oO]|--rcfile|--init-file"
 _LINE_FOLLOWS: Final = r"-[A-Za-z]*c[A-Za-z]*"
@@ -30,12 +30,12 @@ _OPERATORS: Final = "();<>|&\n"
 
 
 def name_of(program: str) -> str:
-    """A program without its folder, and without what Windows adds."""
+    """The name of a program without its folder and the suffix of Windows."""
     return re.sub(r"\.(?:exe|cmd|bat)$", "", re.split(r"[/\\]", program)[-1].lower())
 
 
 def simple_commands(command: Sequence[str]) -> Iterator[Words]:
-    """Each command that is started in the end, in order: its program and its arguments."""
+    """The commands that are finally executed, in order: program and arguments."""
     waiting = [list(command)]
     while waiting:
         words = waiting.pop()
@@ -47,7 +47,7 @@ def simple_commands(command: Sequence[str]) -> Iterator[Words]:
 
 
 def read_options(words: Sequence[str], with_value: str) -> tuple[list[tuple[str, str]], Words]:
-    """The options at the beginning, each with its value, and what follows them."""
+    """The leading options with their values, and the words that follow."""
     options: list[tuple[str, str]] = []
     at = 0
     while at < len(words) and words[at].startswith("-") and words[at] != "-":
@@ -63,7 +63,7 @@ def read_options(words: Sequence[str], with_value: str) -> tuple[list[tuple[str,
 
 
 def _inside(words: Words) -> Iterable[Words] | None:
-    """What a program starts that only starts another one; None where it is no such program."""
+    """The commands that a wrapper starts; None if the program is not a wrapper."""
     program = name_of(words[0])
     if program in _BEFORE or re.fullmatch(_ASSIGNMENT, words[0]):
         return [_behind(words)]
@@ -77,7 +77,7 @@ def _inside(words: Words) -> Iterable[Words] | None:
 
 
 def _behind(words: Words) -> Words:
-    """What stands behind all that stands before a command."""
+    """The command without the wrappers and assignments that precede it."""
     at = 0
     while at < len(words):
         with_value = _BEFORE.get(name_of(words[at]))
@@ -99,7 +99,7 @@ def _of_line(line: str) -> list[Words]:
             if not word or word.strip(_OPERATORS):
                 commands[-1].append(word)
             elif "<" in word or ">" in word:
-                next(reader, "")  # the file of it
+                next(reader, "")  # the file of the redirection
             else:
                 commands.append([])
     except ValueError:
@@ -128,27 +128,27 @@ _ADDRESS_PYTHON: Final = r"([^#]*?://(?:[^/@#]*@)?[^@#]*).*"
 
 
 Cache: TypeAlias = Literal["", "npx", "uv"]
-"""Where a launcher keeps what it fetched, if `installed.py` can look there."""
+"""The launcher whose cache holds the package, if `installed_packages.py` can read that cache."""
 
 
 class Package(NamedTuple):
-    """What is fetched, as it is written."""
+    """A package that a command fetches."""
 
     spec: str
     is_pinned: bool
     unversioned: str
-    """All that stands before the version: `name@`."""
+    """The text before the version: `name@`."""
     name: str = ""
-    """As its registry knows it; empty for what comes from elsewhere."""
+    """Its name in the registry; empty if it comes from elsewhere."""
     cache: Cache = ""
 
     def with_version(self, version: str) -> str:
-        """How it is written with this version."""
+        """The package as written with this version."""
         return f"{self.unversioned}{version}"
 
     @property
     def example(self) -> str:
-        """The same without a version that is known."""
+        """How to write it with a version, as an example."""
         return self.with_version("COMMIT" if not self.name else "VERSION")
 
 
@@ -164,7 +164,7 @@ def of_npm(spec: str) -> Package | None:
 
 
 def of_registry(spec: str) -> Package | None:
-    """What Deno fetches: a script of its own has no such name."""
+    """A package that Deno fetches; None for a local script."""
     match = re.fullmatch(_REGISTRY, spec)
     package = of_npm(match[2]) if match else None
     if match is None or package is None:
@@ -198,7 +198,7 @@ def of_image(spec: str) -> Package | None:
 _Options: TypeAlias = list[tuple[str, str]]
 
 _STAYS: Final = frozenset(("--no-install", "--no", "--offline", "--cached-only", "--pull never"))
-"""Options with which nothing is fetched."""
+"""Options that prevent fetching."""
 _VARIABLE: Final = r"[$`]|%\w+%"
 
 _NPX_VALUES: Final = (
@@ -212,19 +212,19 @@ _UV_VALUES: Final = (
     r"|--color|--allow-insecure-host|--pip-args|--suffix|--extra|--no-extra|--group|--no-group|--only-group|--package"
 )
 _DENO_VALUES: Final = r"-c|--config|--import-map|--lock|--cert|--location|--seed|-L|--log-level"
-"""Options that are followed by a value."""
+"""Options that take a value."""
 _DOCKER_VALUES: Final = (
     r"(?!-[ditPqD]+$|--detach$|--interactive$|--tty$|--publish-all$|--rm$|--rmi$|--init$|--privileged$|--quiet$"
     r"|--read-only$|--no-healthcheck$|--oom-kill-disable$|--sig-proxy$|--disable-content-trust$|--replace$|--help$"
     r"|--use-api-socket$|--debug$|--tls$|--tlsverify$|-[a-zA-Z][^a-zA-Z-]).*"
 )
-"""Most options of `docker run` have a value, so those that have none are known; `-v/a:/b` has it in itself."""
+"""Most options of `docker run` take a value, so this lists those that don't. `-v/a:/b` contains its value."""
 _REQUIREMENT: Final = r"(?:\[[^\]]*\]|[^,\[]|,(?!\s*[A-Za-z]))+"
-"""One of several that commas separate, as they do the versions of one."""
+"""One of several requirements. Commas separate them, and also the version limits of one."""
 
 
 def fetched_packages(command: str, arguments: Sequence[str]) -> list[Package]:
-    """The packages that a command fetches, each once; without those that a variable names."""
+    """The packages that a command fetches, without duplicates and without those that a variable names."""
     found = [package for words in simple_commands([command, *arguments]) for package in _fetched(words)]
     return list(dict.fromkeys(found))
 
@@ -245,7 +245,7 @@ def _fetched(words: Words) -> Iterator[Package]:
 
 
 def _given(words: Words, subcommands: Words, with_value: str) -> tuple[_Options, Words] | None:
-    """The options, also those before a subcommand, and what follows; None where another subcommand stands there."""
+    """The options before and after the subcommands, and the words that follow; None for another subcommand."""
     options, rest = read_options(words, with_value)
     for name in subcommands:
         if rest[:1] != [name]:
@@ -279,7 +279,7 @@ def _values(options: _Options, *names: str) -> Words:
 
 
 class _Launcher(NamedTuple):
-    """A program that fetches what it runs."""
+    """A program that fetches packages and runs them."""
 
     with_value: str
     specs: Callable[[_Options, Words], Words]
@@ -310,4 +310,4 @@ _LAUNCHERS: Final[Mapping[tuple[str, ...], _Launcher]] = {
     ("podman", "run"): _DOCKER,
 }
 LAUNCHERS: Final = frozenset(program for program, *_ in _LAUNCHERS)
-"""Programs that run packages which are not their own."""
+"""Programs that run the packages of others."""

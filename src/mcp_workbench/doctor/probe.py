@@ -1,4 +1,8 @@
-"""Probes one server: starts it, lists what it offers, stops it, and reports what is odd about its answers."""
+"""Probes one server: starts it, lists what it offers, stops it, and reports the problems with its answers.
+
+Guarantees: the server is stopped in any case, and no finding repeats a secret of the configuration. `find_program`
+finds the program of a command, or says how to install it.
+"""
 
 from __future__ import annotations
 
@@ -27,20 +31,19 @@ from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.workbench import Workbench
 
 EXAMINED_GRACE_SECONDS = 2.0
-"""How much longer than its startup limit a server is examined: it may be on its second try, or say last words."""
+"""Extra time after the start-up limit, for a second attempt or the last output of a server."""
 
-_LOOK = "Start its command in a terminal to see what is wrong with it."
-_WAIT = "Start its command in a terminal to see what it waits for, or set a longer startupTimeout for it."
-_LOOK_THERE = "Check its url and the network, or set a longer startupTimeout for it."
+_LOOK = "Start its command in a terminal to see the error."
+_WAIT = "Start its command in a terminal to see what it waits for, or set a longer startupTimeout."
+_LOOK_THERE = "Check its url and the network, or set a longer startupTimeout."
 
-
-_REPORT = "Only the server can fix that: report it to its developers."
+_REPORT = "Report it to the developers of the server: only they can fix it."
 _ITEMS: Final[dict[Kind, str]] = {"prompts": "prompt", "resources": "resource", "templates": "resource template"}
-"""The lists other than tools, and the name of one item of each."""
+"""The lists other than tools, with the word for one item."""
 
 
 class Visit(NamedTuple):
-    """How that went."""
+    """The result of a probe."""
 
     state: State
     answer: ServerReport | None = None
@@ -48,9 +51,9 @@ class Visit(NamedTuple):
 
 
 async def visit(workbench: Workbench, server: ServerConfig, *, advice: str = "") -> Visit:
-    """Start a server as the client that we saw last would, ask it, and end it.
+    """Start a server with the capabilities of the latest client, list what it offers, and stop it.
 
-    `advice` is for a program that can't be run.
+    `advice` replaces the hint of a failure, if the program can't be run.
     """
     newest, *_ = workbench.expected()
     handle = workbench.at(newest).pool.handle(ServerIdentifier(server.toolbox, server.name))
@@ -70,7 +73,7 @@ async def visit(workbench: Workbench, server: ServerConfig, *, advice: str = "")
 
 
 async def _asked(handle: ServerHandle, limits: Limits) -> tuple[ServerReport, ServerTools]:
-    """Raises the `Fault` that prevented it."""
+    """Start the server and list its tools. Raises `Fault`."""
     began = time.monotonic()
     seconds = limits.startup_timeout_seconds
     try:
@@ -104,7 +107,7 @@ def _version(hello: Raw) -> str:
 def _failure(server: ServerConfig, fault: Fault, advice: str) -> Finding:
     is_remote = isinstance(server.target, Endpoint)
     hint = fault.hint or (_LOOK_THERE if is_remote else _LOOK)
-    if isinstance(fault, StartupTimeout):  # its own hint leads to who is at work here
+    if isinstance(fault, StartupTimeout):  # its own hint suggests the doctor, which is running
         hint = _LOOK_THERE if is_remote else _WAIT
     return Finding(
         code=fault.code,
@@ -118,7 +121,7 @@ def _needs_login(fault: NeedsLogin) -> Finding:
     return Finding(code=fault.code, message=logger.redacted(str(fault)), advice=fault.hint)
 
 
-# -- what is odd about an answer
+# -- findings about the answers
 
 
 async def _of_items(handle: ServerHandle, kind: Kind) -> AsyncIterator[Finding]:
@@ -147,7 +150,7 @@ def _of_answer(server: ServerConfig, answer: ServerReport, listing: ServerTools,
         yield Finding(
             code="no_tools",
             message="none of its tools passes its toolFilters" if filtered else "it lists no tools",
-            advice="Correct its toolFilters." if filtered else "Look at its documentation: it may need an argument.",
+            advice="Correct its toolFilters." if filtered else "Read its documentation: it may need an argument.",
         )
     for tool in listing.withheld:
         yield Finding(
@@ -159,7 +162,7 @@ def _of_answer(server: ServerConfig, answer: ServerReport, listing: ServerTools,
         yield Finding(
             code="noise_on_stdout",
             message=f"it writes log lines to stdout, where messages belong: '{answer.noise}'",
-            advice="Have it log to stderr, or switch that output off: many of such lines end the connection.",
+            advice="Make it log to stderr, or turn that output off: many such lines end the connection.",
         )
     yield from _of_costs(answer, limits)
 
@@ -169,48 +172,48 @@ def _of_costs(answer: ServerReport, limits: Limits) -> Iterator[Finding]:
         yield Finding(
             code="slow_start",
             message=f"it needs longer than the {limits.open_timeout_seconds:g} s that opening a toolbox waits",
-            advice="Its tools are remembered now, so opening waits no longer; else set a longer openTimeout.",
+            advice="Its tools are cached now, so the next open need not wait; else set a longer openTimeout.",
         )
     if answer.tokens > limits.open_budget_tokens:
         yield Finding(
             code="many_tokens",
             severity="note",
             message=f"its tools alone are more than the {limits.open_budget_tokens:,} tokens of an open, "
-            "so agents see them shortened",
+            "so agents see a shortened list",
             advice="Choose the tools that you need with toolFilters.",
         )
 
 
 _INSTALL: Final[Mapping[str, str]] = {
-    "npx": "Install Node.js, of which npx is a part: https://nodejs.org",
-    "npm": "Install Node.js, of which npm is a part: https://nodejs.org",
+    "npx": "Install Node.js, which includes npx: https://nodejs.org",
+    "npm": "Install Node.js, which includes npm: https://nodejs.org",
     "node": "Install Node.js: https://nodejs.org",
     "bun": "Install Bun: https://bun.sh",
-    "bunx": "Install Bun, of which bunx is a part: https://bun.sh",
+    "bunx": "Install Bun, which includes bunx: https://bun.sh",
     "pnpm": "Install pnpm: https://pnpm.io",
-    "pnpx": "Install pnpm, of which pnpx is a part: https://pnpm.io",
+    "pnpx": "Install pnpm, which includes pnpx: https://pnpm.io",
     "yarn": "Install Yarn: https://yarnpkg.com",
-    "python": "Write python3, or the full path of a Python: many systems have no program that is called python.",
+    "python": "Write python3, or the full path of a Python: many systems have no program named python.",
     "python3": "Install Python: https://www.python.org",
-    "uvx": "Install uv, of which uvx is a part: https://docs.astral.sh/uv",
+    "uvx": "Install uv, which includes uvx: https://docs.astral.sh/uv",
     "uv": "Install uv: https://docs.astral.sh/uv",
     "pipx": "Install pipx: https://pipx.pypa.io",
     "docker": "Install Docker, and start it: https://docs.docker.com/get-docker",
     "podman": "Install Podman: https://podman.io",
     "deno": "Install Deno: https://deno.com",
 }
-_SPLIT: Final = "Put the program alone into its command, and what follows it, word by word, into its args."
+_SPLIT: Final = "Put only the program into its command, and each following word into its args."
 
 
 class Program(NamedTuple):
-    """Where a command was found, or what to do since it was not."""
+    """The path of a program, or what to do if it was not found."""
 
     found: str = ""
     advice: str = ""
 
 
 def find_program(launch: Launch, environ: Mapping[str, str]) -> Program:
-    """Where the command of a server is."""
+    """Find the program of a local server."""
     command = launch.command
     if "/" in command:
         is_there = os.path.isfile(command) and os.access(command, os.X_OK)  # noqa: PTH113 -- as below
@@ -219,7 +222,7 @@ def find_program(launch: Launch, environ: Mapping[str, str]) -> Program:
     if found := shutil.which(command, path=search):
         return Program(found)
     if "PATH" in launch.env and (elsewhere := shutil.which(command, path=environ.get("PATH", os.defpath))):
-        return Program(advice=f"Its own PATH does not lead to {elsewhere}: add that folder to env.PATH, or remove it.")
+        return Program(advice=f"Its own PATH lacks the folder of {elsewhere}: add it to env.PATH, or remove env.PATH.")
     if blocked := shutil.which(command, mode=os.F_OK, path=search):
         return Program(advice=_unusable(blocked))
     if " " in command:
@@ -229,7 +232,7 @@ def find_program(launch: Launch, environ: Mapping[str, str]) -> Program:
 
 def _unusable(path: str) -> str:
     if os.path.isdir(path):  # noqa: PTH112 -- a path of the configuration, which Path may refuse
-        return "Its command is a folder: write the path of the program in it."
+        return "Its command is a folder: write the path of the program."
     if os.path.exists(path):  # noqa: PTH110 -- same
         return "Make its command executable: chmod +x"
     return _SPLIT if " " in path else "Correct the path of its command."

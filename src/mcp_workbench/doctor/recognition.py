@@ -1,8 +1,7 @@
-"""Recognizes what a server is for, from what is known without starting it.
+"""Recognizes what a server is for without starting it, with a table of well-known MCP servers.
 
-Guarantees: the answer is a row of the table in `services.py`, the summary of the server's package, or none; of an
-entry, only the names of servers are repeated. It is a guess by words, and a person can change the result (`move`,
-`describe`).
+Guarantees: the answer is a row of the table, the summary of the server's package, or None; of an entry, it repeats
+only the name of the server. It guesses by words; a user can change the result with `move` and `describe`.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from mcp_workbench.doctor.installed_packages import Manifest, manifest_of
 from mcp_workbench.doctor.packages import fetched_packages
 
 OTHER: Final = "other"
-"""The toolbox of servers that are in no row of the table."""
+"""The toolbox of servers that no row of the table matches."""
 
 
 class Service(NamedTuple):
@@ -28,9 +27,9 @@ class Service(NamedTuple):
     toolbox: str
     """The toolbox that `import` proposes for it."""
     does: str
-    """What an agent can do with it: a phrase that begins with a verb."""
+    """What an agent can do with it, as a phrase that begins with a verb."""
     words: tuple[str, ...]
-    """Lower-case words in its package, address, name or tools. In "web search" both must stand there in this order."""
+    """Lower-case words of its package, address, name or tools. The words of "web search" must follow each other."""
 
 
 _TABLE: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
@@ -168,7 +167,7 @@ _TABLE: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
         ("read and switch devices at home", "home assistant, homeassistant, hass, hue"),
     ),
 }
-"""By toolbox: what one can do with a server, and the words that tell."""
+"""By toolbox: what an agent can do with a server, and the words by which it is recognized."""
 
 SERVICES: Final = tuple(
     Service(toolbox, does, tuple(words.split(", "))) for toolbox, rows in _TABLE.items() for does, words in rows
@@ -178,21 +177,21 @@ SERVICES: Final = tuple(
 _SCRIPT: Final = r"\.(?:py|[cm]?[jt]s)$"
 _TOOL_WORDS: Final = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+"
 _TOOLS_NEEDED: Final = 2
-"""Tools that must share a subject before they tell what their server is for, unless it has only one."""
+"""Tools that must match the same service, unless the server has only one."""
 _SHARE_NEEDED: Final = 3
-"""One tool of this many must have that subject."""
+"""One of this many tools must match it."""
 _NAMES_LISTED: Final = 8
 
 
 class Traits(NamedTuple):
-    """What is known about a server."""
+    """The traits of a server by which it can be recognized."""
 
     name: str
     command: str = ""
     args: tuple[str, ...] = ()
     url: str = ""
     tools: tuple[str, ...] = ()
-    """The names of its tools, if it was ever listed."""
+    """The names of its tools, if they are cached."""
     manifest: Manifest = Manifest()
 
     @classmethod
@@ -211,14 +210,15 @@ class Traits(NamedTuple):
         return cls(server.name, url=target.url, tools=tuple(tools))
 
     def on_this_machine(self, environ: Mapping[str, str]) -> Traits:
-        """The same, with the manifest of its package if that is installed here."""
+        """These traits with the manifest of the server's package, if it is installed."""
         return self._replace(manifest=manifest_of(self.command, self.args, environ))
 
 
 def recognize(traits: Traits) -> Service | None:
-    """What a server is for. Facts outrank names that a person chose, and both outrank the names of its tools.
+    """The service that a server provides; None if it is unknown.
 
-    If no row of the table fits, it is what its package says about itself.
+    Its package and address outrank names that a person chose, and those outrank the names of its tools. If no row of
+    the table matches, the summary of its package is the answer.
     """
     for text in _evidence(traits):
         if (service := _best(_words(text))) is not None:
@@ -227,9 +227,9 @@ def recognize(traits: Traits) -> Service | None:
 
 
 def summary(servers: Iterable[tuple[str, Service | None]]) -> str:
-    """A description of a toolbox: what one can do with its servers, each with its name and what it is for.
+    """A description of a toolbox: what an agent can do with its servers, given as names with their services.
 
-    Servers that were not recognized are named, since nothing else is known about them.
+    It lists the names of servers that were not recognized.
     """
     pairs = list(servers)
     does = list(dict.fromkeys(service.does for _, service in pairs if service is not None))
@@ -248,7 +248,7 @@ def _text(value: object) -> str:
 
 
 def _evidence(traits: Traits) -> Iterator[str]:
-    """Texts that may tell what a server is for, the most reliable first."""
+    """The texts by which a server may be recognized, the most reliable first."""
     yield from (package.spec for package in fetched_packages(traits.command, traits.args) if traits.command)
     for word in (traits.url, *traits.args):
         if re.match(r"https?://", word):
@@ -265,7 +265,7 @@ def _address(url: str) -> Iterator[str]:
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
-    except ValueError:  # no address; the configuration's reader reports it
+    except ValueError:  # not an address; the reader of the configuration reports it
         return
     yield host.rpartition(".")[0]
     yield parts.path
@@ -276,7 +276,7 @@ def _words(text: str) -> list[str]:
 
 
 def _best(words: Sequence[str]) -> Service | None:
-    """The service with the longest of its words in a text."""
+    """The service with the longest matching word."""
     found = [(len(word), service) for service in SERVICES for word in service.words if _has(words, word)]
     return max(found, key=lambda one: one[0])[1] if found else None
 
@@ -290,7 +290,7 @@ def _has(words: Sequence[str], word: str) -> bool:
 
 
 def _by_tools(tools: Sequence[str]) -> Service | None:
-    """The service to which most tools belong, by the words in their names."""
+    """The service that the names of most tools match."""
     votes: dict[Service, int] = {}
     for tool in tools:
         if (service := _best([word.lower() for word in re.findall(_TOOL_WORDS, tool)])) is not None:
