@@ -84,7 +84,7 @@ def test_what_a_host_replaces_it_goes_on_to_replace(
     has(user, host, {"args": [text]})
     done = user.run("import_")
     if written is None:
-        assert "s: not taken: refers to ${workspaceFolder}, which the host does not replace" in done.out
+        assert "s: not taken: refers to ${workspaceFolder}, which the host does not expand" in done.out
         assert not user.config.exists()
         return
     assert taken(user)["args"] == [written.replace("~HOME", str(user.home)).replace("~HERE", str(user.project))]

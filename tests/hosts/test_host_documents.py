@@ -102,10 +102,10 @@ def test_a_change_that_would_harm_the_rest_is_not_made(monkeypatch: pytest.Monke
     monkeypatch.setattr(
         "mcp_workbench.hosts.toml_edit.without_table", lambda text, _path: text.replace("model", "modell")
     )
-    with pytest.raises(HostFileError, match="without harm"):
+    with pytest.raises(HostFileError, match="without damage"):
         CODEX.without_member(("mcp_servers", "files"))
     monkeypatch.setattr("mcp_workbench.hosts.toml_edit.without_table", lambda text, _path: text + "[")
-    with pytest.raises(HostFileError, match="without harm"):
+    with pytest.raises(HostFileError, match="without damage"):
         CODEX.without_member(("mcp_servers", "files"))
 
 

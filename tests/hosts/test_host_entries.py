@@ -153,7 +153,7 @@ def test_what_is_left_out_is_named_and_its_value_is_not():
 @pytest.mark.parametrize(
     ("raw", "reason"),
     [
-        ("text", "is no object"),
+        ("text", "is not an object"),
         ({"source": "extension", "settings": {"a": 1}}, "extension of the host"),
         ({"command": "x", "args": "y"}, "args: must be a list"),
         ({"command": ""}, "command: cannot be empty"),

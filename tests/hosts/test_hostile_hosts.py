@@ -361,7 +361,7 @@ def test_half_an_emoji_that_a_host_left_is_no_obstacle_and_stays(user: User):
     text = '{"history": ["cut \\ud83d"], "mcpServers": {"a": {"command": "a"}, "\\ud83d": {"command": "b"}}}'
     path = has(user, text)
     reasons = {one["name"]: one["reason"] for one in user.run("import_", json="true").document["sources"][0]["servers"]}
-    assert reasons == {"a": None, "\ud83d": "its name is no text"}
+    assert reasons == {"a": None, "\ud83d": "its name is not valid text"}
     assert user.run("install", host="cursor", remove_imported="true", json="true").document["moved"] == ["a"]
     assert r'["cut \ud83d"]' in path.read_text()
     path.write_text(path.read_text() + "\n")
@@ -372,6 +372,6 @@ def test_half_an_emoji_that_a_host_left_is_no_obstacle_and_stays(user: User):
 def test_a_server_that_came_with_the_folder_is_marked(user: User):
     user.has(samples.CURSOR, samples.CURSOR_PROJECT)
     out = user.run("import_").out
-    note = "it comes with this folder, perhaps from somebody else: look at what it starts"
+    note = "it comes with this folder, perhaps from somebody else: check what it starts"
     assert f"  here\n    {note}\n" in out
     assert out.count(note) == 1

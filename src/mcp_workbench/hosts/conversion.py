@@ -1,7 +1,7 @@
-"""An entry of a host's file becomes an entry of `mcpServers` as we write it.
+"""Converts an entry of a host's file to an entry of our configuration.
 
-Guarantees: what comes out has only keys that the configuration knows, and every key that was left out is named in a
-note. An entry that can't be used here at all raises `NotMovable`. No note repeats a value.
+Guarantees: the result has only keys that the configuration knows, and a note names every key that is left out. An
+entry that can't be used here raises `NotMovable`. No note repeats a value.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ _SILENT = frozenset(
     | {"experimental_environment", "gallery", "icon", "name", "remoteConfigured", "required", "source", "tools"}
     | {"supports_parallel_tool_calls", "trust", "version", "watchPaths"}
 )
-"""Keys that are about the host alone: nobody misses them."""
+"""Keys that concern only the host. They need no note."""
 _RENAMED = {"http_headers": "headers", "startup_timeout_sec": "startupTimeout", "tool_timeout_sec": "callTimeout"}
 _OAUTH_RENAMED = {"client_id": "clientId", "client_secret": "clientSecret", "callback_port": "callbackPort"}
 _NOTHING: tuple[Any, ...] = ({}, [], None)
 _LOGIN = re.compile(r"(?i)(https?://)([^/?#@]*)@")
 _SSE = re.compile(r"/sse/?(?:[?#].*)?$")
-"""How an address ends by convention where a server speaks the older of the two ways over HTTP."""
+"""The usual end of an address for the older HTTP+SSE transport."""
 _OWN_WORDS = ("mcp-workbench", "workbench-mcp", "mcp_workbench")
 
 
 class NotMovable(Exception):
-    """The entry can't be used here; the text says why."""
+    """The entry can't be used here. The text says why."""
 
 
 class Moved(NamedTuple):
-    """An entry as we write it, and what was left out."""
+    """An entry in our form, and notes on what was left out."""
 
     entry: Entry
     notes: tuple[str, ...]
@@ -57,9 +57,9 @@ class Moved(NamedTuple):
 
 
 def moved(raw: Any, scope: VariableScope) -> Moved:
-    """The entry of a host as we write it. Raises `NotMovable`."""
+    """Convert the entry of a host. Raises `NotMovable`."""
     if not isinstance(raw, dict):
-        raise NotMovable("is no object")
+        raise NotMovable("is not an object")
     entry = flattened(dict(cast("Entry", raw)))
     if "command" not in entry and not any(key in entry for key in URL_KEYS):
         raise NotMovable("has neither a command nor an address: it belongs to an extension of the host")
@@ -86,7 +86,7 @@ def is_workbench(raw: Any) -> bool:
     packages = fetched_packages(program, rest)
     if _is_own(words[0]) or any(_is_own(package.spec) for package in packages):
         return True
-    # A path of that name may be one that another server works on.
+    # A path of that name may be an argument of another server.
     return any(_is_own(word) and (words[at - 1] == "-m" or "serve" in words[at + 1 :]) for at, word in enumerate(words))
 
 
@@ -95,7 +95,7 @@ def _is_own(word: str) -> bool:
 
 
 def flattened(entry: Entry) -> Entry:
-    """An older form has the command in an object of its own."""
+    """The entry with its command at the top: an older form has an object as the command."""
     command = entry.get("command")
     if not isinstance(command, dict):
         return entry
@@ -104,7 +104,7 @@ def flattened(entry: Entry) -> Entry:
 
 
 def _check(entry: Entry) -> None:
-    """Raise unless the configuration would take it."""
+    """Raise `NotMovable` unless the configuration accepts the entry."""
     source = SourceText(json.dumps(entry))
     reading = Reading(folder="/", environ={}, strict=False, limits=DEFAULTS, bounds={}, warnings=[])
     try:
@@ -114,7 +114,7 @@ def _check(entry: Entry) -> None:
 
 
 class _Taking:
-    """Takes the keys of an entry one after the other."""
+    """Converts an entry by removing its keys one after the other."""
 
     def __init__(self, entry: Entry, scope: VariableScope) -> None:
         self.result: Entry = {}
@@ -122,7 +122,7 @@ class _Taking:
         self._rest = entry
         self._scope = scope
         self._sent: dict[str, str] = {}
-        """Headers that are said in another way than as headers."""
+        """Headers that the host writes under other keys."""
         self._target()
         self._filters()
         self._timeouts()
@@ -145,7 +145,7 @@ class _Taking:
             self.result["transport"] = "sse"
 
     def _without_login(self, url: str) -> str:
-        """A name and a password in an address are sent as a header, which is what hosts do with them."""
+        """Turn a user and a password in an address into a header, as hosts do."""
         login = _LOGIN.match(url)
         if login is None or "${" in login[2]:
             return url
@@ -161,7 +161,7 @@ class _Taking:
             self.result["toolFilters"] = [*chosen, *nothing, *excluded]
 
     def _names(self, key: str) -> list[str] | None:
-        """A list of tools; None where there is none."""
+        """A list of tools; None if the key is missing."""
         value = self._rest.pop(key, None)
         if value is None:
             return None
@@ -171,10 +171,10 @@ class _Taking:
         return cast("list[str]", names)
 
     def _timeouts(self) -> None:
-        """Hosts write how long a call may take as `timeout`, each in its own unit."""
+        """Convert `timeout`, the limit for calls, from the unit of the host."""
         limit: Any = self._rest.get("timeout")
         unit = self._scope.timeout_unit
-        # Claude Code ignores less than a second: somebody meant seconds.
+        # Claude Code ignores less than a second: such a value was meant as seconds.
         if unit and type(limit) in (int, float) and limit * unit >= 1:
             del self._rest["timeout"]
             self.result["callTimeout"] = _number(min(float(limit) * unit, TIMEOUT_MOST_SECONDS))
@@ -199,7 +199,7 @@ class _Taking:
             self.result |= {"inheritEnv": names} if names else {}
 
     def _login(self) -> None:
-        """Some hosts write the keys of `oauth` in another way, or its scopes beside it."""
+        """Convert `oauth`: some hosts spell its keys differently, or write the scopes next to it."""
         oauth = self._rest.get("oauth")
         scopes = self._rest.pop("scopes", None)
         if "url" in self.result and isinstance(oauth, dict | None):
@@ -212,7 +212,7 @@ class _Taking:
         within = self._scope
         if isinstance(self._rest.get("env"), dict):
             env = self._rest["env"] = _environment(self._rest["env"])
-            # Programs such as mcp-remote replace ${NAME} in their arguments by what is in their own environment.
+            # Programs such as mcp-remote expand ${NAME} in their arguments themselves.
             within = within._replace(own=own_variables(env))
         for key in [key for key in self._rest if key in _ORDER]:
             value = self._rest.pop(key)
@@ -222,7 +222,7 @@ class _Taking:
             self.result["headers"] = {**self._sent, **(self.result.get("headers") or {})}
 
     def _located(self, project: Path) -> None:
-        """Hosts run the servers of a project in its folder."""
+        """Make paths absolute: hosts run the servers of a project in its folder."""
         command = self.result["command"]
         if isinstance(command, str) and "/" in command and not command.startswith(("/", "~", "$")):
             self.result["command"] = str(project / command)
@@ -235,12 +235,12 @@ class _Taking:
 
 
 def _number(seconds: float) -> float:
-    """A whole number where it is one, as people write it."""
+    """The number without a fraction if it is whole, as people write it."""
     return int(seconds) if seconds == int(seconds) else seconds
 
 
 def _environment(env: Entry) -> Entry:
-    """VS Code takes a number for its digits, and null for a variable that is not set."""
+    """Environment variables as strings: VS Code also accepts numbers, and null for an unset variable."""
     texts = {name: str(one) if type(one) in (int, float) else one for name, one in env.items()}
     return {name: one for name, one in texts.items() if one is not None}
 
@@ -257,5 +257,5 @@ def _text(value: Any, scope: VariableScope) -> Any:
 
 
 def variable_of(one: Any) -> str:
-    """Codex names a variable, or has an object that does."""
+    """The name of a variable: Codex writes a string, or an object with a name."""
     return str(cast("Entry", one).get("name", "")) if isinstance(one, dict) else str(one)

@@ -1,4 +1,4 @@
-"""The servers that stand in the files of all hosts. It reads, and changes nothing."""
+"""Finds the servers in the files of all hosts. It only reads."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from mcp_workbench.hosts.variables import VariableScope
 PROJECTS = "projects"
 
 _ANY = Host("import", "Imported", (), "editor", folders=FOLDER_VARIABLES)
-"""The host of a file that was named, and whose host nothing tells."""
+"""The host of a file that the user named, if its content does not identify the host."""
 _BARE = File("", servers=())
-_WITH_FOLDER = "it comes with this folder, perhaps from somebody else: look at what it starts"
+_WITH_FOLDER = "it comes with this folder, perhaps from somebody else: check what it starts"
 
 
 class HostServer(NamedTuple):
@@ -39,16 +39,16 @@ class HostServer(NamedTuple):
 
     name: str
     path: tuple[str, ...]
-    """Where it stands in the file."""
+    """Its path in the file."""
     moved: Moved | None
-    """None where it can't be used here."""
+    """Its entry in our form; None if it can't be converted."""
     reason: str = ""
-    """Why not."""
+    """Why it can't be converted."""
     rules: tuple[Rule, ...] = ()
-    """What the host restricts, outside the entry or inside."""
+    """The restrictions of the host, inside or outside of the entry."""
 
     def restricted(self, rules: tuple[Rule, ...]) -> HostServer:
-        """The same, with the filters that replace the rules."""
+        """The server with filters that replace these rules."""
         if self.moved is None:
             return self
         filters = [one for rule in rules for one in rule.filters]
@@ -56,17 +56,17 @@ class HostServer(NamedTuple):
         return self._replace(moved=self.moved._replace(entry=entry), rules=rules)
 
     def noted(self, note: str) -> HostServer:
-        """The same, with one more note."""
+        """The server with one more note."""
         return self._replace(moved=self.moved._replace(notes=(*self.moved.notes, note))) if self.moved else self
 
     @property
     def obstacles(self) -> tuple[Rule, ...]:
-        """The rules that would be lost if the server were moved."""
+        """The rules that would be lost if the server moved."""
         return tuple(rule for rule in self.rules if rule.obstacle)
 
 
 class HostSource(NamedTuple):
-    """A file, and the servers in it."""
+    """A file of a host and its servers."""
 
     place: HostFile
     servers: tuple[HostServer, ...] = ()
@@ -74,7 +74,7 @@ class HostSource(NamedTuple):
 
 
 class ServerSection(NamedTuple):
-    """An object that holds servers."""
+    """An object of a file that holds servers."""
 
     path: tuple[str, ...]
     project: Path | None
@@ -89,7 +89,7 @@ def find_all(around: HostEnvironment) -> Iterator[HostSource]:
 
 
 def _read(place: HostFile, around: HostEnvironment) -> HostSource | None:
-    """None where there is nothing of interest."""
+    """Read a file; None if it does not exist or matters to nobody."""
     data: bytes | None = None
     try:
         data = files.read(place.path)
@@ -97,14 +97,14 @@ def _read(place: HostFile, around: HostEnvironment) -> HostSource | None:
             return None
         document = HostDocument.decoded(data, place.file.syntax, str(place.path))
     except HostFileError as error:
-        # Nobody has to mend the settings of a host that has its servers elsewhere.
+        # A broken settings file does not matter if the host keeps its servers elsewhere.
         is_elsewhere = place.file.old and place.file.servers[-1].encode() not in (data or b"")
         return None if is_elsewhere else HostSource(place, error=error)
     return HostSource(place, _others(document, place, around))
 
 
 def read_one(path: Path, around: HostEnvironment) -> HostSource:
-    """A file that was named; what kind it is its content tells. Raises `HostFileError`."""
+    """Read a file that the user named. Its content identifies the host. Raises `HostFileError`."""
     data = files.read(path)
     if data is None:
         raise HostFileError("there is no such file", path)
@@ -115,9 +115,9 @@ def read_one(path: Path, around: HostEnvironment) -> HostSource:
 
 
 def _others(document: HostDocument, place: HostFile, around: HostEnvironment) -> tuple[HostServer, ...]:
-    """The servers of a file, without the workbench, whatever program it was installed with."""
+    """The servers of a file without the workbench, also if it was installed with a different program."""
     own: tuple[str, ...] = ()
-    with contextlib.suppress(HostFileError):  # without its note it is a server like any other
+    with contextlib.suppress(HostFileError):  # without its record it counts as another server
         known = files.load(place.path)
         where = (*place.file.servers, known.name) if known else ()
         own = where if known and known.is_of(document.at(where)) else ()
@@ -148,7 +148,7 @@ def servers_in(document: HostDocument, place: HostFile, around: HostEnvironment)
 
 
 def _timed(raw: Any, limit: Any) -> Any:
-    """An entry with the timeout that the host has for all servers, where it has none of its own."""
+    """An entry with the host's default timeout, if it has none of its own."""
     return raw if limit is None or not isinstance(raw, dict) else {"timeout": limit, **cast("dict[str, Any]", raw)}
 
 
@@ -157,7 +157,7 @@ def _members(value: Any) -> list[tuple[str, Any]]:
 
 
 def sections(document: HostDocument, place: HostFile, around: HostEnvironment) -> Iterator[ServerSection]:
-    """Where servers stand in a file."""
+    """The objects of a file that hold servers."""
     yield ServerSection(place.file.servers, around.project if place.file.level == "project" else None)
     projects = document.at((PROJECTS,)) if place.file.in_projects else None
     for folder in cast("dict[str, Any]", projects) if isinstance(projects, dict) else ():
@@ -171,13 +171,13 @@ def _server(name: str, path: tuple[str, ...], raw: Any, scope: VariableScope) ->
         name.encode()
         return HostServer(name, path, moved(raw, scope))
     except UnicodeEncodeError:
-        return HostServer(name, path, None, "its name is no text")
+        return HostServer(name, path, None, "its name is not valid text")
     except NotMovable as reason:
         return HostServer(name, path, None, str(reason))
 
 
 def _recognised(document: HostDocument, path: Path, around: HostEnvironment) -> HostFile:
-    """The host whose file it is by its path; else any that keeps servers where this file does."""
+    """The host that a file belongs to, by its path or else by its structure."""
     for place in every_place(around):
         if place.path == path.absolute() and not _is_bare(document):
             return place
@@ -192,7 +192,7 @@ def _recognised(document: HostDocument, path: Path, around: HostEnvironment) -> 
 
 
 def _is_bare(document: HostDocument) -> bool:
-    """Whether it has nothing but servers, as plugins of Claude Code may write it."""
+    """Whether it contains only servers, as in plugins of Claude Code."""
     entries = list(document.tree.values())
     keys = [set(cast("dict[str, Any]", one)) for one in entries if isinstance(one, dict)]
     return bool(entries) and len(keys) == len(entries) and all({"command", *URL_KEYS} & one for one in keys)

@@ -1,7 +1,7 @@
-"""The text of a host's file, whichever syntax it has: read as values, and changed at one place.
+"""The text of a host's file in JSON or TOML: reads its values, and sets or removes members.
 
-Guarantees: a change yields a text that holds exactly the values that were meant, which is checked each time, or raises
-`HostFileError`; no message repeats a value of the file.
+Guarantees: the text after a change contains exactly the intended values, or the change raises `HostFileError`. No
+message repeats a value of the file.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from mcp_workbench.hosts.registry import Syntax
 from mcp_workbench.limits import Limits
 
 HOST_FILE_VALUES = 500_000
-"""Values in it, for the same reason; reading so many takes ten seconds."""
+"""Values in a configuration of a host. Reading so many takes ten seconds."""
 
 Tree = dict[str, Any]
 
 _LIMITS = Limits(config_values=HOST_FILE_VALUES, config_bytes=HOST_FILE_BYTES)
-_MEND = "Mend the file; nothing was changed."
+_FIX = "Fix the file. Nothing was changed."
 
 
 class HostDocument:
-    """The text of one file."""
+    """The text of one file and its values. Immutable: every change returns a new document."""
 
     def __init__(self, text: str, syntax: Syntax, file: str) -> None:
         self.text = text
@@ -44,14 +44,14 @@ class HostDocument:
 
     @classmethod
     def decoded(cls, data: bytes, syntax: Syntax, file: str) -> HostDocument:
-        """The file with these bytes. Raises `HostFileError`."""
+        """Decode a file. Raises `HostFileError`."""
         try:
             return cls(data.decode(), syntax, file)
         except UnicodeDecodeError:
-            raise HostFileError("is not UTF-8", file, hint=_MEND) from None
+            raise HostFileError("is not UTF-8", file, hint=_FIX) from None
 
     def at(self, path: Sequence[str]) -> Any:
-        """The value at `path`; None where there is none."""
+        """The value at `path`; None if it does not exist."""
         value: Any = self.tree
         for name in path:
             if not isinstance(value, dict) or name not in value:
@@ -60,7 +60,7 @@ class HostDocument:
         return value
 
     def with_member(self, path: Sequence[str], value: Mapping[str, object]) -> HostDocument:
-        """The same with `value` at `path`."""
+        """The document with `value` at `path`."""
         if self.syntax == "toml":
             from mcp_workbench.hosts import toml_edit  # noqa: PLC0415 -- only one host has such a file
 
@@ -69,11 +69,11 @@ class HostDocument:
         return self._changed(self._json(lambda text: set_member(text, path, value, self.file, _LIMITS)), (path, value))
 
     def without_member(self, path: Sequence[str]) -> HostDocument:
-        """The same without what is at `path`."""
+        """The document without the member at `path`."""
         return self.without_members([path])
 
     def without_members(self, paths: Iterable[Sequence[str]]) -> HostDocument:
-        """The same without what is at any of the paths."""
+        """The document without the members at these paths."""
         document = self
         for path, names in _grouped(paths):
             document = document._without(path, names)
@@ -92,7 +92,7 @@ class HostDocument:
         return self._changed(text, *((one, None) for one in gone))
 
     def with_members_of(self, paths: Iterable[Sequence[str]], original: HostDocument) -> HostDocument:
-        """The same with what is at these paths in another text, as and where it is written there."""
+        """The document with the members at these paths of another text, exactly as they are written there."""
         document = self
         for path, names in _grouped(paths):
             document = document._with_members_of(path, names, original)
@@ -120,7 +120,7 @@ class HostDocument:
             raise self._error(error) from None
 
     def _changed(self, text: str, *changes: tuple[Sequence[str], object]) -> HostDocument:
-        """The same with another text, if that holds what it should: the old values, with these in these places."""
+        """The document with another text, after a check that exactly these values differ."""
         try:
             changed = HostDocument(text, self.syntax, self.file)
         except HostFileError:
@@ -128,7 +128,7 @@ class HostDocument:
         found, expected = copy.deepcopy(changed.tree), copy.deepcopy(self.tree)
         for path, value in changes:
             _set(expected, path, value)
-            if self.syntax == "toml":  # where most tables are there as long as there is something in them
+            if self.syntax == "toml":  # where most tables exist only as long as they have members
                 _prune(found, path)
                 _prune(expected, path)
         if found != expected:
@@ -136,19 +136,19 @@ class HostDocument:
         return changed
 
     def _harm(self) -> HostFileError:
-        return HostFileError("can't be changed without harm to the rest of it", self.file, hint="Edit it by hand.")
+        return HostFileError("can't be changed without damage to the rest of it", self.file, hint="Edit it by hand.")
 
     def _read(self, text: str) -> Tree:
         if not text.removeprefix(BOM).strip():
             return {}
         tree = self._read_toml(text) if self.syntax == "toml" else self._read_json(text)
         if not isinstance(tree, dict):
-            raise HostFileError("must hold an object", self.file, hint=_MEND)
+            raise HostFileError("must hold an object", self.file, hint=_FIX)
         return cast("Tree", tree)
 
     def _read_json(self, text: str) -> object:
         try:
-            # Most hosts write plain JSON, some of it megabytes of it, and this is a hundred times as fast.
+            # Most hosts write plain JSON, some of them megabytes, and this parser is a hundred times as fast.
             return msgspec.json.decode(text.removeprefix(BOM).encode())
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             pass
@@ -164,11 +164,11 @@ class HostDocument:
             # The rest of the message may repeat a value.
             place = re.search(r"at line (\d+), column (\d+)", str(error))
             where = f": line {place[1]}, column {place[2]}" if place else ""
-            raise HostFileError(f"is not valid TOML{where}", self.file, hint=_MEND) from None
+            raise HostFileError(f"is not valid TOML{where}", self.file, hint=_FIX) from None
 
     def _error(self, error: ConfigError) -> HostFileError:
         where = f"line {error.line}, column {error.column}: {error.problem}" if error.line else error.problem
-        return HostFileError(f"is not valid JSON: {where}", self.file, hint=_MEND)
+        return HostFileError(f"is not valid JSON: {where}", self.file, hint=_FIX)
 
 
 def _grouped(paths: Iterable[Sequence[str]]) -> Iterable[tuple[tuple[str, ...], list[str]]]:
@@ -180,7 +180,7 @@ def _grouped(paths: Iterable[Sequence[str]]) -> Iterable[tuple[tuple[str, ...], 
 
 
 def _set(tree: Tree, path: Sequence[str], value: object) -> None:
-    """Put a value at `path`, or remove what is there."""
+    """Set the value at `path`; None removes it."""
     for name in path[:-1]:
         tree = tree.setdefault(name, {})
     if value is None:
@@ -190,7 +190,7 @@ def _set(tree: Tree, path: Sequence[str], value: object) -> None:
 
 
 def _prune(tree: Tree, path: Sequence[str]) -> None:
-    """Remove what is empty on the way to `path`."""
+    """Remove the empty objects on the way to `path`."""
     if len(path) > 1 and isinstance(tree.get(path[0]), dict):
         _prune(tree[path[0]], path[1:])
         if not tree[path[0]]:

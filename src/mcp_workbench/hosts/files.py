@@ -1,9 +1,11 @@
-"""A file that another program owns is read, and replaced whole.
+"""Reads and atomically replaces files that other programs own, and keeps a record next to a changed file.
 
-Guarantees: a reader sees the old file or the new one and nothing between; a symbolic link stays one, and what it leads
-to is replaced; owner and permissions stay; a file that is read-only, or changed since it was read, is not replaced.
-A file with hard links, or that is a mount point, is written in place instead: a reader may see it half written.
-What a process that was killed leaves behind is never the file itself, and goes with the next change.
+Guarantees: a reader sees the old file or the new one, never a part. A symbolic link stays, and its target is replaced.
+Owner and permissions stay. A file that is read-only, or that changed since it was read, is not replaced. A file with
+hard links or on a mount point is written in place, so a reader may see a part of it. A killed process leaves only
+temporary files behind, which the next change removes.
+
+Next to a file that the workbench is installed in stand a copy of the original and an `InstallRecord` of the changes.
 """
 
 from __future__ import annotations
@@ -25,30 +27,30 @@ from mcp_workbench.command_errors import FileBusy, HostFileError
 from mcp_workbench.storage import secure_files
 
 HOST_FILE_BYTES = 32 * 1024 * 1024
-"""A configuration of a host: some keep the history of every project in it."""
+"""The largest file of a host. Some keep the history of every project in it."""
 HOST_LOCK_SECONDS = 10.0
-"""How long one command waits while others change files of the same folder. Each takes milliseconds, unless it asks
-its user something."""
+"""How long a command waits while another one changes files of the same folder. Each takes milliseconds, unless it
+waits for the answer of its user."""
 HOST_LOCK_POLL_SECONDS = 0.02
-"""How often it tries to get the lock."""
+"""The interval between attempts to get the lock."""
 
 PRIVATE = stat.S_IRUSR | stat.S_IWUSR
 SHARED = PRIVATE | stat.S_IRGRP | stat.S_IROTH
 
 
 def read(path: Path) -> bytes | None:
-    """What is in the file; None where there is none. Raises `HostFileError`."""
+    """The content of the file; None if it does not exist. Raises `HostFileError`."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         if path.is_symlink():
-            raise HostFileError("is a link that leads nowhere", path) from None
+            raise HostFileError("is a broken link", path) from None
         return None
     except (OSError, ValueError) as error:
         raise unusable(path, error) from None
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise HostFileError("is no regular file", path)
+            raise HostFileError("is not a regular file", path)
         data = _read(descriptor, HOST_FILE_BYTES + 1)
     except OSError as error:
         raise unusable(path, error) from None
@@ -69,15 +71,15 @@ def _read(descriptor: int, most: int) -> bytes:
 
 @contextlib.contextmanager
 def alone(path: Path, *, makes_folder: bool = False, seconds: float = HOST_LOCK_SECONDS) -> Generator[None]:
-    """No other workbench changes files of this folder meanwhile. Raises `FileBusy` where one does for too long.
+    """Lock the folder of a file against other workbench commands. Raises `FileBusy` if one holds the lock too long.
 
-    `makes_folder`: a missing folder is made, and removed if it is left empty.
+    `makes_folder` creates a missing folder, and removes it afterwards if it is empty.
     """
     path = Path(os.path.realpath(path))
     missing = missing_folders(path) if makes_folder else []
     descriptor = _folder_of(path, makes_folder=makes_folder)
     try:
-        # Some file systems have no locks; what changed meanwhile is noticed anyway.
+        # Some file systems have no locks; `replace` notices changes anyway.
         with contextlib.suppress(OSError):
             if not secure_files.take(descriptor, seconds, HOST_LOCK_POLL_SECONDS):
                 raise FileBusy(path, secure_files.holder(descriptor))
@@ -88,7 +90,7 @@ def alone(path: Path, *, makes_folder: bool = False, seconds: float = HOST_LOCK_
 
 
 def _folder_of(path: Path, *, makes_folder: bool) -> int:
-    """The folder of a file, or the nearest one above it that exists."""
+    """A descriptor of the folder of a file, or of its nearest existing parent."""
     try:
         if makes_folder:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -99,7 +101,7 @@ def _folder_of(path: Path, *, makes_folder: bool) -> int:
 
 
 def replace(path: Path, data: bytes, known: bytes | None, mode: int = PRIVATE) -> None:
-    """Write the file, in the place of one that holds `known`; its folders are made. Raises `HostFileError`."""
+    """Replace a file that holds `known`, or create it with its folders. Raises `HostFileError`."""
     target = Path(os.path.realpath(path))
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -119,7 +121,7 @@ def replace(path: Path, data: bytes, known: bytes | None, mode: int = PRIVATE) -
 
 
 def _put(new: Path, target: Path, data: bytes) -> None:
-    """Rename `new` to `target`; a file with several names, or that is a mount of its own, is written in place."""
+    """Rename `new` to `target`. A file with hard links or on a mount point is written in place."""
     if target.exists() and target.stat().st_nlink > 1:
         secure_files.overwrite(str(target), data)
         return
@@ -138,7 +140,7 @@ def remove(path: Path, known: bytes) -> None:
 
 
 def discard(path: Path) -> None:
-    """Remove a file of our own, if it is there. Raises `HostFileError`."""
+    """Remove a file of the workbench, if it exists. Raises `HostFileError`."""
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
@@ -146,19 +148,19 @@ def discard(path: Path) -> None:
 
 
 def missing_folders(path: Path) -> list[Path]:
-    """The folders that it takes to make a file, from the outermost."""
+    """The missing parent folders of a file, outermost first."""
     return [one for one in reversed(path.parents) if not one.exists()]
 
 
 def remove_folders(path: Path, number: int) -> None:
-    """Remove so many of the folders above a file that is gone, as long as they are empty."""
+    """Remove this many parent folders of a removed file, as long as they are empty."""
     for folder in path.parents[:number]:
         with contextlib.suppress(OSError):
             folder.rmdir()
 
 
 def unusable(path: Path, error: OSError | ValueError) -> HostFileError:
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else "this is no file name"
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else "this is not a file name"
     return HostFileError(f"can't be used: {reason[0].lower()}{reason[1:]}", path)
 
 
@@ -168,7 +170,7 @@ def _check_unchanged(path: Path, known: bytes | None) -> None:
 
 
 def _sweep(target: Path) -> None:
-    """Remove what processes that were killed left here."""
+    """Remove the temporary files of killed processes."""
     for one in target.parent.iterdir():
         named = re.fullmatch(rf"\.{re.escape(target.name)}\.([0-9]+)\.new", one.name)
         if named and not _is_running(int(named[1])):
@@ -189,7 +191,7 @@ def _is_running(pid: int) -> bool:
 
 def _write(path: Path, data: bytes, mode: int, like: Path | None) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE)
-    with open(descriptor, "wb") as file:  # noqa: PTH123 -- it is open already
+    with open(descriptor, "wb") as file:  # noqa: PTH123 -- it is a descriptor
         file.write(data)
         file.flush()
         if like is None:
@@ -200,7 +202,7 @@ def _write(path: Path, data: bytes, mode: int, like: Path | None) -> None:
 
 
 def _liken(descriptor: int, old: Path) -> None:
-    """Give a new file the owner, the attributes and the permissions of the one whose place it takes."""
+    """Give a new file the owner, the attributes and the permissions of the old one."""
     was, now = old.stat(), os.fstat(descriptor)
     if not was.st_mode & stat.S_IWUSR or not os.access(old, os.W_OK):
         raise HostFileError("is read-only", old, hint="Make it writable, and try again.")
@@ -218,24 +220,24 @@ _RECORD = ".workbench.json"
 
 
 class InstallRecord(msgspec.Struct, kw_only=True, rename="camel"):
-    """What to undo."""
+    """What `uninstall` has to undo."""
 
     name: str
-    """What the workbench is called in the file."""
+    """The name of the workbench in the file."""
     entry: dict[str, Any]
-    """What was written of it."""
+    """The entry as written, without variables."""
     digest: str
-    """The hash of the file as it was written."""
+    """The hash of the file after the installation."""
     made_file: bool = False
     made_folders: int = 0
-    """How many of the folders above it were made with it."""
+    """How many parent folders were created."""
     made_path: list[str] = []
-    """The outermost object that was made for the workbench."""
+    """The path of the outermost object that was created for the entry."""
     moved: list[list[str]] = []
-    """Where the servers stood that were taken out."""
+    """The paths of the servers that were taken out."""
 
     def is_of(self, entry: Any) -> bool:
-        """Whether an entry starts what was written; somebody may have added arguments, and changed the rest."""
+        """Whether an entry still starts the installed program, with the same first arguments."""
         here, written = _started(entry), _started(self.entry)
         return here[: len(written)] == written
 
@@ -259,24 +261,24 @@ def record_of(path: Path) -> Path:
 
 
 def load(path: Path) -> InstallRecord | None:
-    """The record beside a file; None where there is none. Raises `HostFileError`."""
+    """The record next to a file; None if there is none. Raises `HostFileError`."""
     data = read(record_of(path))
     if data is None:
         return None
     try:
         return msgspec.json.decode(data, type=InstallRecord)
     except msgspec.DecodeError:
-        hint = f"Take the workbench out by hand; the file as it was is {backup_of(path).name}, beside it."
-        raise HostFileError("is no record of an installation", record_of(path), hint=hint) from None
+        hint = f"Remove the workbench by hand. The original file is next to it: {backup_of(path).name}"
+        raise HostFileError("is not a record of an installation", record_of(path), hint=hint) from None
 
 
 def copy_of(path: Path) -> bytes | None:
-    """The file as it was; None where there is no copy. Raises `HostFileError`."""
+    """The copy of the original file; None if there is none. Raises `HostFileError`."""
     return read(backup_of(path))
 
 
 def save(path: Path, record: InstallRecord, before: bytes | None) -> None:
-    """Keep a record, and a copy of the file as it was, if there was one. Raises `HostFileError`."""
+    """Write a record, and a copy of the original file if it existed. Raises `HostFileError`."""
     note = msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n"
     replace(record_of(path), note, read(record_of(path)))
     if before is not None:
@@ -284,6 +286,6 @@ def save(path: Path, record: InstallRecord, before: bytes | None) -> None:
 
 
 def forget(path: Path) -> None:
-    """Remove both. Raises `HostFileError`."""
+    """Remove the record and the copy. Raises `HostFileError`."""
     discard(backup_of(path))
     discard(record_of(path))

@@ -1,4 +1,8 @@
-"""Plans an import: the servers of all hosts, each once, in toolboxes, without secrets."""
+"""Plans an import: the servers of all hosts without duplicates and secrets, sorted into toolboxes.
+
+Guarantees: a planned entry has variables in place of secrets. A server that several hosts have gets the restrictions
+of all of them. It writes nothing.
+"""
 
 from __future__ import annotations
 
@@ -28,21 +32,21 @@ Existing = Mapping[str, Mapping[str, Entry]]
 
 
 class FoundServer(NamedTuple):
-    """A server as a host has it, in our form: it holds its secrets."""
+    """A server of a host in our form, with its secrets."""
 
     name: str
     entry: Entry
     host: str
     sources: tuple[str, ...]
     disables: bool = False
-    """Whether a rule of a host turns it off."""
+    """Whether a rule of the host turns it off."""
 
     def __repr__(self) -> str:
-        return f"Found({self.name!r}, {self.host!r})"
+        return f"FoundServer({self.name!r}, {self.host!r})"
 
 
 class Planned(NamedTuple):
-    """A server as it is written."""
+    """A server as the import will write it."""
 
     toolbox: str
     name: str
@@ -50,30 +54,30 @@ class Planned(NamedTuple):
     sources: tuple[str, ...]
     """The hosts that have it, by title."""
     service: Service | None = None
-    """What it is for, if it was recognized; only of a new server."""
+    """The service of a new server, if it was recognized."""
     is_there: bool = False
-    """Whether the configuration has it already; then nothing is written but what it lacks."""
+    """Whether the configuration has it already. Then the import adds only missing restrictions."""
     filters: tuple[str, ...] = ()
-    """The filters that it lacks there."""
+    """The filters that the configured entry lacks."""
     disables: bool = False
-    """Whether it lacks `disabled` there."""
+    """Whether the configured entry lacks `disabled`."""
 
     def __repr__(self) -> str:
         return f"Planned({self.toolbox!r}, {self.name!r})"
 
     @property
     def is_lacking(self) -> bool:
-        """Whether the configuration has it with fewer restrictions than its hosts."""
+        """Whether the configured entry has fewer restrictions than the hosts."""
         return bool(self.filters or self.disables)
 
     @property
     def variables(self) -> list[str]:
-        """What it needs from the environment, in order."""
+        """The environment variables that it needs, in order."""
         return list(dict.fromkeys(variables_in(self.entry)))
 
 
 class Choice(NamedTuple):
-    """The toolbox of a new server, and what the server is for."""
+    """The toolbox of a new server, and its service."""
 
     toolbox: str
     service: Service | None = None
@@ -84,18 +88,18 @@ Choose = Callable[[Sequence[FoundServer]], Sequence[Choice]]
 
 
 class ConfiguredServer(NamedTuple):
-    """An entry, and where it stands in the configuration; for a server of a host, `toolbox` is the key of the host."""
+    """An entry with its toolbox and name. For a server of a host, `toolbox` is the key of the host."""
 
     toolbox: str
     name: str
     entry: Entry
 
     def __repr__(self) -> str:
-        return f"Standing({self.toolbox!r}, {self.name!r})"
+        return f"ConfiguredServer({self.toolbox!r}, {self.name!r})"
 
 
 class ConfiguredServers:
-    """The servers that a configuration has, each to be found once."""
+    """The servers of a configuration. Each can match one server of a host."""
 
     def __init__(self, existing: Existing, environ: Mapping[str, str]) -> None:
         self._environ = environ
@@ -105,10 +109,10 @@ class ConfiguredServers:
                 self._places.setdefault(_likeness(entry), []).append(ConfiguredServer(toolbox, name, entry))
 
     def find(self, servers: Sequence[ConfiguredServer]) -> list[tuple[str, str] | None]:
-        """Where each of them is, whatever the variables for its secrets are called.
+        """The toolbox and the name of each server here; None if it is new. Names of variables for secrets don't matter.
 
-        A toolbox or a name with the key of its host comes first, then the same name: several hosts may have one server,
-        each with its account.
+        A toolbox or a name with the key of the host matches first, then the same name: several hosts may have the same
+        server with different accounts.
         """
         found: list[tuple[str, str] | None] = [None] * len(servers)
         for fits in (self._is_of_host, self._is_namesake, self._is_alike):
@@ -139,7 +143,7 @@ class ConfiguredServers:
 
 
 def _differs(written: Any, found: Any, environ: Mapping[str, str]) -> bool:
-    """Whether the variables that are set here show that two of one likeness are not the same: two accounts, perhaps."""
+    """Whether the variables that are set show that two similar entries differ, for example in their accounts."""
     if isinstance(written, Mapping) and isinstance(found, Mapping):
         pairs = [(one, cast("Entry", found).get(key)) for key, one in cast("Entry", written).items()]
         return any(_differs(one, other, environ) for one, other in pairs)
@@ -153,22 +157,22 @@ def _differs(written: Any, found: Any, environ: Mapping[str, str]) -> bool:
 
 
 def _identity(entry: Mapping[str, Any]) -> str:
-    """What makes two entries the same server."""
+    """A key that is equal for entries of the same server."""
     return json.dumps(_essential(entry), sort_keys=True)
 
 
 def _essential(entry: Mapping[str, Any]) -> Entry:
-    """The parts of an entry that say which server it is. Filters and limits do not."""
+    """The parts of an entry that identify the server, without filters and limits."""
     return {key: entry[key] for key in _SAME if entry.get(key)}
 
 
 def _likeness(entry: Entry) -> str:
-    """What is the same of a server with its secrets, and without them under any names of variables."""
+    """A key for similar entries: secrets and references are replaced by the same placeholder."""
     return _REFERENCE.sub("${}", _identity(without_secrets(entry, "", Variables())))
 
 
 class Plan:
-    """The servers of an import, one after the other."""
+    """Collects the servers of an import."""
 
     def __init__(
         self,
@@ -178,10 +182,10 @@ class Plan:
         *,
         without_rules: bool = False,
     ) -> None:
-        """`existing` are the entries that the configuration has.
+        """`existing` are the entries of the configuration.
 
-        `inherited` are variables that the configuration lets every server inherit. `without_rules` takes servers though
-        rules of their hosts are lost.
+        `inherited` are the variables that the configuration lets every server inherit. `without_rules` includes servers
+        even if rules of their hosts are lost.
         """
         self._without_rules = without_rules
         self._existing = existing
@@ -190,7 +194,7 @@ class Plan:
         self._found: dict[str, FoundServer] = {}
 
     def add(self, source: HostSource) -> None:
-        """Take the servers of a file."""
+        """Add the servers of a file."""
         host = source.place.host
         for server in source.servers:
             if server.moved is not None and (self._without_rules or not server.obstacles):
@@ -203,7 +207,7 @@ class Plan:
                 self._found[_identity(found.entry)] = both
 
     def servers(self, choose: Choose) -> list[Planned]:
-        """All of them, each with its toolbox and its name."""
+        """All servers with their toolboxes and names."""
         found = list(self._found.values())
         known = ConfiguredServers(self._existing, self._environ).find(
             [ConfiguredServer(one.host, one.name, one.entry) for one in found]
@@ -223,16 +227,16 @@ class Plan:
         return planned
 
     def _known(self, one: FoundServer, toolbox: str, name: str) -> Planned:
-        """A server that the configuration has, and what it lacks of the restrictions of its hosts."""
+        """A server that the configuration has, with the restrictions of its hosts that it lacks there."""
         written = self._existing[toolbox][name]
         missing = lacking(written, filters_of(one.entry))
         if any(not have.startswith("!") for have in filters_of(written)):
-            missing = [needed for needed in missing if needed.startswith("!")]  # a person chose the others
+            missing = [needed for needed in missing if needed.startswith("!")]  # the user chose the others
         disables = one.disables and written.get("disabled") is not True
         return Planned(toolbox, name, one.entry, one.sources, is_there=True, filters=tuple(missing), disables=disables)
 
     def _referred(self) -> Iterator[str]:
-        """The variables whose values the servers take from the environment as it is, known ones and new ones."""
+        """The variables that known and new servers already read from the environment."""
         yield from self._inherited
         written = [entry for servers in self._existing.values() for entry in servers.values()]
         for entry in (*written, *(one.entry for one in self._found.values())):
@@ -240,7 +244,7 @@ class Plan:
 
 
 def with_shared_rules(sources: Iterable[HostSource]) -> list[HostSource]:
-    """The same files, where a server that several hosts have is restricted by the rules of all of them."""
+    """The same files. A server that several hosts have gets the rules of all of them."""
     files = list(sources)
     rules: dict[str, list[tuple[str, Rule]]] = {}
     for source in files:
@@ -262,7 +266,7 @@ def _with_rules(server: HostServer, title: str, rules: Mapping[str, list[tuple[s
 
 
 def _free(name: str, host: str, taken: set[str]) -> str:
-    """A name that is not taken yet, and is then: with the key of its host, or else a number."""
+    """Reserve a free name, if necessary with the key of the host or a number."""
     base = _usable(name)
     names = chain((base, _with_host(base, host)), (f"{base}-{number}" for number in count(2)))
     chosen = next(one for one in names if one not in taken)
@@ -271,23 +275,23 @@ def _free(name: str, host: str, taken: set[str]) -> str:
 
 
 def _with_host(name: str, host: str) -> str:
-    """The name of a server in a toolbox that has another one of its name."""
+    """The name of a server in a toolbox that already has this name."""
     return f"{_usable(name)}-{host}"
 
 
 def _usable(name: str) -> str:
-    """A name that the configuration takes."""
+    """A name that the configuration accepts."""
     cleaned = re.sub(r"[\x00-\x1f\x7f-\x9f]", "", name)[: NAME_LENGTH - _SUFFIX_LENGTH]
     return cleaned or "server"
 
 
 def described(servers: Iterable[Planned]) -> str:
-    """The description of a new toolbox, by which agents choose."""
+    """The description of a new toolbox."""
     return summary((server.name, server.service) for server in servers)
 
 
 def by_toolbox(servers: Iterable[Planned]) -> Iterator[tuple[str, list[Planned]]]:
-    """The servers in their toolboxes, in order; those that were not recognized come last."""
+    """The servers by toolbox, in order. The toolbox of unrecognized servers comes last."""
     grouped: dict[str, list[Planned]] = {}
     for server in sorted(servers, key=lambda server: server.toolbox == OTHER):
         grouped.setdefault(server.toolbox, []).append(server)
@@ -295,19 +299,19 @@ def by_toolbox(servers: Iterable[Planned]) -> Iterator[tuple[str, list[Planned]]
 
 
 FEW: Final = 3
-"""As many servers as share one toolbox, whatever they are for: an agent gains nothing from choosing between them."""
+"""Up to this many servers share one toolbox: a choice between toolboxes would not help an agent."""
 MAIN: Final = "main"
-"""The toolbox of few servers that are for different things."""
+"""The toolbox of a few servers with different purposes."""
 
 Services = Sequence[Service | None]
-"""What each of some servers is for; None for one that was not recognized."""
+"""The services of some servers; None for one that was not recognized."""
 
 
 def by_purpose(new: Services, existing: Mapping[str, Services]) -> list[str]:
-    """A toolbox for each new server; `existing` are the servers of the configuration, by toolbox.
+    """A toolbox for each new server. `existing` are the servers of the configuration, by toolbox.
 
-    Servers that are for the same thing share a toolbox. A toolbox of the configuration that holds nothing else, however
-    it is called, gets the new ones too.
+    Servers with the same purpose share a toolbox. If all servers of an existing toolbox have that purpose, the new ones
+    join it under any name.
     """
     number = len(new) + sum(map(len, existing.values()))
     if number <= FEW and len(existing) <= 1:
@@ -318,6 +322,6 @@ def by_purpose(new: Services, existing: Mapping[str, Services]) -> list[str]:
 
 
 def _common(services: Services) -> str:
-    """The toolbox that is proposed for all of them alone, or `MAIN`."""
+    """The proposed toolbox that all of them share, or `MAIN`."""
     purposes = {service.toolbox if service is not None else OTHER for service in services}
     return purposes.pop() if len(purposes) == 1 and OTHER not in purposes else MAIN

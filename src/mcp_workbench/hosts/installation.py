@@ -1,9 +1,9 @@
-"""Puts the workbench into the file of a host, and takes it out again.
+"""Installs the workbench in the file of a host, and uninstalls it.
 
-Guarantees: if nobody else changed the file in between, uninstalling restores it to the byte. Otherwise the other
-changes stay, the workbench goes, and the servers that were moved come back. A file that is broken, or that changes in
-the meantime, is left alone. Whatever undoing needs is on disk before the file changes, and stays there until it is
-undone. No value is lost: if one was in the workbench's entry only, a copy of the file that has it is kept.
+Guarantees: if nothing else changed the file in between, uninstalling restores it to the byte. Otherwise it keeps the
+other changes, removes the workbench, and puts the moved servers back. A file that is invalid, or that changes during
+the operation, is not touched. Everything that undoing needs is on disk before the file changes and until it is undone.
+No value is lost: if only the workbench's entry has it, a copy of that file is kept.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mcp_workbench.hosts.variables import absent_from
 from mcp_workbench.text.sanitize import escape
 
 VARIABLES = "env"
-"""The key for the variables of a server, in the files of all hosts."""
+"""The key for the variables of a server in the files of all hosts."""
 
 
 class Change(NamedTuple):
@@ -34,15 +34,15 @@ class Change(NamedTuple):
     path: Path
     before: bytes | None
     after: bytes | None
-    """None where the file goes."""
+    """None if the file is removed."""
     exact: bool = True
-    """Whether it is as it was before the workbench came."""
+    """Whether it is the same as before the installation."""
     left: tuple[str, ...] = ()
-    """Entries that are not as they were, since somebody wrote others of their names."""
+    """Entries that can't be restored, because the file now has others with their names."""
     back: tuple[tuple[str, ...], ...] = ()
-    """Where the servers stand that came back."""
+    """The paths of the servers that are put back."""
     lost: tuple[str, ...] = ()
-    """Variables whose values stood in the entry of the workbench and nowhere else."""
+    """Variables whose values only the workbench's entry had."""
 
     @property
     def is_one(self) -> bool:
@@ -50,11 +50,11 @@ class Change(NamedTuple):
 
 
 class Installation(NamedTuple):
-    """What `install` is about to do."""
+    """The changes that `install` will make."""
 
     change: Change
     base: bytes | None
-    """The file without the workbench, which is kept as a copy."""
+    """The file without the workbench, of which a copy is kept."""
     record: InstallRecord
     known: InstallRecord | None
     """The record of an earlier installation."""
@@ -66,7 +66,7 @@ class Installation(NamedTuple):
         return f"Installation({str(self.change.path)!r}, moved={self.moved})"
 
     def write(self, mode: int) -> None:
-        """Do it. Raises `HostFileError`."""
+        """Make the changes. Raises `HostFileError`."""
         path, before, after = self.change.path, self.change.before, self.change.after
         if after is None or not self.change.is_one:
             return
@@ -89,14 +89,14 @@ class Installation(NamedTuple):
 
 
 EntryOf = Callable[[HostDocument, Sequence[Sequence[str]], Mapping[str, object]], Mapping[str, object]]
-"""The entry for the workbench: for the file without it, the servers that are taken out of that, and the entry that is
-there already, which is empty where there is none."""
+"""Builds the entry for the workbench. Its arguments: the file without the workbench, the paths of the servers to take
+out, and the current entry, which is empty if there is none."""
 
 
 def prepare(place: HostFile, name: str, entry_of: EntryOf, leaving: Iterable[Sequence[str]]) -> Installation:
-    """What it takes to put the workbench into a file and the servers at the paths `leaving` out of it.
+    """Prepare to put the workbench into a file and to take the servers at the paths `leaving` out of it.
 
-    Where it is there already, the file is first thought of without it: the copy is always of that.
+    If the workbench is already there, the change starts from the file without it, and the copy is of that.
     """
     path = place.path
     current, known = files.read(path), files.load(path)
@@ -124,27 +124,27 @@ def prepare(place: HostFile, name: str, entry_of: EntryOf, leaving: Iterable[Seq
 
 
 def _recorded(name: str, entry: Mapping[str, object], *, digest: str) -> InstallRecord:
-    """The note has no variables: their values may be secrets, which stay where they stood."""
+    """A record without variables, since their values may be secrets."""
     return InstallRecord(
         name=name, entry={key: value for key, value in entry.items() if key != VARIABLES}, digest=digest
     )
 
 
 def held_by(place: HostFile, name: str) -> Mapping[str, object]:
-    """The entry of the workbench in a file, empty where there is none. Raises `HostFileError`."""
+    """The entry of the workbench in a file; empty if there is none. Raises `HostFileError`."""
     return _held(decoded(place, files.read(place.path)), place, name, files.load(place.path))
 
 
 def _held(document: HostDocument, place: HostFile, name: str, known: InstallRecord | None) -> Mapping[str, object]:
-    """The entry that the workbench has there already, perhaps under another name."""
+    """The current entry of the workbench, perhaps under another name."""
     entry = document.at((*place.file.servers, known.name if known else name))
     return cast("dict[str, object]", entry) if is_ours(entry, known) else {}
 
 
 def _check_copy(place: HostFile, current: bytes | None) -> None:
-    """Raise where a copy would be lost."""
+    """Raise `HostFileError` if a copy would be lost."""
     if files.copy_of(place.path) not in (None, current):
-        hint = f"Move it away: it holds what an earlier installation took out of {place.path.name}."
+        hint = f"Move it away: it has the servers that an earlier installation took out of {place.path.name}."
         raise HostFileError("there is a copy already", files.backup_of(place.path), hint=hint)
 
 
@@ -153,25 +153,25 @@ def decoded(place: HostFile, data: bytes | None) -> HostDocument:
 
 
 def _check_free(document: HostDocument, place: HostFile, name: str, known: InstallRecord | None) -> None:
-    """Raise unless the workbench can stand there under this name."""
+    """Raise `HostFileError` if another server has this name."""
     servers = document.at(place.file.servers)
     if servers is not None and not isinstance(servers, dict):
-        raise HostFileError(f"'{'.'.join(place.file.servers)}' is no object", place.path)
+        raise HostFileError(f"'{'.'.join(place.file.servers)}' is not an object", place.path)
     entry = document.at((*place.file.servers, name))
     if entry is not None and not is_ours(entry, known):
         hint = "Choose another name for the workbench with --name."
-        raise HostFileError(f"has another server that is called '{escape(name)}'", place.path, hint=hint)
+        raise HostFileError(f"has another server named '{escape(name)}'", place.path, hint=hint)
 
 
 def is_ours(entry: Any, known: InstallRecord | None) -> bool:
-    """Whether it starts the workbench, by its looks or because we wrote it."""
+    """Whether an entry starts the workbench, by its command or by the record."""
     return is_workbench(entry) or (known is not None and known.is_of(entry))
 
 
 def undone(place: HostFile, current: bytes | None, known: InstallRecord) -> Change:
-    """The file as it was, where nobody else changed it; else without what is ours, and with what was moved.
+    """The original file, if nothing else changed it. Otherwise the file without our entry and with the moved servers.
 
-    A host that writes its file in another layout, as Claude Code does, changed nothing.
+    A host that only reformats its file, as Claude Code does, has not changed it.
     """
     copy = files.copy_of(place.path)
     moved = tuple(tuple(path) for path in known.moved)
@@ -188,13 +188,13 @@ def undone(place: HostFile, current: bytes | None, known: InstallRecord) -> Chan
 
 
 def _same(one: HostDocument, other: HostDocument) -> bool:
-    """Whether two texts hold the same values; for Python alone, 1 and true are equal."""
+    """Whether two documents hold the same values. Compares JSON, since 1 == True in Python."""
     first, second = (msgspec.json.encode(document.tree, order="deterministic") for document in (one, other))
     return first == second
 
 
 def _is_plain(data: bytes | None) -> bool:
-    """Whether a text has nothing but values: no comment that would be lost."""
+    """Whether a text is plain JSON, without comments that would be lost."""
     try:
         msgspec.json.decode(data or b"")
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -224,19 +224,19 @@ _LAST = ".with-workbench"
 
 
 def last_of(path: Path) -> Path:
-    """The file as it was with the workbench."""
+    """The path of the copy with the workbench's entry."""
     return path.with_name(path.name + _LAST)
 
 
 def is_installed(place: HostFile) -> bool:
-    """Whether the workbench is in a file, or was and left a note. Raises `HostFileError`."""
+    """Whether a file has the workbench, or a record of it. Raises `HostFileError`."""
     if files.load(place.path) is not None:
         return True
     return any(is_workbench(entry) for entry in _entries(place, files.read(place.path)).values())
 
 
 def prepare_removal(place: HostFile, around: HostEnvironment) -> Change:
-    """What it takes to undo the installation. Raises `HostFileError` where there is none."""
+    """Prepare to undo the installation. Raises `HostFileError` if there is none."""
     current = files.read(place.path)
     known = files.load(place.path)
     change = _without_record(place, current) if known is None else undone(place, current, known)
@@ -244,7 +244,7 @@ def prepare_removal(place: HostFile, around: HostEnvironment) -> Change:
 
 
 def undo(change: Change) -> None:
-    """Take the workbench out. Raises `HostFileError`."""
+    """Remove the workbench. Raises `HostFileError`."""
     known = files.load(change.path)
     if change.lost and change.before is not None:
         last = last_of(change.path)
@@ -275,9 +275,9 @@ def _entries(place: HostFile, data: bytes | None) -> dict[str, Any]:
 
 
 def _lost(place: HostFile, change: Change, known: InstallRecord | None, around: HostEnvironment) -> Iterator[str]:
-    """Variables whose values nobody has any more: a secret that was renewed in the entry, perhaps."""
+    """Variables whose values would be lost, such as a secret that the user renewed in the entry."""
     document = decoded(place, change.after)
-    # Some are written in another way there: a name and a password in an address, perhaps.
+    # The conversion finds values that hosts write differently, such as a user and a password in an address.
     after = [document.tree, *(server.moved.entry for server in servers_in(document, place, around) if server.moved)]
     left = _entries(place, change.after)
     for name, entry in _entries(place, change.before).items():

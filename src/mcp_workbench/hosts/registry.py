@@ -1,7 +1,7 @@
-"""Every host, once, as data: its files, where servers stand in them, and how an entry is written.
+"""The table of hosts: their files, the path of the servers in them, and the form of an entry.
 
-The rest of the package reads this table and knows no host by name, except `restrictions`, since every host has rules
-of its own. A host is added by adding to it.
+The rest of the package works from this table. Only `restrictions` knows hosts by name, since each has its own rules.
+To add a host, add a row. The module also finds the files of hosts for this user, platform and folder.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ Entry = dict[str, Any]
 Syntax = Literal["json", "toml"]
 Level = Literal["user", "project"]
 References = Literal["none", "braces", "editor", "shell"]
-"""How a host writes the value of a variable: not at all, `${X}`, `${env:X}` and `${input:x}`, or `$X` and `${X}`."""
+"""How a host writes references: not at all, `${X}`, `${env:X}` and `${input:x}`, or `$X` and `${X}`."""
 
 NAME = "workbench"
-"""What the workbench is called in the file of a host."""
+"""The default name of the workbench in the file of a host."""
 
 
 MILLISECOND = 0.001
@@ -32,9 +32,9 @@ FOLDER_VARIABLES: Mapping[str, str] = {
     "workspaceFolderBasename": "WORKSPACE_FOLDER_BASENAME",
     "cwd": "WORKSPACE_CWD",
 }
-"""What editors replace by the folder that is open."""
+"""References that editors expand to the open folder, and our variables for them."""
 CLAUDE_FOLDER = "CLAUDE_PROJECT_DIR"
-"""The variable for the folder that is open in Claude Code, which it gives to every server."""
+"""The variable for the open folder, which Claude Code sets for every server."""
 _NO_FOLDERS: Mapping[str, str] = dict.fromkeys(FOLDER_VARIABLES, "")
 
 
@@ -42,17 +42,17 @@ class File(NamedTuple):
     """A file in which a host keeps servers."""
 
     linux: str
-    """Its path: `~` is the home folder, `{XDG_CONFIG_HOME}` and the like are variables or what they are by default."""
+    """Its path. `~` is the home folder; `{XDG_CONFIG_HOME}` is that variable or its default in `FOLDERS`."""
     macos: str = ""
-    """Its path on macOS, where that is another one."""
+    """Its path on macOS, if it differs."""
     level: Level = "user"
     servers: tuple[str, ...] = ("mcpServers",)
     """The path of the object that holds the servers."""
     in_projects: bool = False
-    """Whether each object in `projects` holds servers too, by the folder of the project."""
+    """Whether the members of `projects` hold servers too. Their names are the folders of the projects."""
     syntax: Syntax = "json"
     old: bool = False
-    """Read, and never written: the host itself has moved on."""
+    """Whether the host no longer uses this file. It is read and never written."""
 
 
 class Host(NamedTuple):
@@ -63,30 +63,30 @@ class Host(NamedTuple):
     files: tuple[File, ...]
     references: References
     entry: Mapping[str, object] = {}
-    """What an entry for the workbench has beside its command."""
+    """Members of an entry for the workbench in addition to its command."""
     variables_key: str = ""
-    """The key for the variables that a server is given, where the host keeps some or all from it."""
+    """The key for variables to pass on, if the host does not pass on its whole environment."""
     variable: str = ""
-    """How the value of one is written there, with `NAME` for its name; where it is empty, the key lists the names."""
+    """The value that passes on the variable `NAME`. Empty: the key holds a list of names."""
     timeout_unit: float = 0
-    """The unit of an entry's `timeout` in seconds; 0 where the host has no such key."""
+    """The unit of an entry's `timeout` in seconds; 0 if the host has no such key."""
     timeout_default: str = ""
-    """The key at the top of its file for the `timeout` of all servers."""
+    """The key at the top of its file for the default `timeout`."""
     folders: Mapping[str, str] = {}
-    """The names for folders in `${…}`, and what each is called in our configuration; empty where it replaces none."""
+    """Folder references, and our variables for them; an empty one if the host does not expand it."""
     sets: frozenset[str] = frozenset()
-    """Variables that it gives to every server by itself."""
+    """Variables that it sets for every server."""
     unread: str = ""
-    """What it restricts in a place that can't be read here, for people to check."""
+    """Restrictions that can't be read, for the user to check."""
     program: str = ""
-    """The name of its program, if that tells that the host is installed."""
+    """Its program. If it is on PATH, the host is installed."""
     folder: str = ""
-    """Its own folder, where its files are in the home folder."""
+    """Its own folder, if its files are directly in the home folder."""
     restart: str = ""
-    """What a person does so that the host reads its file."""
+    """How the user makes the host reload its file."""
 
     def file(self, level: Level) -> File | None:
-        """The file that is written on a level."""
+        """The file to write on this level."""
         return next((file for file in self.files if file.level == level and not file.old), None)
 
 
@@ -204,7 +204,7 @@ FOLDERS: Mapping[str, str] = {
     "GEMINI_CLI_HOME": "~",
     "XDG_CONFIG_HOME": "~/.config",
 }
-"""Variables that move the files of hosts, and where those are without."""
+"""Variables that move the files of hosts, and their defaults."""
 
 
 def host_named(key: str) -> Host | None:
@@ -215,21 +215,21 @@ SYSTEM = Path("/")
 
 
 class HostEnvironment(NamedTuple):
-    """What decides where files are."""
+    """The user's environment, which decides where files are."""
 
     environ: Mapping[str, str]
     project: Path
-    """The folder in which the command runs."""
+    """The current folder."""
     is_mac: bool = False
     system: Path = SYSTEM
-    """The folder above the files of administrators."""
+    """The root folder of the files of administrators."""
 
     @property
     def home(self) -> Path:
-        return Path(self.environ.get("HOME") or os.path.expanduser("~"))  # noqa: PTH111 -- Path.home raises without one
+        return Path(self.environ.get("HOME") or os.path.expanduser("~"))  # noqa: PTH111 -- Path.home may raise
 
     def shown(self, path: Path) -> str:
-        """A path as people write it."""
+        """A path with `~` for the home folder."""
         return f"~/{path.relative_to(self.home)}" if path.is_relative_to(self.home) else str(path)
 
 
@@ -246,7 +246,7 @@ def here(environ: Mapping[str, str]) -> HostEnvironment:
 
 
 def every_place(around: HostEnvironment) -> Iterator[HostFile]:
-    """All files in which servers may stand, whether they exist or not; in the home folder a project's is the user's."""
+    """Every file that may hold servers, also missing ones. In the home folder, a project's file is the user's."""
     seen: set[tuple[str, str]] = set()
     for host in HOSTS:
         for file in host.files:
@@ -258,18 +258,18 @@ def every_place(around: HostEnvironment) -> Iterator[HostFile]:
 
 
 def place_of(host: Host, level: Level, around: HostEnvironment) -> HostFile | None:
-    """The file of a host that is written; None where it has none on that level."""
+    """The file of a host to write; None if it has none on this level."""
     file = host.file(level)
     return None if file is None else HostFile(host, file, _path(file, around))
 
 
 def is_on_machine(host: Host, around: HostEnvironment) -> bool:
-    """Whether this user has a host: one of its own files or folders is there, or its program is on the PATH."""
+    """Whether a host is installed: one of its files or folders exists, or its program is on PATH."""
     own = [_path(file, around) for file in host.files if file.level == "user"]
     folders = [path.parent for path in own if path.parent != around.home]
     if host.folder:
         folders.append(_located(host.folder, around))
-    if any(os.path.exists(path) for path in (*own, *folders)):  # noqa: PTH110 -- Path.exists raises for a closed folder
+    if any(os.path.exists(path) for path in (*own, *folders)):  # noqa: PTH110 -- Path.exists raises for an unreadable folder
         return True
     return bool(host.program) and shutil.which(host.program, path=around.environ.get("PATH", "")) is not None
 
@@ -287,12 +287,12 @@ def _located(template: str, around: HostEnvironment) -> Path:
 
 
 def config_home(around: HostEnvironment) -> Path:
-    """The folder for the settings of programs on Linux."""
+    """The XDG configuration folder."""
     named = _folder("XDG_CONFIG_HOME", "", around.environ)
     return Path(named) if named else around.home / ".config"
 
 
 def _folder(variable: str, usual: str, environ: Mapping[str, str]) -> str:
     named = environ.get(variable, "")
-    # The XDG specification: a relative path is invalid and to be ignored. Of the others none makes sense either.
+    # The XDG specification says to ignore a relative path. For the other variables it makes no sense either.
     return named if named.startswith("/") else usual

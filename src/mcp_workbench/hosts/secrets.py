@@ -1,8 +1,8 @@
-"""Secrets in an entry become references to variables.
+"""Replaces the secrets in an entry by references to variables.
 
-A value is taken for a secret for its name (`GITHUB_TOKEN`, `--api-key`, `Authorization`), or for its looks: the
-beginnings that known services give their tokens, a password in an address, a long word that nobody would write.
-The values stay in memory, to tell whether two are the same; nothing here prints or keeps one.
+A value counts as a secret because of its name (`GITHUB_TOKEN`, `--api-key`, `Authorization`) or its form: the prefix of
+a known service, a password in an address, a long random word. `config/secret_patterns.py` decides. The values stay in
+memory, to compare them; nothing here prints or stores one.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ _NAMED = re.compile(r"(?s)(-{0,2}[A-Za-z][A-Za-z0-9_.\-]*)(=|:\s*)(.+)")
 _MEMBER = re.compile(r'((?<!\\)\\*"([\w.\-]+)\\*"\s*:\s*\\*")((?:[^"\\]|\\[^"])+)')
 """A name and a string in JSON, which may itself be a string in JSON."""
 _SHELL_FLAG = re.compile(r"-[a-z]*c")
-"""What a shell is told before a line that it shall run."""
+"""The option of a shell before a command line."""
 _QUOTED = r"""('[^']*'|"[^"]*"|[^\s;&|'"]+)"""
 _ASSIGNED = re.compile(rf"(?<![^\s;&|(])(-{{0,2}}[A-Za-z][\w.\-]*)(=){_QUOTED}")
 _FLAGGED = re.compile(rf"(?<![^\s;&|(])(--?[A-Za-z][\w.\-]*)(\s+)(?!-){_QUOTED}")
 _REFERENCE = re.compile(r"\$?\$\{[^}]*\}")
-"""One of ours, or an escaped one, which is the server's own."""
+"""A reference of ours, or an escaped one, which the server itself expands."""
 _DEFAULT = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*):-([^}]*)\}")
 
 
 class Variables:
-    """The variables that stand for secrets, each with one value."""
+    """Assigns variables to secrets, one value to each variable."""
 
     def __init__(self, taken: Iterable[str] = (), environ: Mapping[str, str] | None = None) -> None:
-        """`taken` are names that others use already, whose values nobody knows but `environ`."""
+        """`taken` are names already in use. Their values are those in `environ`, if any."""
         self._environ = environ or {}
         self._values: dict[str, str | None] = {name: self._environ.get(name) for name in taken}
 
@@ -52,11 +52,11 @@ class Variables:
 
     @property
     def secrets(self) -> set[str]:
-        """What the variables stand for, to be hidden."""
+        """The values of the variables, for redaction."""
         return {value for value in self._values.values() if value}
 
     def reference(self, value: str, wanted: str, server: str) -> str:
-        """`${NAME}` for a value; a name that stands for another value already is made longer."""
+        """`${NAME}` for a value. A name that is taken by another value gets a prefix or a number."""
         name = variable_name(wanted)
         if not self._may_stand_for(name, value):
             name = variable_name(f"{server} {wanted}")
@@ -68,17 +68,17 @@ class Variables:
         return f"${{{name}}}"
 
     def _may_stand_for(self, name: str, value: str) -> bool:
-        """Whether the variable has that value, or none at all."""
+        """Whether the variable has this value or no value."""
         return self._values.get(name, self._environ.get(name, value)) == value
 
 
 def without_secrets(entry: Entry, server: str, variables: Variables) -> Entry:
-    """The entry with `${NAME}` in the place of every secret."""
+    """The entry with `${NAME}` in place of every secret."""
     return _Hiding(server, variables).entry(entry)
 
 
 def holds_secret(text: str) -> bool:
-    """Whether there is something in a text of any kind that looks like a secret."""
+    """Whether any text, such as a comment, contains something that looks like a secret."""
     variables = Variables()
     without_secrets({"args": ["-c", text]}, "", variables)
     return bool(variables.secrets)
@@ -109,7 +109,7 @@ class _Hiding:
         return result
 
     def _of(self, name: str) -> str:
-        """What a variable is called whose value is this server's alone."""
+        """The name of a variable that belongs to this server only."""
         return f"{self._server} {name}"
 
     def _args(self, args: list[Any]) -> list[Any]:
@@ -126,7 +126,7 @@ class _Hiding:
         return self._assignment(arg)
 
     def _line(self, line: str) -> str:
-        """Assignments and options in a line that a shell runs."""
+        """Replace the secrets in assignments and options of a shell line."""
         for pattern in (_ASSIGNED, _FLAGGED):
             line = pattern.sub(self._part, line)
         return self._loose(line, self._of("key"))
@@ -140,7 +140,7 @@ class _Hiding:
         return f"{name}{between}{quote}{whole}{quote}"
 
     def _assignment(self, arg: str) -> str:
-        """`--api-key=…`, `TOKEN=…` and `Authorization: …` in one argument."""
+        """Replace the secret of `--api-key=…`, `TOKEN=…` or `Authorization: …` in one argument."""
         named = _NAMED.fullmatch(arg)
         if named and names_secret(named[1], possibly=True) and not named[3].startswith("//"):
             wanted = named[1] if named[1].isupper() else self._of(named[1])
@@ -155,7 +155,7 @@ class _Hiding:
         return self._whole(value, wanted) if names_secret(name, possibly=True) else self._loose(value, wanted)
 
     def _whole(self, value: str, wanted: str) -> str:
-        """A value whose name says that it is a secret."""
+        """Replace a value whose name marks it as a secret, except the scheme of a header."""
         value = _DEFAULT.sub(lambda found: found[0] if PLAIN_WORD.fullmatch(found[2]) else f"${{{found[1]}}}", value)
         if "://" in value and not looks_secret(value):
             return self._loose(value, wanted)
@@ -169,7 +169,7 @@ class _Hiding:
         return value[:start] + self._variables.reference(rest, wanted, self._server)
 
     def _loose(self, text: str, wanted: str) -> str:
-        """Whatever looks like a secret in a text."""
+        """Replace everything in a text that looks like a secret."""
         if PRIVATE_KEY in text:
             return self._variables.reference(text, wanted, self._server)
         text = _MEMBER.sub(self._member, text)
@@ -196,7 +196,7 @@ class _Hiding:
         return f"{found[1]}{found[2]}={self._whole(found[3], self._of(found[2]))}"
 
     def _words(self, piece: str, wanted: str) -> str:
-        for part in secret_parts("", piece):  # so that doctor finds none either
+        for part in secret_parts("", piece):  # so that doctor finds no secret afterwards
             piece = piece.replace(part, self._variables.reference(part, wanted, self._server))
         parts = _pieces(piece)
         return "".join(part if part.startswith("${") else ODD_WORD.sub(self._word(wanted), part) for part in parts)
@@ -210,7 +210,7 @@ class _Hiding:
 
 
 def _pieces(text: str) -> list[str]:
-    """References, and what is between them; behind the last brace there are none to be looked for."""
+    """The references of a text and the text between them. After the last brace there can be none."""
     end = text.rfind("}") + 1
     return [*re.split(r"(\$\{[^}]*\})", text[:end]), text[end:]]
 
@@ -221,7 +221,7 @@ def _without_references(text: str) -> str:
 
 
 def _is_open(text: str) -> bool:
-    """Whether there is no secret in a text."""
+    """Whether a text contains no secret."""
     return not (secret_parts("", text) or any(looks_secret(word, possibly=True) for word in ODD_WORD.findall(text)))
 
 

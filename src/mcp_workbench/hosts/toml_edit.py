@@ -1,7 +1,7 @@
-"""Changes of one table in the text of TOML, with everything else kept, and every comment with the table it is about.
+"""Adds and removes one table in the text of TOML. Everything else stays, and comments stay with their tables.
 
-Comment lines directly above a header belong to its table. Where a table is not written under a header of its own
-(inline, or by dotted keys), tomlkit changes it. Whether the values are those that were meant is checked by the caller.
+Comment lines directly above a header belong to its table. tomlkit changes a table without a header of its own (inline,
+or with dotted keys). The caller must check the values of the result.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _HEADER = re.compile(r"[ \t]*\[[^\r\n]*\][ \t]*(?:#[^\r\n]*)?[\r\n]*")
 
 
 class _Block(NamedTuple):
-    """A header, the comments above it, and the lines under it."""
+    """A header with the comments above it and the lines below it."""
 
     path: tuple[str, ...]
     text: str
     rest: str
-    """Comments behind its last value, and what follows them: nobody's, so they stay."""
+    """The lines from the first comment after its last value. They belong to no table, so they stay."""
 
     @property
     def whole(self) -> str:
@@ -28,7 +28,7 @@ class _Block(NamedTuple):
 
 
 def with_table(text: str, path: Sequence[str], value: Mapping[str, object]) -> str:
-    """The text with a new table at `path`, behind everything else where that is possible."""
+    """The text with a new table at `path`, at the end if possible."""
     import tomlkit  # noqa: PLC0415 -- only one host has such a file
 
     document = tomlkit.parse(text)
@@ -42,14 +42,14 @@ def with_table(text: str, path: Sequence[str], value: Mapping[str, object]) -> s
 
 
 def _written(value: object) -> str:
-    """A value on the line of its key: a table in it is an inline one."""
+    """A value on the line of its key. A table becomes an inline table."""
     import tomlkit  # noqa: PLC0415
 
     return tomlkit.item(value, _parent=tomlkit.inline_table()).as_string()
 
 
 def without_table(text: str, path: Sequence[str]) -> str:
-    """The text without the table at `path`. Raises `KeyError` where there is none."""
+    """The text without the table at `path`. Raises `KeyError` if it does not exist."""
     import tomlkit  # noqa: PLC0415
 
     head, blocks = _blocks(text)
@@ -66,7 +66,7 @@ def without_table(text: str, path: Sequence[str]) -> str:
 
 
 def with_table_of(text: str, path: Sequence[str], original: str) -> str:
-    """The text with the table at `path` as it stands in another text, behind the table that it follows there."""
+    """The text with the table at `path` of another text, after the table that it follows there."""
     import tomlkit  # noqa: PLC0415
 
     _, blocks = _blocks(original)
@@ -86,12 +86,12 @@ def with_table_of(text: str, path: Sequence[str], original: str) -> str:
 
 
 def _last(blocks: Sequence[_Block], path: tuple[str, ...]) -> int | None:
-    """The last of the tables at a path, or below it."""
+    """The index of the last table at or below a path."""
     return next((number for number, block in reversed(list(enumerate(blocks))) if _is_under(block, path)), None)
 
 
 def _blocks(text: str) -> tuple[str, list[_Block]]:
-    """What stands before the first table, and the tables."""
+    """The text before the first table, and the tables."""
     head: list[str] = []
     found: list[tuple[tuple[str, ...], list[str]]] = []
     for line in re.findall(r"[^\n]*\n|[^\n]+", text):
@@ -121,9 +121,9 @@ def _is_comment(line: str) -> bool:
 
 
 def _path(line: str, before: list[str]) -> tuple[str, ...] | None:
-    """The path of a header; None for another line, also where it looks like one in the middle of a value.
+    """The path of a header; None for any other line, also for one inside a value that looks like a header.
 
-    `before` are the lines since the last header: no value goes beyond one.
+    `before` are the lines since the last header, since no value extends past one.
     """
     if not _HEADER.fullmatch(line):
         return None
@@ -144,7 +144,7 @@ def _is_under(block: _Block, path: Sequence[str]) -> bool:
 
 
 def _entered(document: Any, path: Sequence[str]) -> Any:
-    """The table at `path`; None where there is none."""
+    """The table at `path`; None if it does not exist."""
     for name in path:
         if name not in document:
             return None
@@ -167,7 +167,7 @@ def _ends_blank(text: str) -> bool:
 
 
 def _ended(text: str) -> str:
-    """Text that another line may follow."""
+    """The text with a line end, so that another line may follow."""
     return text if not text or text.endswith("\n") else text + _line_end(text)
 
 

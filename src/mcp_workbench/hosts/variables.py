@@ -1,7 +1,7 @@
-"""Variables in the files of hosts: their references as our own `${NAME}`, and the values that a file has for them.
+"""Variables in the files of hosts: translates references to our `${NAME}`, and finds the values of variables.
 
-A value is found by comparing an entry of our configuration with the same entry in the host's file: where ours has
-`${NAME}`, the other has the value. An ambiguous value is left out. Nothing here prints a value.
+To find a value, it compares an entry of our configuration with the same entry in the host's file: where ours has
+`${NAME}`, the other has the value. It leaves out ambiguous values. Nothing here prints a value.
 """
 
 from __future__ import annotations
@@ -26,59 +26,59 @@ _PASSED_ON = re.compile(r"\$(?:[A-Za-z_]\w*|\{(?:(?:env|ENV):)?[A-Za-z_]\w*\})")
 
 
 class NotReplacedError(Exception):
-    """The host does not replace a reference that others do, so nothing tells what was meant."""
+    """The host does not expand a reference that other hosts do, so its meaning is unknown."""
 
 
 class VariableScope(NamedTuple):
-    """What the references of one file lead to."""
+    """How references in one file are expanded."""
 
     style: References
     home: Path
     project: Path | None = None
-    """The folder that the file is about, where it is about one."""
+    """The folder of the project that the file belongs to, if any."""
     own: frozenset[str] = frozenset()
-    """Variables that the entry gives to its server, which may look for their references itself."""
+    """Variables of the entry's own `env`, whose references the server itself may expand."""
     folders: Mapping[str, str] = {}
-    """The names for folders that the host replaces, and the variables that stand for them here."""
+    """The folder references that the host expands, and our variables for them."""
     timeout_unit: float = 0
-    """The unit of a `timeout` in seconds; 0 where that is unknown."""
+    """The unit of a `timeout` in seconds; 0 if it is unknown."""
 
 
 def translated(text: str, scope: VariableScope) -> str:
-    """`text` with the references of a host as our own; what is none there is none here either."""
+    """`text` with our references in place of the host's. Text that the host does not expand is escaped."""
     if scope.style == "none":
         return text.replace("${", "$${")
     is_shell = scope.style == "shell"
-    end = text.rfind("}") + 1  # a ${ behind it is none, and is not looked for again and again
+    end = text.rfind("}") + 1  # a later ${ is no reference; skipping it keeps this linear
     closed = (_SHELL if is_shell else _BRACES).sub(lambda match: _reference(match, scope), text[:end])
     rest = text[end:].replace("${", "$${")
     return closed + (_BARE.sub(lambda match: _reference(match, scope), rest) if is_shell else rest)
 
 
 def own_variables(env: Mapping[str, Any]) -> frozenset[str]:
-    """The variables that an entry gives another value than the one that they have already."""
+    """The variables that an entry really sets, without those that it only passes on."""
     return frozenset(name for name, one in env.items() if one not in (f"${name}", f"${{{name}}}", f"${{env:{name}}}"))
 
 
 def looks_up(style: References, text: str) -> bool:
-    """Whether a host puts something else in the place of a part of this text."""
+    """Whether a host expands a part of this text."""
     pattern = _SHELL if style == "shell" else _BRACES
     return style != "none" and pattern.search(text) is not None
 
 
 def is_passed_on(text: str) -> bool:
-    """Whether a text of a host is a variable of its environment and nothing else."""
+    """Whether a text consists of one reference to a variable of the environment."""
     return _PASSED_ON.fullmatch(text) is not None and text[2:-1] not in FOLDER_VARIABLES
 
 
 def variable_name(words: str) -> str:
-    """The name of a variable made of any words: `github-token` is `GITHUB_TOKEN`."""
+    """A variable name made from any words: `GITHUB_TOKEN` from `github-token`."""
     name = re.sub(r"[^A-Za-z0-9]+", "_", words).strip("_").upper()
     return name if name and not name[0].isdigit() else f"VALUE_{name}".rstrip("_")
 
 
 def variables_in(value: Any, *, with_defaults: bool = False) -> Iterator[str]:
-    """The variables that a value refers to, in all of its strings; those with a default only if asked for."""
+    """The variables that the strings of a value refer to. `with_defaults` includes those with a default."""
     if isinstance(value, str):
         try:
             expansion = expand(value, _EverythingSet() if with_defaults else {})
@@ -94,7 +94,7 @@ def variables_in(value: Any, *, with_defaults: bool = False) -> Iterator[str]:
 
 
 def inherited_in(entry: Mapping[str, Any]) -> list[str]:
-    """The variables that a server, or a file for all of its servers, inherits by name; patterns are left out."""
+    """The variables that an entry or a file inherits by name, without patterns."""
     names = entry.get("inheritEnv")
     return [str(name) for name in cast("list[Any]", names) if _NAME.fullmatch(str(name))] if names else []
 
@@ -123,14 +123,14 @@ def _reference(match: re.Match[str], scope: VariableScope) -> str:
 
 
 def _folder_variable(body: str, scope: VariableScope) -> str:
-    """A folder that differs from window to window: the host gives it to the workbench as a variable."""
+    """The variable for a folder that differs between windows. The host gives it to the workbench."""
     if not scope.folders[body]:
-        raise NotReplacedError(f"refers to ${{{body}}}, which the host does not replace: write the folder instead")
+        raise NotReplacedError(f"refers to ${{{body}}}, which the host does not expand: write the folder instead")
     return f"${{{scope.folders[body]}}}"
 
 
 def _folder(body: str, scope: VariableScope) -> str | None:
-    """What a host puts in the place of its own names, where that is the same each time."""
+    """The constant text that a host expands a reference to; None if it is not constant."""
     if scope.style == "braces" and scope.project is not None and _CLAUDE_FOLDER.fullmatch(body):
         return str(scope.project)
     if scope.style != "editor":
@@ -151,32 +151,32 @@ _LOOKED_UP = re.compile(r"(?<!\$)\$\{")
 
 
 def values_of(written: Entry, found: Entry) -> dict[str, str]:
-    """The value of each variable of `written`, as plain text, where `found` has one."""
+    """The plain-text values in `found` for the variables of `written`."""
     values = _agreed(_pairs(written, found))
     plain = {name: value for name, value in values.items() if not _LOOKED_UP.search(value)}
-    return {name: value.replace(_ESCAPED, _OPENING) for name, value in plain.items()}  # the others a host looks up
+    return {name: value.replace(_ESCAPED, _OPENING) for name, value in plain.items()}  # the host expands the others
 
 
 def texts_of(written: Entry, raw: Any) -> dict[str, str]:
-    """The same in the words of the host's file, for a host that looks up what stands in them: it goes on to."""
+    """The values as the host's file writes them, for a host that keeps expanding the references in them."""
     values = _agreed(_pairs(written, raw))
     return {name: value for name, value in values.items() if not is_passed_on(value)}
 
 
 def inputs_in(raw: Any) -> dict[str, str]:
-    """How an editor asks for a value, by the variable that stands for it here: `${input:token}` for `TOKEN`."""
+    """The prompts of an editor by our variables: `${input:token}` for `TOKEN`."""
     return {variable_name(match[1]): match[0] for text in _texts(raw) for match in _INPUT.finditer(text)}
 
 
 def absent_from(tree: Any, values: Mapping[str, Any]) -> list[str]:
-    """The variables whose values are in no text of a file; those that a host is told to pass on have none."""
+    """The variables whose values no text of a file contains. Variables that the host passes on don't count."""
     texts = list(_texts(tree))
     plain = {name: one for name, one in values.items() if isinstance(one, str) and one and not is_passed_on(one)}
     return [name for name, one in plain.items() if not any(one in text for text in texts)]
 
 
 def _agreed(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """What each variable stands for, where that is the same everywhere."""
+    """The value of each variable that has the same value everywhere."""
     values: dict[str, set[str]] = {}
     for ours, theirs in pairs:
         for name, value in _values(ours, theirs):
@@ -185,7 +185,7 @@ def _agreed(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def _pairs(ours: Any, theirs: Any) -> Iterator[tuple[str, str]]:
-    """The strings that stand at the same places."""
+    """Pairs of strings at the same positions."""
     if isinstance(ours, str) and isinstance(theirs, str):
         yield ours, theirs
     elif isinstance(ours, Mapping) and isinstance(theirs, Mapping):
@@ -209,13 +209,13 @@ def _values(ours: str, theirs: str) -> Iterable[tuple[str, str]]:
     end = len(theirs) - len(texts[-1])
     starts = _from_left(theirs, len(first), end, texts[:-1])
     if starts is None or starts != _from_right(theirs, len(first), end, texts[:-1]):
-        return ()  # of two variables side by side nobody can tell where the one ends
+        return ()  # the boundary between adjacent variables is ambiguous
     ends = [start - len(text) for start, text in zip(starts[1:], texts, strict=False)]
     return zip(names, (theirs[one:other] for one, other in zip(starts, [*ends, end], strict=True)), strict=True)
 
 
 def _from_left(text: str, start: int, end: int, between: list[str]) -> list[int] | None:
-    """Where values begin that are as short as can be, with these texts between them; None where they can't be."""
+    """The starts of the values if each is as short as possible; None if the texts between them do not match."""
     starts = [start]
     for one in between:
         at = text.find(one, starts[-1] + 1, end)
@@ -226,7 +226,7 @@ def _from_left(text: str, start: int, end: int, between: list[str]) -> list[int]
 
 
 def _from_right(text: str, start: int, end: int, between: list[str]) -> list[int] | None:
-    """The same from the other end."""
+    """The starts of the values if each is as long as possible, from the right."""
     starts: list[int] = []
     for one in reversed(between):
         at = text.rfind(one, start, end - 1)

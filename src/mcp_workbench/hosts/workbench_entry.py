@@ -1,7 +1,7 @@
-"""The entry with which a host starts the workbench, and the variables that it is given there.
+"""Builds the entry with which a host starts the workbench, with the variables that its servers need.
 
-Guarantees: what a person added to an earlier entry stays, and so does a value that was changed there. A value that the
-entry gets stood in the same file before, in a server that is taken out of it, or was asked for by its name.
+Guarantees: additions and changed values that a user made in an earlier entry stay. Every value in the entry comes from
+a server that is taken out of the same file, or the user asked for it by name.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ _NAME = "NAME"
 
 
 class Movable(NamedTuple):
-    """A server that the workbench has too."""
+    """A server that could move from the host to the workbench."""
 
     server: HostServer
     others: tuple[str, ...]
-    """Variables of which it needs another value than there is: it can't be moved."""
+    """Variables that another server needs with a different value. They keep it in the host."""
     lacks: tuple[str, ...] = ()
-    """The restrictions of the host that the configuration lacks: it can't be moved until that has them."""
+    """Restrictions of the host that the configuration lacks. They keep it in the host until it has them."""
     there: tuple[str, str] | None = None
-    """The toolbox and the name that it has in the configuration; None where it is not there."""
+    """Its toolbox and name in the configuration; None if it is not there."""
 
     held: bool = False
     """Whether a rule that can't be carried over keeps it in the host."""
 
     @property
     def stays(self) -> bool:
-        """Whether it is not taken out of the host."""
+        """Whether it stays in the host."""
         return bool(self.others or self.lacks or self.held)
 
 
 class Ours(NamedTuple):
-    """What an entry is made of."""
+    """The parts of an entry."""
 
     place: HostFile
     around: HostEnvironment
@@ -52,17 +52,17 @@ class Ours(NamedTuple):
     existing: Existing
     """The servers of the configuration that the workbench will use."""
     values: Mapping[str, str] = {}
-    """What a person wants in it, by the names of variables."""
+    """Values that the user gave for variables."""
     inherited: Sequence[str] = ()
-    """Variables that the configuration lets every server inherit."""
+    """The variables that the configuration lets every server inherit."""
     without_rules: bool = False
-    """Whether servers are moved though rules of the host are lost."""
+    """Whether servers move even if rules of the host are lost."""
 
     def __repr__(self) -> str:
         return f"Ours({str(self.place.path)!r})"
 
     def entry(self, base: HostDocument, out: Sequence[Sequence[str]], held: Mapping[str, object]) -> Entry:
-        """The entry, for a file without it, servers that are taken out of that, and an entry that is there already."""
+        """The entry. `base` is the file without it, `out` the servers to take out, and `held` an earlier entry."""
         host, passed = self.place.host, self._passed()
         flat = flattened(dict(held))
         entry: Entry = {**host.entry, **flat, **self.program}
@@ -77,7 +77,7 @@ class Ours(NamedTuple):
         return entry | ({VARIABLES: variables} if variables else {})
 
     def kept(self, base: HostDocument, out: Sequence[Sequence[str]]) -> dict[str, str]:
-        """What the file has for our variables, in the servers that are taken out of it."""
+        """The values of our variables in the servers that are taken out of the file."""
         gone = {tuple(path) for path in out}
         values: dict[str, str] = {}
         for server, there in self.matched(base):
@@ -86,9 +86,9 @@ class Ours(NamedTuple):
         return values
 
     def movable(self, document: HostDocument, held: Mapping[str, object]) -> list[Movable]:
-        """The servers of a file that the configuration has, and those whose rules keep them out of it.
+        """The servers of a file that the configuration has, and those whose rules keep them in the host.
 
-        A variable has one value: a server that needs another one, than the entry has or a server before it, stays.
+        A variable has one value. A server stays if it needs another value than the entry or an earlier server.
         """
         values: dict[str, Any] = {**self._held(held), **self.values}
         servers: list[Movable] = []
@@ -108,7 +108,7 @@ class Ours(NamedTuple):
         return [*servers, *(Movable(one, (), held=True) for one in kept_out if one.path not in known)]
 
     def _values(self, document: HostDocument, server: HostServer, written: Entry) -> dict[str, str]:
-        """What a server of a file has for the variables of its entry here."""
+        """The values in the file for the variables of a server's entry in the configuration."""
         if server.moved is None:
             return {}
         raw = flattened(dict(cast("Entry", document.at(server.path))))
@@ -118,12 +118,12 @@ class Ours(NamedTuple):
         return values if self.place.host.references == "none" else values | texts_of(written, raw)
 
     def _held(self, held: Mapping[str, object]) -> dict[str, Any]:
-        """The values that an entry has already."""
+        """The values in an existing entry."""
         flat = flattened(dict(held))
         return {name: _members(flat, VARIABLES)[name] for name in self.given(flat)}
 
     def matched(self, document: HostDocument) -> list[tuple[HostServer, ConfiguredServer]]:
-        """The servers of a file that the configuration has, each with its entry there."""
+        """The servers of a file that the configuration has, each with its configured entry."""
         found = [(one, one.moved.entry) for one in servers_in(document, self.place, self.around) if one.moved]
         wanted = [ConfiguredServer(self.place.host.key, server.name, entry) for server, entry in found]
         places = ConfiguredServers(self.existing, self.around.environ).find(wanted)
@@ -135,12 +135,12 @@ class Ours(NamedTuple):
         ]
 
     def given(self, entry: Mapping[str, object]) -> list[str]:
-        """The variables whose values stand in the entry itself."""
+        """The variables whose values are in the entry itself."""
         host = self.place.host
         return [name for name, one in _members(entry, VARIABLES).items() if not _is_asked(host, name, one)]
 
     def missing(self, entry: Mapping[str, object]) -> list[str]:
-        """Variables that servers need, which neither the entry, the host nor the environment here has."""
+        """The variables that servers need and that neither the entry nor the host nor the environment has."""
         known = {*self.given(entry), *self.place.host.sets, *self.around.environ}
         used = [one for one in self._entries() if one.get("disabled") is not True]
         return [name for name in dict.fromkeys(variables_in(used)) if name not in known]
@@ -149,12 +149,12 @@ class Ours(NamedTuple):
         return [entry for servers in self.existing.values() for entry in servers.values()]
 
     def _passed(self) -> list[str]:
-        """The variables that the configuration refers to, for a host that passes on only those that it is told."""
+        """The variables that the configuration refers to, for a host that passes on only listed ones."""
         host = self.place.host
         if not host.variables_key:
             return []
         entries = self._entries()
-        # Of a variable with a default, a host that writes values would make one that is set, and empty.
+        # A host that writes values would set a variable with a default to the empty string.
         needed = set(variables_in(entries))
         referred = variables_in(entries, with_defaults=True)
         chosen = [name for name in referred if not host.variable or name in needed or name in self.around.environ]
@@ -163,19 +163,19 @@ class Ours(NamedTuple):
 
 
 def _lacks(server: HostServer, written: Entry) -> tuple[str, ...]:
-    """The restrictions of a server that its entry in the configuration lacks."""
+    """The restrictions of a server that its configured entry lacks."""
     filters = lacking(written, filters_of(server.moved.entry) if server.moved else ())
     is_off = any(rule.disables for rule in server.rules) and written.get("disabled") is not True
     return (*filters, *(("disabled",) if is_off else ()))
 
 
 def _is_asked(host: Host, name: str, value: Any) -> bool:
-    """Whether a value is how the host is told to pass on a variable of its own environment."""
+    """Whether a value tells the host to pass on a variable of its own environment."""
     return bool(host.variable) and value == host.variable.replace(_NAME, name)
 
 
 def _added_words(args: Any) -> list[str]:
-    """What a person wrote behind `serve`; which configuration it is, is said anew."""
+    """The arguments that a user added after `serve`, without `--config`, which is written again."""
     words = [word for word in cast("list[Any]", args) if isinstance(word, str)] if isinstance(args, list) else []
     added = words[words.index(SERVE) + 1 :] if SERVE in words else []
     if CONFIG in added:
@@ -185,7 +185,7 @@ def _added_words(args: Any) -> list[str]:
 
 
 def _listed(passed: Sequence[str], held: Any) -> list[Any]:
-    """The names that a host is to pass on, and what a person listed, each once."""
+    """The variables that a host must pass on and those that the user listed, without duplicates."""
     listed = {variable_of(one): one for one in cast("list[Any]", held if isinstance(held, list) else [])}
     return list({**dict(zip(passed, passed, strict=True)), **listed}.values())
 

@@ -1,6 +1,7 @@
-"""The restrictions that hosts put on their servers, as `toolFilters`.
+"""Reads the restrictions that hosts put on their servers, and translates them to `toolFilters`.
 
-Guarantees: if a file can't be read or a rule is not understood, the server never counts as unrestricted.
+Guarantees: a server never counts as unrestricted because a file can't be read or a rule is not understood. Other
+modules import `Restrictions`, `Rule` and `Subject` from here, and functions on filters from `rules`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _Rules = Callable[[Subject], Iterator[Rule]]
 
 
 class Restrictions:
-    """What one host restricts, read once for all of its servers."""
+    """The restrictions of one host, read once for all of its servers."""
 
     def __init__(self, document: HostDocument, place: HostFile, around: HostEnvironment, servers: list[str]) -> None:
         self._path = place.path
@@ -38,7 +39,7 @@ class Restrictions:
         self._load = loaders.get(place.host.key, lambda: _none)
 
     def of(self, subject: Subject) -> tuple[Rule, ...]:
-        """The rules that concern a server, each once."""
+        """The rules that concern a server, without duplicates."""
         try:
             own = [*lists_of_entry(subject, self._path), *rules_of_entry(subject, self._path)]
             found = [*own, *self._rules(subject)]

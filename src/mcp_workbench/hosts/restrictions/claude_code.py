@@ -1,7 +1,7 @@
-"""Claude Code: permissions, hooks and lists of servers, in all of its settings files.
+"""The restrictions of Claude Code: permissions, hooks and lists of servers in all of its settings files.
 
-A tool is `mcp__SERVER__TOOL` there, with every character outside `A-Za-z0-9_-` replaced by an underscore. Checked
-against version 2.1.197.
+It names a tool `mcp__SERVER__TOOL` and replaces every character outside `A-Za-z0-9_-` by an underscore. Checked against
+version 2.1.197.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _HOOKS = ("PreToolUse", "PermissionRequest")
 
 
 class _Lists(NamedTuple):
-    """The lists of servers that `.claude.json` has for one project."""
+    """The lists of servers in `.claude.json` for one project."""
 
     settings: Settings
     folder: str
@@ -47,7 +47,7 @@ class _Lists(NamedTuple):
 
 
 def load(around: HostEnvironment) -> Callable[[Subject], Iterator[Rule]]:
-    """Read every file once. Raises `HostFileError`."""
+    """Read every file once, and return the rules for a server. Raises `HostFileError`."""
     main = next(read(_folder(around, "~") / ".claude.json"), None)
     projects = list(main.table("projects")) if main else []
     lists = [_Lists(main, folder) for folder in projects] if main else []
@@ -92,7 +92,7 @@ def _permissions(settings: Settings, server: str) -> Iterator[Rule]:
 
 
 def denied(text: str, rule: str, server: str, path: Path) -> Iterator[Rule]:
-    """The rule, where it concerns this server."""
+    """The rule, if it concerns this server."""
     content = _CONTENT.fullmatch(rule)
     name, argument = (content[1], content[2]) if content else (rule, "")
     whole = f"{_START}{normal(server)}"
@@ -111,7 +111,7 @@ def denied(text: str, rule: str, server: str, path: Path) -> Iterator[Rule]:
 
 
 def _is_first_part(name: str, prefix: str) -> bool:
-    """Whether Claude Code takes a rule for `mcp__a` to mean the server `a__b` as well."""
+    """Whether Claude Code applies a rule for `mcp__a` to the server `a__b` as well."""
     is_first = "__" not in prefix[len(_START) : len(name) + 1]
     return len(name) > len(_START) and is_first and prefix.startswith(f"{name}__")
 
@@ -122,7 +122,7 @@ def normal(name: str) -> str:
 
 
 def _hooks(settings: Settings, server: str) -> Iterator[Rule]:
-    """Hooks that run before the tools of this server alone: they may refuse a call."""
+    """Hooks that run only before the tools of this server. They may deny a call."""
     named = re.compile(rf"mcp__{re.escape(normal(server))}(?:__|(?![A-Za-z0-9_-]))")
     for event in _HOOKS:
         groups = settings.at("hooks", event)

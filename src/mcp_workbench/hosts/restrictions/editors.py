@@ -1,4 +1,4 @@
-"""Codex, Zed, Cursor and VS Code: restrictions outside the entries of their servers."""
+"""The restrictions of Codex, Zed, Cursor and VS Code outside the entries of their servers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MCP_TOKEN = re.compile(r"Mcp\((.*?)(?::(.*))?\)", re.DOTALL)
 
 
 def load_codex(around: HostEnvironment, given: Settings) -> Rules:
-    """Codex merges several files; an administrator may also list the only servers that it starts."""
+    """Codex merges several files. An administrator may also list the only servers that it starts."""
     named = around.environ.get("CODEX_HOME", "")
     home = Path(named) if named.startswith("/") else around.home / ".codex"
     layers: dict[Path, Path | None] = {
@@ -56,7 +56,7 @@ def load_codex(around: HostEnvironment, given: Settings) -> Rules:
 
 
 def _of_layer(settings: Settings, subject: Subject) -> Iterator[Rule]:
-    """What another file adds to the entry of a server; a complete entry there is a different server."""
+    """The rules that another file adds to the entry of a server. A complete entry there is a different server."""
     entry = settings.at("mcp_servers", subject.name)
     if not isinstance(entry, Mapping) or {"command", "url"} & set(cast("Mapping[str, Any]", entry)):
         return
@@ -109,7 +109,7 @@ def _zed_profiles(settings: Settings, server: str) -> Iterator[Rule]:
 
 
 def load_cursor(around: HostEnvironment) -> Rules:
-    """The permissions of Cursor's command line. What its settings page turns off is in a database of its own."""
+    """The permissions of Cursor's command line. The choices of its settings page are in a database, not read here."""
     places = {around.home / ".cursor/cli-config.json": None, around.project / ".cursor/cli.json": around.project}
     settings = [one for path, project in places.items() for one in read(path, project)]
 
@@ -130,15 +130,15 @@ def _cursor_denied(token: str, server: str, path: Path) -> Iterator[Rule]:
 
 
 _START = "mcp_"
-"""How the entries of MCP tools begin."""
+"""The prefix of the entries of MCP tools."""
 _LABEL_LENGTH = 13
-"""How much of a server's label an entry keeps."""
+"""The length to which an entry cuts the label of a server."""
 _ENTRY_LENGTH = 64
 _QUERY = "SELECT value FROM ItemTable WHERE key = 'chat/selectedTools'"
 
 
 class _Selection(NamedTuple):
-    """Tools, and the sets of tools that servers have."""
+    """The tools that are turned on or off, and the tool sets of servers that are turned off."""
 
     on: frozenset[str] = frozenset()
     off: frozenset[str] = frozenset()
@@ -169,9 +169,9 @@ def load_vscode(around: HostEnvironment, servers: list[str]) -> Callable[[Subjec
 
 
 def _tools(entry: str, server: str) -> list[str]:
-    """What the tool of an entry in the tool picker may be called, if it is this server's.
+    """The possible names of the tool of an entry in the tool picker, if it belongs to this server.
 
-    An entry begins with the label of the server, or with a longer title that the server gave itself; both are cut.
+    An entry begins with the label of the server, or with a longer title that the server reports. Both are cut.
     """
     label = re.sub(r"[^a-z0-9_.-]+", "_", server.lower())[:_LABEL_LENGTH]
     rest = entry[len(_START) :]
@@ -199,7 +199,7 @@ def _selection(path: Path) -> _Selection:
 
 
 def _read(state: Any) -> _Selection:
-    """The state as VS Code writes it today, or as it did before it had sets of tools."""
+    """Read the state, also from versions of VS Code without tool sets."""
     tools = {str(name): bool(is_on) for name, is_on in state.get("toolEntries", [])}
     sets = {str(name): bool(is_on) for name, is_on in state.get("toolSetEntries", [])}
     return _Selection(

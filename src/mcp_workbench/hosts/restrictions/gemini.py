@@ -1,7 +1,7 @@
-"""Gemini CLI: lists of servers and tools in its settings, servers that were disabled, and policies.
+"""The restrictions of Gemini CLI: lists of servers and tools in its settings, disabled servers, and policies.
 
-A tool is `mcp_SERVER_TOOL` there, with every character outside `A-Za-z0-9_.:-` replaced by an underscore. Checked
-against version 0.61.0.
+It names a tool `mcp_SERVER_TOOL` and replaces every character outside `A-Za-z0-9_.:-` by an underscore. Checked against
+version 0.61.0.
 """
 
 from __future__ import annotations
@@ -32,13 +32,16 @@ from mcp_workbench.hosts.restrictions.rules import (
 
 _START = "mcp_"
 _BUILT_IN = re.compile(r"(?:run_shell_command|[A-Z]\w*Tool)(?:\(.*\))?", re.DOTALL)
-"""The tool for shell commands, whose rules name commands, and names of classes: none of them is an MCP tool."""
+"""The tool for shell commands and class names of built-in tools. None of them is an MCP tool."""
 _CONTENT = re.compile(r"(.*?)\((.*)\)", re.DOTALL)
 _CONDITIONS = ("argsPattern", "commandPrefix", "commandRegex", "toolAnnotations", "subagent", "modes", "interactive")
 
 
 def load(around: HostEnvironment, given: Settings) -> Callable[[Subject], Iterator[Rule]]:
-    """Read every file once; `given` is the one that holds the servers. Raises `HostFileError`."""
+    """Read every file once, and return the rules for a server. `given` is the file with the servers.
+
+    Raises `HostFileError`.
+    """
     settings = list(_settings(around, given))
     folder = _folder(around)
     enablement = list(read(folder / "mcp-server-enablement.json"))
@@ -103,7 +106,7 @@ def _tools(settings: Settings, server: str) -> Iterator[Rule]:
 
 
 def _denied(text: str, rule: str, server: str, path: Path) -> Iterator[Rule]:
-    """The rule, where it concerns this server; a bare name concerns the tool of that name on every server."""
+    """The rule, if it concerns this server. A name without prefix concerns that tool of every server."""
     if _BUILT_IN.fullmatch(rule):
         return
     content = _CONTENT.fullmatch(rule)
@@ -116,7 +119,7 @@ def _denied(text: str, rule: str, server: str, path: Path) -> Iterator[Rule]:
 
 
 def _found(name: str, server: str) -> list[str]:
-    """What a qualified name or pattern leaves for the tools of a server; long names have `...` in the middle."""
+    """The tools of a server that a qualified name or pattern matches. Long names have `...` in the middle."""
     plain = re.sub(r"[^a-zA-Z0-9_\-.:]", "_", server)
     prefix = plain if plain.startswith(_START) else f"{_START}{plain}"
     return remainders(name.replace("...", EVERYTHING), f"{prefix}_")
@@ -161,7 +164,7 @@ def _entries(file: Settings) -> list[Mapping[str, Any]]:
 
 
 def _matched(rule: Mapping[str, Any], server: str) -> list[str]:
-    """The tools of the server that a policy is about; none where it is about others."""
+    """The tools of the server that a policy concerns; empty if it concerns other servers."""
     of, named = rule.get("mcpName"), rule.get("toolName")
     names = cast("list[Any]", named) if isinstance(named, list) else [named]
     if of is not None:

@@ -1,8 +1,8 @@
-"""A restriction that a host puts on a server, and how the workbench expresses it.
+"""Rules: restrictions that a host puts on a server, and the tool filters that express them.
 
 Guarantees: every rule excludes tools, turns the server off, or says why it can't be expressed. No rule is dropped
-because it is malformed or because its file can't be read. A tool's name is never split: the prefix that a host gives
-the tools of a known server is matched against the rule.
+because it is malformed or its file can't be read. A tool name is never split: the host's prefix for the tools of a
+known server is matched against the rule. This module also combines and compares filters.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Rule(NamedTuple):
     disables: bool = False
     """Whether it turns the whole server off."""
     obstacle: str = ""
-    """Why it can't be carried over; empty where it can."""
+    """Why it can't be carried over; empty if it can."""
     only: tuple[str, ...] = ()
-    """The tools that it allows, where it allows no others; the entry of the server has them as filters already."""
+    """The only tools that it allows. The converted entry has them as filters already."""
     project: Path | None = None
-    """The folder it was written for, where it was for one and now applies in all."""
+    """The only folder that it was written for, if it now applies to all folders."""
 
 
 class Subject(NamedTuple):
@@ -48,7 +48,7 @@ class Subject(NamedTuple):
     entry: Mapping[str, Any]
     project: Path | None = None
     is_shared: bool = False
-    """Whether it stands in a file that belongs to the project rather than to the user."""
+    """Whether its file belongs to the project and not to the user."""
 
 
 class Settings(NamedTuple):
@@ -59,7 +59,7 @@ class Settings(NamedTuple):
     project: Path | None = None
 
     def at(self, *keys: str) -> Any:
-        """The value at a path; None where there is none."""
+        """The value at a path; None if it does not exist."""
         value: Any = self.tree
         for key in keys:
             value = cast("Mapping[str, Any]", value).get(key) if isinstance(value, Mapping) else None
@@ -84,7 +84,7 @@ class Settings(NamedTuple):
 
 
 def read(path: Path, project: Path | None = None, syntax: Syntax = "json") -> Iterator[Settings]:
-    """The settings in a file; nothing where there is none. Raises `HostFileError`."""
+    """The settings in a file, if it exists. Raises `HostFileError`."""
     data = files.read(path)
     if data is not None:
         yield Settings(path, HostDocument.decoded(data, syntax, str(path)).tree, project)
@@ -103,10 +103,10 @@ def read_folder(folder: Path, suffix: str, syntax: Syntax = "json") -> Iterator[
 
 
 def scoped(rules: Iterable[Rule], folder: Path | None, subject: Subject) -> Iterator[Rule]:
-    """The rules of a file that concern a server. `folder` is the one that the file is about; None means all folders.
+    """The rules of a file that concern a server. `folder` is the folder that the file applies to; None: all folders.
 
-    A rule of one folder for a server of all folders excludes its tools everywhere, since the workbench has one set of
-    filters. It does not turn the server off everywhere, which would take it from the other folders.
+    If a rule of one folder concerns a server of all folders, its tools are excluded everywhere, since the workbench has
+    one set of filters. It does not turn the server off, which would remove it from the other folders.
     """
     own = subject.project is not None and folder is not None and realpath(folder) == realpath(subject.project)
     for rule in rules:
@@ -131,13 +131,13 @@ def not_carried(text: str, path: Path, reason: str) -> Rule:
 
 
 _ODD = "[!0-9A-Za-z-]"
-"""A character that hosts replace by an underscore, or the underscore itself."""
+"""A pattern for an underscore, and for every character that hosts replace by one."""
 _WORD = re.compile(r"[A-Za-z0-9_*-]+")
 EVERYTHING = "*"
 
 
 def remainders(pattern: str, prefix: str) -> list[str]:
-    """The patterns for what follows `prefix` in the strings that `pattern` matches; `*` stands for any text."""
+    """The patterns for the rest after `prefix` in the strings that `pattern` matches. `*` matches any text."""
     positions = {0}
     for character in prefix:
         positions = {after for at in positions for after in _steps(pattern, at, character)}
@@ -154,17 +154,17 @@ def _steps(pattern: str, at: int, character: str) -> Iterator[int]:
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether a pattern in which only `*` is special matches the whole text."""
+    """Whether a pattern matches the whole text. Only `*` is special."""
     return re.fullmatch(".*".join(re.escape(part) for part in pattern.split(EVERYTHING)), text, re.DOTALL) is not None
 
 
 def exclusions(name: str) -> list[str]:
-    """The filters against the tools that a host calls `name`, where it replaces unusual characters by underscores.
+    """The filters that exclude the tools that a host calls `name`. Hosts replace unusual characters by underscores.
 
     A tool `mail.send` is `mail_send` there, so a rule for that name has to exclude both.
     """
     if not _WORD.fullmatch(name):
-        return []  # no tool has such a name in the host
+        return []  # no tool in the host has such a name
     return [f"!{name}", *([f"!{name.replace('_', _ODD)}"] if "_" in name else [])]
 
 
@@ -174,7 +174,7 @@ NOTHING = "!*"
 """The filter that excludes every tool."""
 CHOSEN_KEYS = ("enabled_tools", "enabledTools", "includeTools")
 EXCLUDED_KEYS = ("disabled_tools", "disabledTools", "excludeTools")
-"""The keys under which entries of hosts list tools."""
+"""The keys of entries that list excluded tools; `CHOSEN_KEYS` list allowed ones."""
 
 
 def filters_of(entry: Mapping[str, Any]) -> list[str]:
@@ -183,13 +183,13 @@ def filters_of(entry: Mapping[str, Any]) -> list[str]:
 
 
 def with_filters(entry: Mapping[str, Any], filters: Iterable[str], *, disabled: bool) -> Entry:
-    """The entry with more restrictions."""
+    """The entry with these additional restrictions."""
     combined = list(dict.fromkeys((*filters_of(entry), *filters)))
     return {**entry, **({KEY: combined} if combined else {}), **({"disabled": True} if disabled else {})}
 
 
 def strictest(one: Mapping[str, Any], other: Mapping[str, Any]) -> Entry:
-    """The first entry, with the restrictions of both: a tool is offered only where both offer it."""
+    """The first entry with the restrictions of both: it offers a tool only if both do."""
     chosen, also = _chosen(filters_of(one)), _chosen(filters_of(other))
     both = [name for name in chosen if name in also] if chosen and also else chosen or also
     nothing = [NOTHING] if chosen and also and not both else []
@@ -199,7 +199,7 @@ def strictest(one: Mapping[str, Any], other: Mapping[str, Any]) -> Entry:
 
 
 def lacking(written: Mapping[str, Any], required: Iterable[str]) -> list[str]:
-    """The filters that an entry would need to be as strict as `required`."""
+    """The filters that an entry lacks to be as strict as `required`."""
     if written.get("disabled") is True:
         return []
     have, needed = filters_of(written), list(required)
@@ -210,7 +210,7 @@ def lacking(written: Mapping[str, Any], required: Iterable[str]) -> list[str]:
 
 
 def chosen_name(name: str) -> str:
-    """The tool that a host's list of allowed tools names; Gemini CLI takes `name(…)` for the name alone."""
+    """The tool that an item of a list of allowed tools names. Gemini CLI reads `name(…)` as `name`."""
     return name.partition("(")[0] or name
 
 
@@ -236,7 +236,7 @@ _POLICY = ("permission_policy", "approval_mode", "default")
 
 
 def lists_of_entry(subject: Subject, path: Path) -> Iterator[Rule]:
-    """The lists of tools that an entry allows or excludes. The entry was read before, so they are lists of names."""
+    """The rules of the tool lists in an entry. The conversion has checked that they are lists of names."""
     for key in CHOSEN_KEYS:
         names = subject.entry.get(key)
         if names is not None:
@@ -247,7 +247,7 @@ def lists_of_entry(subject: Subject, path: Path) -> Iterator[Rule]:
 
 
 def rules_of_entry(subject: Subject, path: Path) -> Iterator[Rule]:
-    """What an entry says about single tools, in the ways of Claude Code and Codex."""
+    """The rules of an entry about single tools, as Claude Code and Codex write them."""
     entry = subject.entry
     mode = entry.get("default_tools_approval_mode")
     if str(mode) in _ASKING:
