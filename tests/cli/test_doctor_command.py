@@ -22,7 +22,7 @@ from mcp_workbench import logger
 from mcp_workbench.cli.app import app
 from mcp_workbench.cli.display import Live
 from mcp_workbench.cli.doctor_report import Course
-from mcp_workbench.doctor.findings import ConfigReport, Examined
+from mcp_workbench.doctor.findings import ConfigReport, ServerExamination
 from mcp_workbench.doctor.probe import EXAMINED_GRACE_SECONDS
 from mcp_workbench.identity import ServerIdentifier
 from tests.docs.markdown import ROOT, blocks, code_words, rows
@@ -509,7 +509,7 @@ async def test_who_stops_waiting_is_told_what_was_found_so_far(
     async def work() -> ConfigReport:
         course.began(hung)
         course.began(done)
-        course.done(Examined(server=done, transport="stdio"))
+        course.done(ServerExamination(server=done, transport="stdio"))
         raise asyncio.CancelledError
 
     with pytest.raises(asyncio.CancelledError):

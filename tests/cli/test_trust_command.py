@@ -18,7 +18,7 @@ import pytest
 from mcp_workbench.cli.display import Table
 from mcp_workbench.cli.trust import described
 from mcp_workbench.config.jsonc.source import SourceText
-from mcp_workbench.config.raw_entries import written_servers
+from mcp_workbench.config.raw_entries import raw_servers
 from tests.support import programs
 from tests.support.configs import rogue, starts, write_config
 from tests.support.screens import at_terminal, started
@@ -192,7 +192,7 @@ def test_a_person_sees_what_it_starts_and_reaches_without_secrets(project: Path)
 def shown(entry: dict[str, Any], **top: object) -> dict[str, str]:
     """What a person sees of a server."""
     text = json.dumps({"toolboxes": {"dev": {"description": "", "mcpServers": {"one": entry}}}} | top)
-    [server] = written_servers(SourceText(text, "workbench-config.json"))
+    [server] = raw_servers(SourceText(text, "workbench-config.json"))
     [table] = [block for block in described(server) if isinstance(block, Table)]
     return {str(key): str(value) for key, value in table.rows}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcp_workbench.config.jsonc.source import SourceText
-from mcp_workbench.config.raw_entries import Text, written_servers
+from mcp_workbench.config.raw_entries import Text, raw_servers
 
 TOOLBOXES = """{
   // a comment
@@ -26,7 +26,7 @@ TOOLBOXES = """{
 
 
 def test_every_server_is_there_with_its_place():
-    servers = written_servers(SourceText(TOOLBOXES))
+    servers = raw_servers(SourceText(TOOLBOXES))
     assert [(server.toolbox, server.name, server.path, server.is_disabled) for server in servers] == [
         ("dev", "fs", "toolboxes.dev.mcpServers.fs", False),
         ("dev", "off", "toolboxes.dev.mcpServers.off", True),
@@ -36,7 +36,7 @@ def test_every_server_is_there_with_its_place():
 
 
 def test_texts_are_as_they_are_written_with_their_lines():
-    fs, _, _, ops = written_servers(SourceText(TOOLBOXES))
+    fs, _, _, ops = raw_servers(SourceText(TOOLBOXES))
     assert fs.text("command") == "${BIN:-npx}"
     assert fs.texts("args")[1] == Text("toolboxes.dev.mcpServers.fs.args[1]", 8, 18, "args", "$${LITERAL}")
     assert fs.map("env") == {"TOKEN": "${TOKEN}", "BOTH": "${A}${B:-b}"}
@@ -45,7 +45,7 @@ def test_texts_are_as_they_are_written_with_their_lines():
 
 
 def test_the_variables_that_a_server_refers_to_are_told_once_each():
-    fs, off, remote, _ = written_servers(SourceText(TOOLBOXES))
+    fs, off, remote, _ = raw_servers(SourceText(TOOLBOXES))
     assert fs.variables() == ["BIN", "TOKEN", "A", "B"]
     assert (off.variables(), remote.variables()) == ([], ["PATH_OF_IT"])
 
@@ -68,17 +68,17 @@ def test_the_literal_part_of_a_text_is_what_stands_in_the_file(written: str, lit
 
 
 def test_a_file_of_a_host_is_one_toolbox():
-    [server] = written_servers(SourceText('{"mcpServers": {"fs": {"command": "x"}}, "theme": "dark"}'))
+    [server] = raw_servers(SourceText('{"mcpServers": {"fs": {"command": "x"}}, "theme": "dark"}'))
     assert (server.toolbox, server.name, server.path) == ("default", "fs", "mcpServers.fs")
 
 
 @pytest.mark.parametrize("text", ['{"toolboxes": {}}', '{"mcpServers": {}}'])
 def test_a_file_without_servers_has_none(text: str):
-    assert written_servers(SourceText(text)) == []
+    assert raw_servers(SourceText(text)) == []
 
 
 def test_comments_refer_to_no_variable():
     text = """{"mcpServers": {"s": {
       "_why": "${A}", "url": "${B}", "toolFilters": ["${C}"], "oauth": {"_why": "${D}", "clientId": "${E}"}}}}"""
-    [server] = written_servers(SourceText(text))
+    [server] = raw_servers(SourceText(text))
     assert server.variables() == ["B", "E"]

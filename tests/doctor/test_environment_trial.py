@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mcp_workbench import logger
 from mcp_workbench.config.jsonc.source import SourceText
 from mcp_workbench.config.model import Endpoint, Launch, ServerConfig
-from mcp_workbench.config.raw_entries import WrittenServer, written_servers
+from mcp_workbench.config.raw_entries import RawServer, raw_servers
 from mcp_workbench.doctor.environment_trial import (
     TRIAL_NAMES_SHOWN,
     by_likelihood,
@@ -24,7 +24,7 @@ from mcp_workbench.doctor.environment_trial import (
     smallest_set,
     try_environment,
     with_variables,
-    withheld,
+    withheld_variables,
 )
 from mcp_workbench.doctor.findings import Trial
 from mcp_workbench.limits import Limits
@@ -96,13 +96,13 @@ def test_a_trial_gives_a_server_everything_but_the_variables_of_the_workbench_it
     launch = Launch(command="x", env={"OWN": "its own"}, inherit_env=("NAMED",))
     server = ServerConfig(name="s", toolbox="t", target=launch, secrets=frozenset({"its own"}))
     environ = {"HOME": "/h", "NAMED": "n", "OWN": "ours", "KEY": "secret-1", "EMPTY": "", "WORKBENCH_TOKEN": "t"}
-    assert withheld(server, environ) == ["KEY", "EMPTY"]
+    assert withheld_variables(server, environ) == ["KEY", "EMPTY"]
     tried = with_variables(server, ["KEY", "EMPTY"], environ)
     assert isinstance(tried.target, Launch)
     assert tried.target.env == {"OWN": "its own", "KEY": "secret-1", "EMPTY": ""}
     assert tried.secrets == {"its own", "secret-1"}
     remote = ServerConfig(name="s", toolbox="t", target=Endpoint(url="https://a.example"))
-    assert withheld(remote, environ) == []
+    assert withheld_variables(remote, environ) == []
 
 
 # -- with a real server
@@ -142,9 +142,9 @@ async def test_a_server_that_fails_by_chance_is_told_from_one_that_lacks_a_varia
 # -- what is said
 
 
-def written(entry: str = '{"command": "x", "inheritEnv": ["GIT_*"]}', name: str = "s") -> WrittenServer:
+def written(entry: str = '{"command": "x", "inheritEnv": ["GIT_*"]}', name: str = "s") -> RawServer:
     text = f'{{"toolboxes": {{"a b": {{"description": "d", "mcpServers": {{\n"{name}": {entry}}}}}}}}}'
-    [server] = written_servers(SourceText(text, "c.json"))
+    [server] = raw_servers(SourceText(text, "c.json"))
     return server
 
 

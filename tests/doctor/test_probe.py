@@ -10,7 +10,7 @@ import pytest
 
 from mcp_workbench import Workbench, load_config
 from mcp_workbench.doctor import probe
-from mcp_workbench.doctor.probe import visit
+from mcp_workbench.doctor.probe import probe_server
 from mcp_workbench.limits import Limits
 from tests.support.configs import rogue, write_config
 
@@ -35,7 +35,7 @@ async def test_a_server_that_hangs_on_its_second_try_has_no_second_limit(
     async with Workbench(config, limits=LIMITS) as workbench:
         began = time.monotonic()
         [server] = config.servers()
-        visited = await visit(workbench, server)
+        visited = await probe_server(workbench, server)
         seconds = time.monotonic() - began
     assert [finding.code for finding in visited.findings] == ["startup_timeout"]
     assert seconds < 3.2, "two limits would be 3.8 s"
@@ -45,7 +45,7 @@ async def test_a_server_is_ended_when_it_was_visited(tmp_path: Path):
     config = load_config(write_config(tmp_path, {"dev": {"one": rogue()}}))
     async with Workbench(config, limits=LIMITS) as workbench:
         [server] = config.servers()
-        visited = await visit(workbench, server)
+        visited = await probe_server(workbench, server)
         router = next(iter(workbench.routers("")))
         [identifier] = router.servers_of(["dev"])
         assert (visited.state, router.pool.handle(identifier).supervisor.state) == ("ok", "idle")
@@ -55,5 +55,5 @@ async def test_the_advice_for_a_program_that_is_missing_wins_over_that_of_the_fa
     config = load_config(write_config(tmp_path, {"dev": {"one": {"command": "no-such-program"}}}))
     async with Workbench(config, limits=LIMITS) as workbench:
         [server] = config.servers()
-        visited = await visit(workbench, server, advice="Do this.")
+        visited = await probe_server(workbench, server, advice="Do this.")
     assert [(finding.code, finding.advice) for finding in visited.findings] == [("spawn_failed", "Do this.")]

@@ -20,19 +20,19 @@ def program(tmp_path: Path) -> Path:
 
 
 def test_a_command_is_found_on_the_path(program: Path):
-    assert find_program(Launch(command="server"), {"PATH": str(program.parent)}).found == str(program)
+    assert find_program(Launch(command="server"), {"PATH": str(program.parent)}).path == str(program)
 
 
 def test_a_path_is_taken_as_it_is(program: Path):
-    assert find_program(Launch(command=str(program)), {}).found == str(program)
+    assert find_program(Launch(command=str(program)), {}).path == str(program)
 
 
 def test_the_path_of_the_entry_counts_and_not_ours(program: Path):
     launch = Launch(command="server", env={"PATH": "/nowhere"})
     missing = find_program(launch, {"PATH": str(program.parent)})
-    assert missing.found == ""
+    assert missing.path == ""
     assert str(program) in missing.advice
-    assert find_program(Launch(command="server", env={"PATH": str(program.parent)}), {}).found == str(program)
+    assert find_program(Launch(command="server", env={"PATH": str(program.parent)}), {}).path == str(program)
 
 
 @pytest.mark.parametrize("by_path", [True, False])
@@ -40,12 +40,12 @@ def test_a_file_that_is_not_executable_is_told_as_such(program: Path, *, by_path
     program.chmod(0o644)
     command = str(program) if by_path else "server"
     missing = find_program(Launch(command=command), {"PATH": str(program.parent)})
-    assert (missing.found, "chmod +x" in missing.advice) == ("", True)
+    assert (missing.path, "chmod +x" in missing.advice) == ("", True)
 
 
 def test_a_folder_is_no_program(program: Path):
     missing = find_program(Launch(command=str(program.parent)), {})
-    assert (missing.found, "folder" in missing.advice) == ("", True)
+    assert (missing.path, "folder" in missing.advice) == ("", True)
 
 
 def test_a_path_that_leads_nowhere_is_to_be_corrected(program: Path):

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from mcp_workbench.config.jsonc.source import SourceText
-from mcp_workbench.config.raw_entries import WrittenServer, written_servers
+from mcp_workbench.config.raw_entries import RawServer, raw_servers
 from mcp_workbench.config.secret_patterns import secret_parts
 from mcp_workbench.doctor.config_checks import hidden, written_secrets
 
@@ -18,9 +18,9 @@ JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc"
 RANDOM = "9f86d081884c7d659a2feaa0c55ad015"
 
 
-def entry(**fields: Any) -> WrittenServer:
+def entry(**fields: Any) -> RawServer:
     text = msgspec.json.encode({"mcpServers": {"one": fields}}).decode()
-    [server] = written_servers(SourceText(text))
+    [server] = raw_servers(SourceText(text))
     return server
 
 

@@ -80,7 +80,7 @@ def _inspected(target: Target) -> ConfigChecks:
 def _came_with(server: ServerIdentifier, before: Iterable[Finding], after: ConfigChecks) -> list[Finding]:
     """The warnings of `check` that are about this server, or that are new."""
     known = {(one.code, one.path, one.message) for one in before}
-    own = after.of(server)
+    own = after.findings_of(server)
     return [one for one in after.warnings() if one in own or (one.code, one.path, one.message) not in known]
 
 

@@ -25,7 +25,7 @@ from mcp_workbench.config.keys import SERVER, Key, is_comment
 from mcp_workbench.config.load import DEFAULT_DESCRIPTION, DEFAULT_TOOLBOX, config_of
 from mcp_workbench.config.locate import FILE_NAME, VARIABLE, has_project_file, user_config
 from mcp_workbench.config.model import Config
-from mcp_workbench.config.raw_entries import commented
+from mcp_workbench.config.raw_entries import strings_in_comments
 from mcp_workbench.config.secret_patterns import SCHEME_ALONE
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.hosts import files
@@ -212,5 +212,5 @@ def _secrets(target: Target) -> set[str]:
     known = {secret for secret in target.checked().secrets if not SCHEME_ALONE.fullmatch(secret)}
     source = SourceText(target.text)
     comments = [token.text.strip("/* ") for token in tokens(source) if token.kind == "comment"]
-    comments += [text.written for text in commented(ValuePosition(source, parse(source), "", 0))]
+    comments += [text.raw for text in strings_in_comments(ValuePosition(source, parse(source), "", 0))]
     return {*known, *variables.secrets, *(text for text in comments if holds_secret(text))}

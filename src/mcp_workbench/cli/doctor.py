@@ -25,9 +25,9 @@ from mcp_workbench.cli.terminal import FAILURE, is_agreed
 from mcp_workbench.config.keys import TIMEOUT_MOST_SECONDS
 from mcp_workbench.config.model import ServerConfig, find_toolbox
 from mcp_workbench.doctor.config_checks import ConfigChecks, inspect
-from mcp_workbench.doctor.environment_trial import finding_of, try_environment, withheld
+from mcp_workbench.doctor.environment_trial import finding_of, try_environment, withheld_variables
 from mcp_workbench.doctor.examination import examine, limited
-from mcp_workbench.doctor.findings import ConfigReport, Examined
+from mcp_workbench.doctor.findings import ConfigReport, ServerExamination
 from mcp_workbench.errors import ConfigError, SpawnFailed
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import DEFAULTS
@@ -54,22 +54,22 @@ def run(options: Mapping[str, str]) -> int:
 def _run(options: Mapping[str, str]) -> int:
     logger.log.set_level(log_level(options, otherwise="error"))
     seconds = _seconds(options)
-    entries = inspect(config_source(options))
+    checks = inspect(config_source(options))
     if "json" not in options:
-        say_used(entries.config.file, options)
+        say_used(checks.config.file, options)
     named = options.get("toolbox", "")
-    toolboxes = (find_toolbox(entries.config, named).name,) if named else tuple(entries.config.toolboxes)
-    servers = [server for server in entries.config.servers() if server.toolbox in toolboxes]
+    toolboxes = (find_toolbox(checks.config, named).name,) if named else tuple(checks.config.toolboxes)
+    servers = [server for server in checks.config.servers() if server.toolbox in toolboxes]
     order = [ServerIdentifier(server.toolbox, server.name) for server in servers]
     with Live() as live:
         course = Course(order, live, is_quiet="json" in options)
-        report = asyncio.run(course.watched(examine(entries, toolboxes, course, seconds=seconds)))
-    report = with_trials(report, entries, options, seconds=seconds)
+        report = asyncio.run(course.watched(examine(checks, toolboxes, course, seconds=seconds)))
+    report = with_trials(report, checks, options, seconds=seconds)
     is_ok = not report.has_failed and not ("strict" in options and report.count("warning"))
     if "json" in options:
         print_json(as_json(report, is_ok=is_ok))
     else:
-        write(*summary(report, server_count(entries.config, toolboxes)))
+        write(*summary(report, server_count(checks.config, toolboxes)))
     return 0 if is_ok else FAILURE
 
 
@@ -90,17 +90,17 @@ _KEY = "try_environment"
 
 
 def with_trials(
-    report: ConfigReport, entries: ConfigChecks, options: Mapping[str, str], *, seconds: float | None
+    report: ConfigReport, checks: ConfigChecks, options: Mapping[str, str], *, seconds: float | None
 ) -> ConfigReport:
     """The report, with what is found about servers that may be tried."""
-    configured = {server.identifier: limited(server, seconds, DEFAULTS) for server in entries.config.servers()}
+    configured = {server.identifier: limited(server, seconds, DEFAULTS) for server in checks.config.servers()}
     servers, left = list(report.servers), list[str]()
     for at, examined in enumerate(servers):
         server = configured[examined.server]
         if not _may_help(examined, server):
             continue
         if _KEY in options or (_is_attended(options) and _is_agreed(examined, server)):
-            servers[at] = _tried(examined, server, entries, options)
+            servers[at] = _tried(examined, server, checks, options)
         else:
             left.append(_name(examined))
     if left and "json" not in options and not _is_attended(options):
@@ -115,18 +115,18 @@ def _is_attended(options: Mapping[str, str]) -> bool:
     return "json" not in options and is_terminal(sys.stdin) and is_terminal(sys.stdout)
 
 
-def _name(examined: Examined) -> str:
+def _name(examined: ServerExamination) -> str:
     return slashed(*examined.server.parts())
 
 
-def _may_help(examined: Examined, server: ServerConfig) -> bool:
+def _may_help(examined: ServerExamination, server: ServerConfig) -> bool:
     """Whether a variable may be missing: the program can be run, and there are variables that it does not get."""
     is_run = not server.missing and all(finding.code != SpawnFailed.code for finding in examined.findings)
-    return examined.state == "failed" and is_run and bool(withheld(server, os.environ))
+    return examined.state == "failed" and is_run and bool(withheld_variables(server, os.environ))
 
 
-def _is_agreed(examined: Examined, server: ServerConfig) -> bool:
-    number = count(len(withheld(server, os.environ)), "variable")
+def _is_agreed(examined: ServerExamination, server: ServerConfig) -> bool:
+    number = count(len(withheld_variables(server, os.environ)), "variable")
     name = _name(examined)
     write(
         "",
@@ -136,7 +136,9 @@ def _is_agreed(examined: Examined, server: ServerConfig) -> bool:
     return is_agreed(f"Try {name} once with your whole environment, and if it works, find the variables it needs?")
 
 
-def _tried(examined: Examined, server: ServerConfig, entries: ConfigChecks, options: Mapping[str, str]) -> Examined:
+def _tried(
+    examined: ServerExamination, server: ServerConfig, checks: ConfigChecks, options: Mapping[str, str]
+) -> ServerExamination:
     name, is_quiet = _name(examined), "json" in options
     said = "\n".join(finding.message for finding in examined.findings)
     with Live() as live:
@@ -146,8 +148,8 @@ def _tried(examined: Examined, server: ServerConfig, entries: ConfigChecks, opti
                 live.show(Words(f"trying {name} with variables of your environment (try {number})", "quiet"))
 
         trial = asyncio.run(try_environment(server, os.environ, said, on_try))
-    named = entries.config.file if "config" in options else ""
-    finding = finding_of(trial, entries.written[examined.server], named)
+    named = checks.config.file if "config" in options else ""
+    finding = finding_of(trial, checks.entries[examined.server], named)
     if not is_quiet:
         write(Words(f"{name}, with your environment:", "strong"), *finding_lines(finding, 2))
     return msgspec.structs.replace(examined, findings=(*examined.findings, finding), trial=trial)

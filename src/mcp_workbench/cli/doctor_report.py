@@ -9,7 +9,7 @@ from itertools import takewhile
 from typing import Any, Final
 
 from mcp_workbench.cli.display import SHOWN_EVERY_SECONDS, Block, Live, Tone, Words, write
-from mcp_workbench.doctor.findings import ConfigReport, Examined, Finding, State
+from mcp_workbench.doctor.findings import ConfigReport, Finding, ServerExamination, State
 from mcp_workbench.errors import NeedsLogin
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.text.sanitize import count, slashed
@@ -32,7 +32,7 @@ class Course:
         self._live = live
         self._is_quiet = is_quiet
         self._since: dict[ServerIdentifier, float] = {}
-        self._ready: dict[ServerIdentifier, Examined] = {}
+        self._ready: dict[ServerIdentifier, ServerExamination] = {}
 
     async def watched(self, work: Coroutine[Any, Any, ConfigReport]) -> ConfigReport:
         """Do it, and show meanwhile how long each server takes; who stops it is told what was found until then."""
@@ -52,7 +52,7 @@ class Course:
         self._since[server] = time.monotonic()
         self._show()
 
-    def done(self, examined: Examined) -> None:
+    def done(self, examined: ServerExamination) -> None:
         self._since.pop(examined.server, None)
         self._ready[examined.server] = examined
         self._live.clear()
@@ -96,7 +96,7 @@ def summary(report: ConfigReport, servers: str) -> Iterator[Block]:
     yield Words(f"{servers}: {', '.join([*states, warnings])}", tone)
 
 
-def _of_server(examined: Examined) -> Iterator[Block]:
+def _of_server(examined: ServerExamination) -> Iterator[Block]:
     word, tone = _STATES[examined.state]
     yield Words(f"{_name(examined.server)}: {word}{_told(examined)}", tone)
     for finding in filter(_is_shown_at_once, examined.findings):
@@ -108,9 +108,9 @@ def _is_shown_at_once(finding: Finding) -> bool:
     return finding.severity == "error" or finding.code == NeedsLogin.code
 
 
-def _warnings(servers: Iterable[Examined]) -> Iterator[Block]:
+def _warnings(servers: Iterable[ServerExamination]) -> Iterator[Block]:
     """Warnings, then notes; what is the same for several servers is said once."""
-    groups: dict[tuple[str, str, str], list[tuple[Examined, Finding]]] = {}
+    groups: dict[tuple[str, str, str], list[tuple[ServerExamination, Finding]]] = {}
     for examined in servers:
         for finding in examined.findings:
             if not _is_shown_at_once(finding):
@@ -125,7 +125,7 @@ def _warnings(servers: Iterable[Examined]) -> Iterator[Block]:
             yield from _group_lines(severity, group)
 
 
-def _group_lines(severity: str, group: Sequence[tuple[Examined, Finding]]) -> Iterator[Block]:
+def _group_lines(severity: str, group: Sequence[tuple[ServerExamination, Finding]]) -> Iterator[Block]:
     is_same = len({finding.advice for _, finding in group}) == 1
     yield Words(f"{severity}: {group[0][1].message}", _TONES[severity])
     for examined, finding in group:
@@ -138,7 +138,7 @@ def _group_lines(severity: str, group: Sequence[tuple[Examined, Finding]]) -> It
         yield Words(f"do: {group[0][1].advice}", "", 2)
 
 
-def _told(examined: Examined) -> str:
+def _told(examined: ServerExamination) -> str:
     if (answer := examined.answer) is None:
         return ""
     seconds = answer.start_seconds + answer.list_seconds
@@ -174,7 +174,7 @@ def as_json(report: ConfigReport, *, is_ok: bool) -> dict[str, Any]:
     }
 
 
-def _server_json(examined: Examined) -> dict[str, Any]:
+def _server_json(examined: ServerExamination) -> dict[str, Any]:
     document: dict[str, Any] = {
         "toolbox": examined.server.toolbox,
         "server": examined.server.server,

@@ -17,7 +17,7 @@ from mcp_workbench.command_errors import TrustFailed
 from mcp_workbench.config.jsonc.source import BOM, SourceText, read_source
 from mcp_workbench.config.load import config_of
 from mcp_workbench.config.locate import FILE_NAME
-from mcp_workbench.config.raw_entries import Text, WrittenServer, written_servers
+from mcp_workbench.config.raw_entries import RawServer, RawText, raw_servers
 from mcp_workbench.config.secret_patterns import secret_parts
 from mcp_workbench.doctor.config_checks import HIDDEN, hidden, written_secrets
 from mcp_workbench.errors import ConfigError
@@ -135,10 +135,10 @@ def _is_wanted(place: str, source: SourceText, *, is_changed: bool) -> bool:
 
 def show_contents(title: str, source: SourceText, *, to: TextIO | None = None) -> None:
     """Show what a file starts and reaches, below a title. Raises `ConfigError` where it can't be used."""
-    servers: list[WrittenServer] = []
+    servers: list[RawServer] = []
     if source.text.removeprefix(BOM).strip():
         config_of(source, strict=False)
-        servers = [server for server in written_servers(source) if not server.is_disabled]
+        servers = [server for server in raw_servers(source) if not server.is_disabled]
     write(title, *([] if servers else ["", "nothing"]), to=to)
     for server in servers:
         write("", *described(server), to=to)
@@ -148,16 +148,16 @@ def show_contents(title: str, source: SourceText, *, to: TextIO | None = None) -
     write(Words("These programs run as you, with what you may do.", "doubtful"), to=to)
 
 
-def described(server: WrittenServer) -> Iterator[Block]:
+def described(server: RawServer) -> Iterator[Block]:
     """What an entry starts or reaches, as it is written, without its secrets."""
     rows = [(key, escape(value, len(value))) for key, value in _lines(server) if value]
     yield Words(slashed(server.toolbox, server.name), "strong")
     yield Table((Column(tone="quiet", is_whole=True), Column()), rows, indent=2)
 
 
-def _lines(server: WrittenServer) -> Iterator[tuple[str, str]]:
+def _lines(server: RawServer) -> Iterator[tuple[str, str]]:
     secret = {text.path: parts for text, parts in written_secrets(server)}
-    arguments = [hidden(text.written, secret.get(text.path, ())) for text in server.texts("args")]
+    arguments = [hidden(text.raw, secret.get(text.path, ())) for text in server.texts("args")]
     yield "starts", _command_line(server.text("command"), arguments)
     yield "in", server.text("cwd")
     yield "sets", ", ".join(_setting(text, secret.get(text.path, ())) for text in server.texts("env"))
@@ -171,7 +171,7 @@ def _command_line(command: str, arguments: list[str]) -> str:
     return join([command, *arguments]) if command else ""
 
 
-def _setting(text: Text, secret: tuple[str, ...]) -> str:
+def _setting(text: RawText, secret: tuple[str, ...]) -> str:
     """A variable and what it is set to, so that it is plain where that ends."""
-    value = hidden(text.written, secret)
+    value = hidden(text.raw, secret)
     return f"{text.name}={value if re.fullmatch(_PLAIN, value) else quote(value)}"

@@ -44,15 +44,17 @@ class Changes(NamedTuple):
 def changes(old: Config, new: Config, environ: Mapping[str, str] | None = None) -> Changes:
     """How `new` differs from `old`; servers inherit from `environ`, by default our own environment."""
     environ = os.environ if environ is None else environ
-    before, after = ({name: _resolved(box, environ) for name, box in one.toolboxes.items()} for one in (old, new))
-    servers, others = dict(_servers(before)), dict(_servers(after))
+    before, after = ({name: _resolved(box, environ) for name, box in config.toolboxes.items()} for config in (old, new))
+    old_servers, new_servers = dict(_servers(before)), dict(_servers(after))
     names = [*after, *(name for name in before if name not in after)]
     return Changes(
-        added=tuple(server for server in others if server not in servers),
-        changed=tuple(server for server in others if server in servers and others[server] != servers[server]),
-        removed=tuple(server for server in servers if server not in others),
+        added=tuple(server for server in new_servers if server not in old_servers),
+        changed=tuple(
+            server for server in new_servers if server in old_servers and new_servers[server] != old_servers[server]
+        ),
+        removed=tuple(server for server in old_servers if server not in new_servers),
         toolboxes=tuple(name for name in names if before.get(name) != after.get(name)),
-        settings=tuple(shown for name, shown in FIXED.items() if getattr(old, name) != getattr(new, name)),
+        settings=tuple(key for name, key in FIXED.items() if getattr(old, name) != getattr(new, name)),
     )
 
 

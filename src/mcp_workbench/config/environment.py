@@ -57,14 +57,14 @@ def expand(value: str, environ: Mapping[str, str]) -> Expansion:
             offset = match.end()
             continue
         name, default, offset = _reference(value, match.end())
-        found = environ.get(name)
-        if found in (f"${name}", f"${{{name}}}"):  # a host without a value for it passes on the reference itself
-            found = None
-        if found is not None:
-            used[name] = found
+        replacement = environ.get(name)
+        if replacement in (f"${name}", f"${{{name}}}"):  # a host without a value for it passes on the reference itself
+            replacement = None
+        if replacement is not None:
+            used[name] = replacement
         elif default is None:
             missing.append(name)
-        pieces.append(found if found is not None else default or "")
+        pieces.append(replacement if replacement is not None else default or "")
     pieces.append(value[offset:])
     return Expansion("".join(pieces), used, tuple(missing))
 

@@ -70,66 +70,66 @@ class ValuePosition(NamedTuple):
         return "Put it in square brackets." if lone else ""
 
 
-def read_string(place: ValuePosition) -> str:
-    node = place.node
+def read_string(position: ValuePosition) -> str:
+    node = position.node
     if isinstance(node, Scalar) and isinstance(node.value, str):
         return node.value
     quotable = isinstance(node, Scalar) and node.value is not None
-    raise place.error(f"must be a string, not {kind_of(node)}", "Put it in double quotes." if quotable else "")
+    raise position.error(f"must be a string, not {kind_of(node)}", "Put it in double quotes." if quotable else "")
 
 
-def read_text(place: ValuePosition) -> str:
-    text = read_string(place)
+def read_text(position: ValuePosition) -> str:
+    text = read_string(position)
     if not text.strip():
-        raise place.error("cannot be empty")
+        raise position.error("cannot be empty")
     return text
 
 
-def read_boolean(place: ValuePosition) -> bool:
-    if isinstance(place.node, Scalar) and isinstance(place.node.value, bool):
-        return place.node.value
-    text = isinstance(place.node, Scalar) and isinstance(place.node.value, str)
+def read_boolean(position: ValuePosition) -> bool:
+    if isinstance(position.node, Scalar) and isinstance(position.node.value, bool):
+        return position.node.value
+    text = isinstance(position.node, Scalar) and isinstance(position.node.value, str)
     hint = "Write true or false without quotes." if text else ""
-    raise place.error(f"must be true or false, not {kind_of(place.node)}", hint)
+    raise position.error(f"must be true or false, not {kind_of(position.node)}", hint)
 
 
-def read_number(place: ValuePosition) -> float:
-    value = place.node.value if isinstance(place.node, Scalar) else None
+def read_number(position: ValuePosition) -> float:
+    value = position.node.value if isinstance(position.node, Scalar) else None
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     hint = "Write it without quotes." if isinstance(value, str) else ""
-    raise place.error(f"must be a number, not {kind_of(place.node)}", hint)
+    raise position.error(f"must be a number, not {kind_of(position.node)}", hint)
 
 
-def read_whole(place: ValuePosition) -> int:
-    value = read_number(place)
+def read_whole(position: ValuePosition) -> int:
+    value = read_number(position)
     if not value.is_integer():
-        raise place.error("must be a whole number")
+        raise position.error("must be a whole number")
     return int(value)
 
 
-def read_strings(place: ValuePosition) -> tuple[str, ...]:
-    return tuple(read_string(item) for item in place.items())
+def read_strings(position: ValuePosition) -> tuple[str, ...]:
+    return tuple(read_string(item) for item in position.items())
 
 
-def read_names(place: ValuePosition) -> tuple[str, ...]:
-    return tuple(read_text(item) for item in place.items())
+def read_names(position: ValuePosition) -> tuple[str, ...]:
+    return tuple(read_text(item) for item in position.items())
 
 
-def read_map(place: ValuePosition) -> dict[str, str]:
-    return {name: read_string(member) for name, member in place.members().items()}
+def read_map(position: ValuePosition) -> dict[str, str]:
+    return {name: read_string(member) for name, member in position.members().items()}
 
 
-def read_objects(place: ValuePosition) -> dict[str, ValuePosition]:
-    members = place.members()
+def read_objects(position: ValuePosition) -> dict[str, ValuePosition]:
+    members = position.members()
     for member in members.values():
         member.members()
     return members
 
 
-def _accept(place: ValuePosition) -> None:
+def _accept(position: ValuePosition) -> None:
     """Accept any value."""
-    del place
+    del position
 
 
 _READERS = {
@@ -146,46 +146,46 @@ _READERS = {
 }
 
 
-def check_value(place: ValuePosition, key: Key) -> None:
+def check_value(position: ValuePosition, key: Key) -> None:
     """Raise `ConfigError` unless the value is what `key` declares."""
-    value = _READERS[key.kind](place)
+    value = _READERS[key.kind](position)
     if key.inside:
-        read_members(place, key.inside, dict.fromkeys(key.foreign, ""))
+        read_members(position, key.inside, dict.fromkeys(key.foreign, ""))
     if key.choices and value not in key.choices:
         allowed = ", ".join(f"'{choice}'" for choice in key.choices)
-        raise place.error(f"must be one of {allowed}", did_you_mean(str(value), key.choices))
+        raise position.error(f"must be one of {allowed}", did_you_mean(str(value), key.choices))
     if key.filled and not value:
-        raise place.error("cannot be empty", key.filled)
-    _check_bounds(place, key, value)
+        raise position.error("cannot be empty", key.filled)
+    _check_bounds(position, key, value)
 
 
-def _check_bounds(place: ValuePosition, key: Key, value: object) -> None:
+def _check_bounds(position: ValuePosition, key: Key, value: object) -> None:
     if not isinstance(value, int | float):
         return
     hint = f"It is a number of {key.unit}." if key.unit else ""
     if key.above is not None and value <= key.above:
-        raise place.error(f"must be more than {key.above:g}", hint)
+        raise position.error(f"must be more than {key.above:g}", hint)
     if key.at_least is not None and value < key.at_least:
-        raise place.error(f"must be at least {key.at_least:.0f}", hint)
+        raise position.error(f"must be at least {key.at_least:.0f}", hint)
     if key.at_most is not None and value > key.at_most:
-        raise place.error(f"must be at most {key.at_most:.0f}", hint)
+        raise position.error(f"must be at most {key.at_most:.0f}", hint)
 
 
 def read_bounds(members: Mapping[str, ValuePosition], keys: Iterable[Key]) -> dict[str, float]:
     """The limits that an object sets, by their names in `limits.py`."""
-    chosen = (key for key in keys if key.limit and key.name in members)
+    keys_set = (key for key in keys if key.limit and key.name in members)
     return {
         key.limit: read_whole(members[key.name]) if key.kind == "whole" else read_number(members[key.name])
-        for key in chosen
+        for key in keys_set
     }
 
 
 def read_members(
-    place: ValuePosition, keys: Iterable[Key], also: Mapping[str, str] | None = None
+    position: ValuePosition, keys: Iterable[Key], also: Mapping[str, str] | None = None
 ) -> dict[str, ValuePosition]:
     """The members of an object without comments, checked against `keys`. Names in `also` are allowed too."""
     declared = {key.name: key for key in keys}
-    members = place.keyed()
+    members = position.keyed()
     for name, member in members.items():
         if name in declared:
             check_value(member, declared[name])
@@ -193,10 +193,10 @@ def read_members(
             raise unknown_key(member, name, (*declared, *(also or {})), tuple(declared))
     for key in declared.values():
         if key.required and key.name not in members:
-            raise place.error(f"'{key.name}' is missing", f'Add "{key.name}": {key.about[0].lower()}{key.about[1:]}')
+            raise position.error(f"'{key.name}' is missing", f'Add "{key.name}": {key.about[0].lower()}{key.about[1:]}')
     return members
 
 
 def unknown_key(member: ValuePosition, name: str, known: Iterable[str], shown_keys: Iterable[str]) -> ConfigError:
-    otherwise = f"Known keys: {', '.join(shown_keys)}."
-    return member.key_error(f"unknown key '{escape(name)}'", did_you_mean(name, known, otherwise))
+    known_keys = f"Known keys: {', '.join(shown_keys)}."
+    return member.key_error(f"unknown key '{escape(name)}'", did_you_mean(name, known, known_keys))

@@ -379,7 +379,7 @@ def is_comment(name: str) -> bool:
     return name.startswith("_")
 
 
-def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
+def did_you_mean(name: str, known: Iterable[str], default: str = "") -> str:
     """The hint for a name that does not exist."""
-    found = nearest(name, known)
-    return f"Did you mean '{found}'?" if found else otherwise
+    suggestion = nearest(name, known)
+    return f"Did you mean '{suggestion}'?" if suggestion else default

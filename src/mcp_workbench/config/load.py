@@ -28,7 +28,7 @@ from mcp_workbench.config.jsonc.parser import parse
 from mcp_workbench.config.jsonc.source import SourceText, read_source
 from mcp_workbench.config.keys import BOUNDS, CATALOG, ELSEWHERE, ROOT, TOOLBOX
 from mcp_workbench.config.model import NO_STORE, CatalogConfig, Config, ConfigWarning, ServerConfig, ToolboxConfig
-from mcp_workbench.config.servers import Reading, odd_times, read_inherited, read_server
+from mcp_workbench.config.servers import ReadContext, odd_times, read_inherited, read_server
 from mcp_workbench.identity import EVERY_TOOLBOX, NAME_LENGTH
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.text.sanitize import escape
@@ -72,8 +72,8 @@ def config_of(
     members = _read_root(root)
     absolute = os.path.abspath(source.file or "")  # noqa: PTH100 -- realpath would follow a link into another folder
     environ = os.environ if environ is None else environ
-    warnings = [*_warn_of_file(source), *odd_times(members, limits.bounded(read_bounds(members, BOUNDS)))]
-    reading = Reading(
+    warnings = [*_file_warnings(source), *odd_times(members, limits.bounded(read_bounds(members, BOUNDS)))]
+    context = ReadContext(
         folder=os.path.dirname(absolute),  # noqa: PTH120
         environ=environ,
         strict=_flag(members, "strict") if strict is None else strict,
@@ -83,49 +83,51 @@ def config_of(
         credentials=default_credentials(environ),
         warnings=warnings,
     )
-    toolboxes = _read_toolboxes(members["toolboxes"], reading) if "toolboxes" in members else _bare(members, reading)
+    toolboxes = (
+        _read_toolboxes(members["toolboxes"], context) if "toolboxes" in members else _bare_toolbox(members, context)
+    )
     mode = read_string(members["toolMode"]) if "toolMode" in members else "proxy"
     return Config(
         file=absolute,
         toolboxes=toolboxes,
         tool_mode=cast("ToolMode", mode),
         open_detail=cast("OpenDetail", read_string(members["openDetail"]) if "openDetail" in members else "auto"),
-        strict=reading.strict,
-        bounds=_own_bounds(members),
-        catalog=_read_catalog(members, reading),
+        strict=context.strict,
+        bounds=_bounds_of_workbench(members),
+        catalog=_read_catalog(members, context),
         record=cast("Recording", read_string(members["record"]) if "record" in members else "calls"),
-        warnings=tuple(reading.warnings),
+        warnings=tuple(context.warnings),
     )
 
 
-def _own_bounds(members: Mapping[str, ValuePosition]) -> dict[str, float]:
+def _bounds_of_workbench(members: Mapping[str, ValuePosition]) -> dict[str, float]:
     """The limits that belong to no server."""
     bounds = read_bounds(members, (key for key in ROOT if key not in BOUNDS))
-    inside = members["catalog"].members() if "catalog" in members else {}
-    return bounds | read_bounds(inside, CATALOG)
+    settings = members["catalog"].members() if "catalog" in members else {}
+    return bounds | read_bounds(settings, CATALOG)
 
 
-def _read_catalog(members: Mapping[str, ValuePosition], reading: Reading) -> CatalogConfig:
-    inside = members["catalog"].members() if "catalog" in members else {}
-    refresh = read_string(inside["refresh"]) if "refresh" in inside else "background"
-    path = _store_path(inside["path"], reading) if "path" in inside else None
-    if "semantic" in inside:
-        reading.warnings.append(inside["semantic"].warning("'semantic' has no effect: search compares words only"))
+def _read_catalog(members: Mapping[str, ValuePosition], context: ReadContext) -> CatalogConfig:
+    settings = members["catalog"].members() if "catalog" in members else {}
+    refresh = read_string(settings["refresh"]) if "refresh" in settings else "background"
+    path = _store_path(settings["path"], context) if "path" in settings else None
+    if "semantic" in settings:
+        context.warnings.append(settings["semantic"].warning("'semantic' has no effect: search compares words only"))
     return CatalogConfig(refresh=cast("Refresh", refresh), path=path)
 
 
-def _store_path(place: ValuePosition, reading: Reading) -> str:
-    path = read_text(place)
+def _store_path(position: ValuePosition, context: ReadContext) -> str:
+    path = read_text(position)
     if "${" in path:
-        raise place.error("variables are not replaced here", "Write the path, or set $WORKBENCH_CATALOG.")
-    return path if path == NO_STORE else os.path.join(reading.folder, os.path.expanduser(path))  # noqa: PTH111, PTH118
+        raise position.error("variables are not replaced here", "Write the path, or set $WORKBENCH_CATALOG.")
+    return path if path == NO_STORE else os.path.join(context.folder, os.path.expanduser(path))  # noqa: PTH111, PTH118
 
 
 def _flag(members: Mapping[str, ValuePosition], name: str) -> bool:
     return name in members and read_boolean(members[name])
 
 
-def _warn_of_file(source: SourceText) -> list[ConfigWarning]:
+def _file_warnings(source: SourceText) -> list[ConfigWarning]:
     if not source.writable_by_others:
         return []
     message = "other users can write this file, and so decide which programs start: chmod go-w"
@@ -161,54 +163,54 @@ def _check_bare_root(members: dict[str, ValuePosition]) -> dict[str, ValuePositi
     return members
 
 
-def _bare(members: Mapping[str, ValuePosition], reading: Reading) -> dict[str, ToolboxConfig]:
+def _bare_toolbox(members: Mapping[str, ValuePosition], context: ReadContext) -> dict[str, ToolboxConfig]:
     keys = {key.name for key in ROOT}
     for name, member in members.items():
         if name not in keys or name == "inputs":
-            reading.warnings.append(member.warning(f"'{escape(name)}' has no effect here"))
+            context.warnings.append(member.warning(f"'{escape(name)}' has no effect here"))
     if not members["mcpServers"].members():
         return {}
-    servers, disabled = _read_servers(members["mcpServers"], DEFAULT_TOOLBOX, reading)
+    servers, disabled = _read_servers(members["mcpServers"], DEFAULT_TOOLBOX, context)
     toolbox = ToolboxConfig(name=DEFAULT_TOOLBOX, description=DEFAULT_DESCRIPTION, servers=servers, disabled=disabled)
     return {DEFAULT_TOOLBOX: toolbox}
 
 
-def _read_toolboxes(place: ValuePosition, reading: Reading) -> dict[str, ToolboxConfig]:
-    entries = read_objects(place)
+def _read_toolboxes(position: ValuePosition, context: ReadContext) -> dict[str, ToolboxConfig]:
+    entries = read_objects(position)
     for name, entry in entries.items():
         if name == EVERY_TOOLBOX:
             raise entry.key_error("'*' cannot be the name of a toolbox", "It stands for every toolbox.")
-    _check_names(entries, "toolbox", reading)
-    return {name: _read_toolbox(entry, name, reading) for name, entry in entries.items()}
+    _check_names(entries, "toolbox", context)
+    return {name: _read_toolbox(entry, name, context) for name, entry in entries.items()}
 
 
-def _read_toolbox(place: ValuePosition, name: str, reading: Reading) -> ToolboxConfig:
-    members = read_members(place, TOOLBOX)
-    servers, disabled = _read_servers(members["mcpServers"], name, reading)
+def _read_toolbox(position: ValuePosition, name: str, context: ReadContext) -> ToolboxConfig:
+    members = read_members(position, TOOLBOX)
+    servers, disabled = _read_servers(members["mcpServers"], name, context)
     description = read_string(members["description"])
     return ToolboxConfig(name=name, description=description, servers=servers, disabled=disabled)
 
 
 def _read_servers(
-    place: ValuePosition, toolbox: str, reading: Reading
+    position: ValuePosition, toolbox: str, context: ReadContext
 ) -> tuple[dict[str, ServerConfig], tuple[str, ...]]:
     """The enabled servers, and the names of the disabled ones."""
-    entries = read_objects(place)
-    _check_names(entries, "server", reading)
-    servers = {name: read_server(entry, toolbox, name, reading) for name, entry in entries.items()}
+    entries = read_objects(position)
+    _check_names(entries, "server", context)
+    servers = {name: read_server(entry, toolbox, name, context) for name, entry in entries.items()}
     enabled = {name: server for name, server in servers.items() if server is not None}
     if not enabled:
-        reading.warnings.append(place.warning("every server of this toolbox is disabled"))
+        context.warnings.append(position.warning("every server of this toolbox is disabled"))
     return enabled, tuple(name for name, server in servers.items() if server is None)
 
 
-def _check_names(entries: Mapping[str, ValuePosition], what: str, reading: Reading) -> None:
+def _check_names(entries: Mapping[str, ValuePosition], what: str, context: ReadContext) -> None:
     by_case: dict[str, str] = {}
     for name, entry in entries.items():
         problem = _name_problem(name, NAME_LENGTH)
         if problem:
             raise entry.key_error(f"the name of a {what} {problem}", "Use letters, digits, _ and -.")
-        reading.warnings += _name_warnings(name, entry, by_case)
+        context.warnings += _name_warnings(name, entry, by_case)
         by_case.setdefault(name.casefold(), name)
 
 

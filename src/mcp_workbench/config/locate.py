@@ -35,7 +35,7 @@ _FOLDERS: dict[Kind, tuple[str, str, str]] = {
 }
 """The folders of a user: the variable that sets one, its default, and its name on macOS."""
 
-_START_HINT = (
+_FIRST_STEPS = (
     "Run 'mcp-workbench import' to take the servers of your hosts along, or 'mcp-workbench add' for one; "
     "or pass a file with --config FILE: an MCP host's with mcpServers works too."
 )
@@ -45,7 +45,7 @@ def find_config(flag: str | None, environ: Mapping[str, str]) -> str:
     """The file that the user named, or the one in the configuration folder. Raises `ConfigError` if neither exists."""
     named = flag or environ.get(VARIABLE)
     if named:
-        return _with_home(named)
+        return _expand_home(named)
     own = user_config(environ)
     # lexists: a broken link is meant to be the file, and reading it reports the error.
     if os.path.lexists(own):
@@ -55,8 +55,8 @@ def find_config(flag: str | None, environ: Mapping[str, str]) -> str:
             "no configuration: the file in this folder is not used by itself, since it decides which programs start",
             hint=f"If you trust it, run 'mcp-workbench trust' in this folder, or pass --config ./{FILE_NAME}",
         )
-    looked = f"${VARIABLE} (not set), ./{FILE_NAME}, {own}"
-    raise ConfigError(f"no configuration found; looked at {looked}", hint=_START_HINT)
+    searched = f"${VARIABLE} (not set), ./{FILE_NAME}, {own}"
+    raise ConfigError(f"no configuration found; looked at {searched}", hint=_FIRST_STEPS)
 
 
 def has_project_file(flag: str | None, environ: Mapping[str, str]) -> bool:
@@ -74,16 +74,16 @@ def user_config(environ: Mapping[str, str]) -> str:
 def own_file(environ: Mapping[str, str], kind: Kind, name: str) -> str:
     """The path of a file of the workbench in one of the user's folders on this platform."""
     home = environ.get("HOME") or os.path.expanduser("~")
-    variable, usual, on_macos = _FOLDERS[kind]
+    variable, default, on_macos = _FOLDERS[kind]
     if sys.platform == "darwin":
         return os.path.join(home, "Library", on_macos, FOLDER_NAME, name)
     xdg = environ.get(variable, "")
     # The XDG specification says to ignore a relative path.
-    folder = xdg if xdg.startswith("/") else os.path.join(home, usual)
+    folder = xdg if xdg.startswith("/") else os.path.join(home, default)
     return os.path.join(folder, FOLDER_NAME, name)
 
 
-def _with_home(name: str) -> str:
+def _expand_home(name: str) -> str:
     """Expand `~`: hosts start programs without a shell, so it arrives unexpanded."""
     return os.path.expanduser(name)
 
@@ -109,10 +109,10 @@ def origin_of(files: Sequence[str], read: Callable[[], Config]) -> Origin:
 
 
 def stamp_of(files: Sequence[str]) -> Stamp:
-    return tuple(map(_look, files))
+    return tuple(map(_file_stamp, files))
 
 
-def _look(file: str) -> tuple[int, ...]:
+def _file_stamp(file: str) -> tuple[int, ...]:
     try:
         status = os.stat(file)
     except (OSError, ValueError):

@@ -168,7 +168,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         from mcp_workbench.config.secret_patterns import credentials_of  # noqa: PLC0415 -- not needed until something is printed
 
         names = {*self.toolboxes, *(server.name for server in self.servers())}
-        return {one for server in self.servers() for one in (*server.secrets, *credentials_of(server))} - names
+        return {secret for server in self.servers() for secret in (*server.secrets, *credentials_of(server))} - names
 
     def servers(self) -> Iterator[ServerConfig]:
         """Every server of every toolbox, in the order of the file."""

@@ -55,7 +55,7 @@ _HEADER_NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _HEADER_UNFIT = r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]"
 _SCOPE = r"[!#-\[\]-~]+"
 _LAUNCH_KEYS = ("args", "env", "cwd", "inheritEnv")
-_TOLD_BY_SERVER = "has no effect here: the server says where to log in"
+_SERVER_DECIDES = "has no effect here: the server says where to log in"
 _ENDPOINT_KEYS = ("headers", "allowInsecure", "oauth")
 _USERINFO = r"(?i)https?://[^/?#]*@"
 OPEN_WIRE = r"(?i)http://(?!(?:[^/?#:]*\.)?localhost\.?(?:[:/?#]|$)|127\.[\d.]+(?:[:/?#]|$)|\[::1\])"
@@ -67,7 +67,7 @@ _OWN_HEADERS = frozenset(
 """Headers that the workbench sets itself."""
 
 
-class Reading(msgspec.Struct):
+class ReadContext(msgspec.Struct):
     """The context in which a file is read, and the warnings so far."""
 
     folder: str
@@ -86,20 +86,20 @@ class Reading(msgspec.Struct):
         return f"Reading({self.folder!r})"
 
 
-def read_server(place: ValuePosition, toolbox: str, name: str, reading: Reading) -> ServerConfig | None:
+def read_server(position: ValuePosition, toolbox: str, name: str, context: ReadContext) -> ServerConfig | None:
     """The server at `position`; None if it is disabled."""
-    for key in (key for key in ROOT_ONLY if key in place.members()):
-        raise place.members()[key].key_error(f"'{key}' is not a key of a server", "Move it to the top of the file.")
-    members = read_members(place, SERVER, HOST_KEYS)
-    bounds = {**reading.bounds, **read_bounds(members, BOUNDS)}
-    reading.warnings += odd_times(members, reading.limits.bounded(bounds))
+    for key in (key for key in ROOT_ONLY if key in position.members()):
+        raise position.members()[key].key_error(f"'{key}' is not a key of a server", "Move it to the top of the file.")
+    members = read_members(position, SERVER, HOST_KEYS)
+    bounds = {**context.bounds, **read_bounds(members, BOUNDS)}
+    context.warnings += odd_times(members, context.limits.bounded(bounds))
     if _is_disabled(members):
         return None
-    reading.warnings += [members[key].warning(f"'{key}' {HOST_KEYS[key]}") for key in members if key in HOST_KEYS]
+    context.warnings += [members[key].warning(f"'{key}' {HOST_KEYS[key]}") for key in members if key in HOST_KEYS]
     filters = _filters(members.get("toolFilters"))
-    url_key = _target_key(place, members)
+    url_key = _target_key(position, members)
     transport = _transport(members, remote=url_key is not None)
-    values = _Values(reading)
+    values = _Values(context)
     target = _endpoint(members, members[url_key], transport, values) if url_key else _launch(members, values)
     return ServerConfig(
         name=name,
@@ -132,7 +132,7 @@ def _is_disabled(members: Mapping[str, ValuePosition]) -> bool:
     return disabled or not enabled
 
 
-def _target_key(place: ValuePosition, members: Mapping[str, ValuePosition]) -> str | None:
+def _target_key(position: ValuePosition, members: Mapping[str, ValuePosition]) -> str | None:
     """The key of the address; None for a local server."""
     urls = [key for key in URL_KEYS if key in members]
     if len(urls) > 1:
@@ -142,7 +142,7 @@ def _target_key(place: ValuePosition, members: Mapping[str, ValuePosition]) -> s
             f"a server has either 'command' or '{urls[0]}', not both", "Keep the one that the server needs."
         )
     if not urls and "command" not in members:
-        raise place.error(
+        raise position.error(
             "a server needs 'command' or 'url'", 'Add "command" for a local program, or "url" for a remote server.'
         )
     return urls[0] if urls else None
@@ -150,30 +150,30 @@ def _target_key(place: ValuePosition, members: Mapping[str, ValuePosition]) -> s
 
 def _transport(members: Mapping[str, ValuePosition], *, remote: bool) -> Literal["http", "sse"]:
     """The transport of a remote server. For a local one it is only checked."""
-    given = [(members[key], TRANSPORTS[read_string(members[key])]) for key in TRANSPORT_KEYS if key in members]
-    for place, meaning in given:
-        if meaning != given[0][1]:
-            raise place.error(f"contradicts {given[0][0].path}", "Keep one of the two.")
+    declared = [(members[key], TRANSPORTS[read_string(members[key])]) for key in TRANSPORT_KEYS if key in members]
+    for position, meaning in declared:
+        if meaning != declared[0][1]:
+            raise position.error(f"contradicts {declared[0][0].path}", "Keep one of the two.")
         if remote and meaning == "stdio":
-            raise place.error(
+            raise position.error(
                 "a server with a url cannot be reached by stdio", "Write 'http' or 'sse', or leave it out."
             )
         if not remote and meaning != "stdio":
-            raise place.error("a server with a command is reached by stdio", "Write 'stdio', or leave it out.")
-    return "sse" if given and given[0][1] == "sse" else "http"
+            raise position.error("a server with a command is reached by stdio", "Write 'stdio', or leave it out.")
+    return "sse" if declared and declared[0][1] == "sse" else "http"
 
 
-def _filters(place: ValuePosition | None) -> tuple[str, ...]:
-    if place is None:
+def _filters(position: ValuePosition | None) -> tuple[str, ...]:
+    if position is None:
         return ()
-    for item in place.items():
+    for item in position.items():
         pattern = read_string(item).removeprefix("!")
         if not pattern:
             raise item.error("names no tool after '!'", 'Write the tool to exclude, as in "!delete_*".')
         if pattern.startswith("@") and pattern not in ANNOTATIONS:
             known = f"Known annotations: {', '.join(ANNOTATIONS)}."
             raise item.error("is not a known annotation", did_you_mean(pattern, ANNOTATIONS, known))
-    return read_names(place)
+    return read_names(position)
 
 
 def _launch(members: Mapping[str, ValuePosition], values: _Values) -> Launch:
@@ -193,17 +193,17 @@ def _launch(members: Mapping[str, ValuePosition], values: _Values) -> Launch:
     )
 
 
-def read_inherited(place: ValuePosition | None, warnings: list[ConfigWarning]) -> tuple[str, ...]:
+def read_inherited(position: ValuePosition | None, warnings: list[ConfigWarning]) -> tuple[str, ...]:
     """The variables that `inheritEnv` names. Adds a warning for each that servers never get."""
-    if place is None:
+    if position is None:
         return ()
-    for item in place.items():
+    for item in position.items():
         if "=" in read_string(item):
             raise item.error("names a variable, without '='", "To set a variable, write it in env.")
         if is_own(read_string(item)):
             message = "variables of the workbench itself are not passed on to servers: set one in env if it needs it"
             warnings.append(item.warning(message))
-    return read_names(place)
+    return read_names(position)
 
 
 def _endpoint(
@@ -232,155 +232,157 @@ def _endpoint(
     )
 
 
-def _check_passable(place: ValuePosition, text: str) -> None:
+def _check_passable(position: ValuePosition, text: str) -> None:
     """Raise `ConfigError` unless `text` can be passed to a process."""
     if "\x00" in text:
-        raise place.error("cannot hold a NUL character")
+        raise position.error("cannot hold a NUL character")
     try:
         os.fsencode(text)
     except UnicodeEncodeError:
-        raise place.error("holds a character that cannot be passed on") from None
+        raise position.error("holds a character that cannot be passed on") from None
 
 
 class _Values:
     """Expands the values of one server. Collects their secrets and the missing variables."""
 
-    def __init__(self, reading: Reading) -> None:
-        self._reading = reading
-        self._is_brought_in = False
-        self.secrets: set[str] = set(reading.credentials)
+    def __init__(self, context: ReadContext) -> None:
+        self._context = context
+        self._has_variable = False
+        self.secrets: set[str] = set(context.credentials)
         self.missing: list[MissingVariable] = []
 
-    def text(self, place: ValuePosition, *, is_argument: bool = False) -> str:
+    def text(self, position: ValuePosition, *, is_argument: bool = False) -> str:
         try:
-            expansion = expand(read_string(place), self._reading.environ)
+            expansion = expand(read_string(position), self._context.environ)
         except MalformedReferenceError as error:
-            raise place.error(str(error), error.hint) from None
+            raise position.error(str(error), error.hint) from None
         for variable in expansion.missing:
-            self._miss(place, variable)
-        _check_passable(place, expansion.text)
+            self._add_missing(position, variable)
+        _check_passable(position, expansion.text)
         self.secrets.update(value for value in expansion.used.values() if value)
-        self._is_brought_in = bool(expansion.used)
+        self._has_variable = bool(expansion.used)
         if is_argument:
-            self._warn_visible(place, expansion.used)
+            self._warn_visible(position, expansion.used)
         return expansion.text
 
-    def filled(self, place: ValuePosition) -> str:
-        text = self.text(place)
+    def non_empty(self, position: ValuePosition) -> str:
+        text = self.text(position)
         if not text.strip() and not self.missing:
-            raise place.error("is empty once its variables are replaced", "Give the variable a value.")
+            raise position.error("is empty once its variables are replaced", "Give the variable a value.")
         return text
 
-    def program(self, place: ValuePosition) -> str:
+    def program(self, position: ValuePosition) -> str:
         """The program, as an absolute path. A bare name stays: it is searched on PATH when the server starts."""
-        command = os.path.expanduser(self.filled(place))  # noqa: PTH111 -- Path raises for an unknown user
+        command = os.path.expanduser(self.non_empty(position))  # noqa: PTH111 -- Path raises for an unknown user
         if "/" in command and not command.startswith("/"):
-            command = str(self._below(command))
-        return self._resolved(command)
+            command = str(self._in_folder(command))
+        return self._mark_secret(command)
 
-    def folder(self, place: ValuePosition) -> Path:
-        folder = self._below(os.path.expanduser(self.filled(place)))  # noqa: PTH111 -- same
-        self._resolved(str(folder))
+    def folder(self, position: ValuePosition) -> Path:
+        folder = self._in_folder(os.path.expanduser(self.non_empty(position)))  # noqa: PTH111 -- same
+        self._mark_secret(str(folder))
         return folder
 
-    def _resolved(self, path: str) -> str:
+    def _mark_secret(self, path: str) -> str:
         """Hide a path that contains an expanded variable: it is as secret as the variable."""
-        if self._is_brought_in:
+        if self._has_variable:
             self.secrets.add(path)
         return path
 
-    def _below(self, name: str) -> Path:
+    def _in_folder(self, name: str) -> Path:
         from pathlib import Path  # noqa: PLC0415 -- few servers need it, and importing it delays every start
 
-        return Path(self._reading.folder, name)
+        return Path(self._context.folder, name)
 
-    def args(self, place: ValuePosition | None) -> tuple[str, ...]:
-        return tuple(self.text(item, is_argument=True) for item in place.items()) if place else ()
+    def args(self, position: ValuePosition | None) -> tuple[str, ...]:
+        return tuple(self.text(item, is_argument=True) for item in position.items()) if position else ()
 
-    def map(self, place: ValuePosition | None) -> dict[str, str]:
+    def map(self, position: ValuePosition | None) -> dict[str, str]:
         """A map whose values are all secrets."""
-        values = {name: self.text(member) for name, member in place.members().items()} if place else {}
+        values = {name: self.text(member) for name, member in position.members().items()} if position else {}
         self.secrets.update(value for value in values.values() if value)
         return values
 
-    def headers(self, place: ValuePosition | None) -> dict[str, str]:
-        values = self.map(place)
-        for name, member in place.members().items() if place else ():
+    def headers(self, position: ValuePosition | None) -> dict[str, str]:
+        values = self.map(position)
+        for name, member in position.members().items() if position else ():
             if re.search(_HEADER_UNFIT, values[name]):
                 raise member.error("holds a character that no header can carry", "Remove line breaks from the value.")
         return values
 
-    def url(self, place: ValuePosition) -> str:
-        url = self.filled(place)
+    def url(self, position: ValuePosition) -> str:
+        url = self.non_empty(position)
         if not self.missing and not re.fullmatch(_URL, url):
-            raise place.error("must be an address that starts with http:// or https://")
+            raise position.error("must be an address that starts with http:// or https://")
         if re.match(_USERINFO, url):
-            raise place.error("cannot hold a name and a password", "Send them in headers, as Authorization.")
+            raise position.error("cannot hold a name and a password", "Send them in headers, as Authorization.")
         return url
 
-    def oauth(self, place: ValuePosition | None) -> OAuthClient:
-        members = place.members() if place else {}
-        self.warn_unused(members, OAUTH_OF_HOSTS, _TOLD_BY_SERVER)
-        secret, key = (self.filled(members[name]) if name in members else "" for name in ("clientSecret", "privateKey"))
+    def oauth(self, position: ValuePosition | None) -> OAuthClient:
+        members = position.members() if position else {}
+        self.warn_unused(members, OAUTH_OF_HOSTS, _SERVER_DECIDES)
+        secret, key = (
+            self.non_empty(members[name]) if name in members else "" for name in ("clientSecret", "privateKey")
+        )
         self.secrets.update({secret, key} - {""})
         if secret and "clientId" not in members:
             raise members["clientSecret"].key_error("a secret is of no use without 'clientId'", "Add the clientId.")
-        itself = "grantType" in members and read_string(members["grantType"]) == CLIENT_CREDENTIALS
-        if place is not None and itself:
-            self._check_client_credentials(place, members)
+        has_credentials = "grantType" in members and read_string(members["grantType"]) == CLIENT_CREDENTIALS
+        if position is not None and has_credentials:
+            self._check_client_credentials(position, members)
         else:
-            self.warn_unused(members, ("issuer",), _TOLD_BY_SERVER)
+            self.warn_unused(members, ("issuer",), _SERVER_DECIDES)
             self.warn_unused(members, ("privateKey", "signingAlgorithm"), f"needs the grantType {CLIENT_CREDENTIALS}")
         for item in members["scopes"].items() if "scopes" in members else ():
             if not re.fullmatch(_SCOPE, read_string(item)):
                 raise item.error("is no name of a scope", "Write each scope as a string of its own, without spaces.")
         return OAuthClient(
-            client_id=self.filled(members["clientId"]) if "clientId" in members else "",
+            client_id=self.non_empty(members["clientId"]) if "clientId" in members else "",
             client_secret=secret,
             scopes=read_names(members["scopes"]) if "scopes" in members else (),
             callback_port=read_whole(members["callbackPort"]) if "callbackPort" in members else 0,
-            issuer=self.url(members["issuer"]) if itself else "",
-            private_key=key if itself else "",
+            issuer=self.url(members["issuer"]) if has_credentials else "",
+            private_key=key if has_credentials else "",
             signing_algorithm=read_string(members["signingAlgorithm"]) if "signingAlgorithm" in members else "RS256",
         )
 
-    def _check_client_credentials(self, place: ValuePosition, members: Mapping[str, ValuePosition]) -> None:
+    def _check_client_credentials(self, position: ValuePosition, members: Mapping[str, ValuePosition]) -> None:
         """Raise `ConfigError` if a key is missing that client credentials need."""
         for name, why in (
             ("clientId", "Add the id under which the client is registered at the authorization server."),
             ("issuer", "Add the address of the authorization server: only this server gets the secret."),
         ):
             if name not in members:
-                raise place.error(f"{CLIENT_CREDENTIALS} needs '{name}'", why)
+                raise position.error(f"{CLIENT_CREDENTIALS} needs '{name}'", why)
         if ("clientSecret" in members) == ("privateKey" in members):
-            raise place.error(f"{CLIENT_CREDENTIALS} needs 'clientSecret' or 'privateKey'", "Add one of the two.")
+            raise position.error(f"{CLIENT_CREDENTIALS} needs 'clientSecret' or 'privateKey'", "Add one of the two.")
         self.warn_unused(members, ("callbackPort",), f"has no effect for {CLIENT_CREDENTIALS}")
 
-    def warn(self, place: ValuePosition, message: str) -> None:
-        self._reading.warnings.append(place.warning(message))
+    def warn(self, position: ValuePosition, message: str) -> None:
+        self._context.warnings.append(position.warning(message))
 
     def warn_unused(self, members: Mapping[str, ValuePosition], keys: tuple[str, ...], why: str) -> None:
-        self._reading.warnings += [members[key].warning(f"'{key}' {why}") for key in keys if key in members]
+        self._context.warnings += [members[key].warning(f"'{key}' {why}") for key in keys if key in members]
 
-    def inherit(self, place: ValuePosition | None, env: Mapping[str, str]) -> tuple[str, ...]:
+    def inherit(self, position: ValuePosition | None, env: Mapping[str, str]) -> tuple[str, ...]:
         """The patterns of `inheritEnv`. The values that they add are as secret as `env`."""
-        own = read_inherited(place, self._reading.warnings)
-        patterns = tuple(dict.fromkeys((*self._reading.inherit_env, *own)))
-        added = inherited(patterns, self._reading.environ).items()
+        own_patterns = read_inherited(position, self._context.warnings)
+        patterns = tuple(dict.fromkeys((*self._context.inherit_env, *own_patterns)))
+        added = inherited(patterns, self._context.environ).items()
         self.secrets.update(value for name, value in added if value and name not in env and not is_default(name))
         return patterns
 
-    def _miss(self, place: ValuePosition, variable: str) -> None:
-        if self._reading.strict:
+    def _add_missing(self, position: ValuePosition, variable: str) -> None:
+        if self._context.strict:
             hint = f"Set it, or give a default: ${{{variable}:-default}}."
-            raise place.error(f"the environment variable {variable} is not set", hint)
-        line, column = place.source.position(place.node.start)
-        self.missing.append(MissingVariable(variable, place.path, line, column))
+            raise position.error(f"the environment variable {variable} is not set", hint)
+        line, column = position.source.position(position.node.start)
+        self.missing.append(MissingVariable(variable, position.path, line, column))
 
-    def _warn_visible(self, place: ValuePosition, used: Mapping[str, str]) -> None:
+    def _warn_visible(self, position: ValuePosition, used: Mapping[str, str]) -> None:
         from mcp_workbench.config.secret_patterns import names_secret  # noqa: PLC0415 -- few servers need it
 
         for variable in used:
             if names_secret(variable, possibly=True):
                 message = f"${{{variable}}}: a secret in args is visible to other programs of this user (ps); use env"
-                self._reading.warnings.append(place.warning(message))
+                self._context.warnings.append(position.warning(message))

@@ -18,7 +18,7 @@ from mcp_workbench.config.jsonc.source import SourceText
 from mcp_workbench.config.keys import URL_KEYS
 from mcp_workbench.config.load import config_of
 from mcp_workbench.config.model import Config, ConfigWarning, Endpoint, ServerConfig
-from mcp_workbench.config.raw_entries import Text, WrittenServer, strings, written_servers
+from mcp_workbench.config.raw_entries import RawServer, RawText, raw_servers, strings
 from mcp_workbench.config.secret_patterns import secret_parts
 from mcp_workbench.config.servers import OPEN_WIRE
 from mcp_workbench.doctor.findings import Finding
@@ -33,17 +33,17 @@ _INERT: Final = r"[A-Za-z0-9+/_=.~-]+"
 """Characters without a meaning in shells, interpreters and addresses."""
 
 
-def written_secrets(server: WrittenServer) -> Iterator[tuple[Text, tuple[str, ...]]]:
+def written_secrets(server: RawServer) -> Iterator[tuple[RawText, tuple[str, ...]]]:
     """The strings of a server's entry that hold a secret, each with its secret parts."""
     previous = ""
-    for text in strings(server.place):
+    for text in strings(server.position):
         name = previous if text.name == "args" and previous.startswith("-") else text.name
-        found = secret_parts(name, text.literal, is_address=text.name in URL_KEYS)
-        for variable, default in re.findall(_DEFAULT, text.written):
-            found += tuple(part for part in secret_parts(variable, default) if part not in found)
-        if found:
-            yield text, found
-        previous = text.written if text.name == "args" and "=" not in text.written else ""
+        parts = secret_parts(name, text.literal, is_address=text.name in URL_KEYS)
+        for variable, default in re.findall(_DEFAULT, text.raw):
+            parts += tuple(part for part in secret_parts(variable, default) if part not in parts)
+        if parts:
+            yield text, parts
+        previous = text.raw if text.name == "args" and "=" not in text.raw else ""
 
 
 def hidden(text: str, parts: Iterable[str]) -> str:
@@ -53,7 +53,7 @@ def hidden(text: str, parts: Iterable[str]) -> str:
     return text
 
 
-Secrets: TypeAlias = Mapping[str, list[tuple[Text, tuple[str, ...]]]]
+Secrets: TypeAlias = Mapping[str, list[tuple[RawText, tuple[str, ...]]]]
 """The strings with secrets of each server and their secret parts, by the path of the server."""
 
 UNPINNED: Final = "unpinned_package"
@@ -65,17 +65,20 @@ class ConfigChecks(NamedTuple):
     """The findings about a file and about each server in it, before any is started."""
 
     config: Config
-    of_file: tuple[Finding, ...]
-    of_servers: Mapping[ServerIdentifier, tuple[Finding, ...]]
-    written: Mapping[ServerIdentifier, WrittenServer]
+    file_findings: tuple[Finding, ...]
+    server_findings: Mapping[ServerIdentifier, tuple[Finding, ...]]
+    entries: Mapping[ServerIdentifier, RawServer]
 
-    def of(self, server: ServerIdentifier) -> tuple[Finding, ...]:
-        return self.of_servers.get(server, ())
+    def findings_of(self, server: ServerIdentifier) -> tuple[Finding, ...]:
+        return self.server_findings.get(server, ())
 
     def warnings(self) -> list[Finding]:
         """The warnings in the order of the file, for `check`, `add` and `doctor`."""
-        found = (*self.of_file, *(one for findings in self.of_servers.values() for one in findings))
-        return sorted((one for one in found if one.severity == "warning"), key=lambda one: (one.line, one.column))
+        findings = (*self.file_findings, *(finding for group in self.server_findings.values() for finding in group))
+        return sorted(
+            (finding for finding in findings if finding.severity == "warning"),
+            key=lambda finding: (finding.line, finding.column),
+        )
 
 
 def inspect(source: SourceText) -> ConfigChecks:
@@ -84,39 +87,36 @@ def inspect(source: SourceText) -> ConfigChecks:
     From now on, no log and no error shows the secrets in it.
     """
     config = config_of(source, strict=False)
-    written = written_servers(source)
-    secrets = {server.path: list(written_secrets(server)) for server in written}
-    logger.log.redact.hide(part for found in secrets.values() for _, parts in found for part in parts)
+    entries = raw_servers(source)
+    secrets = {server.path: list(written_secrets(server)) for server in entries}
+    logger.log.redact.hide(part for texts in secrets.values() for _, parts in texts for part in parts)
     logger.log.redact.hide(config.secrets)
-    paths = {_identifier(server): server for server in written}
-    found = {
-        _identifier(server): (
-            *(_secret(text) for text, _ in secrets[paths[_identifier(server)].path]),
-            *_of_server(server, paths[_identifier(server)]),
-            *(_warning(warning) for warning in config.warnings if _is_within(warning, paths[_identifier(server)].path)),
+    by_identifier = {entry.identifier: entry for entry in entries}
+    findings: dict[ServerIdentifier, tuple[Finding, ...]] = {}
+    for server in config.servers():
+        entry = by_identifier[server.identifier]
+        warnings = (warning for warning in config.warnings if _is_within(warning, entry.path))
+        findings[server.identifier] = (
+            *(_secret_finding(text) for text, _ in secrets[entry.path]),
+            *_server_findings(server, entry),
+            *map(_warning_finding, warnings),
         )
-        for server in config.servers()
-    }
-    of_file = _of_file(config, written, secrets, is_open=source.readable_by_others)
-    return ConfigChecks(config, tuple(of_file), _with_duplicates(config, found, paths), paths)
-
-
-def _identifier(server: ServerConfig | WrittenServer) -> ServerIdentifier:
-    return ServerIdentifier(server.toolbox, server.name)
+    file_findings = _file_findings(config, entries, secrets, is_open=source.readable_by_others)
+    return ConfigChecks(config, tuple(file_findings), _with_duplicates(config, findings, by_identifier), by_identifier)
 
 
 # -- the file
 
 
-def _of_file(config: Config, written: list[WrittenServer], secrets: Secrets, *, is_open: bool) -> Iterator[Finding]:
-    enabled = {_identifier(server) for server in config.servers()}
-    paths = [server.path for server in written if _identifier(server) in enabled]
-    for server in written:
-        if _identifier(server) not in enabled:
-            yield from (_secret(text) for text, _ in secrets[server.path])
+def _file_findings(config: Config, entries: list[RawServer], secrets: Secrets, *, is_open: bool) -> Iterator[Finding]:
+    enabled = {server.identifier for server in config.servers()}
+    paths = [entry.path for entry in entries if entry.identifier in enabled]
+    for entry in entries:
+        if entry.identifier not in enabled:
+            yield from (_secret_finding(text) for text, _ in secrets[entry.path])
     for warning in config.warnings:
         if not any(_is_within(warning, path) for path in paths):
-            yield _warning(warning)
+            yield _warning_finding(warning)
     if is_open and any(secrets.values()):
         yield Finding(
             code="file_readable",
@@ -132,7 +132,7 @@ def _is_within(warning: ConfigWarning, path: str) -> bool:
     return warning.path == path or warning.path.startswith((f"{path}.", f"{path}["))
 
 
-def _warning(warning: ConfigWarning) -> Finding:
+def _warning_finding(warning: ConfigWarning) -> Finding:
     return Finding(
         code=CONFIG_WARNING,
         message=warning.message,
@@ -154,7 +154,7 @@ def _how_to_set(variable: str) -> str:
     return f"{here} A host needs it in its own environment, or {entry}"
 
 
-def _of_server(server: ServerConfig, written: WrittenServer) -> Iterator[Finding]:
+def _server_findings(server: ServerConfig, entry: RawServer) -> Iterator[Finding]:
     for missing in server.missing:
         yield Finding(
             code="variable_missing",
@@ -166,55 +166,55 @@ def _of_server(server: ServerConfig, written: WrittenServer) -> Iterator[Finding
             column=missing.column,
         )
     if isinstance(server.target, Endpoint):
-        yield from _of_endpoint(server.target, written)
+        yield from _endpoint_findings(server.target, entry)
     else:
-        yield from unpinned(server, written)
+        yield from unpinned(server, entry)
 
 
-def _of_endpoint(endpoint: Endpoint, written: WrittenServer) -> Iterator[Finding]:
+def _endpoint_findings(endpoint: Endpoint, entry: RawServer) -> Iterator[Finding]:
     if re.match(OPEN_WIRE, endpoint.url):
         yield Finding(
             code="no_tls",
             message="it is reached over http, so anybody on the network path can read and change the messages",
             advice="Write https:// in its url, or use a tunnel that ends on this machine.",
-            **_place_of(written),
+            **_position_of(entry),
         )
 
 
-def _place_of(written: WrittenServer) -> dict[str, Any]:
-    line, column = written.place.source.position(written.place.node.start)
-    return {"path": written.path, "line": line, "column": column}
+def _position_of(entry: RawServer) -> dict[str, Any]:
+    line, column = entry.position.source.position(entry.position.node.start)
+    return {"path": entry.path, "line": line, "column": column}
 
 
-def unpinned(server: ServerConfig, written: WrittenServer, reported: str = "") -> Iterator[Finding]:
+def unpinned(server: ServerConfig, entry: RawServer, reported: str = "") -> Iterator[Finding]:
     """Findings for packages that a command fetches without a version. `reported` is the version in the serverInfo."""
     if isinstance(server.target, Endpoint):
         return
     environ = environment_of(server.target, os.environ)
-    arguments = [text.written for text in written.texts("args")]
-    for package in fetched_packages(written.text("command"), arguments):
+    arguments = [text.raw for text in entry.texts("args")]
+    for package in fetched_packages(entry.text("command"), arguments):
         if package.is_pinned or secret_parts("", package.spec):
             continue
-        text = next((text for text in written.texts("args") if package.spec in text.written), None)
+        text = next((text for text in entry.texts("args") if package.spec in text.raw), None)
         yield Finding(
             code=UNPINNED,
             message="a package is fetched without a fixed version, so each start may run different code",
             item=escape(package.spec),
-            advice=_pin(package, environ, reported),
-            path=f"{written.path}.args",
+            advice=_pin_advice(package, environ, reported),
+            path=f"{entry.path}.args",
             line=text.line if text is not None else 0,
             column=text.column if text is not None else 0,
         )
 
 
-def _pin(package: Package, environ: Mapping[str, str], reported: str) -> str:
+def _pin_advice(package: Package, environ: Mapping[str, str], reported: str) -> str:
     if version := installed_version(package, environ, reported):
         return f"Pin the version that is installed: {escape(package.with_version(version))}"
     says = f" (the server reports version {escape(reported)})" if reported else ""
     return f"Pin the version that you tested: {escape(package.example)}{says}"
 
 
-def _secret(text: Text) -> Finding:
+def _secret_finding(text: RawText) -> Finding:
     variable = text.name.upper() if re.fullmatch(_NAME, text.name) and text.name not in ("args", "url") else "NAME"
     return Finding(
         code="secret_in_file",
@@ -233,30 +233,30 @@ def _secret(text: Text) -> Finding:
 def _with_duplicates(
     config: Config,
     found: Mapping[ServerIdentifier, tuple[Finding, ...]],
-    written: Mapping[ServerIdentifier, WrittenServer],
+    entries: Mapping[ServerIdentifier, RawServer],
 ) -> dict[ServerIdentifier, tuple[Finding, ...]]:
     first: dict[tuple[object, ...], ServerConfig] = {}
     result = dict(found)
     for server in config.servers():
-        other = first.setdefault(_what_it_is(server), server)
+        other = first.setdefault(_identity(server), server)
         is_meant = server.name == other.name and server.toolbox != other.toolbox
         if other is not server and not is_meant and not server.missing:
-            result[_identifier(server)] += (_duplicate(other, written[_identifier(server)]),)
+            result[server.identifier] += (_duplicate_finding(other, entries[server.identifier]),)
     return result
 
 
-def _what_it_is(server: ServerConfig) -> tuple[object, ...]:
+def _identity(server: ServerConfig) -> tuple[object, ...]:
     target = server.target
     if isinstance(target, Endpoint):
         return (target.url, tuple(sorted(target.headers.items())))
     return (target.command, target.args, tuple(sorted(target.env.items())), str(target.cwd))
 
 
-def _duplicate(other: ServerConfig, written: WrittenServer) -> Finding:
+def _duplicate_finding(other: ServerConfig, entry: RawServer) -> Finding:
     name = slashed(other.toolbox, other.name)
     return Finding(
         code="duplicate_server",
         message=f"it is the same server as {name}, so it runs twice and agents see its tools twice",
         advice="Remove one of the two; toolFilters can choose the tools of the other.",
-        **_place_of(written),
+        **_position_of(entry),
     )

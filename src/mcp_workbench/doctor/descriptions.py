@@ -47,50 +47,49 @@ def description_findings(toolboxes: Iterable[ToolboxConfig], tools: Tools | None
                 code="weak_description",
                 severity="note",
                 message=problem,
-                advice=f"Say what an agent can do with it: {_command(toolbox.name, _proposed(toolbox, known))}",
+                advice=f"Say what an agent can do with it: {_command(toolbox.name, _proposal(toolbox, known))}",
             )
     for names in by_text.values():
         if len(names) > 1:
-            yield _duplicate(names)
+            yield _duplicate_finding(names)
 
 
 def weakness(toolbox: ToolboxConfig, tools: Tools | None = None) -> str:
     """Why the description of a toolbox does not help an agent; empty if it does."""
-    said = toolbox.description
-    listed = {name for server in toolbox.servers for name in (tools or {}).get(_identifier(toolbox, server), ())}
-    items = re.split(r"[\s,;|/()]+", said)
-    left = [item for item in items if item not in listed]
-    words = [word for word in _words(" ".join(left)) if _tells(word)]
+    description = toolbox.description
+    tool_names = {
+        name for server in toolbox.servers for name in (tools or {}).get(ServerIdentifier(toolbox.name, server), ())
+    }
+    items = re.split(r"[\s,;|/()]+", description)
+    other_items = [item for item in items if item not in tool_names]
+    words = [word for word in _words(" ".join(other_items)) if _is_telling(word)]
     names = {word for name in (toolbox.name, *toolbox.servers, *toolbox.disabled) for word in _words(name)}
     if any(word not in names for word in words):
         return ""
-    fault = "only lists names" if words or len(left) < len(items) else "says next to nothing"
-    return f"the description of toolbox '{escape(toolbox.name)}' {fault}, and agents choose by it: '{escape(said)}'"
+    fault = "only lists names" if words or len(other_items) < len(items) else "says next to nothing"
+    name, text = escape(toolbox.name), escape(description)
+    return f"the description of toolbox '{name}' {fault}, and agents choose by it: '{text}'"
 
 
 def _words(text: str) -> list[str]:
     return re.findall(r"[^\W_]+", text.casefold())
 
 
-def _tells(word: str) -> bool:
+def _is_telling(word: str) -> bool:
     return word not in _EMPTY_WORDS and (len(word) > _SHORT or not word.isascii())
 
 
-def _identifier(toolbox: ToolboxConfig, server: str) -> ServerIdentifier:
-    return ServerIdentifier(toolbox.name, server)
-
-
-def _proposed(toolbox: ToolboxConfig, tools: Tools) -> str:
+def _proposal(toolbox: ToolboxConfig, tools: Tools) -> str:
     """A better description; empty if none of its servers is recognized."""
     traits = [
-        Traits.of_server(server, tools.get(_identifier(toolbox, server.name), ())).on_this_machine(os.environ)
+        Traits.of_server(server, tools.get(ServerIdentifier(toolbox.name, server.name), ())).on_this_machine(os.environ)
         for server in toolbox.servers.values()
     ]
-    servers = [(one.name, recognize(one)) for one in traits]
+    servers = [(server.name, recognize(server)) for server in traits]
     return summary(servers) if any(service is not None for _, service in servers) else ""
 
 
-def _duplicate(names: Sequence[str]) -> Finding:
+def _duplicate_finding(names: Sequence[str]) -> Finding:
     listed = ", ".join(f"'{escape(name)}'" for name in names)
     return Finding(
         code="same_description",

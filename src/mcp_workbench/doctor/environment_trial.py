@@ -18,10 +18,10 @@ import msgspec
 
 from mcp_workbench.config.environment import environment_of, is_own
 from mcp_workbench.config.model import NO_STORE, CatalogConfig, Config, Launch, ServerConfig, ToolboxConfig
-from mcp_workbench.config.raw_entries import WrittenServer
+from mcp_workbench.config.raw_entries import RawServer
 from mcp_workbench.doctor.examination import limited
 from mcp_workbench.doctor.findings import Finding, Trial
-from mcp_workbench.doctor.probe import visit
+from mcp_workbench.doctor.probe import probe_server
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.text.sanitize import count, escape
 from mcp_workbench.workbench import Workbench
@@ -39,7 +39,7 @@ Works = Callable[[Sequence[str]], Awaitable[bool]]
 _WORD = r"[A-Za-z]{3,}|[0-9]{3,}"
 
 
-def withheld(server: ServerConfig, environ: Mapping[str, str]) -> list[str]:
+def withheld_variables(server: ServerConfig, environ: Mapping[str, str]) -> list[str]:
     """The variables that a local server does not get and that a trial may offer."""
     if not isinstance(server.target, Launch):
         return []
@@ -50,7 +50,7 @@ def withheld(server: ServerConfig, environ: Mapping[str, str]) -> list[str]:
 async def try_environment(
     server: ServerConfig,
     environ: Mapping[str, str],
-    said: str,
+    failure: str,
     on_try: Callable[[int], None] = lambda _: None,
     limits: Limits = DEFAULTS,
 ) -> Trial:
@@ -58,24 +58,24 @@ async def try_environment(
 
     `failure` is the text of its error: variables that it mentions are tried first.
     """
-    groups = by_likelihood(withheld(server, environ), said, _clues(server))
+    groups = by_likelihood(withheld_variables(server, environ), failure, _clues(server))
     names = [name for group in groups for name in group]
     tries = _Tries(server, environ, on_try, limits)
     if not await tries.works(names):
-        return Trial(outcome="no_help", tries=tries.number)
+        return Trial(outcome="no_help", tries=tries.count)
     try:
         needed = await smallest_set(tries.works, groups)
     except _OutOfTriesError:
-        return Trial(outcome="narrowed", tries=tries.number, variables=tuple(sorted(tries.worked)))
-    return Trial(outcome="found" if needed else "unsteady", tries=tries.number, variables=tuple(sorted(needed)))
+        return Trial(outcome="narrowed", tries=tries.count, variables=tuple(sorted(tries.worked)))
+    return Trial(outcome="found" if needed else "unsteady", tries=tries.count, variables=tuple(sorted(needed)))
 
 
-def by_likelihood(names: Iterable[str], said: str, clues: Iterable[str]) -> list[list[str]]:
+def by_likelihood(names: Iterable[str], failure: str, clues: Iterable[str]) -> list[list[str]]:
     """Variables in three groups: mentioned in the error, sharing a word with the server, and the others."""
     words = {word.lower() for clue in clues for word in re.findall(_WORD, clue)}
     groups: list[list[str]] = [[], [], []]
     for name in sorted(names):
-        is_named = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", said) is not None
+        is_named = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", failure) is not None
         is_related = any(word.lower() in words for word in re.findall(_WORD, name))
         groups[0 if is_named else 1 if is_related else 2].append(name)
     return groups
@@ -120,17 +120,17 @@ class _Tries:
         self._on_try = on_try
         self._limits = limits
         self._deadline: float | None = None
-        self.number = 0
+        self.count = 0
         self.worked: list[str] = []
         """The variables of the last try that worked."""
 
     async def works(self, names: Sequence[str]) -> bool:
         """Raises `_OutOfTriesError`."""
         began = time.monotonic()
-        if self.number >= self._limits.trial_tries or (self._deadline is not None and began > self._deadline):
+        if self.count >= self._limits.trial_tries or (self._deadline is not None and began > self._deadline):
             raise _OutOfTriesError
-        self.number += 1
-        self._on_try(self.number)
+        self.count += 1
+        self._on_try(self.count)
         is_working = await _works(with_variables(self._server, names, self._environ))
         if self._deadline is None:
             self._bound(time.monotonic() - began)
@@ -158,10 +158,10 @@ def with_variables(server: ServerConfig, names: Sequence[str], environ: Mapping[
 async def _works(server: ServerConfig) -> bool:
     """Whether a server starts and lists its tools. Nothing is cached or recorded."""
     toolbox = ToolboxConfig(name=server.toolbox, description="", servers={server.name: server})
-    nothing_kept = CatalogConfig(path=NO_STORE)
-    config = Config(file="", toolboxes={server.toolbox: toolbox}, catalog=nothing_kept, record="off")
+    no_cache = CatalogConfig(path=NO_STORE)
+    config = Config(file="", toolboxes={server.toolbox: toolbox}, catalog=no_cache, record="off")
     async with Workbench(config) as workbench:
-        return (await visit(workbench, server)).state == "ok"
+        return (await probe_server(workbench, server)).state == "ok"
 
 
 def _clues(server: ServerConfig) -> list[str]:
@@ -173,7 +173,7 @@ def _clues(server: ServerConfig) -> list[str]:
 # -- the finding
 
 
-def finding_of(trial: Trial, written: WrittenServer, file: str) -> Finding:
+def finding_of(trial: Trial, entry: RawServer, file: str) -> Finding:
     """The outcome and the advice, with the names of variables and never their values.
 
     `file` is the configuration, if the advised command must name it.
@@ -191,40 +191,37 @@ def finding_of(trial: Trial, written: WrittenServer, file: str) -> Finding:
             message=f"it sometimes works and sometimes fails with the same variables ({_count(trial)})",
             advice="Run doctor again. The cause may be the network, a port, a lock or a slow start.",
         )
-    line, _ = written.place.source.position(written.place.node.start)
-    message = f"it works with {_named(trial.variables)}, which it does not get now ({_count(trial)})"
+    line, _ = entry.position.source.position(entry.position.node.start)
+    shortcoming = ", which it does not get now"
     if trial.outcome == "narrowed":
-        message = (
-            f"it works with {_named(trial.variables)}; the search stopped before it found out which of them it needs"
-        )
-        message += f" ({_count(trial)})"
+        shortcoming = "; the search stopped before it found out which of them it needs"
     return Finding(
         code="variables_needed",
         severity="error",
-        message=message,
-        advice=_advice(trial, written, file),
-        path=written.path,
+        message=f"it works with {_listed_names(trial.variables)}{shortcoming} ({_count(trial)})",
+        advice=_advice(trial, entry, file),
+        path=entry.path,
         line=line,
     )
 
 
-def _advice(trial: Trial, written: WrittenServer, file: str) -> str:
+def _advice(trial: Trial, entry: RawServer, file: str) -> str:
     if len(trial.variables) > TRIAL_NAMES_SHOWN:
         return "Run doctor --try-environment again when the machine is less busy, or look up which variables it needs."
     patterns = [glob.escape(name) for name in trial.variables]
-    names = [written.toolbox, written.name]
+    names = [entry.toolbox, entry.name]
     options = [word for pattern in patterns for word in ("--inherit", pattern)]
     options += ["--config", file] if file else []
     is_plain = not any(name.startswith("-") for name in names)
     command = shlex.join(["mcp-workbench", "add", *([*names, *options] if is_plain else [*options, "--", *names])])
-    own = [text.written for text in written.texts("inheritEnv")]
-    member = json.dumps([*own, *patterns], ensure_ascii=False)
+    own_patterns = [text.raw for text in entry.texts("inheritEnv")]
+    member = json.dumps([*own_patterns, *patterns], ensure_ascii=False)
     return f'Run: {escape(command, len(command))} (or write "inheritEnv": {escape(member, len(member))} in its entry)'
 
 
-def _named(variables: Sequence[str]) -> str:
-    first, left = variables[:TRIAL_NAMES_SHOWN], len(variables) - TRIAL_NAMES_SHOWN
-    return ", ".join(map(escape, first)) + (f" and {count(left, 'more variable')}" if left > 0 else "")
+def _listed_names(variables: Sequence[str]) -> str:
+    first, rest = variables[:TRIAL_NAMES_SHOWN], len(variables) - TRIAL_NAMES_SHOWN
+    return ", ".join(map(escape, first)) + (f" and {count(rest, 'more variable')}" if rest > 0 else "")
 
 
 def _count(trial: Trial) -> str:

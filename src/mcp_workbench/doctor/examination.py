@@ -17,8 +17,8 @@ from mcp_workbench import logger
 from mcp_workbench.config.model import Config, Endpoint, ServerConfig, ToolboxConfig
 from mcp_workbench.doctor.config_checks import UNPINNED, ConfigChecks, unpinned
 from mcp_workbench.doctor.descriptions import description_findings
-from mcp_workbench.doctor.findings import ConfigReport, Examined, Finding
-from mcp_workbench.doctor.probe import Program, Visit, find_program, visit
+from mcp_workbench.doctor.findings import ConfigReport, Finding, ServerExamination
+from mcp_workbench.doctor.probe import ProbeResult, Program, find_program, probe_server
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.text.sanitize import escape
@@ -30,50 +30,49 @@ COLLISIONS_SHOWN = 10
 """Shared tool names that a finding lists; of the rest it gives the number."""
 
 
-class Audience(Protocol):
+class ProgressListener(Protocol):
     """Receives the progress of an examination."""
 
     def began(self, server: ServerIdentifier) -> None: ...
 
-    def done(self, examined: Examined) -> None: ...
+    def done(self, examined: ServerExamination) -> None: ...
 
 
 async def examine(
-    entries: ConfigChecks,
+    checks: ConfigChecks,
     toolboxes: Collection[str],
-    audience: Audience,
+    listener: ProgressListener,
     *,
     seconds: float | None = None,
     limits: Limits = DEFAULTS,
 ) -> ConfigReport:
     """Probe every server of these toolboxes. `seconds` replaces the time limits of the servers."""
-    config = _within(entries.config, toolboxes, seconds, limits)
-    turn = asyncio.Semaphore(EXAMINED_AT_ONCE)
+    config = _selected(checks.config, toolboxes, seconds, limits)
+    slots = asyncio.Semaphore(EXAMINED_AT_ONCE)
     async with Workbench(config, limits=limits) as workbench:
 
-        async def one(server: ServerConfig) -> Examined:
-            async with turn:
+        async def examine_one(server: ServerConfig) -> ServerExamination:
+            async with slots:
                 identifier = ServerIdentifier(server.toolbox, server.name)
-                audience.began(identifier)
-                examined = await _examined(workbench, server, entries)
-                audience.done(examined)
+                listener.began(identifier)
+                examined = await _examine_server(workbench, server, checks)
+                listener.done(examined)
                 return examined
 
-        servers = await asyncio.gather(*(one(server) for server in config.servers()))
-    tools = {one.server: one.answer.tools for one in servers if one.answer is not None}
-    found = (*entries.of_file, *description_findings(config.toolboxes.values(), tools), *_collisions(servers))
-    return ConfigReport(file=config.file, servers=tuple(servers), findings=found)
+        servers = await asyncio.gather(*(examine_one(server) for server in config.servers()))
+    tools = {server.server: server.answer.tools for server in servers if server.answer is not None}
+    findings = (*checks.file_findings, *description_findings(config.toolboxes.values(), tools), *_collisions(servers))
+    return ConfigReport(file=config.file, servers=tuple(servers), findings=findings)
 
 
-def _within(config: Config, toolboxes: Collection[str], seconds: float | None, limits: Limits) -> Config:
+def _selected(config: Config, toolboxes: Collection[str], seconds: float | None, limits: Limits) -> Config:
     """The configuration with only these toolboxes, and with `seconds` as their time limit."""
-    chosen = {name: _limited(box, seconds, limits) for name, box in config.toolboxes.items() if name in toolboxes}
-    return msgspec.structs.replace(config, toolboxes=chosen)
-
-
-def _limited(toolbox: ToolboxConfig, seconds: float | None, limits: Limits) -> ToolboxConfig:
-    servers = {name: limited(server, seconds, limits) for name, server in toolbox.servers.items()}
-    return msgspec.structs.replace(toolbox, servers=servers)
+    selected: dict[str, ToolboxConfig] = {}
+    for name in (name for name in config.toolboxes if name in toolboxes):
+        toolbox = config.toolboxes[name]
+        servers = {name: limited(server, seconds, limits) for name, server in toolbox.servers.items()}
+        selected[name] = msgspec.structs.replace(toolbox, servers=servers)
+    return msgspec.structs.replace(config, toolboxes=selected)
 
 
 def limited(server: ServerConfig, seconds: float | None, limits: Limits) -> ServerConfig:
@@ -88,29 +87,29 @@ def limited(server: ServerConfig, seconds: float | None, limits: Limits) -> Serv
     return msgspec.structs.replace(server, bounds={**server.bounds, **bounds})
 
 
-async def _examined(workbench: Workbench, server: ServerConfig, entries: ConfigChecks) -> Examined:
+async def _examine_server(workbench: Workbench, server: ServerConfig, checks: ConfigChecks) -> ServerExamination:
     target = server.target
     is_remote = isinstance(target, Endpoint)
     program = Program() if is_remote or server.missing else find_program(target, os.environ)
-    visited = Visit("failed") if server.missing else await visit(workbench, server, advice=program.advice)
-    written = _with_installed(server, entries, visited)
-    notes = _unused_proxy(target, os.environ) if is_remote and visited.state == "failed" else ()
-    return Examined(
+    result = ProbeResult("failed") if server.missing else await probe_server(workbench, server, advice=program.advice)
+    entry_findings = _entry_findings(server, checks, result)
+    proxy_notes = _unused_proxy(target, os.environ) if is_remote and result.state == "failed" else ()
+    return ServerExamination(
         server=ServerIdentifier(server.toolbox, server.name),
         transport=target.transport if is_remote else "stdio",
-        program=logger.foreign(program.found, len(program.found)),
-        state=visited.state,
-        answer=visited.answer,
-        findings=tuple(sorted((*written, *visited.findings, *notes), key=_weight)),
+        program=logger.foreign(program.path, len(program.path)),
+        state=result.state,
+        answer=result.answer,
+        findings=tuple(sorted((*entry_findings, *result.findings, *proxy_notes), key=_severity_rank)),
     )
 
 
-def _with_installed(server: ServerConfig, entries: ConfigChecks, visited: Visit) -> tuple[Finding, ...]:
+def _entry_findings(server: ServerConfig, checks: ConfigChecks, result: ProbeResult) -> tuple[Finding, ...]:
     """The findings about its entry. Since it was started, its packages are installed and their versions known."""
-    found = entries.of(server.identifier)
-    reported = visited.answer.version if visited.answer is not None else ""
-    renewed = iter(tuple(unpinned(server, entries.written[server.identifier], reported)))
-    return tuple(next(renewed, one) if one.code == UNPINNED else one for one in found)
+    findings = checks.findings_of(server.identifier)
+    reported = result.answer.version if result.answer is not None else ""
+    renewed = iter(tuple(unpinned(server, checks.entries[server.identifier], reported)))
+    return tuple(next(renewed, finding) if finding.code == UNPINNED else finding for finding in findings)
 
 
 def _unused_proxy(endpoint: Endpoint, environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -126,21 +125,21 @@ def _unused_proxy(endpoint: Endpoint, environ: Mapping[str, str]) -> Iterator[Fi
         )
 
 
-def _weight(finding: Finding) -> int:
+def _severity_rank(finding: Finding) -> int:
     return ("error", "warning", "note").index(finding.severity)
 
 
-def _collisions(servers: Iterable[Examined]) -> Iterator[Finding]:
+def _collisions(servers: Iterable[ServerExamination]) -> Iterator[Finding]:
     """Findings for tools of a toolbox that share a name."""
     holders: dict[tuple[str, str], list[str]] = {}
     for examined in servers:
         for tool in examined.answer.tools if examined.answer is not None else ():
             holders.setdefault((examined.server.toolbox, tool), []).append(examined.server.server)
-    shared = {place: names for place, names in holders.items() if len(names) > 1}
-    for toolbox in dict.fromkeys(place[0] for place in shared):
+    shared = {key: names for key, names in holders.items() if len(names) > 1}
+    for toolbox in dict.fromkeys(key[0] for key in shared):
         tools = [escape(logger.redacted(tool)) for box, tool in shared if box == toolbox]
-        first, left = tools[:COLLISIONS_SHOWN], len(tools) - COLLISIONS_SHOWN
-        more = f" and {left} more" if left > 0 else ""
+        first, rest = tools[:COLLISIONS_SHOWN], len(tools) - COLLISIONS_SHOWN
+        more = f" and {rest} more" if rest > 0 else ""
         yield Finding(
             code="names_shared",
             severity="note",

@@ -68,7 +68,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """The names, never the values, of the variables with which it worked."""
 
 
-class Examined(msgspec.Struct, frozen=True, kw_only=True):
+class ServerExamination(msgspec.Struct, frozen=True, kw_only=True):
     """The report on one server."""
 
     server: ServerIdentifier
@@ -86,7 +86,7 @@ class ConfigReport(msgspec.Struct, frozen=True, kw_only=True):
     """The report on a whole configuration."""
 
     file: str
-    servers: tuple[Examined, ...]
+    servers: tuple[ServerExamination, ...]
     findings: tuple[Finding, ...] = ()
     """The findings that are not about a single server."""
 
@@ -96,5 +96,8 @@ class ConfigReport(msgspec.Struct, frozen=True, kw_only=True):
         return any(server.state == "failed" for server in self.servers)
 
     def count(self, severity: Severity) -> int:
-        every: Iterable[Finding] = (*self.findings, *(one for server in self.servers for one in server.findings))
-        return sum(finding.severity == severity for finding in every)
+        findings: Iterable[Finding] = (
+            *self.findings,
+            *(finding for server in self.servers for finding in server.findings),
+        )
+        return sum(finding.severity == severity for finding in findings)

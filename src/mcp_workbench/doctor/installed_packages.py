@@ -20,13 +20,13 @@ import msgspec
 
 from mcp_workbench.doctor.packages import LAUNCHERS, Package, fetched_packages, name_of
 
-_MOST_ENTRIES: Final = 2000
+_MAX_ENTRIES: Final = 2000
 """Entries of a cache that are examined: more than real caches have, and quick to read."""
 _VERSION: Final = r"[0-9][0-9A-Za-z.+!-]{0,60}"
 
 
 class _Installed(NamedTuple):
-    changed: float
+    modified: float
     version: str
     manifest: Path
 
@@ -36,16 +36,16 @@ def installed_version(package: Package, environ: Mapping[str, str], reported: st
 
     If there are several, the one that the server reported, else the newest installation.
     """
-    found = [one for one in _installed(package, environ) if re.fullmatch(_VERSION, one.version)]
-    if any(one.version == reported for one in found):
+    versions = [item for item in _installed(package, environ) if re.fullmatch(_VERSION, item.version)]
+    if any(item.version == reported for item in versions):
         return reported
-    return max(found).version if found else ""
+    return max(versions).version if versions else ""
 
 
 def installed_manifest(package: Package, environ: Mapping[str, str]) -> Path | None:
     """The `package.json` or `METADATA` of the newest installation."""
-    found = list(_installed(package, environ))
-    return max(found).manifest if found else None
+    installations = list(_installed(package, environ))
+    return max(installations).manifest if installations else None
 
 
 def _installed(package: Package, environ: Mapping[str, str]) -> Iterator[_Installed]:
@@ -58,11 +58,11 @@ def _installed(package: Package, environ: Mapping[str, str]) -> Iterator[_Instal
 def _in_npx(package: Package, environ: Mapping[str, str], home: Path) -> Iterator[_Installed]:
     """`npx` has a folder for every command line, and writes the requested packages into its `package.json`."""
     cache = environ.get("npm_config_cache") or environ.get("NPM_CONFIG_CACHE") or home / ".npm"
-    for manifest in _found(Path(cache), "_npx/*/package.json"):
-        asked = _object(_object(_json(manifest)).get("_npx")).get("packages")
-        if isinstance(asked, list) and package.spec in asked:
+    for manifest in _glob(Path(cache), "_npx/*/package.json"):
+        requested = _object(_object(_json(manifest)).get("_npx")).get("packages")
+        if isinstance(requested, list) and package.spec in requested:
             own = manifest.parent / "node_modules" / package.name / "package.json"
-            yield _Installed(_changed(own), str(_object(_json(own)).get("version", "")), own)
+            yield _Installed(_modified(own), str(_object(_json(own)).get("version", "")), own)
 
 
 def _in_uv(package: Package, environ: Mapping[str, str], home: Path) -> Iterator[_Installed]:
@@ -71,32 +71,30 @@ def _in_uv(package: Package, environ: Mapping[str, str], home: Path) -> Iterator
     tools = Path(environ.get("UV_TOOL_DIR") or data / "uv" / "tools")
     caches = Path(environ.get("XDG_CACHE_HOME") or home / ".cache")
     cache = Path(environ.get("UV_CACHE_DIR") or caches / "uv")
-    wanted = _normalized(package.name)
+    normalized = _normalized(package.name)
     within = "lib/python*/site-packages/*.dist-info"
-    for folder, pattern in ((tools, f"{wanted.replace('_', '-')}/{within}"), (cache, f"environments-v*/*/*/{within}")):
-        found = list(_distributions(folder, pattern, wanted))
-        yield from found
-        if found:
-            return
+    tool = f"{normalized.replace('_', '-')}/{within}"
+    in_tools = list(_distributions(tools, tool, normalized))
+    yield from in_tools or _distributions(cache, f"environments-v*/*/*/{within}", normalized)
 
 
-def _distributions(folder: Path, pattern: str, wanted: str) -> Iterator[_Installed]:
-    for path in _found(folder, pattern):
+def _distributions(folder: Path, pattern: str, normalized: str) -> Iterator[_Installed]:
+    for path in _glob(folder, pattern):
         name, _, version = path.name.removesuffix(".dist-info").partition("-")
-        if _normalized(name) == wanted:
-            yield _Installed(_changed(path), version, path / "METADATA")
+        if _normalized(name) == normalized:
+            yield _Installed(_modified(path), version, path / "METADATA")
 
 
 def _normalized(name: str) -> str:
     return re.sub(r"[-_.]+", "_", name).lower()
 
 
-def _found(folder: Path, pattern: str) -> Iterator[Path]:
+def _glob(folder: Path, pattern: str) -> Iterator[Path]:
     with suppress(OSError):
-        yield from islice(folder.glob(pattern), _MOST_ENTRIES)
+        yield from islice(folder.glob(pattern), _MAX_ENTRIES)
 
 
-def _changed(path: Path) -> float:
+def _modified(path: Path) -> float:
     with suppress(OSError):
         return path.stat().st_mtime
     return 0.0
@@ -112,9 +110,9 @@ def _object(value: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-_MOST_BYTES: Final = 1_000_000
+_MAX_BYTES: Final = 1_000_000
 """The largest part of a manifest that is read. Real ones have a few thousand bytes."""
-_MOST_LETTERS: Final = 100
+_MAX_LETTERS: Final = 100
 """The length of a summary: agents read it in every session."""
 _SCRIPT: Final = r"/.*\.[cm]?[jt]s"
 _SENTENCE_END: Final = r"(?<=\w\w)[.!?](?:\s|$)|\n"
@@ -168,30 +166,30 @@ def _of_script(script: Path) -> Iterator[Path]:
 
 def _of_program(program: Path) -> Iterator[Path]:
     """The metadata of an installed Python package with the name of its program."""
-    wanted = re.sub(r"[-_.]+", "_", program.name).lower()
+    normalized = _normalized(program.name)
     for root in {program.parent.parent, program.resolve().parent.parent}:
-        for folder in islice(root.glob(_PYTHON), 2000):
-            if re.sub(r"[-_.]+", "_", folder.name.partition("-")[0]).lower() == wanted:
+        for folder in islice(root.glob(_PYTHON), _MAX_ENTRIES):
+            if _normalized(folder.name.partition("-")[0]) == normalized:
                 yield folder / "METADATA"
 
 
 def _read(file: Path) -> Manifest:
     try:
         with file.open("rb") as opened:
-            data = opened.read(_MOST_BYTES)
+            data = opened.read(_MAX_BYTES)
         if file.name == "METADATA":
             headers = HeaderParser().parsestr(data.decode("utf-8", "replace"))
             return Manifest(headers.get("Name", ""), _sentence(headers.get("Summary", "")))
-        found = msgspec.json.decode(data, type=_PackageJson)
+        manifest = msgspec.json.decode(data, type=_PackageJson)
     except (OSError, msgspec.DecodeError):
         return Manifest()
-    return Manifest(found.name, _sentence(found.description))
+    return Manifest(manifest.name, _sentence(manifest.description))
 
 
 def _sentence(text: str) -> str:
     """The first sentence without invisible characters, cut at a word."""
     first = re.split(_SENTENCE_END, text.strip(), maxsplit=1)[0]
     words = "".join(letter if letter.isprintable() else " " for letter in first).split()
-    while len(" ".join(words)) > _MOST_LETTERS:
+    while len(" ".join(words)) > _MAX_LETTERS:
         words.pop()
     return " ".join(words).rstrip(".,;:")

@@ -14,7 +14,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 Words: TypeAlias = list[str]
 
-_BEFORE: Final[Mapping[str, str]] = {
+_WRAPPERS: Final[Mapping[str, str]] = {
     "env": r"-u|--unset|-C|--chdir",
     "nice": r"-n|--adjustment",
     "time": r"-o|--output|-f|--format",
@@ -39,7 +39,7 @@ def simple_commands(command: Sequence[str]) -> Iterator[Words]:
     waiting = [list(command)]
     while waiting:
         words = waiting.pop()
-        inner = _inside(words)
+        inner = _unwrapped(words)
         if inner is None:
             yield words
         else:
@@ -62,25 +62,25 @@ def read_options(words: Sequence[str], with_value: str) -> tuple[list[tuple[str,
     return options, list(words[at:])
 
 
-def _inside(words: Words) -> Iterable[Words] | None:
+def _unwrapped(words: Words) -> Iterable[Words] | None:
     """The commands that a wrapper starts; None if the program is not a wrapper."""
     program = name_of(words[0])
-    if program in _BEFORE or re.fullmatch(_ASSIGNMENT, words[0]):
-        return [_behind(words)]
+    if program in _WRAPPERS or re.fullmatch(_ASSIGNMENT, words[0]):
+        return [_without_wrappers(words)]
     if program in _SHELLS:
         options, rest = read_options(words[1:], _SHELL_VALUES)
         has_line = any(re.fullmatch(_LINE_FOLLOWS, name) for name, _ in options)
-        return _of_line(rest[0]) if has_line and rest else []
+        return _commands_of_line(rest[0]) if has_line and rest else []
     if program == "cmd":
-        return _of_cmd(words[1:])
+        return _commands_of_cmd(words[1:])
     return None
 
 
-def _behind(words: Words) -> Words:
+def _without_wrappers(words: Words) -> Words:
     """The command without the wrappers and assignments that precede it."""
     at = 0
     while at < len(words):
-        with_value = _BEFORE.get(name_of(words[at]))
+        with_value = _WRAPPERS.get(name_of(words[at]))
         if with_value is not None:
             at = len(words) - len(read_options(words[at + 1 :], with_value)[1])
         elif re.fullmatch(_ASSIGNMENT, words[at]):
@@ -90,7 +90,7 @@ def _behind(words: Words) -> Words:
     return words[at:]
 
 
-def _of_line(line: str) -> list[Words]:
+def _commands_of_line(line: str) -> list[Words]:
     reader = shlex.shlex(line, posix=True, punctuation_chars=_OPERATORS)
     reader.whitespace, reader.whitespace_split, reader.commenters = " \t\r", True, ""
     commands: list[Words] = [[]]
@@ -107,7 +107,7 @@ def _of_line(line: str) -> list[Words]:
     return commands
 
 
-def _of_cmd(words: Words) -> list[Words]:
+def _commands_of_cmd(words: Words) -> list[Words]:
     at = next((at for at, word in enumerate(words) if word.lower() in ("/c", "/k")), len(words))
     line = " ".join(words[at + 1 :])
     return [part.replace('"', "").split() for part in re.split(r"[&|]+", line)]
@@ -173,16 +173,16 @@ def of_registry(spec: str) -> Package | None:
 
 
 def of_python(spec: str) -> Package | None:
-    wanted = spec.partition(";")[0].strip()
-    address = wanted.partition(" @ ")[2].strip() or wanted
+    requirement = spec.partition(";")[0].strip()
+    address = requirement.partition(" @ ")[2].strip() or requirement
     if re.fullmatch(_LOCAL, address) or re.fullmatch(_ARCHIVE, address):
         return None
     if match := re.fullmatch(_ADDRESS_PYTHON, address):
         return Package(spec, re.fullmatch(_COMMIT, address) is not None, f"{match[1]}@")
     if "/" in address:
         return None
-    name = re.split(r"[@=<>~! ]", wanted, maxsplit=1)[0]
-    return Package(spec, re.fullmatch(_EXACT_PYTHON, wanted) is not None, f"{name}==", name.partition("[")[0])
+    name = re.split(r"[@=<>~! ]", requirement, maxsplit=1)[0]
+    return Package(spec, re.fullmatch(_EXACT_PYTHON, requirement) is not None, f"{name}==", name.partition("[")[0])
 
 
 def of_image(spec: str) -> Package | None:
@@ -197,7 +197,7 @@ def of_image(spec: str) -> Package | None:
 
 _Options: TypeAlias = list[tuple[str, str]]
 
-_STAYS: Final = frozenset(("--no-install", "--no", "--offline", "--cached-only", "--pull never"))
+_PREVENT_FETCHING: Final = frozenset(("--no-install", "--no", "--offline", "--cached-only", "--pull never"))
 """Options that prevent fetching."""
 _VARIABLE: Final = r"[$`]|%\w+%"
 
@@ -225,26 +225,26 @@ _REQUIREMENT: Final = r"(?:\[[^\]]*\]|[^,\[]|,(?!\s*[A-Za-z]))+"
 
 def fetched_packages(command: str, arguments: Sequence[str]) -> list[Package]:
     """The packages that a command fetches, without duplicates and without those that a variable names."""
-    found = [package for words in simple_commands([command, *arguments]) for package in _fetched(words)]
-    return list(dict.fromkeys(found))
+    packages = [package for words in simple_commands([command, *arguments]) for package in _fetched(words)]
+    return list(dict.fromkeys(packages))
 
 
 def _fetched(words: Words) -> Iterator[Package]:
     program = name_of(words[0])
     for (first, *subcommands), launcher in _LAUNCHERS.items():
-        given = _given(words[1:], subcommands, launcher.with_value) if program == first else None
-        if given is None:
+        parsed = _options_and_rest(words[1:], subcommands, launcher.with_value) if program == first else None
+        if parsed is None:
             continue
-        options, rest = given
-        if any(f"{name} {value}".strip() in _STAYS for name, value in options):
+        options, rest = parsed
+        if any(f"{name} {value}".strip() in _PREVENT_FETCHING for name, value in options):
             return
         for spec in launcher.specs(options, rest):
-            package = launcher.judged(spec) if spec and not re.search(_VARIABLE, spec) else None
+            package = launcher.parse(spec) if spec and not re.search(_VARIABLE, spec) else None
             if package is not None:
                 yield package._replace(cache=launcher.cache)
 
 
-def _given(words: Words, subcommands: Words, with_value: str) -> tuple[_Options, Words] | None:
+def _options_and_rest(words: Words, subcommands: Words, with_value: str) -> tuple[_Options, Words] | None:
     """The options before and after the subcommands, and the words that follow; None for another subcommand."""
     options, rest = read_options(words, with_value)
     for name in subcommands:
@@ -271,7 +271,8 @@ def _of_uvx(options: _Options, rest: Words) -> Words:
 
 
 def _added(options: _Options, _rest: Words) -> Words:
-    return [one.strip() for value in _values(options, "-w", "--with") for one in re.findall(_REQUIREMENT, value)]
+    values = _values(options, "-w", "--with")
+    return [requirement.strip() for value in values for requirement in re.findall(_REQUIREMENT, value)]
 
 
 def _values(options: _Options, *names: str) -> Words:
@@ -283,7 +284,7 @@ class _Launcher(NamedTuple):
 
     with_value: str
     specs: Callable[[_Options, Words], Words]
-    judged: Callable[[str], Package | None]
+    parse: Callable[[str], Package | None]
     cache: Cache = ""
 
 

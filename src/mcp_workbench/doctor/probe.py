@@ -42,7 +42,7 @@ _ITEMS: Final[dict[Kind, str]] = {"prompts": "prompt", "resources": "resource", 
 """The lists other than tools, with the word for one item."""
 
 
-class Visit(NamedTuple):
+class ProbeResult(NamedTuple):
     """The result of a probe."""
 
     state: State
@@ -50,7 +50,7 @@ class Visit(NamedTuple):
     findings: tuple[Finding, ...] = ()
 
 
-async def visit(workbench: Workbench, server: ServerConfig, *, advice: str = "") -> Visit:
+async def probe_server(workbench: Workbench, server: ServerConfig, *, advice: str = "") -> ProbeResult:
     """Start a server with the capabilities of the latest client, list what it offers, and stop it.
 
     `advice` replaces the hint of a failure, if the program can't be run.
@@ -60,19 +60,19 @@ async def visit(workbench: Workbench, server: ServerConfig, *, advice: str = "")
     limits = workbench.limits.bounded(server.bounds)
     try:
         with handle.supervisor.used():
-            answer, listing = await _asked(handle, limits)
-            others = [finding for kind in _ITEMS async for finding in _of_items(handle, kind)]
+            answer, listing = await _list_tools(handle, limits)
+            others = [finding for kind in _ITEMS async for finding in _item_findings(handle, kind)]
     except NeedsLogin as fault:
-        return Visit("needs_login", findings=(_needs_login(fault),))
+        return ProbeResult("needs_login", findings=(_needs_login(fault),))
     except Fault as fault:
-        return Visit("failed", findings=(_failure(server, fault, advice),))
+        return ProbeResult("failed", findings=(_failure(server, fault, advice),))
     finally:
         handle.supervisor.let_go()
     await handle.supervisor.cleared()
-    return Visit("ok", answer, (*_of_answer(server, answer, listing, limits), *others))
+    return ProbeResult("ok", answer, (*_tool_findings(server, answer, listing, limits), *others))
 
 
-async def _asked(handle: ServerHandle, limits: Limits) -> tuple[ServerReport, ServerTools]:
+async def _list_tools(handle: ServerHandle, limits: Limits) -> tuple[ServerReport, ServerTools]:
     """Start the server and list its tools. Raises `Fault`."""
     began = time.monotonic()
     seconds = limits.startup_timeout_seconds
@@ -99,8 +99,8 @@ async def _asked(handle: ServerHandle, limits: Limits) -> tuple[ServerReport, Se
 
 def _version(hello: Raw) -> str:
     """The version in a server's `serverInfo`."""
-    said = jsonrpc.members(hello)
-    info = said.get("serverInfo") or jsonrpc.members(said.get("_meta")).get(eras.SERVER_INFO)
+    handshake = jsonrpc.members(hello)
+    info = handshake.get("serverInfo") or jsonrpc.members(handshake.get("_meta")).get(eras.SERVER_INFO)
     return escape(logger.redacted(jsonrpc.text_or_none(jsonrpc.members(info).get("version")) or ""))
 
 
@@ -124,7 +124,7 @@ def _needs_login(fault: NeedsLogin) -> Finding:
 # -- findings about the answers
 
 
-async def _of_items(handle: ServerHandle, kind: Kind) -> AsyncIterator[Finding]:
+async def _item_findings(handle: ServerHandle, kind: Kind) -> AsyncIterator[Finding]:
     """Findings for prompts, resources or templates that are not offered."""
     try:
         withheld = (await handle.lists.caches[kind].fresh()).withheld
@@ -138,7 +138,9 @@ async def _of_items(handle: ServerHandle, kind: Kind) -> AsyncIterator[Finding]:
         yield Finding(code="item_withheld", message=message, advice=_REPORT)
 
 
-def _of_answer(server: ServerConfig, answer: ServerReport, listing: ServerTools, limits: Limits) -> Iterator[Finding]:
+def _tool_findings(
+    server: ServerConfig, answer: ServerReport, listing: ServerTools, limits: Limits
+) -> Iterator[Finding]:
     for pattern in listing.unmatched_filters:
         yield Finding(
             code="filter_matches_nothing",
@@ -164,10 +166,10 @@ def _of_answer(server: ServerConfig, answer: ServerReport, listing: ServerTools,
             message=f"it writes log lines to stdout, where messages belong: '{answer.noise}'",
             advice="Make it log to stderr, or turn that output off: many such lines end the connection.",
         )
-    yield from _of_costs(answer, limits)
+    yield from _cost_findings(answer, limits)
 
 
-def _of_costs(answer: ServerReport, limits: Limits) -> Iterator[Finding]:
+def _cost_findings(answer: ServerReport, limits: Limits) -> Iterator[Finding]:
     if answer.start_seconds + answer.list_seconds > limits.open_timeout_seconds:
         yield Finding(
             code="slow_start",
@@ -208,7 +210,7 @@ _SPLIT: Final = "Put only the program into its command, and each following word 
 class Program(NamedTuple):
     """The path of a program, or what to do if it was not found."""
 
-    found: str = ""
+    path: str = ""
     advice: str = ""
 
 
@@ -217,20 +219,20 @@ def find_program(launch: Launch, environ: Mapping[str, str]) -> Program:
     command = launch.command
     if "/" in command:
         is_there = os.path.isfile(command) and os.access(command, os.X_OK)  # noqa: PTH113 -- as below
-        return Program(command) if is_there else Program(advice=_unusable(command))
-    search = environment(launch, environ, "").get("PATH", os.defpath)
-    if found := shutil.which(command, path=search):
-        return Program(found)
-    if "PATH" in launch.env and (elsewhere := shutil.which(command, path=environ.get("PATH", os.defpath))):
-        return Program(advice=f"Its own PATH lacks the folder of {elsewhere}: add it to env.PATH, or remove env.PATH.")
-    if blocked := shutil.which(command, mode=os.F_OK, path=search):
-        return Program(advice=_unusable(blocked))
+        return Program(command) if is_there else Program(advice=_unusable_advice(command))
+    search_path = environment(launch, environ, "").get("PATH", os.defpath)
+    if path := shutil.which(command, path=search_path):
+        return Program(path)
+    if "PATH" in launch.env and (other_path := shutil.which(command, path=environ.get("PATH", os.defpath))):
+        return Program(advice=f"Its own PATH lacks the folder of {other_path}: add it to env.PATH, or remove env.PATH.")
+    if blocked := shutil.which(command, mode=os.F_OK, path=search_path):
+        return Program(advice=_unusable_advice(blocked))
     if " " in command:
         return Program(advice=_SPLIT)
     return Program(advice=_INSTALL.get(command, "Install it, or write the full path of the program as its command."))
 
 
-def _unusable(path: str) -> str:
+def _unusable_advice(path: str) -> str:
     if os.path.isdir(path):  # noqa: PTH112 -- a path of the configuration, which Path may refuse
         return "Its command is a folder: write the path of the program."
     if os.path.exists(path):  # noqa: PTH110 -- same

@@ -232,14 +232,14 @@ def summary(servers: Iterable[tuple[str, Service | None]]) -> str:
     It lists the names of servers that were not recognized.
     """
     pairs = list(servers)
-    does = list(dict.fromkeys(service.does for _, service in pairs if service is not None))
+    phrases = list(dict.fromkeys(service.does for _, service in pairs if service is not None))
     names = [name for name, service in pairs if service is None]
     listed = ", ".join(names[:_NAMES_LISTED]) + (
         f" and {len(names) - _NAMES_LISTED} more" * (len(names) > _NAMES_LISTED)
     )
     if names:
-        does.append(f"use the tools of {listed}")
-    text = "; ".join(does)
+        phrases.append(f"use the tools of {listed}")
+    text = "; ".join(phrases)
     return text[:1].upper() + text[1:]
 
 
@@ -277,8 +277,8 @@ def _words(text: str) -> list[str]:
 
 def _best(words: Sequence[str]) -> Service | None:
     """The service with the longest matching word."""
-    found = [(len(word), service) for service in SERVICES for word in service.words if _has(words, word)]
-    return max(found, key=lambda one: one[0])[1] if found else None
+    matches = [(len(word), service) for service in SERVICES for word in service.words if _has(words, word)]
+    return max(matches, key=lambda match: match[0])[1] if matches else None
 
 
 def _has(words: Sequence[str], word: str) -> bool:
@@ -297,8 +297,8 @@ def _by_tools(tools: Sequence[str]) -> Service | None:
             votes[service] = votes.get(service, 0) + 1
     if not votes:
         return None
-    service, number = max(votes.items(), key=lambda one: one[1])
-    is_enough = number >= min(_TOOLS_NEEDED, len(tools)) and number * _SHARE_NEEDED >= len(tools)
+    service, count = max(votes.items(), key=lambda item: item[1])
+    is_enough = count >= min(_TOOLS_NEEDED, len(tools)) and count * _SHARE_NEEDED >= len(tools)
     return service if is_enough else None
 
 

@@ -17,7 +17,7 @@ from mcp_workbench.config.fields import ValuePosition
 from mcp_workbench.config.jsonc.parser import parse
 from mcp_workbench.config.jsonc.source import SourceText
 from mcp_workbench.config.keys import HOST_KEYS, SERVER, TIMEOUT_MOST_SECONDS, TRANSPORT_KEYS, TRANSPORTS, URL_KEYS
-from mcp_workbench.config.servers import Reading, read_server
+from mcp_workbench.config.servers import ReadContext, read_server
 from mcp_workbench.doctor.packages import fetched_packages
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.hosts.registry import Entry
@@ -106,9 +106,9 @@ def flattened(entry: Entry) -> Entry:
 def _check(entry: Entry) -> None:
     """Raise `NotMovable` unless the configuration accepts the entry."""
     source = SourceText(json.dumps(entry))
-    reading = Reading(folder="/", environ={}, strict=False, limits=DEFAULTS, bounds={}, warnings=[])
+    context = ReadContext(folder="/", environ={}, strict=False, limits=DEFAULTS, bounds={}, warnings=[])
     try:
-        read_server(ValuePosition(source, parse(source), "", 0), "toolbox", "server", reading)
+        read_server(ValuePosition(source, parse(source), "", 0), "toolbox", "server", context)
     except ConfigError as error:
         raise NotMovable(": ".join(part for part in (error.path, error.problem) if part)) from None
 

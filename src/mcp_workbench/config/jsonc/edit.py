@@ -95,17 +95,19 @@ def line_end_before(text: str, offset: int) -> int:
     return at - 1 if at > 0 and text[at - 1 : at + 1] == "\r\n" else at
 
 
-def taken_out(layout: Layout, place: Object, index: int) -> list[Cut]:
+def removal_cuts(layout: Layout, parent: Object, index: int) -> list[Cut]:
     """The cuts that remove a member and its own comments."""
-    member = place.members[index]
-    ahead = layout.gap(place.members[index - 1].value.end if index else place.start + 1)
-    behind = layout.gap(member.value.end)
-    is_last = index == len(place.members) - 1
-    cuts = [_span(layout, _owned_from(layout, ahead, place.start + 1), member.value.end, behind, is_last=is_last)]
-    if is_last and behind.comma is None and ahead.comma is not None:
-        cuts.append(Cut(ahead.comma.start, ahead.comma.end))
-    if len(place.members) == 1 and not _has_comments(ahead) and not _has_comments(behind):
-        cuts = [_emptied(layout.text, cuts[0], place)]
+    member = parent.members[index]
+    gap_before = layout.gap(parent.members[index - 1].value.end if index else parent.start + 1)
+    gap_after = layout.gap(member.value.end)
+    is_last = index == len(parent.members) - 1
+    cuts = [
+        _span(layout, _beginning_of(layout, gap_before, parent.start + 1), member.value.end, gap_after, is_last=is_last)
+    ]
+    if is_last and gap_after.comma is None and gap_before.comma is not None:
+        cuts.append(Cut(gap_before.comma.start, gap_before.comma.end))
+    if len(parent.members) == 1 and not _has_comments(gap_before) and not _has_comments(gap_after):
+        cuts = [_emptied(layout.text, cuts[0], parent)]
     return cuts
 
 
@@ -118,10 +120,10 @@ class _Beginning(NamedTuple):
     """Its first comment, or the key itself."""
 
 
-def _owned_from(layout: Layout, ahead: Gap, opened: int) -> _Beginning:
-    tail = ahead.after if ahead.comma else ahead.before
-    line = layout.owned_end(ahead.comma.end if ahead.comma else opened, tail)
-    text = ahead.end
+def _beginning_of(layout: Layout, gap_before: Gap, opened: int) -> _Beginning:
+    tail = gap_before.after if gap_before.comma else gap_before.before
+    line = layout.owned_end(gap_before.comma.end if gap_before.comma else opened, tail)
+    text = gap_before.end
     for token in reversed([token for token in tail if token.start >= line]):
         if token.kind == "comment":
             text = token.start
@@ -137,68 +139,68 @@ def _is_blank(text: str) -> bool:
     return text.replace("\r\n", "\n").replace("\r", "\n").count("\n") > 1
 
 
-def _span(layout: Layout, begins: _Beginning, value_end: int, behind: Gap, *, is_last: bool) -> Cut:
+def _span(layout: Layout, begins: _Beginning, value_end: int, gap_after: Gap, *, is_last: bool) -> Cut:
     """The cut for a member: whole lines if it has lines of its own, else only the member itself."""
-    start, tail = (behind.comma.end, behind.after) if behind.comma else (value_end, behind.before)
+    start, tail = (gap_after.comma.end, gap_after.after) if gap_after.comma else (value_end, gap_after.before)
     if is_last or any(has_line_end(token.text) for token in tail if token.kind == "whitespace"):
         end = layout.owned_end(start, tail)
         if not layout.ends_line_comment(begins.line):
             return Cut(begins.line, end)
         # A line comment must still end with its line.
-        blank = layout.text[end : behind.end]
+        blank = layout.text[end : gap_after.end]
         return Cut(begins.line if has_line_end(blank) else begins.text, end + len(blank) - len(blank.lstrip(" \t")))
     return Cut(begins.text, tail[0].end if tail and tail[0].kind == "whitespace" else start)
 
 
-def own_comments(layout: Layout, place: Object, index: int) -> list[str]:
+def own_comments(layout: Layout, parent: Object, index: int) -> list[str]:
     """The comments that `removal_cuts` removes with a member, without those inside its value."""
-    member, cut = place.members[index], taken_out(layout, place, index)[0]
-    around = (range(cut.start, member.key.start), range(member.value.end, cut.end))
-    return [token.text for token in layout.comments() if any(token.start in one for one in around)]
+    member, cut = parent.members[index], removal_cuts(layout, parent, index)[0]
+    spans = (range(cut.start, member.key.start), range(member.value.end, cut.end))
+    return [token.text for token in layout.comments() if any(token.start in span for span in spans)]
 
 
-def put_in(layout: Layout, place: Object, before: str, after: str, behind: int) -> list[Cut]:
+def insertion_cuts(layout: Layout, parent: Object, before: str, after: str, previous: int) -> list[Cut]:
     """The cuts that insert a member after the one with the index `previous`; -1 inserts it first.
 
     `before` is the text of the member with its separator. `after` follows it in an empty object.
     """
-    if not place.members:
-        gap = layout.gap(place.start + 1)
-        owned = layout.owned_end(place.start + 1, gap.before)
+    if not parent.members:
+        gap = layout.gap(parent.start + 1)
+        owned = layout.owned_end(parent.start + 1, gap.before)
         return [Cut(owned, owned, before if _has_comments(gap) else before + after)]
-    start, tail = _tail(layout, place, behind)
+    start, tail = _tail(layout, parent, previous)
     owned = layout.owned_end(start, tail)
-    if behind < 0:
+    if previous < 0:
         is_tight = not has_line_end(before) and not tail
         return [Cut(owned, owned, f"{before.removeprefix(' ')}, " if is_tight else f"{before},")]
-    end = place.members[behind].value.end
+    end = parent.members[previous].value.end
     if start != end:
         return [Cut(owned, owned, before + ",")]
     return [Cut(end, end, "," + before)] if owned == end else [Cut(end, end, ","), Cut(owned, owned, before)]
 
 
-def _tail(layout: Layout, place: Object, index: int) -> tuple[int, tuple[Token, ...]]:
+def _tail(layout: Layout, parent: Object, index: int) -> tuple[int, tuple[Token, ...]]:
     """The end of a member with its comma, and the tokens that follow. For -1: of the opening bracket."""
-    opened = place.members[index].value.end if index >= 0 else place.start + 1
+    opened = parent.members[index].value.end if index >= 0 else parent.start + 1
     gap = layout.gap(opened)
     return (gap.comma.end, gap.after) if gap.comma else (opened, gap.before)
 
 
-def needs_line(layout: Layout, place: Object, behind: int) -> bool:
+def needs_line(layout: Layout, parent: Object, previous: int) -> bool:
     """Whether a new member needs a line of its own, because the others have one or a line comment precedes it."""
-    if has_line_end(layout.text[place.start : place.members[0].key.start]):
+    if has_line_end(layout.text[parent.start : parent.members[0].key.start]):
         return True
-    return layout.ends_line_comment(layout.owned_end(*_tail(layout, place, behind)))
+    return layout.ends_line_comment(layout.owned_end(*_tail(layout, parent, previous)))
 
 
 def _has_comments(gap: Gap) -> bool:
     return any(token.kind == "comment" for token in (*gap.before, *gap.after))
 
 
-def _emptied(text: str, cut: Cut, place: Object) -> Cut:
+def _emptied(text: str, cut: Cut, parent: Object) -> Cut:
     """Extend the cut so that an object that becomes empty closes on the line on which it opens."""
-    margin = margin_of(text, place.start)
-    rest = text[cut.end : place.end - 1]
+    margin = margin_of(text, parent.start)
+    rest = text[cut.end : parent.end - 1]
     for line_end in ("\r\n", "\n", "\r"):
         if cut.start < cut.end and rest.startswith(line_end + margin) and has_line_end(text[cut.start : cut.end]):
             return Cut(cut.start, cut.end + len(line_end + margin))
@@ -229,23 +231,23 @@ class Style(NamedTuple):
 
 def parse(source: SourceText, limits: Limits = DEFAULTS) -> Node:
     """The tree of a text. Its strings may hold lone surrogates, since edits do not change them."""
-    return parser.parse(source, limits, with_halves=True)
+    return parser.parse(source, limits, lone_surrogates=True)
 
 
 def set_member(text: str, path: Path, value: object, file: str | None = None, limits: Limits = DEFAULTS) -> str:
     """The text with `value` at `path`. A new member comes last; missing objects are created."""
     source = SourceText(text, file)
     root = parse(source, limits)
-    place, depth = deepest(source, root, path)
+    parent, depth = deepest_object(source, root, path)
     style = style_of(text, root)
-    if depth == len(path) - 1 and (index := index_of(place, path[-1])) is not None:
-        old = place.members[index].value
+    if depth == len(path) - 1 and (index := index_of(parent, path[-1])) is not None:
+        old = parent.members[index].value
         margin = margin_of(text, old.start)
-        written = _written(value, margin, style, lines=has_line_end(text[old.start : old.end]) or not style.one_line)
-        return apply(text, [Cut(old.start, old.end, written)])
+        rendered = _rendered(value, margin, style, lines=has_line_end(text[old.start : old.end]) or not style.one_line)
+        return apply(text, [Cut(old.start, old.end, rendered)])
     for name in reversed(path[depth + 1 :]):
         value = {name: value}
-    return within(text, place, lambda inner: _with_new(inner, path[depth], value, style, limits))
+    return within(text, parent, lambda inner: _with_new(inner, path[depth], value, style, limits))
 
 
 def remove_member(text: str, path: Path, file: str | None = None, limits: Limits = DEFAULTS) -> str:
@@ -258,11 +260,11 @@ def remove_members(
 ) -> str:
     """The text without these members of the object at `path`. Raises `KeyError` if one does not exist."""
     source = SourceText(text, file)
-    place, depth = deepest(source, parse(source, limits), (*path, ""))
+    parent, depth = deepest_object(source, parse(source, limits), (*path, ""))
     for name in names:
-        if depth < len(path) or index_of(place, name) is None:
+        if depth < len(path) or index_of(parent, name) is None:
             raise KeyError(name)
-    return within(text, place, lambda inner: _without(inner, names, limits))
+    return within(text, parent, lambda inner: _without(inner, names, limits))
 
 
 def find(root: Node, path: Path) -> Node | None:
@@ -285,16 +287,16 @@ def style_of(text: str, root: Node) -> Style:
     return Style(line_end, indent.removeprefix(margin_of(text, root.start)) or _USUAL_INDENT, spaced, one_line)
 
 
-def deepest(source: SourceText, root: Node, path: Path) -> tuple[Object, int]:
+def deepest_object(source: SourceText, root: Node, path: Path) -> tuple[Object, int]:
     """The last object on the path that exists, and its depth."""
-    place, where = _object(source, root, ""), ""
+    parent, parent_path = _object(source, root, ""), ""
     for depth, name in enumerate(path[:-1]):
-        index = index_of(place, name)
+        index = index_of(parent, name)
         if index is None:
-            return place, depth
-        where = extend_path(where, name)
-        place = _object(source, place.members[index].value, where)
-    return place, len(path) - 1
+            return parent, depth
+        parent_path = extend_path(parent_path, name)
+        parent = _object(source, parent.members[index].value, parent_path)
+    return parent, len(path) - 1
 
 
 def _object(source: SourceText, node: Node, path: str) -> Object:
@@ -303,64 +305,64 @@ def _object(source: SourceText, node: Node, path: str) -> Object:
     return node
 
 
-def index_of(place: Object, name: str) -> int | None:
+def index_of(parent: Object, name: str) -> int | None:
     """The index of the member with this name; None if there is none."""
-    return next((index for index, member in enumerate(place.members) if member.name == name), None)
+    return next((index for index, member in enumerate(parent.members) if member.name == name), None)
 
 
-def within(text: str, place: Object, change: Callable[[str], str]) -> str:
+def within(text: str, parent: Object, change: Callable[[str], str]) -> str:
     """The text with one object changed. `change` gets only the text of that object, with its indentation."""
-    changed = change(sliced(text, place))
-    return text[: place.start] + changed[len(margin_of(text, place.start)) :] + text[place.end :]
+    changed = change(object_text(text, parent))
+    return text[: parent.start] + changed[len(margin_of(text, parent.start)) :] + text[parent.end :]
 
 
-def sliced(text: str, place: Object) -> str:
+def object_text(text: str, parent: Object) -> str:
     """The text of one object, with its indentation."""
-    return margin_of(text, place.start) + text[place.start : place.end]
+    return margin_of(text, parent.start) + text[parent.start : parent.end]
 
 
 def _without(text: str, names: Sequence[str], limits: Limits) -> str:
     for name in names:
-        place = cast("Object", parse(SourceText(text), limits))
-        text = apply(text, taken_out(Layout(text), place, cast("int", index_of(place, name))))
+        parent = cast("Object", parse(SourceText(text), limits))
+        text = apply(text, removal_cuts(Layout(text), parent, cast("int", index_of(parent, name))))
     return text
 
 
 def _with_new(text: str, name: str, value: object, style: Style, limits: Limits) -> str:
-    layout, place = Layout(text), cast("Object", parse(SourceText(text), limits))
-    behind = len(place.members) - 1
-    lines = needs_line(layout, place, behind) if place.members else not style.one_line
+    layout, parent = Layout(text), cast("Object", parse(SourceText(text), limits))
+    previous = len(parent.members) - 1
+    lines = needs_line(layout, parent, previous) if parent.members else not style.one_line
     colon = ": " if style.spaced else ":"
-    indent = indent_of(text, place, style)
-    member = json.dumps(name, ensure_ascii=False) + colon + _written(value, indent, style, lines=lines)
-    return put(layout, place, member, behind, style, lines=lines)
+    indent = indent_of(text, parent, style)
+    member = json.dumps(name, ensure_ascii=False) + colon + _rendered(value, indent, style, lines=lines)
+    return insert_member(layout, parent, member, previous, style, lines=lines)
 
 
-def indent_of(text: str, place: Object, style: Style) -> str:
+def indent_of(text: str, parent: Object, style: Style) -> str:
     """The indentation of the members of an object."""
-    if place.members and has_line_end(text[place.start : place.members[0].key.start]):
-        return margin_of(text, place.members[0].key.start)
-    return margin_of(text, place.start) + style.indent
+    if parent.members and has_line_end(text[parent.start : parent.members[0].key.start]):
+        return margin_of(text, parent.members[0].key.start)
+    return margin_of(text, parent.start) + style.indent
 
 
-def put(layout: Layout, place: Object, member: str, behind: int, style: Style, *, lines: bool) -> str:
+def insert_member(layout: Layout, parent: Object, member: str, previous: int, style: Style, *, lines: bool) -> str:
     """The text with a member after the one with the index `previous`; -1 inserts it first."""
     if lines:
-        before = style.line_end + indent_of(layout.text, place, style) + member
-        after = style.line_end + margin_of(layout.text, place.start)
+        before = style.line_end + indent_of(layout.text, parent, style) + member
+        after = style.line_end + margin_of(layout.text, parent.start)
     else:
-        before, after = (" " if style.spaced and place.members else "") + member, ""
-    return apply(layout.text, put_in(layout, place, before, after, behind))
+        before, after = (" " if style.spaced and parent.members else "") + member, ""
+    return apply(layout.text, insertion_cuts(layout, parent, before, after, previous))
 
 
-def _written(value: object, margin: str, style: Style, *, lines: bool) -> str:
+def _rendered(value: object, margin: str, style: Style, *, lines: bool) -> str:
     """A value as text. With `lines`, each member of an object gets its own line."""
     if not isinstance(value, Mapping) or not value or not lines:
         return json.dumps(value, ensure_ascii=False, separators=(", ", ": ") if style.spaced else (",", ":"))
     inner = margin + style.indent
     colon = ": " if style.spaced else ":"
     members = [
-        inner + json.dumps(name, ensure_ascii=False) + colon + _written(one, inner, style, lines=True)
-        for name, one in cast("Mapping[str, object]", value).items()
+        inner + json.dumps(name, ensure_ascii=False) + colon + _rendered(item, inner, style, lines=True)
+        for name, item in cast("Mapping[str, object]", value).items()
     ]
     return "{" + style.line_end + f",{style.line_end}".join(members) + style.line_end + margin + "}"

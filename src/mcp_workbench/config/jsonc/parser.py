@@ -132,9 +132,9 @@ class Object(msgspec.Struct, frozen=True):
 Node = Scalar | Array | Object
 
 
-def parse(source: SourceText, limits: Limits = DEFAULTS, *, with_halves: bool = False) -> Node:
+def parse(source: SourceText, limits: Limits = DEFAULTS, *, lone_surrogates: bool = False) -> Node:
     """The tree of the whole text. `lone_surrogates` accepts those, which programs write that cut strings."""
-    return _Parser(source, limits, with_halves=with_halves).document()
+    return _Parser(source, limits, lone_surrogates=lone_surrogates).document()
 
 
 def plain(node: Node) -> object:
@@ -162,10 +162,10 @@ def kind_of(node: Node) -> str:
 class _Parser:
     """A recursive-descent parser with one token of lookahead."""
 
-    def __init__(self, source: SourceText, limits: Limits, *, with_halves: bool) -> None:
+    def __init__(self, source: SourceText, limits: Limits, *, lone_surrogates: bool) -> None:
         self._source = source
         self._limits = limits
-        self._with_halves = with_halves
+        self._lone_surrogates = lone_surrogates
         self._steps: list[str | int] = []
         self._open: list[int] = []
         self._values = 0
@@ -236,7 +236,7 @@ class _Parser:
             value = msgspec.json.decode(token.text.encode(), type=str)
             value.encode()
         except (msgspec.DecodeError, UnicodeError):
-            if self._with_halves:
+            if self._lone_surrogates:
                 import json  # noqa: PLC0415 -- such strings are rare
 
                 return json.loads(token.text)

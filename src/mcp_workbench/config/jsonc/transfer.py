@@ -14,21 +14,21 @@ from mcp_workbench.config.jsonc.edit import (
     Path,
     Style,
     apply,
-    deepest,
+    deepest_object,
     find,
     has_line_end,
     indent_of,
     index_of,
+    insert_member,
     margin_of,
     needs_line,
+    object_text,
     own_comments,
     parse,
-    put,
+    removal_cuts,
     remove_member,
     set_member,
-    sliced,
     style_of,
-    taken_out,
     within,
 )
 from mcp_workbench.config.jsonc.parser import Object
@@ -45,15 +45,15 @@ def restore_members(
     the other text lacks one of them.
     """
     source = SourceText(original)
-    old, _ = deepest(source, parse(source, limits), (*path, ""))
-    inner = sliced(original, old)
+    old, _ = deepest_object(source, parse(source, limits), (*path, ""))
+    inner = object_text(original, old)
     root = parse(SourceText(text, file), limits)
     if find(root, path) is None:
         text = set_member(text, path, {}, file, limits)
         root = parse(SourceText(text, file), limits)
-    place, _ = deepest(SourceText(text, file), root, (*path, ""))
+    parent, _ = deepest_object(SourceText(text, file), root, (*path, ""))
     style = style_of(text, root)
-    return within(text, place, lambda now: _with_members_of(now, names, inner, style, limits))
+    return within(text, parent, lambda now: _with_restored(now, names, inner, style, limits))
 
 
 def move_member(text: str, path: Path, to: Path, file: str | None = None, limits: Limits = DEFAULTS) -> str:
@@ -62,31 +62,31 @@ def move_member(text: str, path: Path, to: Path, file: str | None = None, limits
     Raises `KeyError` if the member does not exist.
     """
     source = SourceText(text, file)
-    place, _ = deepest(source, parse(source, limits), path)
-    index = index_of(place, path[-1])
+    parent, _ = deepest_object(source, parse(source, limits), path)
+    index = index_of(parent, path[-1])
     if index is None:
         raise KeyError(path[-1])
-    member = place.members[index]
-    comments = own_comments(Layout(text), place, index)
+    member = parent.members[index]
+    comments = own_comments(Layout(text), parent, index)
     margin, written = margin_of(text, member.key.start), text[member.key.start : member.value.end]
     text = remove_member(text, path, file, limits)
     if find(parse(SourceText(text, file), limits), to) is None:
         text = set_member(text, to, {}, file, limits)
     root = parse(SourceText(text, file), limits)
-    target, _ = deepest(SourceText(text, file), root, (*to, ""))
+    target, _ = deepest_object(SourceText(text, file), root, (*to, ""))
     style = style_of(text, root)
     written = _with_margin(written, margin, indent_of(text, target, style))
-    taken = _Taken(written, comments, [member.name for member in reversed(target.members)])
+    detached = _DetachedMember(written, comments, [member.name for member in reversed(target.members)])
     lines = has_line_end(written)
-    return within(text, target, lambda now: _with_taken(now, taken, style, limits, lines=lines))
+    return within(text, target, lambda now: _with_detached(now, detached, style, limits, lines=lines))
 
 
-def _with_margin(written: str, old: str, new: str) -> str:
+def _with_margin(text: str, old: str, new: str) -> str:
     """A value of several lines with another indentation. JSON escapes line ends, so none is inside a string."""
-    return re.sub(rf"(\r\n|\n|\r){re.escape(old)}", lambda found: found[1] + new, written)
+    return re.sub(rf"(\r\n|\n|\r){re.escape(old)}", lambda match: match[1] + new, text)
 
 
-class _Taken(NamedTuple):
+class _DetachedMember(NamedTuple):
     """A member as written in a text."""
 
     text: str
@@ -96,28 +96,28 @@ class _Taken(NamedTuple):
     """The names of the members before it, nearest first."""
 
 
-def _with_members_of(text: str, names: Sequence[str], original: str, style: Style, limits: Limits) -> str:
+def _with_restored(text: str, names: Sequence[str], original: str, style: Style, limits: Limits) -> str:
     order = [member.name for member in cast("Object", parse(SourceText(original), limits)).members]
     for name in names:
         # They were removed one by one, and the comments of each depend on the neighbours that it had then.
-        layout, place = Layout(original), cast("Object", parse(SourceText(original), limits))
-        index = index_of(place, name)
+        layout, parent = Layout(original), cast("Object", parse(SourceText(original), limits))
+        index = index_of(parent, name)
         if index is None:
             raise KeyError(name)
-        member = place.members[index]
+        member = parent.members[index]
         written = original[member.key.start : member.value.end]
-        taken = _Taken(written, own_comments(layout, place, index), order[: order.index(name)][::-1])
-        text = _with_taken(text, taken, style, limits)
-        original = apply(original, taken_out(layout, place, index))
+        detached = _DetachedMember(written, own_comments(layout, parent, index), order[: order.index(name)][::-1])
+        text = _with_detached(text, detached, style, limits)
+        original = apply(original, removal_cuts(layout, parent, index))
     return text
 
 
-def _with_taken(text: str, taken: _Taken, style: Style, limits: Limits, *, lines: bool = False) -> str:
+def _with_detached(text: str, detached: _DetachedMember, style: Style, limits: Limits, *, lines: bool = False) -> str:
     """The text with a member after its nearest neighbour. `lines` forces a line of its own."""
-    layout, place = Layout(text), cast("Object", parse(SourceText(text), limits))
-    places = (index_of(place, name) for name in taken.neighbours)
-    behind = next((place for place in places if place is not None), -1)
-    lines = lines or (needs_line(layout, place, behind) if place.members else not style.one_line)
-    lines = lines or any(comment.startswith("//") for comment in taken.comments)
-    gap = style.line_end + indent_of(text, place, style) if lines else " "
-    return put(layout, place, gap.join([*taken.comments, taken.text]), behind, style, lines=lines)
+    layout, parent = Layout(text), cast("Object", parse(SourceText(text), limits))
+    indexes = (index_of(parent, name) for name in detached.neighbours)
+    previous = next((index for index in indexes if index is not None), -1)
+    lines = lines or (needs_line(layout, parent, previous) if parent.members else not style.one_line)
+    lines = lines or any(comment.startswith("//") for comment in detached.comments)
+    gap = style.line_end + indent_of(text, parent, style) if lines else " "
+    return insert_member(layout, parent, gap.join([*detached.comments, detached.text]), previous, style, lines=lines)
