@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcp_workbench.config.jsonc.source import SourceText
-from mcp_workbench.config.raw_entries import Text, raw_servers
+from mcp_workbench.config.raw_entries import RawText, raw_servers
 
 TOOLBOXES = """{
   // a comment
@@ -38,7 +38,7 @@ def test_every_server_is_there_with_its_place():
 def test_texts_are_as_they_are_written_with_their_lines():
     fs, _, _, ops = raw_servers(SourceText(TOOLBOXES))
     assert fs.text("command") == "${BIN:-npx}"
-    assert fs.texts("args")[1] == Text("toolboxes.dev.mcpServers.fs.args[1]", 8, 18, "args", "$${LITERAL}")
+    assert fs.texts("args")[1] == RawText("toolboxes.dev.mcpServers.fs.args[1]", 8, 18, "args", "$${LITERAL}")
     assert fs.map("env") == {"TOKEN": "${TOKEN}", "BOTH": "${A}${B:-b}"}
     assert (fs.url, ops.url) == ("", "https://example.net")
     assert (ops.text("command"), ops.texts("args"), ops.map("env")) == ("", (), {})
@@ -64,7 +64,7 @@ def test_the_variables_that_a_server_refers_to_are_told_once_each():
     ],
 )
 def test_the_literal_part_of_a_text_is_what_stands_in_the_file(written: str, literal: str):
-    assert Text("", 1, 1, "", written).literal == literal
+    assert RawText("", 1, 1, "", written).literal == literal
 
 
 def test_a_file_of_a_host_is_one_toolbox():

@@ -50,16 +50,16 @@ def test_one_that_waits_in_vain_is_told_which_process_holds_the_lock(tmp_path: P
     ) as holder:
         assert holder.stdout is not None
         holder.stdout.readline()
-        with pytest.raises(FileBusy) as busy, files.alone(tmp_path / "file", seconds=0.1):
+        with pytest.raises(FileBusy) as busy, files.locked(tmp_path / "file", seconds=0.1):
             pytest.fail("two had the lock")
         holder.communicate()
     assert f"is locked by process {holder.pid} ({Path(sys.executable).name})" in str(busy.value)
-    with files.alone(tmp_path / "file", seconds=0.1):
+    with files.locked(tmp_path / "file", seconds=0.1):
         pass
 
 
 def test_a_command_that_fails_leaves_no_folder_behind(tmp_path: Path):
-    with files.alone(tmp_path / "a" / "b" / "file", makes_folder=True):
+    with files.locked(tmp_path / "a" / "b" / "file", makes_folder=True):
         assert (tmp_path / "a" / "b").is_dir()
     assert list(tmp_path.iterdir()) == []
 

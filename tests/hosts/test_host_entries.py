@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcp_workbench.hosts.conversion import NotMovable, is_workbench, moved
+from mcp_workbench.hosts.conversion import NotConvertible, convert, is_workbench
 from mcp_workbench.hosts.registry import References
 from mcp_workbench.hosts.variables import VariableScope, variable_name
 
@@ -15,11 +15,11 @@ HOME, PROJECT = Path("/home/me"), Path("/work/größe")
 
 
 def entry(raw: Any, style: References = "braces", project: Path | None = None) -> dict[str, Any]:
-    return moved(raw, VariableScope(style, HOME, project)).entry
+    return convert(raw, VariableScope(style, HOME, project)).entry
 
 
 def notes(raw: Any) -> tuple[str, ...]:
-    return moved(raw, VariableScope("braces", HOME)).notes
+    return convert(raw, VariableScope("braces", HOME)).notes
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_what_is_left_out_is_named_and_its_value_is_not():
     ],
 )
 def test_an_entry_that_the_configuration_would_refuse_is_not_taken(raw: Any, reason: str):
-    with pytest.raises(NotMovable, match=reason) as caught:
+    with pytest.raises(NotConvertible, match=reason) as caught:
         entry(raw)
     assert "hunter2" not in str(caught.value)
 

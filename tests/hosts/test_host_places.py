@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_workbench.hosts.registry import HOSTS, HostEnvironment, every_place, host_named, place_of
+from mcp_workbench.hosts.registry import HOSTS, HostEnvironment, all_host_files, host_file_of, host_named
 
 HOME, PROJECT = Path("/home/me"), Path("/home/me/work")
 ON_LINUX = {
@@ -33,7 +33,7 @@ ON_MACOS = ON_LINUX | {
 
 def written(environ: dict[str, str], *, is_mac: bool = False) -> dict[tuple[str, str], str]:
     around = HostEnvironment({"HOME": str(HOME), **environ}, PROJECT, is_mac)
-    places = [place_of(host, level, around) for host in HOSTS for level in ("user", "project")]
+    places = [host_file_of(host, level, around) for host in HOSTS for level in ("user", "project")]
     return {(place.host.key, place.file.level): str(place.path) for place in places if place}
 
 
@@ -66,14 +66,14 @@ def test_a_variable_that_is_no_absolute_path_moves_nothing(value: str):
 
 def test_older_places_are_read_and_not_written():
     around = HostEnvironment({"HOME": str(HOME)}, PROJECT)
-    read_only = {str(place.path) for place in every_place(around)} - set(ON_LINUX.values())
+    read_only = {str(place.path) for place in all_host_files(around)} - set(ON_LINUX.values())
     assert read_only == {"/home/me/.config/Code/User/settings.json", "/home/me/.codeium/mcp_config.json"}
 
 
 def test_a_host_without_files_of_projects_has_none():
     desktop = host_named("claude-desktop")
     assert desktop is not None
-    assert place_of(desktop, "project", HostEnvironment({}, PROJECT)) is None
+    assert host_file_of(desktop, "project", HostEnvironment({}, PROJECT)) is None
 
 
 def test_a_path_is_shown_as_people_write_it():
@@ -83,6 +83,6 @@ def test_a_path_is_shown_as_people_write_it():
 
 
 def test_in_the_home_folder_a_file_of_the_project_is_the_users_and_there_once():
-    paths = [str(place.path) for place in every_place(HostEnvironment({"HOME": str(HOME)}, HOME))]
+    paths = [str(place.path) for place in all_host_files(HostEnvironment({"HOME": str(HOME)}, HOME))]
     assert len(set(paths)) == len(paths)
     assert "/home/me/.cursor/mcp.json" in paths

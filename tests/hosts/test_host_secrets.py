@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mcp_workbench.config.secret_patterns import names_secret
 from mcp_workbench.hosts.secrets import Variables, without_secrets
-from mcp_workbench.hosts.variables import VariableScope, translated, variables_in
+from mcp_workbench.hosts.variables import VariableScope, translate, variables_in
 
 SECRET = "q7Wz-hunter2-Xy9"
 
@@ -184,5 +184,5 @@ def test_of_a_value_with_a_telling_name_nothing_is_left(secret: str, place: Any)
 def test_a_text_that_nobody_would_write_takes_no_time(text: str):
     began = time.process_time()
     for style in ("none", "braces", "editor", "shell"):
-        hidden({"url": translated(text, VariableScope(style, Path("/"))), "env": {"A_TOKEN": text}})
+        hidden({"url": translate(text, VariableScope(style, Path("/"))), "env": {"A_TOKEN": text}})
     assert time.process_time() - began < 4

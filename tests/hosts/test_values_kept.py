@@ -35,7 +35,7 @@ def install(user: User, **options: str) -> None:
     assert done.status == 0, done.err
 
 
-def moved(user: User) -> None:
+def convert(user: User) -> None:
     has(user, s=mine(env={"A_TOKEN": "old-1"}))
     user.run("import_")
     install(user)
@@ -47,7 +47,7 @@ def moved(user: User) -> None:
 def test_a_server_that_came_again_with_another_value_stays_until_that_is_settled(
     user: User, monkeypatch: pytest.MonkeyPatch
 ):
-    moved(user)
+    convert(user)
     has(user, **servers(user), s=mine(env={"A_TOKEN": "new-2"}))
     done = user.run("install", host="cursor", remove_imported="true")
     assert "  stays in the host: s: it has another value than the workbench of A_TOKEN\n" in done.out
@@ -145,7 +145,7 @@ def test_the_workbench_is_not_imported_whatever_program_it_is_installed_with(use
 
 
 def test_a_value_that_was_renewed_in_the_entry_is_kept_when_the_workbench_goes(user: User):
-    moved(user)
+    convert(user)
     path_of(user).write_text(path_of(user).read_text().replace("old-1", "new-2"))
     last = path_of(user).with_name("mcp.json.with-workbench")
     held = path_of(user).read_bytes()
@@ -158,7 +158,7 @@ def test_a_value_that_was_renewed_in_the_entry_is_kept_when_the_workbench_goes(u
 def test_a_value_that_the_terminal_has_too_is_not_kept_when_the_workbench_goes(
     user: User, monkeypatch: pytest.MonkeyPatch
 ):
-    moved(user)
+    convert(user)
     before = path_of(user).with_name("mcp.json.before-workbench").read_bytes()
     monkeypatch.setenv("A_TOKEN", "new-2")
     user.run("install", host="cursor", repeated={"env": ["A_TOKEN"]})
@@ -167,7 +167,7 @@ def test_a_value_that_the_terminal_has_too_is_not_kept_when_the_workbench_goes(
 
 
 def test_a_copy_whose_note_is_gone_stays_when_the_workbench_goes(user: User):
-    moved(user)
+    convert(user)
     copy = path_of(user).with_name("mcp.json.before-workbench")
     held = copy.read_bytes()
     path_of(user).with_name("mcp.json.workbench.json").unlink()

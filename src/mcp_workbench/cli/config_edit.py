@@ -138,7 +138,7 @@ def to_change(options: Mapping[str, str]) -> Generator[Target]:
         with to_import(options) as target:
             yield target
         return
-    with files.alone(Path(FILE_NAME)):
+    with files.locked(Path(FILE_NAME)):
         yield _target_of(config_source(options))._replace(is_projects=True)
 
 
@@ -159,7 +159,7 @@ def to_import(options: Mapping[str, str]) -> Generator[Target]:
     """The configuration that `serve` uses, locked."""
     named = options.get("config") or os.environ.get(VARIABLE)
     path = Path(named).expanduser() if named else _own()
-    with files.alone(path, makes_folder=True):
+    with files.locked(path, makes_folder=True):
         yield opened(path)
 
 

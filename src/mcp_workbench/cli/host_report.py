@@ -13,7 +13,7 @@ from mcp_workbench.hosts.files import backup_of
 from mcp_workbench.hosts.installation import Installation
 from mcp_workbench.hosts.registry import HostEnvironment
 from mcp_workbench.hosts.restrictions import Rule
-from mcp_workbench.hosts.workbench_entry import Movable, Ours
+from mcp_workbench.hosts.workbench_entry import Movable, WorkbenchEntry
 from mcp_workbench.text.sanitize import escape, slashed
 
 ACCEPT = "--without-rules takes it anyway"
@@ -45,13 +45,15 @@ def held_back(rules: Iterable[Rule], around: HostEnvironment) -> str:
 def staying_reasons(one: Movable, around: HostEnvironment) -> list[str]:
     """Why a server stays in its host."""
     reasons: list[str] = []
-    if one.others:
-        reasons.append(f"it has another value than the workbench of {', '.join(one.others)}")
-    if one.held:
+    if one.conflicting:
+        reasons.append(f"it has another value than the workbench of {', '.join(one.conflicting)}")
+    if one.is_held:
         reasons.append(f"{held_back(one.server.rules, around)}; {ACCEPT}")
-    if one.lacks and one.there:
-        lacks = ", ".join(f'"{escape(name)}"' for name in one.lacks)
-        reasons.append(f"{slashed(*one.there)} in the workbench lacks {lacks}: run mcp-workbench import, which adds it")
+    if one.lacking and one.configured:
+        lacks = ", ".join(f'"{escape(name)}"' for name in one.lacking)
+        reasons.append(
+            f"{slashed(*one.configured)} in the workbench lacks {lacks}: run mcp-workbench import, which adds it"
+        )
     return reasons
 
 
@@ -82,7 +84,7 @@ def _origin(rule: Rule, around: HostEnvironment) -> str:
 class Installed(NamedTuple):
     """An installation that was done in one host."""
 
-    ours: Ours
+    ours: WorkbenchEntry
     planned: Installation
     imported: Sequence[Movable]
     """The servers in the host's file that the workbench has too, if they are to be moved."""
@@ -102,23 +104,23 @@ class Installed(NamedTuple):
     @property
     def backup(self) -> Path | None:
         """The copy of the file as it was; None where there was no file."""
-        copy = backup_of(self.ours.place.path)
+        copy = backup_of(self.ours.host_file.path)
         return copy if copy.exists() else None
 
 
 def as_json(done: Installed, config: str) -> dict[str, Any]:
     """Stable: docs/commands/install.md describes it."""
-    ours, planned, place = done.ours, done.planned, done.ours.place
+    ours, planned, place = done.ours, done.planned, done.ours.host_file
     return {
         "ok": True,
         "host": place.host.key,
         "file": str(place.path),
         "config": config,
-        "changed": planned.change.is_one,
+        "changed": planned.change.has_effect,
         "moved": list(planned.moved),
         "stay": [one.server.name for one in done.stay],
         "twice": [one.server.name for one in done.twice],
-        "reasons": {one.server.name: staying_reasons(one, ours.around) for one in done.stay},
+        "reasons": {one.server.name: staying_reasons(one, ours.environment) for one in done.stay},
         "rules": {one.server.name: rules_json(one.server.rules) for one in done.moved if one.server.rules},
         "variables": ours.given(planned.entry),
         "missing": ours.missing(planned.entry),
@@ -128,11 +130,11 @@ def as_json(done: Installed, config: str) -> dict[str, Any]:
 
 def as_text(done: Installed) -> Iterator[Block]:
     """What was done, and what comes next."""
-    ours, place = done.ours, done.ours.place
-    file = ours.around.shown(place.path)
-    if not done.planned.change.is_one:
+    ours, place = done.ours, done.ours.host_file
+    file = ours.environment.shown(place.path)
+    if not done.planned.change.has_effect:
         yield f"{place.host.title} has the workbench already: {file}"
-        yield from _staying_lines(done.stay, ours.around)
+        yield from _staying_lines(done.stay, ours.environment)
         yield from _twice_lines(done)
         return
     yield Words(f"{place.host.title} starts the workbench now: {file}", "good")
@@ -141,12 +143,12 @@ def as_text(done: Installed) -> Iterator[Block]:
     yield from _moving_lines(done)
     yield from _variable_lines(done)
     if done.backup:
-        yield f"  backup: {ours.around.shown(done.backup)}"
+        yield f"  backup: {ours.environment.shown(done.backup)}"
     yield f"next: {place.host.restart}"
 
 
 def _moving_lines(done: Installed) -> Iterator[Block]:
-    around, host = done.ours.around, done.ours.place.host
+    around, host = done.ours.environment, done.ours.host_file.host
     for one in done.moved:
         yield f"  moved behind it: {escape(one.server.name)}"
         yield from carried_lines(one.server.rules, around, "    ")
@@ -160,14 +162,14 @@ def _moving_lines(done: Installed) -> Iterator[Block]:
 def _twice_lines(done: Installed) -> Iterator[Block]:
     """Servers that the agent now sees twice: in the host, and behind the workbench."""
     if done.twice:
-        host, names = done.ours.place.host, ", ".join(escape(one.server.name) for one in done.twice)
-        project = " --project" if done.ours.place.file.level == "project" else ""
+        host, names = done.ours.host_file.host, ", ".join(escape(one.server.name) for one in done.twice)
+        project = " --project" if done.ours.host_file.file.level == "project" else ""
         yield Words(f"  {host.title} also starts these itself: {names}", "doubtful")
         yield f"  to move them behind the workbench: mcp-workbench install {host.key}{project} --remove-imported"
 
 
 def _variable_lines(done: Installed) -> Iterator[Block]:
-    ours, place = done.ours, done.ours.place
+    ours, place = done.ours, done.ours.host_file
     if given := ours.given(done.planned.entry):
         yield f"  its env has the values of: {', '.join(given)}"
     if ours.values and place.file.level == "project":

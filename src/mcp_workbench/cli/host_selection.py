@@ -14,7 +14,7 @@ from mcp_workbench.cli.json_output import failure, print_json
 from mcp_workbench.cli.terminal import FAILURE, hint_of
 from mcp_workbench.command_errors import HostFileError
 from mcp_workbench.errors import ConfigError
-from mcp_workbench.hosts.registry import HOSTS, Host, HostEnvironment, HostFile, host_named, place_of
+from mcp_workbench.hosts.registry import HOSTS, Host, HostEnvironment, HostFile, host_file_of, host_named
 from mcp_workbench.text.sanitize import escape
 from mcp_workbench.text.suggest import nearest_or_known
 
@@ -121,7 +121,7 @@ def _named_place(options: Mapping[str, str], around: HostEnvironment) -> HostFil
 
 
 def _place(host: Host, options: Mapping[str, str], around: HostEnvironment) -> HostFile | None:
-    return place_of(host, "project" if "project" in options else "user", around)
+    return host_file_of(host, "project" if "project" in options else "user", around)
 
 
 def _host(name: str) -> Host:

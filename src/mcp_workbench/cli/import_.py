@@ -72,7 +72,7 @@ def report(done: Import) -> Iterator[Block]:
     if not done.sources:
         yield "No host has MCP servers here."
     for source in done.sources:
-        yield Words(f"{source.place.host.title}: {done.around.shown(source.place.path)}", "strong")
+        yield Words(f"{source.host_file.host.title}: {done.around.shown(source.host_file.path)}", "strong")
         yield from _source_lines(done, source)
     for name, servers in by_toolbox(done.new):
         yield ""
@@ -98,7 +98,7 @@ def _source_lines(done: Import, source: HostSource) -> Iterator[Block]:
     if source.error is not None:
         yield Words(f"  left alone: {source.error}", "bad")
     for server in source.servers:
-        if server.moved is None:
+        if server.converted is None:
             yield Words(f"  {escape(server.name)}: not taken: {server.reason}", "doubtful")
             continue
         if not done.takes(server):
@@ -108,10 +108,10 @@ def _source_lines(done: Import, source: HostSource) -> Iterator[Block]:
         yield f"  {escape(server.name)}"
         yield from carried_lines(server.rules, done.around, "    ")
         yield from lost_lines(server.rules, done.around, "    ")
-        for note in server.moved.notes:
+        for note in server.converted.notes:
             yield Words(f"    {note}", "quiet")
-    if source.place.host.unread and source.servers:
-        yield Words(f"  check: {source.place.host.unread}; exclude them with toolFilters", "doubtful")
+    if source.host_file.host.unread and source.servers:
+        yield Words(f"  check: {source.host_file.host.unread}; exclude them with toolFilters", "doubtful")
 
 
 def _lacking_lines(servers: list[Planned]) -> Iterator[Block]:
@@ -180,11 +180,11 @@ def _named(server: Planned) -> dict[str, str]:
 
 def _source_json(done: Import, source: HostSource) -> dict[str, Any]:
     return {
-        "host": source.place.host.key,
-        "level": source.place.file.level,
-        "file": str(source.place.path),
+        "host": source.host_file.host.key,
+        "level": source.host_file.file.level,
+        "file": str(source.host_file.path),
         "error": str(source.error) if source.error else None,
-        "check": source.place.host.unread or None,
+        "check": source.host_file.host.unread or None,
         "servers": [_server_json(done, server) for server in source.servers],
     }
 
@@ -196,7 +196,7 @@ def _server_json(done: Import, server: HostServer) -> dict[str, Any]:
         "taken": done.takes(server),
         "reason": reason,
         "rules": rules_json(server.rules),
-        "notes": list(server.moved.notes) if server.moved else [],
+        "notes": list(server.converted.notes) if server.converted else [],
     }
 
 

@@ -17,7 +17,7 @@ from mcp_workbench.config.jsonc.source import SourceText as ConfigSource
 from mcp_workbench.config.load import DEFAULT_TOOLBOX, config_of
 from mcp_workbench.doctor.recognition import Service, Traits, recognize
 from mcp_workbench.errors import ConfigError
-from mcp_workbench.hosts.discovery import HostServer, HostSource, find_all, read_one
+from mcp_workbench.hosts.discovery import HostServer, HostSource, find_sources, read_one
 from mcp_workbench.hosts.import_plan import (
     Choice,
     Choose,
@@ -51,7 +51,7 @@ class Import(NamedTuple):
 
     def takes(self, server: HostServer) -> bool:
         """Whether a server of a host can be taken."""
-        return server.moved is not None and (self.without_rules or not server.obstacles)
+        return server.converted is not None and (self.without_rules or not server.obstacles)
 
     @property
     def new(self) -> list[Planned]:
@@ -79,7 +79,7 @@ def prepare_import(options: Mapping[str, str], before: Target) -> Import:
     """Plan an import. Raises `ConfigError`, or `HostFileError`."""
     around = here(os.environ)
     named = options.get("from")
-    found = (read_one(Path(named).expanduser(), around),) if named else tuple(find_all(around))
+    found = (read_one(Path(named).expanduser(), around),) if named else tuple(find_sources(around))
     sources, without_rules = tuple(with_shared_rules(found)), "without_rules" in options
     plan = Plan(before.servers(), os.environ, inherited_in(before.tree), without_rules=without_rules)
     for source in sources:

@@ -20,10 +20,10 @@ from mcp_workbench.config.locate import VARIABLE, user_config
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.hosts import files
 from mcp_workbench.hosts.documents import HostDocument
-from mcp_workbench.hosts.installation import held_by, prepare
+from mcp_workbench.hosts.installation import current_entry, prepare
 from mcp_workbench.hosts.registry import HOSTS, NAME, Host, HostEnvironment, HostFile, here, is_on_machine
 from mcp_workbench.hosts.variables import inherited_in, looks_up
-from mcp_workbench.hosts.workbench_entry import CONFIG, SERVE, Movable, Ours
+from mcp_workbench.hosts.workbench_entry import CONFIG, SERVE, Movable, WorkbenchEntry
 from mcp_workbench.text.sanitize import escape
 
 HELP = """Put the workbench into the configuration of a host, so that the host starts it.
@@ -65,14 +65,16 @@ class Setup(NamedTuple):
         """Put the workbench into one host. Raises `HostFileError` or `ConfigError`."""
         _check_values(self.values, place.host)
         inherited, without_rules = inherited_in(self.target.tree), "without_rules" in self.options
-        ours = Ours(place, self.around, self.program, self.target.servers(), self.values, inherited, without_rules)
+        ours = WorkbenchEntry(
+            place, self.around, self.program, self.target.servers(), self.values, inherited, without_rules
+        )
         was_found = is_on_machine(place.host, self.around)
-        with files.alone(place.path):
+        with files.locked(place.path):
             both = _imported(ours, self.name)
             imported, twice = (both, []) if "remove_imported" in self.options else ([], both)
             planned = prepare(place, self.name, ours.entry, [one.server.path for one in imported if not one.stays])
             planned.write(files.SHARED if place.file.level == "project" else files.PRIVATE)
-        done = Installed(ours, planned, imported, [one for one in twice if one.there is not None], was_found)
+        done = Installed(ours, planned, imported, [one for one in twice if one.configured is not None], was_found)
         return Done(list(as_text(done)), as_json(done, self.file))
 
     def skip(self, place: HostFile) -> str:
@@ -183,8 +185,8 @@ def _is_temporary(path: Path) -> bool:
     return any(fragment in path.as_posix() for fragment in _TEMPORARY)
 
 
-def _imported(ours: Ours, name: str) -> list[Movable]:
+def _imported(ours: WorkbenchEntry, name: str) -> list[Movable]:
     """The servers in the host's file that the workbench has too."""
-    place = ours.place
+    place = ours.host_file
     document = HostDocument.decoded(files.read(place.path) or b"", place.file.syntax, str(place.path))
-    return ours.movable(document, held_by(place, name))
+    return ours.movable(document, current_entry(place, name))

@@ -11,7 +11,7 @@ from mcp_workbench.cli.host_selection import Done, finish, work_on_hosts
 from mcp_workbench.cli.json_output import answered
 from mcp_workbench.hosts import files
 from mcp_workbench.hosts.files import backup_of
-from mcp_workbench.hosts.installation import Change, is_installed, last_of, prepare_removal, undo
+from mcp_workbench.hosts.installation import Change, is_installed, last_copy_of, prepare_removal, undo
 from mcp_workbench.hosts.registry import HostEnvironment, HostFile, here
 from mcp_workbench.text.sanitize import escape
 
@@ -30,7 +30,7 @@ def _run(options: Mapping[str, str]) -> int:
     around = here(os.environ)
 
     def work(place: HostFile) -> Done:
-        with files.alone(place.path):
+        with files.locked(place.path):
             change = prepare_removal(place, around)
             undo(change)
         return Done(list(_as_text(place, change, around)), _as_json(place, change))
@@ -49,12 +49,12 @@ def _as_text(place: HostFile, change: Change, around: HostEnvironment) -> Iterat
         yield Words(f"restored {file}", "good")
     else:
         yield Words(f"took the workbench out of {file}; what changed there since stays", "good")
-    for path in change.back:
+    for path in change.restored:
         yield f"  restored: {escape(path[-1])}"
-    for name in change.left:
+    for name in change.unrestored:
         yield f"  left as it is, since it was added meanwhile: {escape(name)}"
     if change.lost:
-        names, last = ", ".join(map(escape, change.lost)), around.shown(last_of(place.path))
+        names, last = ", ".join(map(escape, change.lost)), around.shown(last_copy_of(place.path))
         yield Words(f"  values that stood in its env alone are in {last}: {names}", "doubtful")
     backup = backup_of(place.path)
     if backup.exists():
@@ -68,7 +68,7 @@ def _as_json(place: HostFile, change: Change) -> dict[str, Any]:
         "file": str(place.path),
         "exact": change.exact,
         "removed": change.after is None,
-        "back": [path[-1] for path in change.back],
-        "left": list(change.left),
+        "back": [path[-1] for path in change.restored],
+        "left": list(change.unrestored),
         "lost": list(change.lost),
     }

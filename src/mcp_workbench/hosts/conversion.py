@@ -22,12 +22,12 @@ from mcp_workbench.doctor.packages import fetched_packages
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.hosts.registry import Entry
 from mcp_workbench.hosts.restrictions.rules import CHOSEN_KEYS, EXCLUDED_KEYS, NOTHING, chosen_name
-from mcp_workbench.hosts.variables import NotReplacedError, VariableScope, own_variables, translated
+from mcp_workbench.hosts.variables import NotReplacedError, VariableScope, own_variables, translate
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.text.sanitize import escape
 
 _ORDER = tuple(key.name for key in SERVER)
-_SILENT = frozenset(
+_HOST_ONLY = frozenset(
     {"$schema", "alwaysAllow", "alwaysLoad", "autoApprove", "default_tools_approval_mode", "description", "dev"}
     | {"experimental_environment", "gallery", "icon", "name", "remoteConfigured", "required", "source", "tools"}
     | {"supports_parallel_tool_calls", "trust", "version", "watchPaths"}
@@ -35,18 +35,18 @@ _SILENT = frozenset(
 """Keys that concern only the host. They need no note."""
 _RENAMED = {"http_headers": "headers", "startup_timeout_sec": "startupTimeout", "tool_timeout_sec": "callTimeout"}
 _OAUTH_RENAMED = {"client_id": "clientId", "client_secret": "clientSecret", "callback_port": "callbackPort"}
-_NOTHING: tuple[Any, ...] = ({}, [], None)
+_EMPTY_VALUES: tuple[Any, ...] = ({}, [], None)
 _LOGIN = re.compile(r"(?i)(https?://)([^/?#@]*)@")
 _SSE = re.compile(r"/sse/?(?:[?#].*)?$")
 """The usual end of an address for the older HTTP+SSE transport."""
 _OWN_WORDS = ("mcp-workbench", "workbench-mcp", "mcp_workbench")
 
 
-class NotMovable(Exception):
+class NotConvertible(Exception):
     """The entry can't be used here. The text says why."""
 
 
-class Moved(NamedTuple):
+class ConvertedEntry(NamedTuple):
     """An entry in our form, and notes on what was left out."""
 
     entry: Entry
@@ -56,20 +56,20 @@ class Moved(NamedTuple):
         return f"Moved({sorted(self.entry)})"
 
 
-def moved(raw: Any, scope: VariableScope) -> Moved:
+def convert(raw: Any, scope: VariableScope) -> ConvertedEntry:
     """Convert the entry of a host. Raises `NotMovable`."""
     if not isinstance(raw, dict):
-        raise NotMovable("is not an object")
+        raise NotConvertible("is not an object")
     entry = flattened(dict(cast("Entry", raw)))
     if "command" not in entry and not any(key in entry for key in URL_KEYS):
-        raise NotMovable("has neither a command nor an address: it belongs to an extension of the host")
+        raise NotConvertible("has neither a command nor an address: it belongs to an extension of the host")
     try:
-        taken = _Taking(entry, scope)
+        conversion = _Conversion(entry, scope)
     except NotReplacedError as reason:
-        raise NotMovable(str(reason)) from None
-    result = {key: taken.result[key] for key in _ORDER if key in taken.result}
-    _check(result)
-    return Moved(result, tuple(taken.notes))
+        raise NotConvertible(str(reason)) from None
+    result = {key: conversion.result[key] for key in _ORDER if key in conversion.result}
+    _check_accepted(result)
+    return ConvertedEntry(result, tuple(conversion.notes))
 
 
 def is_workbench(raw: Any) -> bool:
@@ -103,53 +103,54 @@ def flattened(entry: Entry) -> Entry:
     return {**entry, **{key: inner[key] for key in ("args", "env") if key in inner}, "command": inner.get("path")}
 
 
-def _check(entry: Entry) -> None:
+def _check_accepted(entry: Entry) -> None:
     """Raise `NotMovable` unless the configuration accepts the entry."""
     source = SourceText(json.dumps(entry))
     context = ReadContext(folder="/", environ={}, strict=False, limits=DEFAULTS, bounds={}, warnings=[])
     try:
         read_server(ValuePosition(source, parse(source), "", 0), "toolbox", "server", context)
     except ConfigError as error:
-        raise NotMovable(": ".join(part for part in (error.path, error.problem) if part)) from None
+        raise NotConvertible(": ".join(part for part in (error.path, error.problem) if part)) from None
 
 
-class _Taking:
+class _Conversion:
     """Converts an entry by removing its keys one after the other."""
 
     def __init__(self, entry: Entry, scope: VariableScope) -> None:
         self.result: Entry = {}
         self.notes: list[str] = []
-        self._rest = entry
+        self._remaining = entry
         self._scope = scope
-        self._sent: dict[str, str] = {}
+        self._headers: dict[str, str] = {}
         """Headers that the host writes under other keys."""
         self._target()
         self._filters()
         self._timeouts()
-        self._of_codex()
-        self._login()
-        self._known()
+        self._codex_keys()
+        self._oauth()
+        self._known_keys()
         if scope.project is not None and "command" in self.result:
-            self._located(scope.project)
-        self.notes += [self._note(key) for key, one in self._rest.items() if key not in _SILENT and one not in _NOTHING]
+            self._make_absolute(scope.project)
+        left_out = (key for key, value in self._remaining.items() if value not in _EMPTY_VALUES)
+        self.notes += [self._note(key) for key in left_out if key not in _HOST_ONLY]
 
     def _target(self) -> None:
-        kinds = [self._rest.pop(key) for key in TRANSPORT_KEYS if key in self._rest]
-        urls = [self._rest.pop(key) for key in ("httpUrl", "serverUrl", "url") if key in self._rest]
-        if "command" in self._rest:
+        kinds = [self._remaining.pop(key) for key in TRANSPORT_KEYS if key in self._remaining]
+        urls = [self._remaining.pop(key) for key in ("httpUrl", "serverUrl", "url") if key in self._remaining]
+        if "command" in self._remaining:
             return
         url = _text(urls[0], self._scope)
-        self.result["url"] = self._without_login(url) if isinstance(url, str) else url
-        said = TRANSPORTS.get(kinds[0]) if kinds and isinstance(kinds[0], str) else None
-        if (said or ("sse" if _SSE.search(str(url)) else "http")) == "sse":
+        self.result["url"] = self._without_userinfo(url) if isinstance(url, str) else url
+        declared = TRANSPORTS.get(kinds[0]) if kinds and isinstance(kinds[0], str) else None
+        if (declared or ("sse" if _SSE.search(str(url)) else "http")) == "sse":
             self.result["transport"] = "sse"
 
-    def _without_login(self, url: str) -> str:
+    def _without_userinfo(self, url: str) -> str:
         """Turn a user and a password in an address into a header, as hosts do."""
         login = _LOGIN.match(url)
         if login is None or "${" in login[2]:
             return url
-        self._sent["Authorization"] = f"Basic {b64encode(unquote(login[2]).encode()).decode()}"
+        self._headers["Authorization"] = f"Basic {b64encode(unquote(login[2]).encode()).decode()}"
         return login[1] + url[login.end() :]
 
     def _filters(self) -> None:
@@ -162,66 +163,66 @@ class _Taking:
 
     def _names(self, key: str) -> list[str] | None:
         """A list of tools; None if the key is missing."""
-        value = self._rest.pop(key, None)
+        value = self._remaining.pop(key, None)
         if value is None:
             return None
         names = cast("list[Any]", value) if isinstance(value, list) else [None]
         if not all(isinstance(name, str) for name in names):
-            raise NotMovable(f"{key}: is not a list of tool names, so what it excludes is unknown")
+            raise NotConvertible(f"{key}: is not a list of tool names, so what it excludes is unknown")
         return cast("list[str]", names)
 
     def _timeouts(self) -> None:
         """Convert `timeout`, the limit for calls, from the unit of the host."""
-        limit: Any = self._rest.get("timeout")
+        timeout: Any = self._remaining.get("timeout")
         unit = self._scope.timeout_unit
         # Claude Code ignores less than a second: such a value was meant as seconds.
-        if unit and type(limit) in (int, float) and limit * unit >= 1:
-            del self._rest["timeout"]
-            self.result["callTimeout"] = _number(min(float(limit) * unit, TIMEOUT_MOST_SECONDS))
+        if unit and type(timeout) in (int, float) and timeout * unit >= 1:
+            del self._remaining["timeout"]
+            self.result["callTimeout"] = _number(min(float(timeout) * unit, TIMEOUT_MOST_SECONDS))
 
-    def _of_codex(self) -> None:
-        milliseconds = self._rest.pop("startup_timeout_ms", None)
-        if type(milliseconds) in (int, float) and "startup_timeout_sec" not in self._rest:
-            self._rest["startup_timeout_sec"] = milliseconds / 1000
+    def _codex_keys(self) -> None:
+        milliseconds = self._remaining.pop("startup_timeout_ms", None)
+        if type(milliseconds) in (int, float) and "startup_timeout_sec" not in self._remaining:
+            self._remaining["startup_timeout_sec"] = milliseconds / 1000
         for old, new in _RENAMED.items():
-            if old in self._rest:
-                value = self._rest.pop(old)
+            if old in self._remaining:
+                value = self._remaining.pop(old)
                 is_long = type(value) in (int, float) and value > TIMEOUT_MOST_SECONDS
-                self._rest[new] = TIMEOUT_MOST_SECONDS if is_long else value
-        if isinstance(self._rest.get("env_http_headers"), dict):
-            for name, variable in self._rest.pop("env_http_headers").items():
-                self._sent[name] = f"${{{variable}}}"
-        bearer = self._rest.pop("bearer_token_env_var", None)
+                self._remaining[new] = TIMEOUT_MOST_SECONDS if is_long else value
+        if isinstance(self._remaining.get("env_http_headers"), dict):
+            for name, variable in self._remaining.pop("env_http_headers").items():
+                self._headers[name] = f"${{{variable}}}"
+        bearer = self._remaining.pop("bearer_token_env_var", None)
         if isinstance(bearer, str):
-            self._sent["Authorization"] = f"Bearer ${{{bearer}}}"
-        if isinstance(self._rest.get("env_vars"), list):
-            names = [variable_of(one) for one in self._rest.pop("env_vars")]
+            self._headers["Authorization"] = f"Bearer ${{{bearer}}}"
+        if isinstance(self._remaining.get("env_vars"), list):
+            names = [variable_of(value) for value in self._remaining.pop("env_vars")]
             self.result |= {"inheritEnv": names} if names else {}
 
-    def _login(self) -> None:
+    def _oauth(self) -> None:
         """Convert `oauth`: some hosts spell its keys differently, or write the scopes next to it."""
-        oauth = self._rest.get("oauth")
-        scopes = self._rest.pop("scopes", None)
+        oauth = self._remaining.get("oauth")
+        scopes = self._remaining.pop("scopes", None)
         if "url" in self.result and isinstance(oauth, dict | None):
-            renamed = {_OAUTH_RENAMED.get(key, key): one for key, one in cast("Entry", oauth or {}).items()}
-            self._rest["oauth"] = {**renamed, **({"scopes": scopes} if scopes else {})}
+            renamed = {_OAUTH_RENAMED.get(key, key): value for key, value in cast("Entry", oauth or {}).items()}
+            self._remaining["oauth"] = {**renamed, **({"scopes": scopes} if scopes else {})}
 
-    def _known(self) -> None:
-        if self._rest.pop("disabled", False) is True or self._rest.pop("enabled", True) is False:
+    def _known_keys(self) -> None:
+        if self._remaining.pop("disabled", False) is True or self._remaining.pop("enabled", True) is False:
             self.result["disabled"] = True
-        within = self._scope
-        if isinstance(self._rest.get("env"), dict):
-            env = self._rest["env"] = _environment(self._rest["env"])
+        scope_of_args = self._scope
+        if isinstance(self._remaining.get("env"), dict):
+            env = self._remaining["env"] = _environment(self._remaining["env"])
             # Programs such as mcp-remote expand ${NAME} in their arguments themselves.
-            within = within._replace(own=own_variables(env))
-        for key in [key for key in self._rest if key in _ORDER]:
-            value = self._rest.pop(key)
-            if value not in _NOTHING:
-                self.result[key] = _text(value, within if key == "args" else self._scope)
-        if self._sent:
-            self.result["headers"] = {**self._sent, **(self.result.get("headers") or {})}
+            scope_of_args = scope_of_args._replace(own=own_variables(env))
+        for key in [key for key in self._remaining if key in _ORDER]:
+            value = self._remaining.pop(key)
+            if value not in _EMPTY_VALUES:
+                self.result[key] = _text(value, scope_of_args if key == "args" else self._scope)
+        if self._headers:
+            self.result["headers"] = {**self._headers, **(self.result.get("headers") or {})}
 
-    def _located(self, project: Path) -> None:
+    def _make_absolute(self, project: Path) -> None:
         """Make paths absolute: hosts run the servers of a project in its folder."""
         command = self.result["command"]
         if isinstance(command, str) and "/" in command and not command.startswith(("/", "~", "$")):
@@ -241,21 +242,21 @@ def _number(seconds: float) -> float:
 
 def _environment(env: Entry) -> Entry:
     """Environment variables as strings: VS Code also accepts numbers, and null for an unset variable."""
-    texts = {name: str(one) if type(one) in (int, float) else one for name, one in env.items()}
-    return {name: one for name, one in texts.items() if one is not None}
+    values = {name: str(value) if type(value) in (int, float) else value for name, value in env.items()}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _text(value: Any, scope: VariableScope) -> Any:
     """A value with our references in all of its strings."""
     if isinstance(value, str):
-        return translated(value, scope)
+        return translate(value, scope)
     if isinstance(value, list):
-        return [_text(one, scope) for one in cast("list[Any]", value)]
+        return [_text(item, scope) for item in cast("list[Any]", value)]
     if isinstance(value, dict):
-        return {key: _text(one, scope) for key, one in cast("Entry", value).items()}
+        return {key: _text(item, scope) for key, item in cast("Entry", value).items()}
     return value
 
 
-def variable_of(one: Any) -> str:
+def variable_of(item: Any) -> str:
     """The name of a variable: Codex writes a string, or an object with a name."""
-    return str(cast("Entry", one).get("name", "")) if isinstance(one, dict) else str(one)
+    return str(cast("Entry", item).get("name", "")) if isinstance(item, dict) else str(item)

@@ -80,16 +80,16 @@ class HostDocument:
         return document
 
     def _without(self, path: tuple[str, ...], names: list[str]) -> HostDocument:
-        gone = [(*path, name) for name in names]
+        paths = [(*path, name) for name in names]
         if self.syntax == "json":
             text = self._json(lambda text: remove_members(text, path, names, self.file, _LIMITS))
-            return self._changed(text, *((one, None) for one in gone))
+            return self._changed(text, *((path_to_member, None) for path_to_member in paths))
         from mcp_workbench.hosts import toml_edit  # noqa: PLC0415 -- only one host has such a file
 
         text = self.text
-        for one in gone:
-            text = toml_edit.without_table(text, one)
-        return self._changed(text, *((one, None) for one in gone))
+        for path_to_member in paths:
+            text = toml_edit.without_table(text, path_to_member)
+        return self._changed(text, *((path_to_member, None) for path_to_member in paths))
 
     def with_members_of(self, paths: Iterable[Sequence[str]], original: HostDocument) -> HostDocument:
         """The document with the members at these paths of another text, exactly as they are written there."""
@@ -99,18 +99,18 @@ class HostDocument:
         return document
 
     def _with_members_of(self, path: tuple[str, ...], names: list[str], original: HostDocument) -> HostDocument:
-        back = [((*path, name), original.at((*path, name))) for name in names]
+        values_by_path = [((*path, name), original.at((*path, name))) for name in names]
         if self.syntax == "json":
             text = self._json(
                 lambda text: restore_members(text, path, names, original.text, file=self.file, limits=_LIMITS)
             )
-            return self._changed(text, *back)
+            return self._changed(text, *values_by_path)
         from mcp_workbench.hosts import toml_edit  # noqa: PLC0415 -- only one host has such a file
 
         text = self.text
-        for one, _ in back:
-            text = toml_edit.with_table_of(text, one, original.text)
-        return self._changed(text, *back)
+        for path_to_member, _ in values_by_path:
+            text = toml_edit.with_table_of(text, path_to_member, original.text)
+        return self._changed(text, *values_by_path)
 
     def _json(self, change: Callable[[str], str]) -> str:
         blank = not self.text.removeprefix(BOM).strip()
@@ -124,18 +124,18 @@ class HostDocument:
         try:
             changed = HostDocument(text, self.syntax, self.file)
         except HostFileError:
-            raise self._harm() from None
-        found, expected = copy.deepcopy(changed.tree), copy.deepcopy(self.tree)
+            raise self._damage_error() from None
+        actual, expected = copy.deepcopy(changed.tree), copy.deepcopy(self.tree)
         for path, value in changes:
             _set(expected, path, value)
             if self.syntax == "toml":  # where most tables exist only as long as they have members
-                _prune(found, path)
+                _prune(actual, path)
                 _prune(expected, path)
-        if found != expected:
-            raise self._harm()
+        if actual != expected:
+            raise self._damage_error()
         return changed
 
-    def _harm(self) -> HostFileError:
+    def _damage_error(self) -> HostFileError:
         return HostFileError("can't be changed without damage to the rest of it", self.file, hint="Edit it by hand.")
 
     def _read(self, text: str) -> Tree:
@@ -162,13 +162,13 @@ class HostDocument:
             return tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             # The rest of the message may repeat a value.
-            place = re.search(r"at line (\d+), column (\d+)", str(error))
-            where = f": line {place[1]}, column {place[2]}" if place else ""
-            raise HostFileError(f"is not valid TOML{where}", self.file, hint=_FIX) from None
+            match = re.search(r"at line (\d+), column (\d+)", str(error))
+            position = f": line {match[1]}, column {match[2]}" if match else ""
+            raise HostFileError(f"is not valid TOML{position}", self.file, hint=_FIX) from None
 
     def _error(self, error: ConfigError) -> HostFileError:
-        where = f"line {error.line}, column {error.column}: {error.problem}" if error.line else error.problem
-        return HostFileError(f"is not valid JSON: {where}", self.file, hint=_FIX)
+        position = f"line {error.line}, column {error.column}: {error.problem}" if error.line else error.problem
+        return HostFileError(f"is not valid JSON: {position}", self.file, hint=_FIX)
 
 
 def _grouped(paths: Iterable[Sequence[str]]) -> Iterable[tuple[tuple[str, ...], list[str]]]:

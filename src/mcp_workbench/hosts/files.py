@@ -61,23 +61,23 @@ def read(path: Path) -> bytes | None:
     return data
 
 
-def _read(descriptor: int, most: int) -> bytes:
+def _read(descriptor: int, limit: int) -> bytes:
     chunks: list[bytes] = []
-    while most > 0 and (chunk := os.read(descriptor, most)):
+    while limit > 0 and (chunk := os.read(descriptor, limit)):
         chunks.append(chunk)
-        most -= len(chunk)
+        limit -= len(chunk)
     return b"".join(chunks)
 
 
 @contextlib.contextmanager
-def alone(path: Path, *, makes_folder: bool = False, seconds: float = HOST_LOCK_SECONDS) -> Generator[None]:
+def locked(path: Path, *, makes_folder: bool = False, seconds: float = HOST_LOCK_SECONDS) -> Generator[None]:
     """Lock the folder of a file against other workbench commands. Raises `FileBusy` if one holds the lock too long.
 
     `makes_folder` creates a missing folder, and removes it afterwards if it is empty.
     """
     path = Path(os.path.realpath(path))
     missing = missing_folders(path) if makes_folder else []
-    descriptor = _folder_of(path, makes_folder=makes_folder)
+    descriptor = _open_folder(path, makes_folder=makes_folder)
     try:
         # Some file systems have no locks; `replace` notices changes anyway.
         with contextlib.suppress(OSError):
@@ -89,18 +89,18 @@ def alone(path: Path, *, makes_folder: bool = False, seconds: float = HOST_LOCK_
         remove_folders(path, len(missing))
 
 
-def _folder_of(path: Path, *, makes_folder: bool) -> int:
+def _open_folder(path: Path, *, makes_folder: bool) -> int:
     """A descriptor of the folder of a file, or of its nearest existing parent."""
     try:
         if makes_folder:
             path.parent.mkdir(parents=True, exist_ok=True)
-        folder = next(one for one in path.parents if one.is_dir())
+        folder = next(parent for parent in path.parents if parent.is_dir())
         return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
         raise unusable(path.parent, error) from None
 
 
-def replace(path: Path, data: bytes, known: bytes | None, mode: int = PRIVATE) -> None:
+def replace(path: Path, data: bytes, expected: bytes | None, mode: int = PRIVATE) -> None:
     """Replace a file that holds `known`, or create it with its folders. Raises `HostFileError`."""
     target = Path(os.path.realpath(path))
     try:
@@ -109,10 +109,10 @@ def replace(path: Path, data: bytes, known: bytes | None, mode: int = PRIVATE) -
         raise unusable(target.parent, error) from None
     new = target.with_name(f".{target.name}.{os.getpid()}.new")
     try:
-        _sweep(target)
-        _write(new, data, mode, None if known is None else target)
-        _check_unchanged(path, known)
-        _put(new, target, data)
+        _remove_leftovers(target)
+        _write(new, data, mode, None if expected is None else target)
+        _check_unchanged(path, expected)
+        _move_into_place(new, target, data)
     except OSError as error:
         raise unusable(path, error) from None
     finally:
@@ -120,7 +120,7 @@ def replace(path: Path, data: bytes, known: bytes | None, mode: int = PRIVATE) -
             new.unlink()
 
 
-def _put(new: Path, target: Path, data: bytes) -> None:
+def _move_into_place(new: Path, target: Path, data: bytes) -> None:
     """Rename `new` to `target`. A file with hard links or on a mount point is written in place."""
     if target.exists() and target.stat().st_nlink > 1:
         secure_files.overwrite(str(target), data)
@@ -133,9 +133,9 @@ def _put(new: Path, target: Path, data: bytes) -> None:
         secure_files.overwrite(str(target), data)
 
 
-def remove(path: Path, known: bytes) -> None:
+def remove(path: Path, expected: bytes) -> None:
     """Remove a file that holds `known`. Raises `HostFileError`."""
-    _check_unchanged(path, known)
+    _check_unchanged(path, expected)
     discard(path)
 
 
@@ -149,7 +149,7 @@ def discard(path: Path) -> None:
 
 def missing_folders(path: Path) -> list[Path]:
     """The missing parent folders of a file, outermost first."""
-    return [one for one in reversed(path.parents) if not one.exists()]
+    return [folder for folder in reversed(path.parents) if not folder.exists()]
 
 
 def remove_folders(path: Path, number: int) -> None:
@@ -164,17 +164,17 @@ def unusable(path: Path, error: OSError | ValueError) -> HostFileError:
     return HostFileError(f"can't be used: {reason[0].lower()}{reason[1:]}", path)
 
 
-def _check_unchanged(path: Path, known: bytes | None) -> None:
-    if read(path) != known:
+def _check_unchanged(path: Path, expected: bytes | None) -> None:
+    if read(path) != expected:
         raise HostFileError("changed while it was being edited", path, hint="Close the host, and try again.")
 
 
-def _sweep(target: Path) -> None:
+def _remove_leftovers(target: Path) -> None:
     """Remove the temporary files of killed processes."""
-    for one in target.parent.iterdir():
-        named = re.fullmatch(rf"\.{re.escape(target.name)}\.([0-9]+)\.new", one.name)
-        if named and not _is_running(int(named[1])):
-            one.unlink(missing_ok=True)
+    for file in target.parent.iterdir():
+        match = re.fullmatch(rf"\.{re.escape(target.name)}\.([0-9]+)\.new", file.name)
+        if match and not _is_running(int(match[1])):
+            file.unlink(missing_ok=True)
 
 
 def _is_running(pid: int) -> bool:
@@ -197,11 +197,11 @@ def _write(path: Path, data: bytes, mode: int, like: Path | None) -> None:
         if like is None:
             os.fchmod(descriptor, mode)
         else:
-            _liken(descriptor, like)
+            _copy_attributes(descriptor, like)
         os.fsync(descriptor)
 
 
-def _liken(descriptor: int, old: Path) -> None:
+def _copy_attributes(descriptor: int, old: Path) -> None:
     """Give a new file the owner, the attributes and the permissions of the old one."""
     was, now = old.stat(), os.fstat(descriptor)
     if not was.st_mode & stat.S_IWUSR or not os.access(old, os.W_OK):
@@ -236,16 +236,16 @@ class InstallRecord(msgspec.Struct, kw_only=True, rename="camel"):
     moved: list[list[str]] = []
     """The paths of the servers that were taken out."""
 
-    def is_of(self, entry: Any) -> bool:
+    def matches(self, entry: Any) -> bool:
         """Whether an entry still starts the installed program, with the same first arguments."""
-        here, written = _started(entry), _started(self.entry)
-        return here[: len(written)] == written
+        current, installed = _started(entry), _started(self.entry)
+        return current[: len(installed)] == installed
 
 
 def _started(entry: Any) -> list[Any]:
-    held = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
-    args = held.get("args")
-    return [held.get("command"), *(cast("list[Any]", args) if isinstance(args, list) else ())]
+    members = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+    args = members.get("args")
+    return [members.get("command"), *(cast("list[Any]", args) if isinstance(args, list) else ())]
 
 
 def digest(data: bytes) -> str:

@@ -24,7 +24,7 @@ from mcp_workbench.identity import NAME_LENGTH
 
 _REFERENCE = re.compile(r"\$\{[^}]*\}")
 _SUFFIX_LENGTH = len("-claude-desktop")
-_SAME = ("command", "args", "env", "url", "headers", "cwd")
+_IDENTIFYING_KEYS = ("command", "args", "env", "url", "headers", "cwd")
 
 
 Existing = Mapping[str, Mapping[str, Entry]]
@@ -103,10 +103,10 @@ class ConfiguredServers:
 
     def __init__(self, existing: Existing, environ: Mapping[str, str]) -> None:
         self._environ = environ
-        self._places: dict[str, list[ConfiguredServer]] = {}
+        self._by_likeness: dict[str, list[ConfiguredServer]] = {}
         for toolbox, servers in existing.items():
             for name, entry in servers.items():
-                self._places.setdefault(_likeness(entry), []).append(ConfiguredServer(toolbox, name, entry))
+                self._by_likeness.setdefault(_similarity_key(entry), []).append(ConfiguredServer(toolbox, name, entry))
 
     def find(self, servers: Sequence[ConfiguredServer]) -> list[tuple[str, str] | None]:
         """The toolbox and the name of each server here; None if it is new. Names of variables for secrets don't matter.
@@ -114,61 +114,61 @@ class ConfiguredServers:
         A toolbox or a name with the key of the host matches first, then the same name: several hosts may have the same
         server with different accounts.
         """
-        found: list[tuple[str, str] | None] = [None] * len(servers)
+        matches: list[tuple[str, str] | None] = [None] * len(servers)
         for fits in (self._is_of_host, self._is_namesake, self._is_alike):
-            for number, one in enumerate(servers):
-                if found[number] is None:
-                    found[number] = self._take(one, fits)
-        return found
+            for index, server in enumerate(servers):
+                if matches[index] is None:
+                    matches[index] = self._take(server, fits)
+        return matches
 
     def _take(
-        self, one: ConfiguredServer, fits: Callable[[ConfiguredServer, ConfiguredServer], bool]
+        self, server: ConfiguredServer, fits: Callable[[ConfiguredServer, ConfiguredServer], bool]
     ) -> tuple[str, str] | None:
-        places = self._places.get(_likeness(one.entry), [])
-        for place in places:
-            if fits(place, one):
-                places.remove(place)
-                return place.toolbox, place.name
+        candidates = self._by_likeness.get(_similarity_key(server.entry), [])
+        for candidate in candidates:
+            if fits(candidate, server):
+                candidates.remove(candidate)
+                return candidate.toolbox, candidate.name
         return None
 
-    def _is_of_host(self, there: ConfiguredServer, one: ConfiguredServer) -> bool:
-        by_host = (there.toolbox, there.name) == (one.toolbox, one.name)
-        return by_host or there.name == _with_host(one.name, one.toolbox)
+    def _is_of_host(self, configured: ConfiguredServer, server: ConfiguredServer) -> bool:
+        by_host = (configured.toolbox, configured.name) == (server.toolbox, server.name)
+        return by_host or configured.name == _with_host(server.name, server.toolbox)
 
-    def _is_namesake(self, there: ConfiguredServer, one: ConfiguredServer) -> bool:
-        return there.name == one.name and self._is_alike(there, one)
+    def _is_namesake(self, configured: ConfiguredServer, server: ConfiguredServer) -> bool:
+        return configured.name == server.name and self._is_alike(configured, server)
 
-    def _is_alike(self, there: ConfiguredServer, one: ConfiguredServer) -> bool:
-        return not _differs(_essential(there.entry), _essential(one.entry), self._environ)
+    def _is_alike(self, configured: ConfiguredServer, server: ConfiguredServer) -> bool:
+        return not _differs(_identifying_parts(configured.entry), _identifying_parts(server.entry), self._environ)
 
 
-def _differs(written: Any, found: Any, environ: Mapping[str, str]) -> bool:
+def _differs(configured: Any, imported: Any, environ: Mapping[str, str]) -> bool:
     """Whether the variables that are set show that two similar entries differ, for example in their accounts."""
-    if isinstance(written, Mapping) and isinstance(found, Mapping):
-        pairs = [(one, cast("Entry", found).get(key)) for key, one in cast("Entry", written).items()]
-        return any(_differs(one, other, environ) for one, other in pairs)
-    if isinstance(written, list) and isinstance(found, list):
-        items = zip(cast("list[Any]", written), cast("list[Any]", found), strict=False)
-        return any(_differs(one, other, environ) for one, other in items)
-    if not isinstance(written, str) or not isinstance(found, str):
+    if isinstance(configured, Mapping) and isinstance(imported, Mapping):
+        pairs = [(value, cast("Entry", imported).get(key)) for key, value in cast("Entry", configured).items()]
+        return any(_differs(value, counterpart, environ) for value, counterpart in pairs)
+    if isinstance(configured, list) and isinstance(imported, list):
+        items = zip(cast("list[Any]", configured), cast("list[Any]", imported), strict=False)
+        return any(_differs(value, counterpart, environ) for value, counterpart in items)
+    if not isinstance(configured, str) or not isinstance(imported, str):
         return False
-    ours, theirs = expand(written, environ), expand(found, environ)
+    ours, theirs = expand(configured, environ), expand(imported, environ)
     return not ours.missing and not theirs.missing and ours.text != theirs.text
 
 
-def _identity(entry: Mapping[str, Any]) -> str:
+def _identity_key(entry: Mapping[str, Any]) -> str:
     """A key that is equal for entries of the same server."""
-    return json.dumps(_essential(entry), sort_keys=True)
+    return json.dumps(_identifying_parts(entry), sort_keys=True)
 
 
-def _essential(entry: Mapping[str, Any]) -> Entry:
+def _identifying_parts(entry: Mapping[str, Any]) -> Entry:
     """The parts of an entry that identify the server, without filters and limits."""
-    return {key: entry[key] for key in _SAME if entry.get(key)}
+    return {key: entry[key] for key in _IDENTIFYING_KEYS if entry.get(key)}
 
 
-def _likeness(entry: Entry) -> str:
+def _similarity_key(entry: Entry) -> str:
     """A key for similar entries: secrets and references are replaced by the same placeholder."""
-    return _REFERENCE.sub("${}", _identity(without_secrets(entry, "", Variables())))
+    return _REFERENCE.sub("${}", _identity_key(without_secrets(entry, "", Variables())))
 
 
 class Plan:
@@ -191,95 +191,101 @@ class Plan:
         self._existing = existing
         self._inherited = inherited
         self._environ = environ
-        self._found: dict[str, FoundServer] = {}
+        self._servers: dict[str, FoundServer] = {}
 
     def add(self, source: HostSource) -> None:
         """Add the servers of a file."""
-        host = source.place.host
+        host = source.host_file.host
         for server in source.servers:
-            if server.moved is not None and (self._without_rules or not server.obstacles):
-                off = any(rule.disables for rule in server.rules)
-                found = FoundServer(server.name, server.moved.entry, host.key, (host.title,), off)
-                same = self._found.setdefault(_identity(found.entry), found)
-                titles = tuple(dict.fromkeys((*same.sources, host.title)))
-                entry = strictest(same.entry, found.entry)
-                both = same._replace(entry=entry, sources=titles, disables=same.disables or off)
-                self._found[_identity(found.entry)] = both
+            if server.converted is not None and (self._without_rules or not server.obstacles):
+                is_disabled = any(rule.disables for rule in server.rules)
+                candidate = FoundServer(server.name, server.converted.entry, host.key, (host.title,), is_disabled)
+                first = self._servers.setdefault(_identity_key(candidate.entry), candidate)
+                titles = tuple(dict.fromkeys((*first.sources, host.title)))
+                entry = strictest(first.entry, candidate.entry)
+                merged = first._replace(entry=entry, sources=titles, disables=first.disables or is_disabled)
+                self._servers[_identity_key(candidate.entry)] = merged
 
     def servers(self, choose: Choose) -> list[Planned]:
         """All servers with their toolboxes and names."""
-        found = list(self._found.values())
-        known = ConfiguredServers(self._existing, self._environ).find(
-            [ConfiguredServer(one.host, one.name, one.entry) for one in found]
+        servers = list(self._servers.values())
+        matches = ConfiguredServers(self._existing, self._environ).find(
+            [ConfiguredServer(server.host, server.name, server.entry) for server in servers]
         )
-        choices = iter(choose([one for one, there in zip(found, known, strict=True) if there is None]))
+        choices = iter(
+            choose([server for server, configured in zip(servers, matches, strict=True) if configured is None])
+        )
         taken = {name: set(servers) for name, servers in self._existing.items()}
-        variables = Variables(self._referred(), self._environ)
+        variables = Variables(self._referenced_variables(), self._environ)
         planned: list[Planned] = []
-        for one, there in zip(found, known, strict=True):
-            if there is not None:
-                planned.append(self._known(one, *there))
+        for server, configured in zip(servers, matches, strict=True):
+            if configured is not None:
+                planned.append(self._already_configured(server, *configured))
                 continue
             toolbox, service = next(choices)
-            name = _free(one.name, one.host, taken.setdefault(toolbox, set()))
-            entry = without_secrets(one.entry, one.name, variables)
-            planned.append(Planned(toolbox, name, entry, one.sources, service))
+            name = _free_name(server.name, server.host, taken.setdefault(toolbox, set()))
+            entry = without_secrets(server.entry, server.name, variables)
+            planned.append(Planned(toolbox, name, entry, server.sources, service))
         return planned
 
-    def _known(self, one: FoundServer, toolbox: str, name: str) -> Planned:
+    def _already_configured(self, server: FoundServer, toolbox: str, name: str) -> Planned:
         """A server that the configuration has, with the restrictions of its hosts that it lacks there."""
-        written = self._existing[toolbox][name]
-        missing = lacking(written, filters_of(one.entry))
-        if any(not have.startswith("!") for have in filters_of(written)):
-            missing = [needed for needed in missing if needed.startswith("!")]  # the user chose the others
-        disables = one.disables and written.get("disabled") is not True
-        return Planned(toolbox, name, one.entry, one.sources, is_there=True, filters=tuple(missing), disables=disables)
+        configured = self._existing[toolbox][name]
+        missing = lacking(configured, filters_of(server.entry))
+        if any(not pattern.startswith("!") for pattern in filters_of(configured)):
+            missing = [pattern for pattern in missing if pattern.startswith("!")]  # the user chose the others
+        disables = server.disables and configured.get("disabled") is not True
+        return Planned(
+            toolbox, name, server.entry, server.sources, is_there=True, filters=tuple(missing), disables=disables
+        )
 
-    def _referred(self) -> Iterator[str]:
+    def _referenced_variables(self) -> Iterator[str]:
         """The variables that known and new servers already read from the environment."""
         yield from self._inherited
-        written = [entry for servers in self._existing.values() for entry in servers.values()]
-        for entry in (*written, *(one.entry for one in self._found.values())):
+        entries = [entry for servers in self._existing.values() for entry in servers.values()]
+        for entry in (*entries, *(server.entry for server in self._servers.values())):
             yield from (*variables_in(entry, with_defaults=True), *inherited_in(entry))
 
 
 def with_shared_rules(sources: Iterable[HostSource]) -> list[HostSource]:
     """The same files. A server that several hosts have gets the rules of all of them."""
-    files = list(sources)
+    all_sources = list(sources)
     rules: dict[str, list[tuple[str, Rule]]] = {}
-    for source in files:
+    for source in all_sources:
         for server in source.servers:
-            if server.moved is not None:
-                held = rules.setdefault(_identity(server.moved.entry), [])
-                held += [(source.place.host.title, rule) for rule in server.rules]
+            if server.converted is not None:
+                server_rules = rules.setdefault(_identity_key(server.converted.entry), [])
+                server_rules += [(source.host_file.host.title, rule) for rule in server.rules]
     return [
-        source._replace(servers=tuple(_with_rules(server, source.place.host.title, rules) for server in source.servers))
-        for source in files
+        source._replace(
+            servers=tuple(_with_rules(server, source.host_file.host.title, rules) for server in source.servers)
+        )
+        for source in all_sources
     ]
 
 
 def _with_rules(server: HostServer, title: str, rules: Mapping[str, list[tuple[str, Rule]]]) -> HostServer:
-    if server.moved is None:
+    if server.converted is None:
         return server
-    others = [(of, rule) for of, rule in rules[_identity(server.moved.entry)] if of != title]
-    return server.restricted((*server.rules, *(rule._replace(text=f"{of}: {rule.text}") for of, rule in others)))
+    foreign = [(host, rule) for host, rule in rules[_identity_key(server.converted.entry)] if host != title]
+    return server.restricted((*server.rules, *(rule._replace(text=f"{host}: {rule.text}") for host, rule in foreign)))
 
 
-def _free(name: str, host: str, taken: set[str]) -> str:
+def _free_name(name: str, host: str, taken: set[str]) -> str:
     """Reserve a free name, if necessary with the key of the host or a number."""
-    base = _usable(name)
+    base = _cleaned_name(name)
     names = chain((base, _with_host(base, host)), (f"{base}-{number}" for number in count(2)))
-    chosen = next(one for one in names if one not in taken)
-    taken.add(chosen)
-    return chosen
+    free_name = next(candidate for candidate in names if candidate not in taken)
+    taken.add(free_name)
+    return free_name
 
 
 def _with_host(name: str, host: str) -> str:
     """The name of a server in a toolbox that already has this name."""
-    return f"{_usable(name)}-{host}"
+    return f"{_cleaned_name(name)}-{host}"
 
 
-def _usable(name: str) -> str:
+def _cleaned_name(name: str) -> str:
     """A name that the configuration accepts."""
     cleaned = re.sub(r"[\x00-\x1f\x7f-\x9f]", "", name)[: NAME_LENGTH - _SUFFIX_LENGTH]
     return cleaned or "server"
@@ -313,12 +319,14 @@ def by_purpose(new: Services, existing: Mapping[str, Services]) -> list[str]:
     Servers with the same purpose share a toolbox. If all servers of an existing toolbox have that purpose, the new ones
     join it under any name.
     """
-    number = len(new) + sum(map(len, existing.values()))
-    if number <= FEW and len(existing) <= 1:
+    total = len(new) + sum(map(len, existing.values()))
+    if total <= FEW and len(existing) <= 1:
         return [next(iter(existing), _common(new))] * len(new)
-    homes = {purpose: name for name, services in existing.items() if (purpose := _common(services)) != MAIN}
-    wanted = [service.toolbox if service is not None else OTHER for service in new]
-    return [name if name in existing else homes.get(name, name) for name in wanted]
+    toolbox_of_purpose = {
+        purpose: name for name, services in existing.items() if (purpose := _common(services)) != MAIN
+    }
+    proposed = [service.toolbox if service is not None else OTHER for service in new]
+    return [name if name in existing else toolbox_of_purpose.get(name, name) for name in proposed]
 
 
 def _common(services: Services) -> str:

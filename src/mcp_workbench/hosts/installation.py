@@ -37,15 +37,15 @@ class Change(NamedTuple):
     """None if the file is removed."""
     exact: bool = True
     """Whether it is the same as before the installation."""
-    left: tuple[str, ...] = ()
+    unrestored: tuple[str, ...] = ()
     """Entries that can't be restored, because the file now has others with their names."""
-    back: tuple[tuple[str, ...], ...] = ()
+    restored: tuple[tuple[str, ...], ...] = ()
     """The paths of the servers that are put back."""
     lost: tuple[str, ...] = ()
     """Variables whose values only the workbench's entry had."""
 
     @property
-    def is_one(self) -> bool:
+    def has_effect(self) -> bool:
         return self.before != self.after
 
 
@@ -56,7 +56,7 @@ class Installation(NamedTuple):
     base: bytes | None
     """The file without the workbench, of which a copy is kept."""
     record: InstallRecord
-    known: InstallRecord | None
+    previous_record: InstallRecord | None
     """The record of an earlier installation."""
     entry: Mapping[str, object]
     """The entry of the workbench, which may hold secrets."""
@@ -68,11 +68,11 @@ class Installation(NamedTuple):
     def write(self, mode: int) -> None:
         """Make the changes. Raises `HostFileError`."""
         path, before, after = self.change.path, self.change.before, self.change.after
-        if after is None or not self.change.is_one:
+        if after is None or not self.change.has_effect:
             return
         copy = files.copy_of(path)
         missing = len(files.missing_folders(path))
-        self.record.made_folders = missing or (self.known.made_folders if self.known else 0)
+        self.record.made_folders = missing or (self.previous_record.made_folders if self.previous_record else 0)
         try:
             files.save(path, self.record, self.base)
             files.replace(path, after, before, mode)
@@ -81,8 +81,8 @@ class Installation(NamedTuple):
             raise
 
     def _take_back(self, copy: bytes | None) -> None:
-        if self.known is not None:
-            files.save(self.change.path, self.known, copy)
+        if self.previous_record is not None:
+            files.save(self.change.path, self.previous_record, copy)
             return
         files.forget(self.change.path)
         files.remove_folders(self.change.path, self.record.made_folders)
@@ -93,103 +93,105 @@ EntryOf = Callable[[HostDocument, Sequence[Sequence[str]], Mapping[str, object]]
 out, and the current entry, which is empty if there is none."""
 
 
-def prepare(place: HostFile, name: str, entry_of: EntryOf, leaving: Iterable[Sequence[str]]) -> Installation:
+def prepare(host_file: HostFile, name: str, entry_of: EntryOf, leaving: Iterable[Sequence[str]]) -> Installation:
     """Prepare to put the workbench into a file and to take the servers at the paths `leaving` out of it.
 
     If the workbench is already there, the change starts from the file without it, and the copy is of that.
     """
-    path = place.path
-    current, known = files.read(path), files.load(path)
-    where, gone = (*place.file.servers, name), [tuple(one) for one in leaving]
-    document = decoded(place, current)
-    _check_free(document, place, name, known)
-    before = Change(path, current, current) if known is None else undone(place, current, known)
-    base = decoded(place, before.after)
-    out = [*before.back, *(one for one in gone if one not in before.back)]
-    entry = dict(entry_of(base, out, _held(document, place, name, known)))
-    if document.at(where) == entry and not gone and (known is None or known.name == name):
-        made = known or _recorded(name, entry, digest="")
-        return Installation(Change(path, current, current), None, made, known, entry)
-    if known is None:
-        _check_copy(place, current)
-    changed = base.with_member(where, entry).without_members(out)
+    path = host_file.path
+    current, record = files.read(path), files.load(path)
+    entry_path, leaving_paths = (*host_file.file.servers, name), [tuple(path) for path in leaving]
+    document = decode(host_file, current)
+    _check_free(document, host_file, name, record)
+    before = Change(path, current, current) if record is None else restored_file(host_file, current, record)
+    base = decode(host_file, before.after)
+    removed_paths = [*before.restored, *(path for path in leaving_paths if path not in before.restored)]
+    entry = dict(entry_of(base, removed_paths, _entry_in(document, host_file, name, record)))
+    if document.at(entry_path) == entry and not leaving_paths and (record is None or record.name == name):
+        new_record = record or _new_record(name, entry, digest="")
+        return Installation(Change(path, current, current), None, new_record, record, entry)
+    if record is None:
+        _check_copy(host_file, current)
+    changed = base.with_member(entry_path, entry).without_members(removed_paths)
     after = changed.text.encode()
-    absent = [where[:end] for end in range(1, len(where)) if base.at(where[:end]) is None]
-    made = _recorded(name, entry, digest=files.digest(after))
-    made.made_file = before.after is None
-    made.made_path = list(absent[0]) if absent else []
-    made.moved = [list(one) for one in out]
-    moved = tuple(one[-1] for one in gone)
-    return Installation(Change(path, current, after), before.after, made, known, entry, moved)
+    absent = [entry_path[:end] for end in range(1, len(entry_path)) if base.at(entry_path[:end]) is None]
+    new_record = _new_record(name, entry, digest=files.digest(after))
+    new_record.made_file = before.after is None
+    new_record.made_path = list(absent[0]) if absent else []
+    new_record.moved = [list(path) for path in removed_paths]
+    moved = tuple(path[-1] for path in leaving_paths)
+    return Installation(Change(path, current, after), before.after, new_record, record, entry, moved)
 
 
-def _recorded(name: str, entry: Mapping[str, object], *, digest: str) -> InstallRecord:
+def _new_record(name: str, entry: Mapping[str, object], *, digest: str) -> InstallRecord:
     """A record without variables, since their values may be secrets."""
     return InstallRecord(
         name=name, entry={key: value for key, value in entry.items() if key != VARIABLES}, digest=digest
     )
 
 
-def held_by(place: HostFile, name: str) -> Mapping[str, object]:
+def current_entry(host_file: HostFile, name: str) -> Mapping[str, object]:
     """The entry of the workbench in a file; empty if there is none. Raises `HostFileError`."""
-    return _held(decoded(place, files.read(place.path)), place, name, files.load(place.path))
+    return _entry_in(decode(host_file, files.read(host_file.path)), host_file, name, files.load(host_file.path))
 
 
-def _held(document: HostDocument, place: HostFile, name: str, known: InstallRecord | None) -> Mapping[str, object]:
+def _entry_in(
+    document: HostDocument, host_file: HostFile, name: str, record: InstallRecord | None
+) -> Mapping[str, object]:
     """The current entry of the workbench, perhaps under another name."""
-    entry = document.at((*place.file.servers, known.name if known else name))
-    return cast("dict[str, object]", entry) if is_ours(entry, known) else {}
+    entry = document.at((*host_file.file.servers, record.name if record else name))
+    return cast("dict[str, object]", entry) if is_ours(entry, record) else {}
 
 
-def _check_copy(place: HostFile, current: bytes | None) -> None:
+def _check_copy(host_file: HostFile, current: bytes | None) -> None:
     """Raise `HostFileError` if a copy would be lost."""
-    if files.copy_of(place.path) not in (None, current):
-        hint = f"Move it away: it has the servers that an earlier installation took out of {place.path.name}."
-        raise HostFileError("there is a copy already", files.backup_of(place.path), hint=hint)
+    if files.copy_of(host_file.path) not in (None, current):
+        hint = f"Move it away: it has the servers that an earlier installation took out of {host_file.path.name}."
+        raise HostFileError("there is a copy already", files.backup_of(host_file.path), hint=hint)
 
 
-def decoded(place: HostFile, data: bytes | None) -> HostDocument:
-    return HostDocument.decoded(data or b"", place.file.syntax, str(place.path))
+def decode(host_file: HostFile, data: bytes | None) -> HostDocument:
+    return HostDocument.decoded(data or b"", host_file.file.syntax, str(host_file.path))
 
 
-def _check_free(document: HostDocument, place: HostFile, name: str, known: InstallRecord | None) -> None:
+def _check_free(document: HostDocument, host_file: HostFile, name: str, record: InstallRecord | None) -> None:
     """Raise `HostFileError` if another server has this name."""
-    servers = document.at(place.file.servers)
+    servers = document.at(host_file.file.servers)
     if servers is not None and not isinstance(servers, dict):
-        raise HostFileError(f"'{'.'.join(place.file.servers)}' is not an object", place.path)
-    entry = document.at((*place.file.servers, name))
-    if entry is not None and not is_ours(entry, known):
+        raise HostFileError(f"'{'.'.join(host_file.file.servers)}' is not an object", host_file.path)
+    entry = document.at((*host_file.file.servers, name))
+    if entry is not None and not is_ours(entry, record):
         hint = "Choose another name for the workbench with --name."
-        raise HostFileError(f"has another server named '{escape(name)}'", place.path, hint=hint)
+        raise HostFileError(f"has another server named '{escape(name)}'", host_file.path, hint=hint)
 
 
-def is_ours(entry: Any, known: InstallRecord | None) -> bool:
+def is_ours(entry: Any, record: InstallRecord | None) -> bool:
     """Whether an entry starts the workbench, by its command or by the record."""
-    return is_workbench(entry) or (known is not None and known.is_of(entry))
+    return is_workbench(entry) or (record is not None and record.matches(entry))
 
 
-def undone(place: HostFile, current: bytes | None, known: InstallRecord) -> Change:
+def restored_file(host_file: HostFile, current: bytes | None, record: InstallRecord) -> Change:
     """The original file, if nothing else changed it. Otherwise the file without our entry and with the moved servers.
 
     A host that only reformats its file, as Claude Code does, has not changed it.
     """
-    copy = files.copy_of(place.path)
-    moved = tuple(tuple(path) for path in known.moved)
-    untouched = current is not None and files.digest(current) == known.digest
-    if untouched and (known.made_file or copy is not None):
-        return Change(place.path, current, None if known.made_file else copy, back=moved)
+    copy = files.copy_of(host_file.path)
+    moved = tuple(tuple(path) for path in record.moved)
+    untouched = current is not None and files.digest(current) == record.digest
+    if untouched and (record.made_file or copy is not None):
+        return Change(host_file.path, current, None if record.made_file else copy, restored=moved)
     if current is None and not moved:
-        return Change(place.path, None, None, exact=False)
-    original = decoded(place, copy)
-    mended = _mended(place, current, known, original)
-    if copy and mended.after and _is_plain(current) and _same(decoded(place, mended.after), original):
-        return mended._replace(after=copy, exact=True)
-    return mended
+        return Change(host_file.path, None, None, exact=False)
+    original = decode(host_file, copy)
+    merged = _merged(host_file, current, record, original)
+    if copy and merged.after and _is_plain(current) and _have_equal_values(decode(host_file, merged.after), original):
+        return merged._replace(after=copy, exact=True)
+    return merged
 
 
-def _same(one: HostDocument, other: HostDocument) -> bool:
+def _have_equal_values(document: HostDocument, other: HostDocument) -> bool:
     """Whether two documents hold the same values. Compares JSON, since 1 == True in Python."""
-    first, second = (msgspec.json.encode(document.tree, order="deterministic") for document in (one, other))
+    first, second = (msgspec.json.encode(document.tree, order="deterministic") for document in (document, other))
     return first == second
 
 
@@ -202,86 +204,97 @@ def _is_plain(data: bytes | None) -> bool:
     return True
 
 
-def _mended(place: HostFile, current: bytes | None, known: InstallRecord, original: HostDocument) -> Change:
-    document = decoded(place, current)
-    where = (*place.file.servers, known.name)
-    left: list[str] = []
-    if is_ours(document.at(where), known):
-        document = document.without_member(where)
-    elif document.at(where) is not None:
-        left.append(known.name)
-    moved = [tuple(path) for path in known.moved]
-    back = [path for path in moved if document.at(path) is None and original.at(path) is not None]
-    left += [path[-1] for path in moved if path not in back and document.at(path) != original.at(path)]
-    document = document.with_members_of(back, original)
-    if known.made_path and document.at(known.made_path) == {}:
-        document = document.without_member(known.made_path)
-    after = None if known.made_file and not document.tree else document.text.encode()
-    return Change(place.path, current, after, exact=False, left=tuple(left), back=tuple(back))
+def _merged(host_file: HostFile, current: bytes | None, record: InstallRecord, original: HostDocument) -> Change:
+    document = decode(host_file, current)
+    entry_path = (*host_file.file.servers, record.name)
+    unrestored: list[str] = []
+    if is_ours(document.at(entry_path), record):
+        document = document.without_member(entry_path)
+    elif document.at(entry_path) is not None:
+        unrestored.append(record.name)
+    moved = [tuple(path) for path in record.moved]
+    restored = [path for path in moved if document.at(path) is None and original.at(path) is not None]
+    unrestored += [path[-1] for path in moved if path not in restored and document.at(path) != original.at(path)]
+    document = document.with_members_of(restored, original)
+    if record.made_path and document.at(record.made_path) == {}:
+        document = document.without_member(record.made_path)
+    after = None if record.made_file and not document.tree else document.text.encode()
+    return Change(host_file.path, current, after, exact=False, unrestored=tuple(unrestored), restored=tuple(restored))
 
 
 _LAST = ".with-workbench"
 
 
-def last_of(path: Path) -> Path:
+def last_copy_of(path: Path) -> Path:
     """The path of the copy with the workbench's entry."""
     return path.with_name(path.name + _LAST)
 
 
-def is_installed(place: HostFile) -> bool:
+def is_installed(host_file: HostFile) -> bool:
     """Whether a file has the workbench, or a record of it. Raises `HostFileError`."""
-    if files.load(place.path) is not None:
+    if files.load(host_file.path) is not None:
         return True
-    return any(is_workbench(entry) for entry in _entries(place, files.read(place.path)).values())
+    return any(is_workbench(entry) for entry in _entries(host_file, files.read(host_file.path)).values())
 
 
-def prepare_removal(place: HostFile, around: HostEnvironment) -> Change:
+def prepare_removal(host_file: HostFile, environment: HostEnvironment) -> Change:
     """Prepare to undo the installation. Raises `HostFileError` if there is none."""
-    current = files.read(place.path)
-    known = files.load(place.path)
-    change = _without_record(place, current) if known is None else undone(place, current, known)
-    return change._replace(lost=tuple(_lost(place, change, known, around)))
+    current = files.read(host_file.path)
+    record = files.load(host_file.path)
+    change = _without_record(host_file, current) if record is None else restored_file(host_file, current, record)
+    return change._replace(lost=tuple(_lost_variables(host_file, change, record, environment)))
 
 
 def undo(change: Change) -> None:
     """Remove the workbench. Raises `HostFileError`."""
-    known = files.load(change.path)
+    record = files.load(change.path)
     if change.lost and change.before is not None:
-        last = last_of(change.path)
+        last = last_copy_of(change.path)
         files.replace(last, change.before, files.read(last))
     if change.after is not None:
         files.replace(change.path, change.after, change.before)
     elif change.before is not None:
         files.remove(change.path, change.before)
-    if known is None:
+    if record is None:
         return
     files.forget(change.path)
     if change.after is None:
-        files.remove_folders(change.path, known.made_folders)
+        files.remove_folders(change.path, record.made_folders)
 
 
-def _without_record(place: HostFile, current: bytes | None) -> Change:
-    document = decoded(place, current)
-    names = [name for name, entry in _entries(place, current).items() if is_workbench(entry)]
+def _without_record(host_file: HostFile, current: bytes | None) -> Change:
+    document = decode(host_file, current)
+    names = [name for name, entry in _entries(host_file, current).items() if is_workbench(entry)]
     if not names:
-        raise HostFileError("the workbench is not installed there", place.path)
-    document = document.without_members([(*place.file.servers, name) for name in names])
-    return Change(place.path, current, document.text.encode(), exact=False)
+        raise HostFileError("the workbench is not installed there", host_file.path)
+    document = document.without_members([(*host_file.file.servers, name) for name in names])
+    return Change(host_file.path, current, document.text.encode(), exact=False)
 
 
-def _entries(place: HostFile, data: bytes | None) -> dict[str, Any]:
-    servers: Any = decoded(place, data).at(place.file.servers)
+def _entries(host_file: HostFile, data: bytes | None) -> dict[str, Any]:
+    servers: Any = decode(host_file, data).at(host_file.file.servers)
     return cast("dict[str, Any]", servers) if isinstance(servers, dict) else {}
 
 
-def _lost(place: HostFile, change: Change, known: InstallRecord | None, around: HostEnvironment) -> Iterator[str]:
+def _lost_variables(
+    host_file: HostFile, change: Change, record: InstallRecord | None, environment: HostEnvironment
+) -> Iterator[str]:
     """Variables whose values would be lost, such as a secret that the user renewed in the entry."""
-    document = decoded(place, change.after)
+    document = decode(host_file, change.after)
     # The conversion finds values that hosts write differently, such as a user and a password in an address.
-    after = [document.tree, *(server.moved.entry for server in servers_in(document, place, around) if server.moved)]
-    left = _entries(place, change.after)
-    for name, entry in _entries(place, change.before).items():
-        variables: Any = flattened(dict(entry)).get(VARIABLES) if is_ours(entry, known) and name not in left else None
+    after = [
+        document.tree,
+        *(server.converted.entry for server in servers_in(document, host_file, environment) if server.converted),
+    ]
+    remaining = _entries(host_file, change.after)
+    for name, entry in _entries(host_file, change.before).items():
+        variables: Any = (
+            flattened(dict(entry)).get(VARIABLES) if is_ours(entry, record) and name not in remaining else None
+        )
         if isinstance(variables, dict):
             values = cast("dict[str, Any]", variables)
-            yield from (one for one in absent_from(after, values) if around.environ.get(one) != values[one])
+            yield from (
+                variable
+                for variable in absent_from(after, values)
+                if environment.environ.get(variable) != values[variable]
+            )

@@ -245,51 +245,51 @@ def here(environ: Mapping[str, str]) -> HostEnvironment:
     return HostEnvironment(environ, Path.cwd(), sys.platform == "darwin", SYSTEM)
 
 
-def every_place(around: HostEnvironment) -> Iterator[HostFile]:
+def all_host_files(environment: HostEnvironment) -> Iterator[HostFile]:
     """Every file that may hold servers, also missing ones. In the home folder, a project's file is the user's."""
     seen: set[tuple[str, str]] = set()
     for host in HOSTS:
         for file in host.files:
-            place = HostFile(host, file, _path(file, around))
-            key = (host.key, os.path.realpath(place.path))
+            host_file = HostFile(host, file, _path(file, environment))
+            key = (host.key, os.path.realpath(host_file.path))
             if key not in seen:
                 seen.add(key)
-                yield place
+                yield host_file
 
 
-def place_of(host: Host, level: Level, around: HostEnvironment) -> HostFile | None:
+def host_file_of(host: Host, level: Level, environment: HostEnvironment) -> HostFile | None:
     """The file of a host to write; None if it has none on this level."""
     file = host.file(level)
-    return None if file is None else HostFile(host, file, _path(file, around))
+    return None if file is None else HostFile(host, file, _path(file, environment))
 
 
-def is_on_machine(host: Host, around: HostEnvironment) -> bool:
+def is_on_machine(host: Host, environment: HostEnvironment) -> bool:
     """Whether a host is installed: one of its files or folders exists, or its program is on PATH."""
-    own = [_path(file, around) for file in host.files if file.level == "user"]
-    folders = [path.parent for path in own if path.parent != around.home]
+    own = [_path(file, environment) for file in host.files if file.level == "user"]
+    folders = [path.parent for path in own if path.parent != environment.home]
     if host.folder:
-        folders.append(_located(host.folder, around))
+        folders.append(_located(host.folder, environment))
     if any(os.path.exists(path) for path in (*own, *folders)):  # noqa: PTH110 -- Path.exists raises for an unreadable folder
         return True
-    return bool(host.program) and shutil.which(host.program, path=around.environ.get("PATH", "")) is not None
+    return bool(host.program) and shutil.which(host.program, path=environment.environ.get("PATH", "")) is not None
 
 
-def _path(file: File, around: HostEnvironment) -> Path:
-    return _located(file.macos if around.is_mac and file.macos else file.linux, around)
+def _path(file: File, environment: HostEnvironment) -> Path:
+    return _located(file.macos if environment.is_mac and file.macos else file.linux, environment)
 
 
-def _located(template: str, around: HostEnvironment) -> Path:
+def _located(template: str, environment: HostEnvironment) -> Path:
     for variable, usual in FOLDERS.items():
-        template = template.replace(f"{{{variable}}}", _folder(variable, usual, around.environ))
+        template = template.replace(f"{{{variable}}}", _folder(variable, usual, environment.environ))
     if template.startswith("~/"):
-        return around.home / template[2:]
-    return around.project / template
+        return environment.home / template[2:]
+    return environment.project / template
 
 
-def config_home(around: HostEnvironment) -> Path:
+def config_home(environment: HostEnvironment) -> Path:
     """The XDG configuration folder."""
-    named = _folder("XDG_CONFIG_HOME", "", around.environ)
-    return Path(named) if named else around.home / ".config"
+    named = _folder("XDG_CONFIG_HOME", "", environment.environ)
+    return Path(named) if named else environment.home / ".config"
 
 
 def _folder(variable: str, usual: str, environ: Mapping[str, str]) -> str:

@@ -55,11 +55,11 @@ class Variables:
         """The values of the variables, for redaction."""
         return {value for value in self._values.values() if value}
 
-    def reference(self, value: str, wanted: str, server: str) -> str:
+    def reference(self, value: str, preferred: str, server: str) -> str:
         """`${NAME}` for a value. A name that is taken by another value gets a prefix or a number."""
-        name = variable_name(wanted)
+        name = variable_name(preferred)
         if not self._may_stand_for(name, value):
-            name = variable_name(f"{server} {wanted}")
+            name = variable_name(f"{server} {preferred}")
         number = 2
         base = name
         while not self._may_stand_for(name, value):
@@ -74,7 +74,7 @@ class Variables:
 
 def without_secrets(entry: Entry, server: str, variables: Variables) -> Entry:
     """The entry with `${NAME}` in place of every secret."""
-    return _Hiding(server, variables).entry(entry)
+    return _Replacer(server, variables).entry(entry)
 
 
 def holds_secret(text: str) -> bool:
@@ -84,7 +84,7 @@ def holds_secret(text: str) -> bool:
     return bool(variables.secrets)
 
 
-class _Hiding:
+class _Replacer:
     def __init__(self, server: str, variables: Variables) -> None:
         self._server = server
         self._variables = variables
@@ -96,10 +96,10 @@ class _Hiding:
         if isinstance(entry.get("args"), list):
             result["args"] = self._args(cast("list[Any]", entry["args"]))
         if isinstance(entry.get("env"), dict):
-            result["env"] = {name: self._named(name, one, name) for name, one in entry["env"].items()}
+            result["env"] = {name: self._named(name, value, name) for name, value in entry["env"].items()}
         if isinstance(entry.get("headers"), dict):
             headers = cast("Entry", entry["headers"])
-            result["headers"] = {name: self._named(name, one, self._of(name)) for name, one in headers.items()}
+            result["headers"] = {name: self._named(name, value, self._of(name)) for name, value in headers.items()}
         if isinstance(entry.get("url"), str):
             result["url"] = self._loose(entry["url"], self._of("key"))
         for key, what in (("clientSecret", "client secret"), ("privateKey", "private key")):
@@ -131,80 +131,82 @@ class _Hiding:
             line = pattern.sub(self._part, line)
         return self._loose(line, self._of("key"))
 
-    def _part(self, found: re.Match[str]) -> str:
-        name, between, value = found.groups()
+    def _part(self, match: re.Match[str]) -> str:
+        name, between, value = match.groups()
         if not names_secret(name, possibly=True) or value.startswith("$"):
-            return found[0]
+            return match[0]
         quote = value[0] if value[0] in "'\"" else ""
         whole = self._whole(value.strip(quote) if quote else value, name if name.isupper() else self._of(name))
         return f"{name}{between}{quote}{whole}{quote}"
 
     def _assignment(self, arg: str) -> str:
         """Replace the secret of `--api-key=…`, `TOKEN=…` or `Authorization: …` in one argument."""
-        named = _NAMED.fullmatch(arg)
-        if named and names_secret(named[1], possibly=True) and not named[3].startswith("//"):
-            wanted = named[1] if named[1].isupper() else self._of(named[1])
-            return named[1] + named[2] + self._whole(named[3], wanted)
-        if named and named[2] == "=":
-            return named[1] + named[2] + self._assignment(named[3])
+        match = _NAMED.fullmatch(arg)
+        if match and names_secret(match[1], possibly=True) and not match[3].startswith("//"):
+            variable = match[1] if match[1].isupper() else self._of(match[1])
+            return match[1] + match[2] + self._whole(match[3], variable)
+        if match and match[2] == "=":
+            return match[1] + match[2] + self._assignment(match[3])
         return self._loose(arg, self._of("key"))
 
-    def _named(self, name: str, value: Any, wanted: str) -> Any:
+    def _named(self, name: str, value: Any, variable: str) -> Any:
         if not isinstance(value, str):
             return value
-        return self._whole(value, wanted) if names_secret(name, possibly=True) else self._loose(value, wanted)
+        return self._whole(value, variable) if names_secret(name, possibly=True) else self._loose(value, variable)
 
-    def _whole(self, value: str, wanted: str) -> str:
+    def _whole(self, value: str, variable: str) -> str:
         """Replace a value whose name marks it as a secret, except the scheme of a header."""
-        value = _DEFAULT.sub(lambda found: found[0] if PLAIN_WORD.fullmatch(found[2]) else f"${{{found[1]}}}", value)
+        value = _DEFAULT.sub(lambda match: match[0] if PLAIN_WORD.fullmatch(match[2]) else f"${{{match[1]}}}", value)
         if "://" in value and not looks_secret(value):
-            return self._loose(value, wanted)
+            return self._loose(value, variable)
         scheme = SCHEME.match(value)
         start = scheme.end() if scheme else 0
         rest = value[start:]
         if PLAIN_WORD.fullmatch(rest) or _is_path(rest) or not _without_references(rest).strip():
             return value
-        if rest.isdecimal() and "tokens" in wanted.lower():  # a number of tokens
+        if rest.isdecimal() and "tokens" in variable.lower():  # a number of tokens
             return value
-        return value[:start] + self._variables.reference(rest, wanted, self._server)
+        return value[:start] + self._variables.reference(rest, variable, self._server)
 
-    def _loose(self, text: str, wanted: str) -> str:
+    def _loose(self, text: str, variable: str) -> str:
         """Replace everything in a text that looks like a secret."""
         if PRIVATE_KEY in text:
-            return self._variables.reference(text, wanted, self._server)
+            return self._variables.reference(text, variable, self._server)
         text = _MEMBER.sub(self._member, text)
-        text = _DEFAULT.sub(lambda found: found[0] if _is_open(found[2]) else f"${{{found[1]}}}", text)
-        text = USERINFO.sub(lambda found: self._password(found, wanted), text)
+        text = _DEFAULT.sub(lambda match: match[0] if _is_open(match[2]) else f"${{{match[1]}}}", text)
+        text = USERINFO.sub(lambda match: self._password(match, variable), text)
         text = QUERY.sub(self._parameter, text)
         pieces = _pieces(text)
-        return "".join(piece if piece.startswith("${") else self._words(piece, wanted) for piece in pieces)
+        return "".join(piece if piece.startswith("${") else self._words(piece, variable) for piece in pieces)
 
-    def _member(self, found: re.Match[str]) -> str:
-        if not names_secret(found[2], possibly=True):
-            return found[0]
-        return found[1] + self._whole(found[3], self._of(found[2]))
+    def _member(self, match: re.Match[str]) -> str:
+        if not names_secret(match[2], possibly=True):
+            return match[0]
+        return match[1] + self._whole(match[3], self._of(match[2]))
 
-    def _password(self, found: re.Match[str], wanted: str) -> str:
-        user, password = found[1], found[2]
+    def _password(self, match: re.Match[str], variable: str) -> str:
+        user, password = match[1], match[2]
         if password is None:
-            return f"{self._whole(user, wanted)}@" if user and not user.isalpha() else found[0]
-        return f"{user}:{self._whole(password, f'{wanted} password')}@"
+            return f"{self._whole(user, variable)}@" if user and not user.isalpha() else match[0]
+        return f"{user}:{self._whole(password, f'{variable} password')}@"
 
-    def _parameter(self, found: re.Match[str]) -> str:
-        if not names_secret(found[2], possibly=True):
-            return found[0]
-        return f"{found[1]}{found[2]}={self._whole(found[3], self._of(found[2]))}"
+    def _parameter(self, match: re.Match[str]) -> str:
+        if not names_secret(match[2], possibly=True):
+            return match[0]
+        return f"{match[1]}{match[2]}={self._whole(match[3], self._of(match[2]))}"
 
-    def _words(self, piece: str, wanted: str) -> str:
+    def _words(self, piece: str, variable: str) -> str:
         for part in secret_parts("", piece):  # so that doctor finds no secret afterwards
-            piece = piece.replace(part, self._variables.reference(part, wanted, self._server))
+            piece = piece.replace(part, self._variables.reference(part, variable, self._server))
         parts = _pieces(piece)
-        return "".join(part if part.startswith("${") else ODD_WORD.sub(self._word(wanted), part) for part in parts)
+        return "".join(part if part.startswith("${") else ODD_WORD.sub(self._word(variable), part) for part in parts)
 
-    def _word(self, wanted: str) -> Any:
-        def hidden(found: re.Match[str]) -> str:
-            word = found[0]
-            return self._variables.reference(word, wanted, self._server) if looks_secret(word, possibly=True) else word
+    def _word(self, variable: str) -> Any:
+        def hidden(match: re.Match[str]) -> str:
+            word = match[0]
+            return (
+                self._variables.reference(word, variable, self._server) if looks_secret(word, possibly=True) else word
+            )
 
         return hidden
 

@@ -32,16 +32,16 @@ def with_table(text: str, path: Sequence[str], value: Mapping[str, object]) -> s
     import tomlkit  # noqa: PLC0415 -- only one host has such a file
 
     document = tomlkit.parse(text)
-    parent = _entered(document, path[:-1])
+    parent = _table_at(document, path[:-1])
     if parent is None or not _is_inline(parent):
         lines = [f"[{'.'.join(tomlkit.key(name).as_string() for name in path)}]"]
-        lines += [f"{tomlkit.key(name).as_string()} = {_written(one)}" for name, one in value.items()]
+        lines += [f"{tomlkit.key(name).as_string()} = {_inline_text(item)}" for name, item in value.items()]
         return _appended(text, _line_end(text).join(lines) + _line_end(text))
     parent[path[-1]] = tomlkit.item(dict(value), _parent=parent)
     return tomlkit.dumps(document)
 
 
-def _written(value: object) -> str:
+def _inline_text(value: object) -> str:
     """A value on the line of its key. A table becomes an inline table."""
     import tomlkit  # noqa: PLC0415
 
@@ -58,7 +58,7 @@ def without_table(text: str, path: Sequence[str]) -> str:
         is_end = _is_under(blocks[-1], path) and not blocks[-1].rest
         return rest.removesuffix(_line_end(text)) if is_end and _ends_blank(rest) else rest
     document = tomlkit.parse(text)
-    parent = _entered(document, path[:-1])
+    parent = _table_at(document, path[:-1])
     if parent is None:
         raise KeyError(path[-1])
     del parent[path[-1]]
@@ -70,17 +70,17 @@ def with_table_of(text: str, path: Sequence[str], original: str) -> str:
     import tomlkit  # noqa: PLC0415
 
     _, blocks = _blocks(original)
-    own = [number for number, block in enumerate(blocks) if _is_under(block, path)]
-    if not own:
-        return with_table(text, path, _entered(tomlkit.parse(original), path).unwrap())
-    table = "".join(blocks[number].text for number in own)
+    own_indexes = [number for number, block in enumerate(blocks) if _is_under(block, path)]
+    if not own_indexes:
+        return with_table(text, path, _table_at(tomlkit.parse(original), path).unwrap())
+    table = "".join(blocks[number].text for number in own_indexes)
     head, present = _blocks(text)
-    earlier = [block.path for block in reversed(blocks[: own[0]])]
-    behind = next((at for name in earlier if (at := _last(present, name)) is not None), -1)
-    before = head + "".join(block.whole for block in present[: behind + 1])
-    after = "".join(block.whole for block in present[behind + 1 :])
+    earlier = [block.path for block in reversed(blocks[: own_indexes[0]])]
+    previous = next((at for name in earlier if (at := _last(present, name)) is not None), -1)
+    before = head + "".join(block.whole for block in present[: previous + 1])
+    after = "".join(block.whole for block in present[previous + 1 :])
     if after:
-        before, table = _ended(before), _ended(table)
+        before, table = _with_line_end(before), _with_line_end(table)
         return before + table + ("" if _ends_blank(table) else _line_end(text)) + after
     return _appended(before, table.rstrip() + _line_end(text))
 
@@ -93,9 +93,9 @@ def _last(blocks: Sequence[_Block], path: tuple[str, ...]) -> int | None:
 def _blocks(text: str) -> tuple[str, list[_Block]]:
     """The text before the first table, and the tables."""
     head: list[str] = []
-    found: list[tuple[tuple[str, ...], list[str]]] = []
+    tables: list[tuple[tuple[str, ...], list[str]]] = []
     for line in re.findall(r"[^\n]*\n|[^\n]+", text):
-        lines = found[-1][1] if found else head
+        lines = tables[-1][1] if tables else head
         path = _path(line, lines)
         if path is None:
             lines.append(line)
@@ -103,9 +103,9 @@ def _blocks(text: str) -> tuple[str, list[_Block]]:
             above = len(lines)
             while above and _is_comment(lines[above - 1]):
                 above -= 1
-            found.append((path, [*lines[above:], line]))
+            tables.append((path, [*lines[above:], line]))
             del lines[above:]
-    return "".join(head), [_block(path, lines) for path, lines in found]
+    return "".join(head), [_block(path, lines) for path, lines in tables]
 
 
 def _block(path: tuple[str, ...], lines: list[str]) -> _Block:
@@ -143,7 +143,7 @@ def _is_under(block: _Block, path: Sequence[str]) -> bool:
     return block.path[: len(path)] == tuple(path)
 
 
-def _entered(document: Any, path: Sequence[str]) -> Any:
+def _table_at(document: Any, path: Sequence[str]) -> Any:
     """The table at `path`; None if it does not exist."""
     for name in path:
         if name not in document:
@@ -166,7 +166,7 @@ def _ends_blank(text: str) -> bool:
     return text.endswith(_line_end(text) * 2)
 
 
-def _ended(text: str) -> str:
+def _with_line_end(text: str) -> str:
     """The text with a line end, so that another line may follow."""
     return text if not text or text.endswith("\n") else text + _line_end(text)
 

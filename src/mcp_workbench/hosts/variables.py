@@ -44,7 +44,7 @@ class VariableScope(NamedTuple):
     """The unit of a `timeout` in seconds; 0 if it is unknown."""
 
 
-def translated(text: str, scope: VariableScope) -> str:
+def translate(text: str, scope: VariableScope) -> str:
     """`text` with our references in place of the host's. Text that the host does not expand is escaped."""
     if scope.style == "none":
         return text.replace("${", "$${")
@@ -57,7 +57,9 @@ def translated(text: str, scope: VariableScope) -> str:
 
 def own_variables(env: Mapping[str, Any]) -> frozenset[str]:
     """The variables that an entry really sets, without those that it only passes on."""
-    return frozenset(name for name, one in env.items() if one not in (f"${name}", f"${{{name}}}", f"${{env:{name}}}"))
+    return frozenset(
+        name for name, value in env.items() if value not in (f"${name}", f"${{{name}}}", f"${{env:{name}}}")
+    )
 
 
 def looks_up(style: References, text: str) -> bool:
@@ -81,16 +83,16 @@ def variables_in(value: Any, *, with_defaults: bool = False) -> Iterator[str]:
     """The variables that the strings of a value refer to. `with_defaults` includes those with a default."""
     if isinstance(value, str):
         try:
-            expansion = expand(value, _EverythingSet() if with_defaults else {})
+            expansion = expand(value, _EverythingIsSet() if with_defaults else {})
         except MalformedReferenceError:
             return
         yield from (*expansion.missing, *expansion.used)
     elif isinstance(value, Mapping):
-        for one in cast("Mapping[str, Any]", value).values():
-            yield from variables_in(one, with_defaults=with_defaults)
+        for item in cast("Mapping[str, Any]", value).values():
+            yield from variables_in(item, with_defaults=with_defaults)
     elif isinstance(value, list):
-        for one in cast("list[Any]", value):
-            yield from variables_in(one, with_defaults=with_defaults)
+        for item in cast("list[Any]", value):
+            yield from variables_in(item, with_defaults=with_defaults)
 
 
 def inherited_in(entry: Mapping[str, Any]) -> list[str]:
@@ -99,7 +101,7 @@ def inherited_in(entry: Mapping[str, Any]) -> list[str]:
     return [str(name) for name in cast("list[Any]", names) if _NAME.fullmatch(str(name))] if names else []
 
 
-class _EverythingSet(dict[str, str]):
+class _EverythingIsSet(dict[str, str]):
     """An environment in which every variable is set."""
 
     def get(self, key: str, default: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -111,7 +113,7 @@ def _reference(match: re.Match[str], scope: VariableScope) -> str:
     body = match[match.lastindex or 0]
     if body in scope.own:
         return match[0].replace("${", "$${")
-    folder = _folder(body, scope)
+    folder = _constant_folder(body, scope)
     if folder is not None:
         return folder.replace("${", "$${")
     if body in scope.folders:
@@ -129,7 +131,7 @@ def _folder_variable(body: str, scope: VariableScope) -> str:
     return f"${{{scope.folders[body]}}}"
 
 
-def _folder(body: str, scope: VariableScope) -> str | None:
+def _constant_folder(body: str, scope: VariableScope) -> str | None:
     """The constant text that a host expands a reference to; None if it is not constant."""
     if scope.style == "braces" and scope.project is not None and _CLAUDE_FOLDER.fullmatch(body):
         return str(scope.project)
@@ -150,38 +152,42 @@ _ESCAPED, _OPENING = "$${", "${"
 _LOOKED_UP = re.compile(r"(?<!\$)\$\{")
 
 
-def values_of(written: Entry, found: Entry) -> dict[str, str]:
+def values_of(configured: Entry, entry: Entry) -> dict[str, str]:
     """The plain-text values in `found` for the variables of `written`."""
-    values = _agreed(_pairs(written, found))
+    values = _unambiguous(_pairs(configured, entry))
     plain = {name: value for name, value in values.items() if not _LOOKED_UP.search(value)}
     return {name: value.replace(_ESCAPED, _OPENING) for name, value in plain.items()}  # the host expands the others
 
 
-def texts_of(written: Entry, raw: Any) -> dict[str, str]:
+def texts_of(configured: Entry, raw: Any) -> dict[str, str]:
     """The values as the host's file writes them, for a host that keeps expanding the references in them."""
-    values = _agreed(_pairs(written, raw))
+    values = _unambiguous(_pairs(configured, raw))
     return {name: value for name, value in values.items() if not is_passed_on(value)}
 
 
 def inputs_in(raw: Any) -> dict[str, str]:
     """The prompts of an editor by our variables: `${input:token}` for `TOKEN`."""
-    return {variable_name(match[1]): match[0] for text in _texts(raw) for match in _INPUT.finditer(text)}
+    return {variable_name(match[1]): match[0] for text in _strings(raw) for match in _INPUT.finditer(text)}
 
 
 def absent_from(tree: Any, values: Mapping[str, Any]) -> list[str]:
     """The variables whose values no text of a file contains. Variables that the host passes on don't count."""
-    texts = list(_texts(tree))
-    plain = {name: one for name, one in values.items() if isinstance(one, str) and one and not is_passed_on(one)}
-    return [name for name, one in plain.items() if not any(one in text for text in texts)]
+    texts = list(_strings(tree))
+    plain = {
+        name: text_of_value
+        for name, text_of_value in values.items()
+        if isinstance(text_of_value, str) and text_of_value and not is_passed_on(text_of_value)
+    }
+    return [name for name, text_of_value in plain.items() if not any(text_of_value in text for text in texts)]
 
 
-def _agreed(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+def _unambiguous(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     """The value of each variable that has the same value everywhere."""
     values: dict[str, set[str]] = {}
     for ours, theirs in pairs:
         for name, value in _values(ours, theirs):
             values.setdefault(name, set()).add(value)
-    return {name: next(iter(found)) for name, found in values.items() if len(found) == 1}
+    return {name: next(iter(candidates)) for name, candidates in values.items() if len(candidates) == 1}
 
 
 def _pairs(ours: Any, theirs: Any) -> Iterator[tuple[str, str]]:
@@ -190,14 +196,14 @@ def _pairs(ours: Any, theirs: Any) -> Iterator[tuple[str, str]]:
         yield ours, theirs
     elif isinstance(ours, Mapping) and isinstance(theirs, Mapping):
         other = cast("Entry", theirs)
-        for key, one in cast("Entry", ours).items():
-            yield from _pairs(one, other.get(key))
+        for key, item in cast("Entry", ours).items():
+            yield from _pairs(item, other.get(key))
     elif isinstance(ours, list) and isinstance(theirs, list):
-        for one, another in zip(cast("list[Any]", ours), cast("list[Any]", theirs), strict=False):
-            yield from _pairs(one, another)
+        for item, counterpart in zip(cast("list[Any]", ours), cast("list[Any]", theirs), strict=False):
+            yield from _pairs(item, counterpart)
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _strings(value: Any) -> Iterator[str]:
     return (text for text, _ in _pairs(value, value))
 
 
@@ -211,27 +217,27 @@ def _values(ours: str, theirs: str) -> Iterable[tuple[str, str]]:
     if starts is None or starts != _from_right(theirs, len(first), end, texts[:-1]):
         return ()  # the boundary between adjacent variables is ambiguous
     ends = [start - len(text) for start, text in zip(starts[1:], texts, strict=False)]
-    return zip(names, (theirs[one:other] for one, other in zip(starts, [*ends, end], strict=True)), strict=True)
+    return zip(names, (theirs[start:stop] for start, stop in zip(starts, [*ends, end], strict=True)), strict=True)
 
 
 def _from_left(text: str, start: int, end: int, between: list[str]) -> list[int] | None:
     """The starts of the values if each is as short as possible; None if the texts between them do not match."""
     starts = [start]
-    for one in between:
-        at = text.find(one, starts[-1] + 1, end)
+    for separator in between:
+        at = text.find(separator, starts[-1] + 1, end)
         if at < 0:
             return None
-        starts.append(at + len(one))
+        starts.append(at + len(separator))
     return starts if starts[-1] < end else None
 
 
 def _from_right(text: str, start: int, end: int, between: list[str]) -> list[int] | None:
     """The starts of the values if each is as long as possible, from the right."""
     starts: list[int] = []
-    for one in reversed(between):
-        at = text.rfind(one, start, end - 1)
+    for separator in reversed(between):
+        at = text.rfind(separator, start, end - 1)
         if at < 0:
             return None
-        starts.append(at + len(one))
+        starts.append(at + len(separator))
         end = at
     return [start, *reversed(starts)] if start < end else None

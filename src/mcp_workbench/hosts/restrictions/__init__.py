@@ -24,28 +24,30 @@ _Rules = Callable[[Subject], Iterator[Rule]]
 class Restrictions:
     """The restrictions of one host, read once for all of its servers."""
 
-    def __init__(self, document: HostDocument, place: HostFile, around: HostEnvironment, servers: list[str]) -> None:
-        self._path = place.path
-        project = around.project if place.file.level == "project" else None
-        given = Settings(place.path, document.tree, project)
+    def __init__(
+        self, document: HostDocument, host_file: HostFile, environment: HostEnvironment, servers: list[str]
+    ) -> None:
+        self._path = host_file.path
+        project = environment.project if host_file.file.level == "project" else None
+        given = Settings(host_file.path, document.tree, project)
         loaders: Mapping[str, Callable[[], _Rules]] = {
-            "claude-code": lambda: claude_code.load(around),
-            "gemini": lambda: gemini.load(around, given),
-            "codex": lambda: editors.load_codex(around, given),
-            "zed": lambda: editors.load_zed(around, given),
-            "cursor": lambda: editors.load_cursor(around),
-            "vscode": lambda: editors.load_vscode(around, servers),
+            "claude-code": lambda: claude_code.load(environment),
+            "gemini": lambda: gemini.load(environment, given),
+            "codex": lambda: editors.load_codex(environment, given),
+            "zed": lambda: editors.load_zed(environment, given),
+            "cursor": lambda: editors.load_cursor(environment),
+            "vscode": lambda: editors.load_vscode(environment, servers),
         }
-        self._load = loaders.get(place.host.key, lambda: _none)
+        self._load = loaders.get(host_file.host.key, lambda: _none)
 
     def of(self, subject: Subject) -> tuple[Rule, ...]:
         """The rules that concern a server, without duplicates."""
         try:
             own = [*lists_of_entry(subject, self._path), *rules_of_entry(subject, self._path)]
-            found = [*own, *self._rules(subject)]
+            rules = [*own, *self._rules(subject)]
         except HostFileError as error:
             return (not_carried("settings", Path(error.file), error.problem),)
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys(rules))
 
     @cached_property
     def _rules(self) -> _Rules:

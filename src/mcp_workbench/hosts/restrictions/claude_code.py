@@ -46,36 +46,39 @@ class _Lists(NamedTuple):
         return self.settings.names("projects", self.folder, key)
 
 
-def load(around: HostEnvironment) -> Callable[[Subject], Iterator[Rule]]:
+def load(environment: HostEnvironment) -> Callable[[Subject], Iterator[Rule]]:
     """Read every file once, and return the rules for a server. Raises `HostFileError`."""
-    main = next(read(_folder(around, "~") / ".claude.json"), None)
+    main = next(read(_folder(environment, "~") / ".claude.json"), None)
     projects = list(main.table("projects")) if main else []
     lists = [_Lists(main, folder) for folder in projects] if main else []
-    settings = list(_settings(around, [Path(one) for one in projects]))
+    settings = list(_settings(environment, [Path(item) for item in projects]))
 
     def rules(subject: Subject) -> Iterator[Rule]:
-        for one in settings:
-            found = (*_permissions(one, subject.name), *_hooks(one, subject.name), *_servers(one, subject))
-            yield from scoped(found, one.project, subject)
-        for one in lists:
-            yield from scoped(_toggled(one, subject), Path(one.folder), subject)
+        for item in settings:
+            rules_of_file = (*_permissions(item, subject.name), *_hooks(item, subject.name), *_servers(item, subject))
+            yield from scoped(rules_of_file, item.project, subject)
+        for item in lists:
+            yield from scoped(_toggled(item, subject), Path(item.folder), subject)
 
     return rules
 
 
-def _folder(around: HostEnvironment, usual: str) -> Path:
-    named = around.environ.get("CLAUDE_CONFIG_DIR", "")
-    return Path(named) if named.startswith("/") else around.home / usual.removeprefix("~").removeprefix("/")
+def _folder(environment: HostEnvironment, usual: str) -> Path:
+    named = environment.environ.get("CLAUDE_CONFIG_DIR", "")
+    return Path(named) if named.startswith("/") else environment.home / usual.removeprefix("~").removeprefix("/")
 
 
-def _settings(around: HostEnvironment, projects: list[Path]) -> Iterator[Settings]:
+def _settings(environment: HostEnvironment, projects: list[Path]) -> Iterator[Settings]:
     seen: set[Path] = set()
-    own = _folder(around, "~/.claude")
-    system = "Library/Application Support/ClaudeCode" if around.is_mac else "etc/claude-code"
-    managed = around.system / system
+    own = _folder(environment, "~/.claude")
+    system = "Library/Application Support/ClaudeCode" if environment.is_mac else "etc/claude-code"
+    managed = environment.system / system
     yield from read(managed / "managed-settings.json")
     yield from read_folder(managed / "managed-settings.d", ".json")
-    for folder, project in [(own, None), *((one / ".claude", one) for one in (around.project, *projects))]:
+    for folder, project in [
+        (own, None),
+        *((project_folder / ".claude", project_folder) for project_folder in (environment.project, *projects)),
+    ]:
         for name in ("settings.json", "settings.local.json"):
             path = folder / name
             if path not in seen:
@@ -87,8 +90,8 @@ def _permissions(settings: Settings, server: str) -> Iterator[Rule]:
     for rule in settings.names("permissions", "deny"):
         yield from denied(f"permissions.deny {rule}", rule, server, settings.path)
     for rule in settings.names("permissions", "ask"):
-        for found in denied(f"permissions.ask {rule}", rule, server, settings.path):
-            yield not_carried(found.text, found.file, ASKS)
+        for denied_rule in denied(f"permissions.ask {rule}", rule, server, settings.path):
+            yield not_carried(denied_rule.text, denied_rule.file, ASKS)
 
 
 def denied(text: str, rule: str, server: str, path: Path) -> Iterator[Rule]:
@@ -97,15 +100,15 @@ def denied(text: str, rule: str, server: str, path: Path) -> Iterator[Rule]:
     name, argument = (content[1], content[2]) if content else (rule, "")
     whole = f"{_START}{normal(server)}"
     prefix = f"{whole}__"
-    found = [EVERYTHING] if name == whole or _is_first_part(name, prefix) else remainders(name, prefix)
-    if not found:
+    tools = [EVERYTHING] if name == whole or _is_first_part(name, prefix) else remainders(name, prefix)
+    if not tools:
         return
     if argument not in ("", EVERYTHING):
         yield not_carried(text, path, ARGUMENTS)
-    elif EVERYTHING in found:
+    elif EVERYTHING in tools:
         yield turned_off(text, path)
     else:
-        filters = [one for tool in found for one in exclusions(tool)]
+        filters = [pattern for tool in tools for pattern in exclusions(tool)]
         if filters:
             yield excluded(text, path, filters)
 
@@ -135,20 +138,20 @@ def _hooks(settings: Settings, server: str) -> Iterator[Rule]:
 
 
 def _servers(settings: Settings, subject: Subject) -> Iterator[Rule]:
-    rejected = [normal(one) for one in settings.names("disabledMcpjsonServers")]
+    rejected = [normal(item) for item in settings.names("disabledMcpjsonServers")]
     if subject.is_shared and normal(subject.name) in rejected:
         yield turned_off(f"disabledMcpjsonServers {subject.name}", settings.path)
-    if any(_fits(one, subject) for one in _choices(settings, "deniedMcpServers")):
+    if any(_fits(item, subject) for item in _choices(settings, "deniedMcpServers")):
         yield turned_off(f"deniedMcpServers {subject.name}", settings.path)
     allowed = _choices(settings, "allowedMcpServers")
-    if settings.at("allowedMcpServers") is not None and not any(_fits(one, subject) for one in allowed):
+    if settings.at("allowedMcpServers") is not None and not any(_fits(item, subject) for item in allowed):
         yield turned_off(f"allowedMcpServers without {subject.name}", settings.path)
 
 
 def _choices(settings: Settings, key: str) -> list[Mapping[str, Any]]:
     value = settings.at(key)
     items = cast("list[Any]", value) if isinstance(value, list) else [] if value is None else [None]
-    if not all(isinstance(one, Mapping) for one in items):
+    if not all(isinstance(item, Mapping) for item in items):
         raise HostFileError(f"'{key}' is not a list of objects", settings.path)
     return cast("list[Mapping[str, Any]]", items)
 
@@ -171,6 +174,6 @@ def _toggled(lists: _Lists, subject: Subject) -> Iterator[Rule]:
     """Servers that `/mcp` turned off in a project, and those of `.mcp.json` that an older version rejected."""
     if subject.name in lists.names("disabledMcpServers"):
         yield turned_off(f"disabledMcpServers {subject.name}", lists.settings.path)
-    rejected = [normal(one) for one in lists.names("disabledMcpjsonServers")]
+    rejected = [normal(item) for item in lists.names("disabledMcpjsonServers")]
     if subject.is_shared and normal(subject.name) in rejected:
         yield turned_off(f"disabledMcpjsonServers {subject.name}", lists.settings.path)

@@ -32,25 +32,27 @@ Rules = Callable[[Subject], Iterator[Rule]]
 _MCP_TOKEN = re.compile(r"Mcp\((.*?)(?::(.*))?\)", re.DOTALL)
 
 
-def load_codex(around: HostEnvironment, given: Settings) -> Rules:
+def load_codex(environment: HostEnvironment, given: Settings) -> Rules:
     """Codex merges several files. An administrator may also list the only servers that it starts."""
-    named = around.environ.get("CODEX_HOME", "")
-    home = Path(named) if named.startswith("/") else around.home / ".codex"
+    named = environment.environ.get("CODEX_HOME", "")
+    home = Path(named) if named.startswith("/") else environment.home / ".codex"
     layers: dict[Path, Path | None] = {
-        around.system / "etc/codex/managed_config.toml": None,
+        environment.system / "etc/codex/managed_config.toml": None,
         home / "managed_config.toml": None,
         home / "config.toml": None,
-        around.project / ".codex/config.toml": around.project,
+        environment.project / ".codex/config.toml": environment.project,
     }
-    settings = [one for path, project in layers.items() if path != given.path for one in read(path, project, "toml")]
-    required = list(read(around.system / "etc/codex/requirements.toml", syntax="toml"))
+    settings = [
+        layer for path, project in layers.items() if path != given.path for layer in read(path, project, "toml")
+    ]
+    required = list(read(environment.system / "etc/codex/requirements.toml", syntax="toml"))
 
     def rules(subject: Subject) -> Iterator[Rule]:
-        for one in settings:
-            yield from scoped(_of_layer(one, subject), one.project, subject)
-        for one in required:
-            if one.at("mcp_servers") is not None and subject.name not in one.table("mcp_servers"):
-                yield turned_off(f"mcp_servers without {subject.name}", one.path)
+        for layer in settings:
+            yield from scoped(_of_layer(layer, subject), layer.project, subject)
+        for layer in required:
+            if layer.at("mcp_servers") is not None and subject.name not in layer.table("mcp_servers"):
+                yield turned_off(f"mcp_servers without {subject.name}", layer.path)
 
     return rules
 
@@ -60,26 +62,26 @@ def _of_layer(settings: Settings, subject: Subject) -> Iterator[Rule]:
     entry = settings.at("mcp_servers", subject.name)
     if not isinstance(entry, Mapping) or {"command", "url"} & set(cast("Mapping[str, Any]", entry)):
         return
-    held, text = Settings(settings.path, cast("Mapping[str, Any]", entry)), f"mcp_servers.{subject.name}"
-    if held.at("enabled") is False:
+    layer_entry, text = Settings(settings.path, cast("Mapping[str, Any]", entry)), f"mcp_servers.{subject.name}"
+    if layer_entry.at("enabled") is False:
         yield turned_off(f"{text}.enabled = false", settings.path)
-    for tool in held.names("disabled_tools"):
+    for tool in layer_entry.names("disabled_tools"):
         yield excluded(f"{text}.disabled_tools {tool}", settings.path, [f"!{tool}"])
-    if held.at("enabled_tools") is not None:
+    if layer_entry.at("enabled_tools") is not None:
         yield not_carried(f"{text}.enabled_tools", settings.path, "it is not in the same file as the server")
-    yield from rules_of_entry(subject._replace(entry=held.tree), settings.path)
+    yield from rules_of_entry(subject._replace(entry=layer_entry.tree), settings.path)
 
 
-def load_zed(around: HostEnvironment, given: Settings) -> Rules:
+def load_zed(environment: HostEnvironment, given: Settings) -> Rules:
     """Zed has permissions by tool, and profiles that turn tools off."""
-    user = around.home / ".config" if around.is_mac else config_home(around)
-    places = {user / "zed/settings.json": None, around.project / ".zed/settings.json": around.project}
-    settings = [given, *(one for path, in_ in places.items() if path != given.path for one in read(path, in_))]
+    user = environment.home / ".config" if environment.is_mac else config_home(environment)
+    paths = {user / "zed/settings.json": None, environment.project / ".zed/settings.json": environment.project}
+    settings = [given, *(file for path, project in paths.items() if path != given.path for file in read(path, project))]
 
     def rules(subject: Subject) -> Iterator[Rule]:
-        for one in settings:
-            yield from scoped(_zed_permissions(one, subject.name), one.project, subject)
-            yield from scoped(_zed_profiles(one, subject.name), one.project, subject)
+        for file in settings:
+            yield from scoped(_zed_permissions(file, subject.name), file.project, subject)
+            yield from scoped(_zed_profiles(file, subject.name), file.project, subject)
 
     return rules
 
@@ -89,43 +91,48 @@ def _zed_permissions(settings: Settings, server: str) -> Iterator[Rule]:
     for key, permission in settings.table("agent", "tool_permissions", "tools").items():
         if not key.startswith(prefix) or not isinstance(permission, Mapping):
             continue
-        held, text = cast("Mapping[str, Any]", permission), f"agent.tool_permissions.tools {key}"
-        if held.get("always_deny"):
+        members, text = cast("Mapping[str, Any]", permission), f"agent.tool_permissions.tools {key}"
+        if members.get("always_deny"):
             yield not_carried(text, settings.path, ARGUMENTS)
-        if held.get("always_confirm") or held.get("default") == "confirm":
+        if members.get("always_confirm") or members.get("default") == "confirm":
             yield not_carried(text, settings.path, ASKS)
-        if held.get("default") == "deny":
+        if members.get("default") == "deny":
             yield excluded(text, settings.path, [f"!{key[len(prefix) :]}"])
 
 
 def _zed_profiles(settings: Settings, server: str) -> Iterator[Rule]:
     """Tools that a profile turns off. A profile that does not enable all servers keeps the workbench out as well."""
     for name, profile in settings.table("agent", "profiles").items():
-        held = Settings(settings.path, cast("Mapping[str, Any]", profile) if isinstance(profile, Mapping) else {})
-        tools = held.table("context_servers", server, "tools")
-        if held.at("enable_all_context_servers") is not False:
-            off = [tool for tool, enabled in tools.items() if enabled is False]
-            yield from (excluded(f"agent.profiles.{name} {tool}", settings.path, [f"!{tool}"]) for tool in off)
+        profile_settings = Settings(
+            settings.path, cast("Mapping[str, Any]", profile) if isinstance(profile, Mapping) else {}
+        )
+        tools = profile_settings.table("context_servers", server, "tools")
+        if profile_settings.at("enable_all_context_servers") is not False:
+            disabled = [tool for tool, enabled in tools.items() if enabled is False]
+            yield from (excluded(f"agent.profiles.{name} {tool}", settings.path, [f"!{tool}"]) for tool in disabled)
 
 
-def load_cursor(around: HostEnvironment) -> Rules:
+def load_cursor(environment: HostEnvironment) -> Rules:
     """The permissions of Cursor's command line. The choices of its settings page are in a database, not read here."""
-    places = {around.home / ".cursor/cli-config.json": None, around.project / ".cursor/cli.json": around.project}
-    settings = [one for path, project in places.items() for one in read(path, project)]
+    paths = {
+        environment.home / ".cursor/cli-config.json": None,
+        environment.project / ".cursor/cli.json": environment.project,
+    }
+    settings = [file for path, project in paths.items() for file in read(path, project)]
 
     def rules(subject: Subject) -> Iterator[Rule]:
-        for one in settings:
-            for token in one.names("permissions", "deny"):
-                yield from scoped(_cursor_denied(token, subject.name, one.path), one.project, subject)
+        for file in settings:
+            for token in file.names("permissions", "deny"):
+                yield from scoped(_cursor_denied(token, subject.name, file.path), file.project, subject)
 
     return rules
 
 
 def _cursor_denied(token: str, server: str, path: Path) -> Iterator[Rule]:
-    found = _MCP_TOKEN.fullmatch(token)
-    if found is None or not matches(found[1], server):
+    match = _MCP_TOKEN.fullmatch(token)
+    if match is None or not matches(match[1], server):
         return
-    tool, text = found[2] or EVERYTHING, f"permissions.deny {token}"
+    tool, text = match[2] or EVERYTHING, f"permissions.deny {token}"
     yield turned_off(text, path) if tool == EVERYTHING else excluded(text, path, [f"!{tool}"])
 
 
@@ -145,16 +152,16 @@ class _Selection(NamedTuple):
     sets_off: frozenset[str] = frozenset()
 
 
-def load_vscode(around: HostEnvironment, servers: list[str]) -> Callable[[Subject], Iterator[Rule]]:
+def load_vscode(environment: HostEnvironment, servers: list[str]) -> Callable[[Subject], Iterator[Rule]]:
     """Read the database; `servers` are the names of all servers. Raises `HostFileError`."""
-    folder = around.home / "Library/Application Support" if around.is_mac else config_home(around)
+    folder = environment.home / "Library/Application Support" if environment.is_mac else config_home(environment)
     path = folder / "Code/User/globalStorage/state.vscdb"
     selection = _selection(path)
     off = sorted(tool for tool in selection.off if tool.startswith(_START) and not _tools(tool, NAME))
     unknown = [tool for tool in off if not any(_tools(tool, server) for server in servers)]
 
     def rules(subject: Subject) -> Iterator[Rule]:
-        if any(one.endswith(f".{subject.name}") for one in selection.sets_off) and not any(
+        if any(tool_set.endswith(f".{subject.name}") for tool_set in selection.sets_off) and not any(
             _tools(tool, subject.name) for tool in selection.on
         ):
             yield turned_off(f"turned off: {subject.name}", path)

@@ -37,62 +37,62 @@ _CONTENT = re.compile(r"(.*?)\((.*)\)", re.DOTALL)
 _CONDITIONS = ("argsPattern", "commandPrefix", "commandRegex", "toolAnnotations", "subagent", "modes", "interactive")
 
 
-def load(around: HostEnvironment, given: Settings) -> Callable[[Subject], Iterator[Rule]]:
+def load(environment: HostEnvironment, given: Settings) -> Callable[[Subject], Iterator[Rule]]:
     """Read every file once, and return the rules for a server. `given` is the file with the servers.
 
     Raises `HostFileError`.
     """
-    settings = list(_settings(around, given))
-    folder = _folder(around)
+    settings = list(_settings(environment, given))
+    folder = _folder(environment)
     enablement = list(read(folder / "mcp-server-enablement.json"))
-    places = (folder / "policies", _system(around) / "policies")
-    policies = [one for place in places for one in read_folder(place, ".toml", "toml")]
+    folders = (folder / "policies", _system(environment) / "policies")
+    policies = [item for host_file in folders for item in read_folder(host_file, ".toml", "toml")]
 
     def rules(subject: Subject) -> Iterator[Rule]:
-        for one in settings:
-            yield from scoped(_servers(one, subject.name), one.project, subject)
-            yield from scoped(_tools(one, subject.name), one.project, subject)
-        for one in enablement:
-            yield from _switched(one, subject.name)
+        for item in settings:
+            yield from scoped(_servers(item, subject.name), item.project, subject)
+            yield from scoped(_tools(item, subject.name), item.project, subject)
+        for item in enablement:
+            yield from _switched(item, subject.name)
         yield from _policies(policies, subject.name)
 
     return rules
 
 
-def _folder(around: HostEnvironment) -> Path:
-    named = around.environ.get("GEMINI_CLI_HOME", "")
-    return (Path(named) if named.startswith("/") else around.home) / ".gemini"
+def _folder(environment: HostEnvironment) -> Path:
+    named = environment.environ.get("GEMINI_CLI_HOME", "")
+    return (Path(named) if named.startswith("/") else environment.home) / ".gemini"
 
 
-def _system(around: HostEnvironment) -> Path:
-    return around.system / ("Library/Application Support/GeminiCli" if around.is_mac else "etc/gemini-cli")
+def _system(environment: HostEnvironment) -> Path:
+    return environment.system / ("Library/Application Support/GeminiCli" if environment.is_mac else "etc/gemini-cli")
 
 
-def _settings(around: HostEnvironment, given: Settings) -> Iterator[Settings]:
-    system = _system(around)
-    places = {
-        Path(around.environ.get("GEMINI_CLI_SYSTEM_SETTINGS_PATH") or system / "settings.json"): None,
-        Path(around.environ.get("GEMINI_CLI_SYSTEM_DEFAULTS_PATH") or system / "system-defaults.json"): None,
-        around.project / ".gemini/settings.json": around.project,
-        _folder(around) / "settings.json": None,
+def _settings(environment: HostEnvironment, given: Settings) -> Iterator[Settings]:
+    system = _system(environment)
+    paths = {
+        Path(environment.environ.get("GEMINI_CLI_SYSTEM_SETTINGS_PATH") or system / "settings.json"): None,
+        Path(environment.environ.get("GEMINI_CLI_SYSTEM_DEFAULTS_PATH") or system / "system-defaults.json"): None,
+        environment.project / ".gemini/settings.json": environment.project,
+        _folder(environment) / "settings.json": None,
     }
     yield given
-    for path, project in places.items():
+    for path, project in paths.items():
         if path != given.path:
             yield from read(path, project)
 
 
 def _servers(settings: Settings, server: str) -> Iterator[Rule]:
     for keys in (("mcp", "excluded"), ("excludeMCPServers",)):
-        if _same(server) in map(_same, settings.names(*keys)):
+        if _normalized(server) in map(_normalized, settings.names(*keys)):
             yield turned_off(f"{'.'.join(keys)} {server}", settings.path)
     for keys in (("mcp", "allowed"), ("allowMCPServers",)):
         allowed = settings.names(*keys)
-        if allowed and _same(server) not in map(_same, allowed):
+        if allowed and _normalized(server) not in map(_normalized, allowed):
             yield turned_off(f"{'.'.join(keys)} without {server}", settings.path)
 
 
-def _same(name: str) -> str:
+def _normalized(name: str) -> str:
     return name.lower().strip()
 
 
@@ -101,8 +101,8 @@ def _tools(settings: Settings, server: str) -> Iterator[Rule]:
         for rule in settings.names(*keys):
             yield from _denied(f"{'.'.join(keys)} {rule}", rule, server, settings.path)
     for rule in settings.names("tools", "confirmationRequired"):
-        for found in _denied(f"tools.confirmationRequired {rule}", rule, server, settings.path):
-            yield not_carried(found.text, found.file, ASKS)
+        for denied_rule in _denied(f"tools.confirmationRequired {rule}", rule, server, settings.path):
+            yield not_carried(denied_rule.text, denied_rule.file, ASKS)
 
 
 def _denied(text: str, rule: str, server: str, path: Path) -> Iterator[Rule]:
@@ -111,14 +111,14 @@ def _denied(text: str, rule: str, server: str, path: Path) -> Iterator[Rule]:
         return
     content = _CONTENT.fullmatch(rule)
     name, argument = (content[1], content[2]) if content else (rule, "")
-    found = _found(name, server) if name.startswith((_START, EVERYTHING)) else [name]
-    if found and argument not in ("", EVERYTHING):
+    tools = _matched_tools(name, server) if name.startswith((_START, EVERYTHING)) else [name]
+    if tools and argument not in ("", EVERYTHING):
         yield not_carried(text, path, ARGUMENTS)
-    elif found:
-        yield _rule(text, found, path)
+    elif tools:
+        yield _rule(text, tools, path)
 
 
-def _found(name: str, server: str) -> list[str]:
+def _matched_tools(name: str, server: str) -> list[str]:
     """The tools of a server that a qualified name or pattern matches. Long names have `...` in the middle."""
     plain = re.sub(r"[^a-zA-Z0-9_\-.:]", "_", server)
     prefix = plain if plain.startswith(_START) else f"{_START}{plain}"
@@ -128,12 +128,12 @@ def _found(name: str, server: str) -> list[str]:
 def _rule(text: str, tools: list[str], path: Path) -> Rule:
     if EVERYTHING in tools:
         return turned_off(text, path)
-    return excluded(text, path, [one for tool in tools for one in (*exclusions(tool), f"!{tool}")])
+    return excluded(text, path, [pattern for tool in tools for pattern in (*exclusions(tool), f"!{tool}")])
 
 
 def _switched(settings: Settings, server: str) -> Iterator[Rule]:
     """Servers that `gemini mcp disable` turned off."""
-    state = settings.at(_same(server))
+    state = settings.at(_normalized(server))
     if isinstance(state, Mapping) and cast("Mapping[str, Any]", state).get("enabled") is False:
         yield turned_off(f"gemini mcp disable {server}", settings.path)
 
@@ -158,18 +158,18 @@ def _policies(files: list[Settings], server: str) -> Iterator[Rule]:
 def _entries(file: Settings) -> list[Mapping[str, Any]]:
     rules = file.at("rule")
     items = cast("list[Any]", rules) if isinstance(rules, list) else [] if rules is None else [None]
-    if not all(isinstance(one, Mapping) for one in items):
+    if not all(isinstance(item, Mapping) for item in items):
         raise HostFileError("'rule' is not a list of tables", file.path)
     return cast("list[Mapping[str, Any]]", items)
 
 
 def _matched(rule: Mapping[str, Any], server: str) -> list[str]:
     """The tools of the server that a policy concerns; empty if it concerns other servers."""
-    of, named = rule.get("mcpName"), rule.get("toolName")
-    names = cast("list[Any]", named) if isinstance(named, list) else [named]
-    if of is not None:
-        if of not in (EVERYTHING, server):
+    server_name, tool_names = rule.get("mcpName"), rule.get("toolName")
+    names = cast("list[Any]", tool_names) if isinstance(tool_names, list) else [tool_names]
+    if server_name is not None:
+        if server_name not in (EVERYTHING, server):
             return []
         return [EVERYTHING if name is None else str(name) for name in names]
     qualified = [str(name) for name in names if isinstance(name, str) and name.startswith((_START, EVERYTHING))]
-    return [tool for name in qualified for tool in _found(name, server)]
+    return [tool for name in qualified for tool in _matched_tools(name, server)]

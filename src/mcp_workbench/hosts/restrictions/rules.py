@@ -71,7 +71,7 @@ class Settings(NamedTuple):
         if value is None:
             return []
         items = cast("list[Any]", value) if isinstance(value, list) else [None]
-        if not all(isinstance(one, str) for one in items):
+        if not all(isinstance(item, str) for item in items):
             raise HostFileError(f"'{'.'.join(keys)}' is not a list of strings", self.path)
         return cast("list[str]", items)
 
@@ -93,7 +93,7 @@ def read(path: Path, project: Path | None = None, syntax: Syntax = "json") -> It
 def read_folder(folder: Path, suffix: str, syntax: Syntax = "json") -> Iterator[Settings]:
     """The settings in the files of a folder, in order of their names. Raises `HostFileError`."""
     try:
-        paths = sorted(one for one in folder.iterdir() if one.suffix == suffix and not one.name.startswith("."))
+        paths = sorted(path for path in folder.iterdir() if path.suffix == suffix and not path.name.startswith("."))
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
@@ -108,9 +108,9 @@ def scoped(rules: Iterable[Rule], folder: Path | None, subject: Subject) -> Iter
     If a rule of one folder concerns a server of all folders, its tools are excluded everywhere, since the workbench has
     one set of filters. It does not turn the server off, which would remove it from the other folders.
     """
-    own = subject.project is not None and folder is not None and realpath(folder) == realpath(subject.project)
+    is_own_folder = subject.project is not None and folder is not None and realpath(folder) == realpath(subject.project)
     for rule in rules:
-        if folder is None or own:
+        if folder is None or is_own_folder:
             yield rule
         elif subject.project is None and rule.disables:
             yield rule._replace(disables=False, obstacle=f"it is for {folder} alone")
@@ -141,8 +141,8 @@ def remainders(pattern: str, prefix: str) -> list[str]:
     positions = {0}
     for character in prefix:
         positions = {after for at in positions for after in _steps(pattern, at, character)}
-    found = {pattern[at:] for at in positions} - {""}
-    return [EVERYTHING] if any(not one.strip("*") for one in found) else sorted(found)
+    rests = {pattern[at:] for at in positions} - {""}
+    return [EVERYTHING] if any(not rest.strip("*") for rest in rests) else sorted(rests)
 
 
 def _steps(pattern: str, at: int, character: str) -> Iterator[int]:
@@ -179,7 +179,7 @@ EXCLUDED_KEYS = ("disabled_tools", "disabledTools", "excludeTools")
 
 def filters_of(entry: Mapping[str, Any]) -> list[str]:
     value = entry.get(KEY)
-    return [str(one) for one in cast("list[Any]", value)] if isinstance(value, list) else []
+    return [str(item) for item in cast("list[Any]", value)] if isinstance(value, list) else []
 
 
 def with_filters(entry: Mapping[str, Any], filters: Iterable[str], *, disabled: bool) -> Entry:
@@ -198,15 +198,15 @@ def strictest(one: Mapping[str, Any], other: Mapping[str, Any]) -> Entry:
     return with_filters(plain, [*both, *nothing, *excluded], disabled=other.get("disabled") is True)
 
 
-def lacking(written: Mapping[str, Any], required: Iterable[str]) -> list[str]:
+def lacking(entry: Mapping[str, Any], required: Iterable[str]) -> list[str]:
     """The filters that an entry lacks to be as strict as `required`."""
-    if written.get("disabled") is True:
+    if entry.get("disabled") is True:
         return []
-    have, needed = filters_of(written), list(required)
-    chosen, wanted = _chosen(have), _chosen(needed)
-    missing = [one for one in needed if one.startswith("!") and not _is_covered(one, have)]
-    is_wider = bool(wanted) and (not chosen or not set(chosen) <= set(wanted)) and NOTHING not in have
-    return [*(wanted if is_wider else []), *missing]
+    have, needed = filters_of(entry), list(required)
+    chosen, needed_tools = _chosen(have), _chosen(needed)
+    missing = [pattern for pattern in needed if pattern.startswith("!") and not _is_covered(pattern, have)]
+    is_wider = bool(needed_tools) and (not chosen or not set(chosen) <= set(needed_tools)) and NOTHING not in have
+    return [*(needed_tools if is_wider else []), *missing]
 
 
 def chosen_name(name: str) -> str:
@@ -215,14 +215,14 @@ def chosen_name(name: str) -> str:
 
 
 def _chosen(filters: Iterable[str]) -> list[str]:
-    return [one for one in filters if not one.startswith("!")]
+    return [pattern for pattern in filters if not pattern.startswith("!")]
 
 
 def _is_covered(exclusion: str, have: list[str]) -> bool:
     if exclusion in have or NOTHING in have:
         return True
     name = exclusion.removeprefix("!")
-    others = [one.removeprefix("!") for one in have if one.startswith("!")]
+    others = [pattern.removeprefix("!") for pattern in have if pattern.startswith("!")]
     if not _SPECIAL.search(name):
         return any(fnmatchcase(name, other) for other in others)
     plain = _SPECIAL.split(name, maxsplit=1)[0]
@@ -264,20 +264,20 @@ def rules_of_entry(subject: Subject, path: Path) -> Iterator[Rule]:
 
 def _policies(value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, Mapping):
-        yield from ((str(name), one) for name, one in cast("Mapping[Any, Any]", value).items())
+        yield from ((str(name), policy) for name, policy in cast("Mapping[Any, Any]", value).items())
     elif isinstance(value, list):
-        for one in cast("list[Any]", value):
-            name: Any = cast("Mapping[str, Any]", one).get("name") if isinstance(one, Mapping) else None
+        for policy in cast("list[Any]", value):
+            name: Any = cast("Mapping[str, Any]", policy).get("name") if isinstance(policy, Mapping) else None
             if isinstance(name, str):
-                yield name, one
+                yield name, policy
 
 
 def _rule(text: str, name: str, policy: Any, path: Path) -> Iterator[Rule]:
-    held = cast("Mapping[str, Any]", policy) if isinstance(policy, Mapping) else {"default": policy}
-    for said in (str(held.get(key)) for key in _POLICY):
-        if said in _DENIES:
-            yield excluded(f"{text}: {said}", path, [f"!{name}"])
-        elif said in _ASKING:
-            yield not_carried(f"{text}: {said}", path, ASKS)
-    if held.get("enabled") is False or policy is False:
+    members = cast("Mapping[str, Any]", policy) if isinstance(policy, Mapping) else {"default": policy}
+    for decision in (str(members.get(key)) for key in _POLICY):
+        if decision in _DENIES:
+            yield excluded(f"{text}: {decision}", path, [f"!{name}"])
+        elif decision in _ASKING:
+            yield not_carried(f"{text}: {decision}", path, ASKS)
+    if members.get("enabled") is False or policy is False:
         yield excluded(f"{text}: false", path, [f"!{name}"])
