@@ -36,8 +36,8 @@ _FOLDERS: dict[Kind, tuple[str, str, str]] = {
 """The folders of a user: the variable that sets one, its default, and its name on macOS."""
 
 _FIRST_STEPS = (
-    "Run 'mcp-workbench import' to take the servers of your hosts along, or 'mcp-workbench add' for one; "
-    "or pass a file with --config FILE: an MCP host's with mcpServers works too."
+    "Run 'mcp-workbench import' to import the servers of your hosts, or 'mcp-workbench add' to add one; "
+    "or pass a file with --config FILE. A file of an MCP host with mcpServers works too."
 )
 
 
@@ -52,7 +52,7 @@ def find_config(flag: str | None, environ: Mapping[str, str]) -> str:
         return own
     if os.path.lexists(FILE_NAME):
         raise ConfigError(
-            "no configuration: the file in this folder is not used by itself, since it decides which programs start",
+            "no configuration: the file in this folder is not used automatically: it decides which programs start",
             hint=f"If you trust it, run 'mcp-workbench trust' in this folder, or pass --config ./{FILE_NAME}",
         )
     searched = f"${VARIABLE} (not set), ./{FILE_NAME}, {own}"
