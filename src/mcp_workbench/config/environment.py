@@ -178,6 +178,6 @@ def _credentials(value: str) -> Iterator[str]:
     user, _, password = userinfo.partition(":")
     if not at or value.startswith("/") or not (password or (mark and scheme != "ssh")):
         return
-    from urllib.parse import unquote  # noqa: PLC0415 -- few people have one
+    from urllib.parse import unquote  # noqa: PLC0415 -- few people have such a proxy
 
     yield from filter(None, (value, userinfo, password or user, unquote(password or user)))

@@ -89,28 +89,23 @@ SCHEMA_KEY = Key("$schema", "text", "The schema of this file, for editors; it ha
 TOOLBOXES = Key("toolboxes", "object", "The toolboxes by name: groups of servers that are opened together.")
 MCP_SERVERS = Key("mcpServers", "object", "The servers by name, written as every MCP host writes them.")
 
-_SECONDS = Key("", "number", "", above=0, at_most=TIMEOUT_MOST_SECONDS, unit="seconds")
+
+def _seconds(name: str, limit: str, about: str) -> Key:
+    return Key(name, "number", about, above=0, at_most=TIMEOUT_MOST_SECONDS, unit="seconds", limit=limit)
+
 
 BOUNDS: tuple[Key, ...] = (
-    _SECONDS._replace(
-        name="startupTimeout",
-        about="Seconds that a server may take to start and answer.",
-        limit="startup_timeout_seconds",
+    _seconds("startupTimeout", "startup_timeout_seconds", "Seconds that a server may take to start and answer."),
+    _seconds(
+        "callTimeout",
+        "call_idle_timeout_seconds",
+        "Seconds that a server may be silent during a call. Each progress report restarts them.",
     ),
-    _SECONDS._replace(
-        name="callTimeout",
-        about="Seconds that a server may be silent during a call. Each progress report restarts them.",
-        limit="call_idle_timeout_seconds",
-    ),
-    _SECONDS._replace(
-        name="maxCallTime",
-        about="Seconds that a call may last in all, progress or not.",
-        limit="call_hard_timeout_seconds",
-    ),
-    _SECONDS._replace(
-        name="idleTimeout",
-        about="Seconds without use after which a server is stopped until it is needed again. Default: never.",
-        limit="idle_timeout_seconds",
+    _seconds("maxCallTime", "call_hard_timeout_seconds", "Seconds that a call may last in all, progress or not."),
+    _seconds(
+        "idleTimeout",
+        "idle_timeout_seconds",
+        "Seconds without use after which a server is stopped until it is needed again. Default: never.",
     ),
     Key(
         "maxConcurrent",
@@ -240,12 +235,7 @@ OAUTH: tuple[Key, ...] = (
         "(client_credentials).",
         choices=(AUTHORIZATION_CODE, CLIENT_CREDENTIALS),
     ),
-    Key(
-        "clientId",
-        "text",
-        "The id of a registered client; without it, the workbench registers one.",
-        expands=True,
-    ),
+    Key("clientId", "text", "The id of a registered client; without it, the workbench registers one.", expands=True),
     Key("clientSecret", "text", "The secret of that client, if it has one.", expands=True),
     Key(
         "issuer",
@@ -366,11 +356,7 @@ HOST_KEYS: Mapping[str, str] = {
 }
 """Keys of server entries that only hosts use: accepted, with the warning of `check` for each."""
 
-ELSEWHERE: Mapping[str, str] = {
-    "servers": "mcpServers",
-    "context_servers": "mcpServers",
-    "mcp_servers": "mcpServers",
-}
+ELSEWHERE: Mapping[str, str] = {"servers": "mcpServers", "context_servers": "mcpServers", "mcp_servers": "mcpServers"}
 """The keys of other hosts for `mcpServers`, and the name to use here."""
 
 

@@ -47,11 +47,7 @@ _PORTABLE_NAME = r"[A-Za-z0-9_-]+"
 
 
 def load_config(
-    path: Path | str,
-    *,
-    environ: Mapping[str, str] | None = None,
-    strict: bool | None = None,
-    limits: Limits = DEFAULTS,
+    path: Path | str, *, environ: Mapping[str, str] | None = None, strict: bool | None = None, limits: Limits = DEFAULTS
 ) -> Config:
     """The configuration in the file at `path`.
 
@@ -86,16 +82,15 @@ def config_of(
     toolboxes = (
         _read_toolboxes(members["toolboxes"], context) if "toolboxes" in members else _bare_toolbox(members, context)
     )
-    mode = read_string(members["toolMode"]) if "toolMode" in members else "proxy"
     return Config(
         file=absolute,
         toolboxes=toolboxes,
-        tool_mode=cast("ToolMode", mode),
-        open_detail=cast("OpenDetail", read_string(members["openDetail"]) if "openDetail" in members else "auto"),
+        tool_mode=cast("ToolMode", _choice(members, "toolMode", "proxy")),
+        open_detail=cast("OpenDetail", _choice(members, "openDetail", "auto")),
         strict=context.strict,
         bounds=_bounds_of_workbench(members),
         catalog=_read_catalog(members, context),
-        record=cast("Recording", read_string(members["record"]) if "record" in members else "calls"),
+        record=cast("Recording", _choice(members, "record", "calls")),
         warnings=tuple(context.warnings),
     )
 
@@ -109,11 +104,10 @@ def _bounds_of_workbench(members: Mapping[str, ValuePosition]) -> dict[str, floa
 
 def _read_catalog(members: Mapping[str, ValuePosition], context: ReadContext) -> CatalogConfig:
     settings = members["catalog"].members() if "catalog" in members else {}
-    refresh = read_string(settings["refresh"]) if "refresh" in settings else "background"
     path = _store_path(settings["path"], context) if "path" in settings else None
     if "semantic" in settings:
         context.warnings.append(settings["semantic"].warning("'semantic' has no effect: search compares words only"))
-    return CatalogConfig(refresh=cast("Refresh", refresh), path=path)
+    return CatalogConfig(refresh=cast("Refresh", _choice(settings, "refresh", "background")), path=path)
 
 
 def _store_path(position: ValuePosition, context: ReadContext) -> str:
@@ -121,6 +115,10 @@ def _store_path(position: ValuePosition, context: ReadContext) -> str:
     if "${" in path:
         raise position.error("variables are not replaced here", "Write the path, or set $WORKBENCH_CATALOG.")
     return path if path == NO_STORE else os.path.join(context.folder, os.path.expanduser(path))  # noqa: PTH111, PTH118
+
+
+def _choice(members: Mapping[str, ValuePosition], name: str, default: str) -> str:
+    return read_string(members[name]) if name in members else default
 
 
 def _flag(members: Mapping[str, ValuePosition], name: str) -> bool:

@@ -9,11 +9,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from mcp_workbench.config.fields import ValuePosition, read_boolean, read_string
+from mcp_workbench.config.fields import ValuePosition, read_string
 from mcp_workbench.config.jsonc.parser import Array, Object, parse
 from mcp_workbench.config.jsonc.source import SourceText
 from mcp_workbench.config.keys import SERVER, URL_KEYS, Key, is_comment
 from mcp_workbench.config.load import DEFAULT_TOOLBOX
+from mcp_workbench.config.servers import is_disabled
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
 
@@ -56,9 +57,7 @@ class RawServer(NamedTuple):
 
     @property
     def is_disabled(self) -> bool:
-        members = self.position.members()
-        is_turned_off = "disabled" in members and read_boolean(members["disabled"])
-        return is_turned_off or ("enabled" in members and not read_boolean(members["enabled"]))
+        return is_disabled(self.position.members())
 
     @property
     def url(self) -> str:

@@ -93,7 +93,7 @@ def read_server(position: ValuePosition, toolbox: str, name: str, context: ReadC
     members = read_members(position, SERVER, HOST_KEYS)
     bounds = {**context.bounds, **read_bounds(members, BOUNDS)}
     context.warnings += odd_times(members, context.limits.bounded(bounds))
-    if _is_disabled(members):
+    if is_disabled(members):
         return None
     context.warnings += [members[key].warning(f"'{key}' {HOST_KEYS[key]}") for key in members if key in HOST_KEYS]
     filters = _filters(members.get("toolFilters"))
@@ -126,7 +126,7 @@ def odd_times(members: Mapping[str, ValuePosition], limits: Limits) -> list[Conf
     return warnings
 
 
-def _is_disabled(members: Mapping[str, ValuePosition]) -> bool:
+def is_disabled(members: Mapping[str, ValuePosition]) -> bool:
     disabled = "disabled" in members and read_boolean(members["disabled"])
     enabled = "enabled" not in members or read_boolean(members["enabled"])
     return disabled or not enabled
@@ -169,7 +169,7 @@ def _filters(position: ValuePosition | None) -> tuple[str, ...]:
     for item in position.items():
         pattern = read_string(item).removeprefix("!")
         if not pattern:
-            raise item.error("names no tool after '!'", 'Write the tool to exclude, as in "!delete_*".')
+            raise item.error("has no tool after '!'", 'Write the tool to exclude, as in "!delete_*".')
         if pattern.startswith("@") and pattern not in ANNOTATIONS:
             known = f"Known annotations: {', '.join(ANNOTATIONS)}."
             raise item.error("is not a known annotation", did_you_mean(pattern, ANNOTATIONS, known))
@@ -180,7 +180,7 @@ def _launch(members: Mapping[str, ValuePosition], values: _Values) -> Launch:
     values.warn_unused(members, _ENDPOINT_KEYS, "has no effect for a server with a command")
     for name, member in members["env"].members().items() if "env" in members else ():
         if not name or "=" in name or "\x00" in name:
-            raise member.key_error("this is no name for an environment variable", "Use letters, digits and _.")
+            raise member.key_error("this is not a valid name for an environment variable", "Use letters, digits and _.")
     cwd = members.get("cwd")
     command, args = values.program(members["command"]), values.args(members.get("args"))
     env = values.map(members.get("env"))
@@ -199,7 +199,7 @@ def read_inherited(position: ValuePosition | None, warnings: list[ConfigWarning]
         return ()
     for item in position.items():
         if "=" in read_string(item):
-            raise item.error("names a variable, without '='", "To set a variable, write it in env.")
+            raise item.error("must be the name of a variable, without '='", "To set a variable, write it in env.")
         if is_own(read_string(item)):
             message = "variables of the workbench itself are not passed on to servers: set one in env if it needs it"
             warnings.append(item.warning(message))
@@ -213,7 +213,7 @@ def _endpoint(
     headers = members.get("headers")
     for name, member in headers.members().items() if headers else ():
         if not re.fullmatch(_HEADER_NAME, name):
-            raise member.key_error("this is no name for a header", "Use letters, digits and -.")
+            raise member.key_error("this is not a valid name for a header", "Use letters, digits and -.")
         if name.lower() in _OWN_HEADERS:
             raise member.key_error("this header is set by the workbench itself", "Remove it.")
     allow_insecure = "allowInsecure" in members and read_boolean(members["allowInsecure"])
@@ -224,11 +224,7 @@ def _endpoint(
     if oauth.logs_in_itself and headers and any(name.lower() == "authorization" for name in headers.members()):
         values.warn(members["oauth"], "'oauth' has no effect: the Authorization of the headers is sent")
     return Endpoint(
-        url=address,
-        headers=values.headers(headers),
-        transport=transport,
-        oauth=oauth,
-        allow_insecure=allow_insecure,
+        url=address, headers=values.headers(headers), transport=transport, oauth=oauth, allow_insecure=allow_insecure
     )
 
 
@@ -321,12 +317,13 @@ class _Values:
     def oauth(self, position: ValuePosition | None) -> OAuthClient:
         members = position.members() if position else {}
         self.warn_unused(members, OAUTH_OF_HOSTS, _SERVER_DECIDES)
-        secret, key = (
-            self.non_empty(members[name]) if name in members else "" for name in ("clientSecret", "privateKey")
+        client_id, secret, key = (
+            self.non_empty(members[name]) if name in members else ""
+            for name in ("clientId", "clientSecret", "privateKey")
         )
         self.secrets.update({secret, key} - {""})
         if secret and "clientId" not in members:
-            raise members["clientSecret"].key_error("a secret is of no use without 'clientId'", "Add the clientId.")
+            raise members["clientSecret"].key_error("'clientSecret' needs 'clientId'", "Add the clientId.")
         has_credentials = "grantType" in members and read_string(members["grantType"]) == CLIENT_CREDENTIALS
         if position is not None and has_credentials:
             self._check_client_credentials(position, members)
@@ -335,9 +332,9 @@ class _Values:
             self.warn_unused(members, ("privateKey", "signingAlgorithm"), f"needs the grantType {CLIENT_CREDENTIALS}")
         for item in members["scopes"].items() if "scopes" in members else ():
             if not re.fullmatch(_SCOPE, read_string(item)):
-                raise item.error("is no name of a scope", "Write each scope as a string of its own, without spaces.")
+                raise item.error("is not a valid scope", "Write each scope as a string of its own, without spaces.")
         return OAuthClient(
-            client_id=self.non_empty(members["clientId"]) if "clientId" in members else "",
+            client_id=client_id,
             client_secret=secret,
             scopes=read_names(members["scopes"]) if "scopes" in members else (),
             callback_port=read_whole(members["callbackPort"]) if "callbackPort" in members else 0,

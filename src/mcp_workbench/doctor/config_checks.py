@@ -232,11 +232,11 @@ def _secret_finding(text: RawText) -> Finding:
 
 def _with_duplicates(
     config: Config,
-    found: Mapping[ServerIdentifier, tuple[Finding, ...]],
+    findings: Mapping[ServerIdentifier, tuple[Finding, ...]],
     entries: Mapping[ServerIdentifier, RawServer],
 ) -> dict[ServerIdentifier, tuple[Finding, ...]]:
     first: dict[tuple[object, ...], ServerConfig] = {}
-    result = dict(found)
+    result = dict(findings)
     for server in config.servers():
         other = first.setdefault(_identity(server), server)
         is_meant = server.name == other.name and server.toolbox != other.toolbox

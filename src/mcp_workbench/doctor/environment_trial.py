@@ -194,7 +194,7 @@ def finding_of(trial: Trial, entry: RawServer, file: str) -> Finding:
     line, _ = entry.position.source.position(entry.position.node.start)
     shortcoming = ", which it does not get now"
     if trial.outcome == "narrowed":
-        shortcoming = "; the search stopped before it found out which of them it needs"
+        shortcoming = "; the search stopped before it knew which of them it needs"
     return Finding(
         code="variables_needed",
         severity="error",

@@ -43,7 +43,7 @@ def simple_commands(command: Sequence[str]) -> Iterator[Words]:
         if inner is None:
             yield words
         else:
-            waiting.extend(reversed([one for one in inner if one]))
+            waiting.extend(reversed(list(filter(None, inner))))
 
 
 def read_options(words: Sequence[str], with_value: str) -> tuple[list[tuple[str, str]], Words]:

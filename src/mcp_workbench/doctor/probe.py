@@ -63,7 +63,8 @@ async def probe_server(workbench: Workbench, server: ServerConfig, *, advice: st
             answer, listing = await _list_tools(handle, limits)
             others = [finding for kind in _ITEMS async for finding in _item_findings(handle, kind)]
     except NeedsLogin as fault:
-        return ProbeResult("needs_login", findings=(_needs_login(fault),))
+        finding = Finding(code=fault.code, message=logger.redacted(str(fault)), advice=fault.hint)
+        return ProbeResult("needs_login", findings=(finding,))
     except Fault as fault:
         return ProbeResult("failed", findings=(_failure(server, fault, advice),))
     finally:
@@ -110,15 +111,8 @@ def _failure(server: ServerConfig, fault: Fault, advice: str) -> Finding:
     if isinstance(fault, StartupTimeout):  # its own hint suggests the doctor, which is running
         hint = _LOOK_THERE if is_remote else _WAIT
     return Finding(
-        code=fault.code,
-        severity="error",
-        message=logger.redacted(str(fault)),
-        advice=logger.redacted(advice or hint),
+        code=fault.code, severity="error", message=logger.redacted(str(fault)), advice=logger.redacted(advice or hint)
     )
-
-
-def _needs_login(fault: NeedsLogin) -> Finding:
-    return Finding(code=fault.code, message=logger.redacted(str(fault)), advice=fault.hint)
 
 
 # -- findings about the answers

@@ -20,7 +20,7 @@ from mcp_workbench.config.keys import HOST_KEYS, SERVER, TIMEOUT_MOST_SECONDS, T
 from mcp_workbench.config.servers import ReadContext, read_server
 from mcp_workbench.doctor.packages import fetched_packages
 from mcp_workbench.errors import ConfigError
-from mcp_workbench.hosts.registry import Entry
+from mcp_workbench.hosts.registry import Entry, list_of
 from mcp_workbench.hosts.restrictions.rules import CHOSEN_KEYS, EXCLUDED_KEYS, NOTHING, chosen_name
 from mcp_workbench.hosts.variables import NotReplacedError, VariableScope, own_variables, translate
 from mcp_workbench.limits import DEFAULTS
@@ -77,7 +77,7 @@ def is_workbench(raw: Any) -> bool:
     if not isinstance(raw, dict):
         return False
     entry = flattened(dict(cast("Entry", raw)))
-    args = cast("list[Any]", entry["args"]) if isinstance(entry.get("args"), list) else []
+    args = list_of(entry.get("args"))
     parts = [part for part in (entry.get("command"), *args) if isinstance(part, str)]
     words = [word for part in parts for word in part.split()]
     if not words:

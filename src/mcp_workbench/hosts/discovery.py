@@ -21,6 +21,7 @@ from mcp_workbench.hosts.registry import (
     HostFile,
     Syntax,
     all_host_files,
+    object_of,
 )
 from mcp_workbench.hosts.restrictions import Restrictions, Rule, Subject
 from mcp_workbench.hosts.restrictions.rules import with_filters
@@ -133,7 +134,7 @@ def servers_in(document: HostDocument, host_file: HostFile, environment: HostEnv
     entries = [
         (section, name, raw)
         for section in sections(document, host_file, environment)
-        for name, raw in _members(document.at(section.path))
+        for name, raw in object_of(document.at(section.path)).items()
         if not is_workbench(raw)
     ]
     host, restrictions = (
@@ -159,15 +160,11 @@ def _with_default_timeout(raw: Any, limit: Any) -> Any:
     return raw if limit is None or not isinstance(raw, dict) else {"timeout": limit, **cast("dict[str, Any]", raw)}
 
 
-def _members(value: Any) -> list[tuple[str, Any]]:
-    return list(cast("dict[str, Any]", value).items()) if isinstance(value, dict) else []
-
-
 def sections(document: HostDocument, host_file: HostFile, environment: HostEnvironment) -> Iterator[ServerSection]:
     """The objects of a file that hold servers."""
     yield ServerSection(host_file.file.servers, environment.project if host_file.file.level == "project" else None)
     projects = document.at((PROJECTS,)) if host_file.file.in_projects else None
-    for folder in cast("dict[str, Any]", projects) if isinstance(projects, dict) else ():
+    for folder in object_of(projects):
         yield ServerSection((PROJECTS, folder, *host_file.file.servers), Path(folder))
 
 

@@ -7,6 +7,7 @@ message repeats a value of the file.
 from __future__ import annotations
 
 import copy
+import functools
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,6 +21,7 @@ from mcp_workbench.config.jsonc.parser import plain
 from mcp_workbench.config.jsonc.source import BOM, SourceText
 from mcp_workbench.config.jsonc.transfer import restore_members
 from mcp_workbench.errors import ConfigError
+from mcp_workbench.hosts import toml_edit
 from mcp_workbench.hosts.files import HOST_FILE_BYTES
 from mcp_workbench.hosts.registry import Syntax
 from mcp_workbench.limits import Limits
@@ -62,8 +64,6 @@ class HostDocument:
     def with_member(self, path: Sequence[str], value: Mapping[str, object]) -> HostDocument:
         """The document with `value` at `path`."""
         if self.syntax == "toml":
-            from mcp_workbench.hosts import toml_edit  # noqa: PLC0415 -- only one host has such a file
-
             base = self.without_member(path).text if self.at(path) is not None else self.text
             return self._changed(toml_edit.with_table(base, path, value), (path, value))
         return self._changed(self._json(lambda text: set_member(text, path, value, self.file, _LIMITS)), (path, value))
@@ -79,17 +79,13 @@ class HostDocument:
             document = document._without(path, names)
         return document
 
-    def _without(self, path: tuple[str, ...], names: list[str]) -> HostDocument:
-        paths = [(*path, name) for name in names]
+    def _without(self, parent: tuple[str, ...], names: list[str]) -> HostDocument:
+        paths = [(*parent, name) for name in names]
         if self.syntax == "json":
-            text = self._json(lambda text: remove_members(text, path, names, self.file, _LIMITS))
-            return self._changed(text, *((path_to_member, None) for path_to_member in paths))
-        from mcp_workbench.hosts import toml_edit  # noqa: PLC0415 -- only one host has such a file
-
-        text = self.text
-        for path_to_member in paths:
-            text = toml_edit.without_table(text, path_to_member)
-        return self._changed(text, *((path_to_member, None) for path_to_member in paths))
+            text = self._json(lambda text: remove_members(text, parent, names, self.file, _LIMITS))
+        else:
+            text = functools.reduce(toml_edit.without_table, paths, self.text)
+        return self._changed(text, *((path, None) for path in paths))
 
     def with_members_of(self, paths: Iterable[Sequence[str]], original: HostDocument) -> HostDocument:
         """The document with the members at these paths of another text, exactly as they are written there."""
@@ -98,19 +94,13 @@ class HostDocument:
             document = document._with_members_of(path, names, original)
         return document
 
-    def _with_members_of(self, path: tuple[str, ...], names: list[str], original: HostDocument) -> HostDocument:
-        values_by_path = [((*path, name), original.at((*path, name))) for name in names]
+    def _with_members_of(self, parent: tuple[str, ...], names: list[str], original: HostDocument) -> HostDocument:
+        paths, source = [(*parent, name) for name in names], original.text
         if self.syntax == "json":
-            text = self._json(
-                lambda text: restore_members(text, path, names, original.text, file=self.file, limits=_LIMITS)
-            )
-            return self._changed(text, *values_by_path)
-        from mcp_workbench.hosts import toml_edit  # noqa: PLC0415 -- only one host has such a file
-
-        text = self.text
-        for path_to_member, _ in values_by_path:
-            text = toml_edit.with_table_of(text, path_to_member, original.text)
-        return self._changed(text, *values_by_path)
+            text = self._json(lambda text: restore_members(text, parent, names, source, file=self.file, limits=_LIMITS))
+        else:
+            text = functools.reduce(lambda text, path: toml_edit.with_table_of(text, path, source), paths, self.text)
+        return self._changed(text, *((path, original.at(path)) for path in paths))
 
     def _json(self, change: Callable[[str], str]) -> str:
         blank = not self.text.removeprefix(BOM).strip()

@@ -19,11 +19,13 @@ import sys
 from collections.abc import Generator
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
 from mcp_workbench.command_errors import FileBusy, HostFileError
+from mcp_workbench.config.jsonc.source import read_bytes, reason_of
+from mcp_workbench.hosts.registry import list_of, object_of
 from mcp_workbench.storage import secure_files
 
 HOST_FILE_BYTES = 32 * 1024 * 1024
@@ -51,7 +53,7 @@ def read(path: Path) -> bytes | None:
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise HostFileError("is not a regular file", path)
-        data = _read(descriptor, HOST_FILE_BYTES + 1)
+        data = read_bytes(descriptor, HOST_FILE_BYTES + 1)
     except OSError as error:
         raise unusable(path, error) from None
     finally:
@@ -59,14 +61,6 @@ def read(path: Path) -> bytes | None:
     if len(data) > HOST_FILE_BYTES:
         raise HostFileError(f"is larger than {HOST_FILE_BYTES} bytes", path)
     return data
-
-
-def _read(descriptor: int, limit: int) -> bytes:
-    chunks: list[bytes] = []
-    while limit > 0 and (chunk := os.read(descriptor, limit)):
-        chunks.append(chunk)
-        limit -= len(chunk)
-    return b"".join(chunks)
 
 
 @contextlib.contextmanager
@@ -160,8 +154,7 @@ def remove_folders(path: Path, number: int) -> None:
 
 
 def unusable(path: Path, error: OSError | ValueError) -> HostFileError:
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else "this is not a file name"
-    return HostFileError(f"can't be used: {reason[0].lower()}{reason[1:]}", path)
+    return HostFileError(f"can't be used: {reason_of(error)}", path)
 
 
 def _check_unchanged(path: Path, expected: bytes | None) -> None:
@@ -243,9 +236,7 @@ class InstallRecord(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 def _started(entry: Any) -> list[Any]:
-    members = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
-    args = members.get("args")
-    return [members.get("command"), *(cast("list[Any]", args) if isinstance(args, list) else ())]
+    return [object_of(entry).get("command"), *list_of(object_of(entry).get("args"))]
 
 
 def digest(data: bytes) -> str:

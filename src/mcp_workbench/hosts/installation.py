@@ -20,7 +20,7 @@ from mcp_workbench.hosts.conversion import flattened, is_workbench
 from mcp_workbench.hosts.discovery import servers_in
 from mcp_workbench.hosts.documents import HostDocument
 from mcp_workbench.hosts.files import InstallRecord
-from mcp_workbench.hosts.registry import HostEnvironment, HostFile
+from mcp_workbench.hosts.registry import HostEnvironment, HostFile, object_of
 from mcp_workbench.hosts.variables import absent_from
 from mcp_workbench.text.sanitize import escape
 
@@ -272,8 +272,7 @@ def _without_record(host_file: HostFile, current: bytes | None) -> Change:
 
 
 def _entries(host_file: HostFile, data: bytes | None) -> dict[str, Any]:
-    servers: Any = decode(host_file, data).at(host_file.file.servers)
-    return cast("dict[str, Any]", servers) if isinstance(servers, dict) else {}
+    return object_of(decode(host_file, data).at(host_file.file.servers))
 
 
 def _lost_variables(

@@ -11,7 +11,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 Entry = dict[str, Any]
 """A server in a configuration: a member of `mcpServers`."""
@@ -36,6 +36,16 @@ FOLDER_VARIABLES: Mapping[str, str] = {
 CLAUDE_FOLDER = "CLAUDE_PROJECT_DIR"
 """The variable for the open folder, which Claude Code sets for every server."""
 _NO_FOLDERS: Mapping[str, str] = dict.fromkeys(FOLDER_VARIABLES, "")
+
+
+def object_of(value: Any) -> Entry:
+    """A value that should be an object; anything else reads as an empty one."""
+    return cast("Entry", value) if isinstance(value, dict) else {}
+
+
+def list_of(value: Any) -> list[Any]:
+    """A value that should be a list; anything else reads as an empty one."""
+    return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 class File(NamedTuple):
@@ -94,10 +104,7 @@ HOSTS: tuple[Host, ...] = (
     Host(
         "claude-code",
         "Claude Code",
-        (
-            File("{CLAUDE_CONFIG_DIR}/.claude.json", in_projects=True),
-            File(".mcp.json", level="project"),
-        ),
+        (File("{CLAUDE_CONFIG_DIR}/.claude.json", in_projects=True), File(".mcp.json", level="project")),
         "braces",
         {"type": "stdio", "alwaysLoad": True},
         timeout_unit=MILLISECOND,

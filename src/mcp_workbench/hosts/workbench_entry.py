@@ -14,7 +14,7 @@ from mcp_workbench.hosts.discovery import HostServer, servers_in
 from mcp_workbench.hosts.documents import HostDocument
 from mcp_workbench.hosts.import_plan import ConfiguredServer, ConfiguredServers, Existing
 from mcp_workbench.hosts.installation import VARIABLES
-from mcp_workbench.hosts.registry import Entry, Host, HostEnvironment, HostFile
+from mcp_workbench.hosts.registry import Entry, Host, HostEnvironment, HostFile, list_of, object_of
 from mcp_workbench.hosts.restrictions.rules import filters_of, lacking
 from mcp_workbench.hosts.variables import inherited_in, inputs_in, texts_of, values_of, variables_in
 
@@ -129,7 +129,7 @@ class WorkbenchEntry(NamedTuple):
     def _values_in(self, current: Mapping[str, object]) -> dict[str, Any]:
         """The values in an existing entry."""
         flat = flattened(dict(current))
-        return {name: _members(flat, VARIABLES)[name] for name in self.given(flat)}
+        return {name: object_of(flat.get(VARIABLES))[name] for name in self.given(flat)}
 
     def matched(self, document: HostDocument) -> list[tuple[HostServer, ConfiguredServer]]:
         """The servers of a file that the configuration has, each with its configured entry."""
@@ -152,7 +152,7 @@ class WorkbenchEntry(NamedTuple):
     def given(self, entry: Mapping[str, object]) -> list[str]:
         """The variables whose values are in the entry itself."""
         host = self.host_file.host
-        return [name for name, value in _members(entry, VARIABLES).items() if not _is_passed_on(host, name, value)]
+        return [name for name, value in object_of(entry.get(VARIABLES)).items() if not _is_passed_on(host, name, value)]
 
     def missing(self, entry: Mapping[str, object]) -> list[str]:
         """The variables that servers need and that neither the entry nor the host nor the environment has."""
@@ -191,7 +191,7 @@ def _is_passed_on(host: Host, name: str, value: Any) -> bool:
 
 def _added_arguments(args: Any) -> list[str]:
     """The arguments that a user added after `serve`, without `--config`, which is written again."""
-    words = [word for word in cast("list[Any]", args) if isinstance(word, str)] if isinstance(args, list) else []
+    words = [word for word in list_of(args) if isinstance(word, str)]
     added = words[words.index(SERVE) + 1 :] if SERVE in words else []
     if CONFIG in added:
         at = added.index(CONFIG)
@@ -201,10 +201,5 @@ def _added_arguments(args: Any) -> list[str]:
 
 def _listed_variables(passed: Sequence[str], current: Any) -> list[Any]:
     """The variables that a host must pass on and those that the user listed, without duplicates."""
-    listed = {variable_of(item): item for item in cast("list[Any]", current if isinstance(current, list) else [])}
+    listed = {variable_of(item): item for item in list_of(current)}
     return list({**dict(zip(passed, passed, strict=True)), **listed}.values())
-
-
-def _members(entry: Mapping[str, object], key: str) -> dict[str, Any]:
-    value = entry.get(key)
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

@@ -78,13 +78,13 @@ def read_source(path: str, limits: Limits) -> SourceText:
     try:
         descriptor = os.open(path, _OPEN_FLAGS)
     except (OSError, ValueError) as error:
-        raise ConfigError(f"cannot be read: {_reason(error)}", file=path, hint=_remedy(error)) from None
+        raise ConfigError(f"cannot be read: {reason_of(error)}", file=path, hint=_remedy(error)) from None
     try:
         status = os.fstat(descriptor)
         _check_status(status, path, limits)
-        data = _read(descriptor, limits.config_bytes + 1)
+        data = read_bytes(descriptor, limits.config_bytes + 1)
     except OSError as error:
-        raise ConfigError(f"cannot be read: {_reason(error)}", file=path) from None
+        raise ConfigError(f"cannot be read: {reason_of(error)}", file=path) from None
     finally:
         os.close(descriptor)
     if len(data) > limits.config_bytes:
@@ -97,7 +97,7 @@ def read_source(path: str, limits: Limits) -> SourceText:
     )
 
 
-def _reason(error: OSError | ValueError) -> str:
+def reason_of(error: OSError | ValueError) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror[0].lower() + error.strerror[1:]
     return "this is not a file name"
@@ -124,7 +124,8 @@ def _too_large(path: str, limits: Limits) -> ConfigError:
     return ConfigError(f"the file is larger than {limits.config_bytes} bytes", file=path, hint="Is it the right file?")
 
 
-def _read(descriptor: int, size: int) -> bytes:
+def read_bytes(descriptor: int, size: int) -> bytes:
+    """At most `size` bytes from the descriptor."""
     chunks: list[bytes] = []
     while size > 0 and (chunk := os.read(descriptor, size)):
         chunks.append(chunk)

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from mcp_workbench.command_errors import HostFileError
-from mcp_workbench.hosts.registry import HostEnvironment
+from mcp_workbench.hosts.registry import HostEnvironment, list_of
 from mcp_workbench.hosts.restrictions.rules import (
     ARGUMENTS,
     ASKS,
@@ -23,6 +22,7 @@ from mcp_workbench.hosts.restrictions.rules import (
     excluded,
     exclusions,
     matches,
+    name_and_content,
     not_carried,
     read,
     read_folder,
@@ -32,7 +32,6 @@ from mcp_workbench.hosts.restrictions.rules import (
 )
 
 _START = "mcp__"
-_CONTENT = re.compile(r"(.*?)\((.*)\)", re.DOTALL)
 _HOOKS = ("PreToolUse", "PermissionRequest")
 
 
@@ -96,8 +95,7 @@ def _permissions(settings: Settings, server: str) -> Iterator[Rule]:
 
 def denied(text: str, rule: str, server: str, path: Path) -> Iterator[Rule]:
     """The rule, if it concerns this server."""
-    content = _CONTENT.fullmatch(rule)
-    name, argument = (content[1], content[2]) if content else (rule, "")
+    name, argument = name_and_content(rule)
     whole = f"{_START}{normal(server)}"
     prefix = f"{whole}__"
     tools = [EVERYTHING] if name == whole or _is_first_part(name, prefix) else remainders(name, prefix)
@@ -128,8 +126,7 @@ def _hooks(settings: Settings, server: str) -> Iterator[Rule]:
     """Hooks that run only before the tools of this server. They may deny a call."""
     named = re.compile(rf"mcp__{re.escape(normal(server))}(?:__|(?![A-Za-z0-9_-]))")
     for event in _HOOKS:
-        groups = settings.at("hooks", event)
-        for group in cast("list[Any]", groups) if isinstance(groups, list) else ():
+        for group in list_of(settings.at("hooks", event)):
             matcher = cast("Mapping[str, Any]", group).get("matcher") if isinstance(group, Mapping) else None
             if isinstance(matcher, str) and named.search(matcher):
                 yield not_carried(
@@ -141,27 +138,16 @@ def _servers(settings: Settings, subject: Subject) -> Iterator[Rule]:
     rejected = [normal(item) for item in settings.names("disabledMcpjsonServers")]
     if subject.is_shared and normal(subject.name) in rejected:
         yield turned_off(f"disabledMcpjsonServers {subject.name}", settings.path)
-    if any(_fits(item, subject) for item in _choices(settings, "deniedMcpServers")):
+    if any(_fits(item, subject) for item in settings.tables("deniedMcpServers")):
         yield turned_off(f"deniedMcpServers {subject.name}", settings.path)
-    allowed = _choices(settings, "allowedMcpServers")
+    allowed = settings.tables("allowedMcpServers")
     if settings.at("allowedMcpServers") is not None and not any(_fits(item, subject) for item in allowed):
         yield turned_off(f"allowedMcpServers without {subject.name}", settings.path)
 
 
-def _choices(settings: Settings, key: str) -> list[Mapping[str, Any]]:
-    value = settings.at(key)
-    items = cast("list[Any]", value) if isinstance(value, list) else [] if value is None else [None]
-    if not all(isinstance(item, Mapping) for item in items):
-        raise HostFileError(f"'{key}' is not a list of objects", settings.path)
-    return cast("list[Mapping[str, Any]]", items)
-
-
 def _fits(choice: Mapping[str, Any], subject: Subject) -> bool:
     entry = subject.entry
-    command = [
-        entry.get("command"),
-        *(cast("list[Any]", entry.get("args")) if isinstance(entry.get("args"), list) else []),
-    ]
+    command = [entry.get("command"), *list_of(entry.get("args"))]
     url, pattern = entry.get("url"), choice.get("serverUrl")
     return (
         choice.get("serverName") == subject.name

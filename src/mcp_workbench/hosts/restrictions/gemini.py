@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from mcp_workbench.command_errors import HostFileError
 from mcp_workbench.hosts.registry import HostEnvironment
 from mcp_workbench.hosts.restrictions.rules import (
     ARGUMENTS,
@@ -22,6 +21,7 @@ from mcp_workbench.hosts.restrictions.rules import (
     Subject,
     excluded,
     exclusions,
+    name_and_content,
     not_carried,
     read,
     read_folder,
@@ -33,7 +33,6 @@ from mcp_workbench.hosts.restrictions.rules import (
 _START = "mcp_"
 _BUILT_IN = re.compile(r"(?:run_shell_command|[A-Z]\w*Tool)(?:\(.*\))?", re.DOTALL)
 """The tool for shell commands and class names of built-in tools. None of them is an MCP tool."""
-_CONTENT = re.compile(r"(.*?)\((.*)\)", re.DOTALL)
 _CONDITIONS = ("argsPattern", "commandPrefix", "commandRegex", "toolAnnotations", "subagent", "modes", "interactive")
 
 
@@ -109,8 +108,7 @@ def _denied(text: str, rule: str, server: str, path: Path) -> Iterator[Rule]:
     """The rule, if it concerns this server. A name without prefix concerns that tool of every server."""
     if _BUILT_IN.fullmatch(rule):
         return
-    content = _CONTENT.fullmatch(rule)
-    name, argument = (content[1], content[2]) if content else (rule, "")
+    name, argument = name_and_content(rule)
     tools = _matched_tools(name, server) if name.startswith((_START, EVERYTHING)) else [name]
     if tools and argument not in ("", EVERYTHING):
         yield not_carried(text, path, ARGUMENTS)
@@ -140,7 +138,9 @@ def _switched(settings: Settings, server: str) -> Iterator[Rule]:
 
 def _policies(files: list[Settings], server: str) -> Iterator[Rule]:
     """Rules of the policy engine. If an `allow` may override a `deny`, the rule counts as not carried over."""
-    matching = [(file, rule, tools) for file in files for rule in _entries(file) if (tools := _matched(rule, server))]
+    matching = [
+        (file, rule, tools) for file in files for rule in file.tables("rule") if (tools := _matched(rule, server))
+    ]
     exceptions = any(rule.get("decision") == "allow" for _, rule, _ in matching)
     for file, rule, tools in matching:
         text = f"policy {rule.get('decision')} {rule.get('mcpName') or ''} {rule.get('toolName') or ''}".strip()
@@ -153,14 +153,6 @@ def _policies(files: list[Settings], server: str) -> Iterator[Rule]:
             yield not_carried(text, file.path, "it has conditions")
         elif rule.get("decision") == "deny":
             yield _rule(text, tools, file.path)
-
-
-def _entries(file: Settings) -> list[Mapping[str, Any]]:
-    rules = file.at("rule")
-    items = cast("list[Any]", rules) if isinstance(rules, list) else [] if rules is None else [None]
-    if not all(isinstance(item, Mapping) for item in items):
-        raise HostFileError("'rule' is not a list of tables", file.path)
-    return cast("list[Mapping[str, Any]]", items)
 
 
 def _matched(rule: Mapping[str, Any], server: str) -> list[str]:

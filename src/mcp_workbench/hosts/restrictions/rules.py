@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, cast
 from mcp_workbench.command_errors import HostFileError
 from mcp_workbench.hosts import files
 from mcp_workbench.hosts.documents import HostDocument
-from mcp_workbench.hosts.registry import Entry, Syntax
+from mcp_workbench.hosts.registry import Entry, Syntax, list_of
 
 ASKS = "the workbench can't ask before a call"
 ARGUMENTS = "it depends on the arguments of a call"
@@ -74,6 +74,14 @@ class Settings(NamedTuple):
         if not all(isinstance(item, str) for item in items):
             raise HostFileError(f"'{'.'.join(keys)}' is not a list of strings", self.path)
         return cast("list[str]", items)
+
+    def tables(self, key: str) -> list[Mapping[str, Any]]:
+        """A list of objects. Raises `HostFileError` for anything else."""
+        value = self.at(key)
+        items = cast("list[Any]", value) if isinstance(value, list) else [] if value is None else [None]
+        if not all(isinstance(item, Mapping) for item in items):
+            raise HostFileError(f"'{key}' is not a list of objects", self.path)
+        return cast("list[Mapping[str, Any]]", items)
 
     def table(self, *keys: str) -> Mapping[str, Any]:
         """An object. Raises `HostFileError` for anything else."""
@@ -168,6 +176,15 @@ def exclusions(name: str) -> list[str]:
     return [f"!{name}", *([f"!{name.replace('_', _ODD)}"] if "_" in name else [])]
 
 
+_CONTENT = re.compile(r"(.*?)\((.*)\)", re.DOTALL)
+
+
+def name_and_content(rule: str) -> tuple[str, str]:
+    """The parts of a rule such as `name(content)`; the content may be missing."""
+    match = _CONTENT.fullmatch(rule)
+    return (match[1], match[2]) if match else (rule, "")
+
+
 _SPECIAL = re.compile(r"[*?\[]")
 KEY = "toolFilters"
 NOTHING = "!*"
@@ -178,8 +195,7 @@ EXCLUDED_KEYS = ("disabled_tools", "disabledTools", "excludeTools")
 
 
 def filters_of(entry: Mapping[str, Any]) -> list[str]:
-    value = entry.get(KEY)
-    return [str(item) for item in cast("list[Any]", value)] if isinstance(value, list) else []
+    return [str(item) for item in list_of(entry.get(KEY))]
 
 
 def with_filters(entry: Mapping[str, Any], filters: Iterable[str], *, disabled: bool) -> Entry:
@@ -188,13 +204,13 @@ def with_filters(entry: Mapping[str, Any], filters: Iterable[str], *, disabled: 
     return {**entry, **({KEY: combined} if combined else {}), **({"disabled": True} if disabled else {})}
 
 
-def strictest(one: Mapping[str, Any], other: Mapping[str, Any]) -> Entry:
+def strictest(entry: Mapping[str, Any], other: Mapping[str, Any]) -> Entry:
     """The first entry with the restrictions of both: it offers a tool only if both do."""
-    chosen, also = _chosen(filters_of(one)), _chosen(filters_of(other))
+    chosen, also = _chosen(filters_of(entry)), _chosen(filters_of(other))
     both = [name for name in chosen if name in also] if chosen and also else chosen or also
     nothing = [NOTHING] if chosen and also and not both else []
-    excluded = [name for name in (*filters_of(one), *filters_of(other)) if name.startswith("!")]
-    plain = {key: value for key, value in one.items() if key != KEY}
+    excluded = [name for name in (*filters_of(entry), *filters_of(other)) if name.startswith("!")]
+    plain = {key: value for key, value in entry.items() if key != KEY}
     return with_filters(plain, [*both, *nothing, *excluded], disabled=other.get("disabled") is True)
 
 
