@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from mcp_workbench.identity import ToolIdentifier
 
 OVERLOADED_RETRY_SECONDS = 5.0
-"""When a call that was refused for that may be worth another try: a call takes seconds."""
+"""The `retry_after` of such a call. Most calls take a few seconds."""
 
 
 class WorkbenchError(Exception):

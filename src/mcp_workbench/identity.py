@@ -19,7 +19,7 @@ from typing_extensions import TypedDict  # pydantic accepts no other before Pyth
 from mcp_workbench.errors import InvalidToolIdentifier
 
 NAME_LENGTH = 128
-"""Characters in a toolbox or server name."""
+"""Characters in the name of a toolbox or a server."""
 JOINED_NAME_LENGTH = 128
 """The longest tool name that the protocol allows."""
 

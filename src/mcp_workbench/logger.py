@@ -20,11 +20,12 @@ from mcp_workbench.text.redact import Redactor
 from mcp_workbench.text.sanitize import NAME_SHOWN_LENGTH, escape
 
 LOG_LINE_BYTES = 4096
-"""One log line: what a pipe takes at once."""
+"""One log line: what a pipe takes in one piece."""
 LOG_VALUE_LENGTH = 500
 """Characters of one value in a log line."""
 LOG_REPEAT_SECONDS = 1.0
-"""How long the same unexpected failure is not told again: a system without files to open has thousands a second."""
+"""An identical unexpected failure is logged at most this often. A system without free file descriptors has thousands a
+second."""
 LOG_EARLY_LINES = 100
 """Lines of the log from before anybody listens: a warning for each variable that is not set."""
 

@@ -8,7 +8,7 @@ import os
 import sys
 
 RECORD_PS_SECONDS = 2.0
-"""How long `ps` may take to tell when a process was started, where the system has no /proc."""
+"""How long `ps` may take to report when a process started, on systems without `/proc`."""
 
 _STARTED = 19
 """The field of /proc/PID/stat after the name of the program that says when it was started, in ticks since the boot."""

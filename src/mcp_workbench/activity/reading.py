@@ -20,9 +20,9 @@ from mcp_workbench.storage import secure_files
 from mcp_workbench.storage.secure_files import Busy, Damaged, Unusable
 
 RECORD_READ_TRIES = 8
-"""How often a reader waits for a process that writes just now."""
+"""How often a reader tries again while a process writes."""
 STATUS_ERRORS = 10
-"""Calls that failed, of each workbench, that `mcp-workbench status` shows: the last ones."""
+"""Failed calls of each workbench that `mcp-workbench status` shows."""
 
 T = TypeVar("T")
 Row = TypeVar("Row", "LoggedLine", "RecordedCall")

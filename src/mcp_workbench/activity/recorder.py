@@ -36,11 +36,11 @@ RECORD_FLIGHTS = 1000
 RECORD_AUDIENCES = 10_000
 """Pairs of client and toolbox that the recorder remembers, so that it counts a list once."""
 RECORD_ERROR_BYTES = 65_536
-"""How many bytes of a failed call's content are searched for its text; texts for people are shorter."""
+"""Bytes of a failed call's content that are searched for its text. Texts for people are shorter."""
 RECORD_ERROR_LENGTH = 300
-"""How many characters of a call's error are recorded: a sentence or two."""
+"""Characters of a call's error that are recorded: a sentence or two."""
 RECORD_ARGUMENTS_LENGTH = 4000
-"""Characters of a call's arguments, where they are recorded."""
+"""Characters of a call's arguments, if they are recorded."""
 RECORD_RESULT_LENGTH = 16_000
 """Characters of its result."""
 

@@ -20,7 +20,7 @@ from mcp_workbench.storage.sqlite import RECORD, Database, is_ours
 RECORD_ROWS_AT_ONCE = 100
 """Rows of one statement; of older versions of SQLite one has at most 999 values."""
 RECORD_AGE_SECONDS = 14 * 86_400.0
-"""How long all of it is kept; what went wrong before that is not looked for any more."""
+"""How long everything in the record is kept. Nobody looks for older failures."""
 
 VERSION: Final = 4
 """Of the tables and what stands in them. It grows with every change of either."""

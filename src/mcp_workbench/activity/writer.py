@@ -44,14 +44,14 @@ def record_path(environ: Mapping[str, str]) -> str:
 
 
 RECORD_PRUNE_EVERY = 60
-"""Old rows and old runs are removed after this many writes: about a minute of steady work. The other bounds hold
-after every write."""
+"""Old rows and old runs are removed after this many writes: about a minute of steady work. The other bounds hold after
+every write, however many processes write."""
 RECORD_TRIES = 3
 """How often one process rebuilds a damaged file, and how often it tries to write the last events."""
 RECORD_WAITING = 10
-"""Writes that are put off since another process has the file: it needs milliseconds, unless it is stuck."""
+"""Writes that are put off while another process holds the file. It needs milliseconds, unless it is stuck."""
 RECORD_REST_SECONDS = 60.0
-"""How long nothing is recorded after the system refused: a full disk stays full for a while."""
+"""How long recording pauses after the system refused a write. A full disk stays full for a while."""
 
 LOST = "what the workbench does is not recorded"
 LOSS = "the record is lost and will be made anew"

@@ -30,9 +30,9 @@ from mcp_workbench.storage import secure_files
 from mcp_workbench.storage.secure_files import LOGIN_POLL_SECONDS, Unusable
 
 TRUST_STORE_BYTES = 1024 * 1024
-"""The file of what is trusted: a few hundred bytes for each project."""
+"""The file that lists trusted projects: a few hundred bytes for each."""
 TRUST_LOCK_SECONDS = 5.0
-"""How long one `mcp-workbench trust` waits for another: each writes a small file."""
+"""How long one `mcp-workbench trust` waits for another. Each writes a small file."""
 
 Standing: TypeAlias = Literal["trusted", "changed", "gone"]
 

@@ -16,11 +16,12 @@ from typing import Final, NamedTuple
 from mcp_workbench.text.sanitize import escape
 
 SECRET_LENGTH = 6
-"""Shorter values are not redacted: `1` or `true` would black out every log line."""
+"""Shorter values are not redacted: hiding `1` or `true` would make every log line unreadable."""
 ESCAPE_LAYERS = 3
-"""Escapes within escapes that are resolved in search of a secret: JSON in JSON has two."""
+"""Nested escapes that are resolved in search of a secret. JSON in JSON has two."""
 SECRET_PIECE_LENGTH = 256
-"""A longer secret is looked for in pieces of this length, so that no text is read far beyond what is shown."""
+"""A longer secret is searched for in pieces of this length, so that no text is scanned far beyond the part that is
+shown."""
 FEW_PATTERNS = 500
 """Up to this many forms of secrets each is looked for by itself; beyond, a table of their first bytes is faster."""
 

@@ -110,11 +110,11 @@ def letter_positions(name: str) -> dict[str, int]:
 
 
 NEAREST_CANDIDATES = 300
-"""Names that are compared in search of the nearest: more would block the event loop."""
+"""Names that are compared in search of the nearest one. More would block the event loop."""
 JOINED_MATCHES_SHOWN = 5
-"""How many calls an error shows if a mistaken call can mean several."""
+"""Calls that an error shows if a mistaken call can mean several."""
 NEAREST_SHOWN = 3
-"""Names that may have been meant, where several are offered."""
+"""Names that `Did you mean` offers."""
 
 _NEAR = 0.6
 _VERY_NEAR = 0.8

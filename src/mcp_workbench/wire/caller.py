@@ -12,11 +12,11 @@ from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, RpcError
 
 CAPABILITIES_BYTES = 64 * 1024
-"""What a client may declare; the longest seen in use is under 1 KiB."""
+"""The capabilities that a client declares. The largest in real use are under 1 KiB."""
 RECORD_CLIENTS = 50
-"""How many clients of one workbench are recorded, current and former, by name and version."""
+"""Clients of one workbench that are recorded by name and version, current and former."""
 RECORD_NAME_LENGTH = 200
-"""Characters of a tool's name: an agent may call anything."""
+"""Characters of a tool's name. An agent may send any name."""
 
 QUESTIONS: Final[Mapping[str, str]] = {
     "sampling/createMessage": "sampling",

@@ -27,9 +27,9 @@ from mcp_workbench.wire.projection import Projection
 PROGRESS_STEP = 0.001
 """How much progress we report each time: hundreds of them are less than a server's first."""
 MISSED_NOTIFICATIONS = 64
-"""Progress and log messages of a call while its modern client is being asked: the last of them are kept."""
+"""Progress and log messages that are kept while a modern client answers a question. The last ones are kept."""
 MISSED_BYTES = 4096
-"""The size of each; a larger one is dropped, so that a call that waits for its client stays small."""
+"""The size of each of these. A larger one is dropped, so that a parked call stays small."""
 
 PROGRESS = "notifications/progress"
 T = TypeVar("T")

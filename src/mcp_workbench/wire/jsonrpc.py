@@ -16,17 +16,18 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 REPAIR_BYTES = 256 * 1024
-"""The longest message in which broken surrogate pairs are repaired: 90 ms of regex at worst."""
+"""The largest message in which broken surrogate pairs are repaired. At worst the regular expression takes 90 ms."""
 REFUSAL_LENGTH = 2048
 """Characters of the message with which a server refuses a request that are passed on."""
 CUT_DEPTH = 128
-"""Where an item of a list that is nested too deep to be read is cut: twice what is accepted, so it is withheld."""
+"""In a list that is nested too deep to parse, each item is cut off at this depth. That is twice the accepted depth, so
+the item is withheld."""
 CUT_BYTES = 1024 * 1024
-"""The longest list that is cut so: ten times one that any client could use."""
+"""The largest list that is cut in this way: ten times what any client could use."""
 CUT_BRACKETS = 60_000
-"""Brackets that are looked at for it, those in a row as one: 60 ms."""
+"""Runs of brackets that are scanned for this, which takes 60 ms."""
 ID_LENGTH = 1024
-"""Characters in a request's id; it is repeated in the answer."""
+"""Characters of a request's id, which the answer repeats."""
 ID_BATCH = 64
 """Ids drawn from the system's noise at once."""
 IDENTIFIER_SCAN_BYTES = 4096

@@ -26,21 +26,21 @@ from mcp_workbench import logger
 from mcp_workbench.limits import Limits
 
 MEMORY_REFUSE_SHARE = 0.6
-"""When this part of the rest is held, clients that hold more than a fair share get no new calls."""
+"""When this share of the rest is held, clients that hold more than a fair share get no new calls."""
 MEMORY_SHED_SHARE = 0.75
-"""At this part, kept events are dropped and the calls of the largest client are cancelled."""
+"""At this share, kept events are dropped and the calls of the largest client are cancelled."""
 MEMORY_CLOSE_SHARE = 0.9
-"""At this part, the connections that hold the most are closed."""
+"""At this share, the connections that hold the most are closed."""
 MEMORY_CLIENT_SHARE = 0.25
-"""The part that one client may hold. That is room for twelve answers of the largest size, so eight at once can
-safely wait to be read."""
+"""The share that one client may hold: twelve answers of the largest size, so eight at once can safely wait to be
+read."""
 MEMORY_RELIEF = 0.9
-"""Each of these levels ends below this part of its threshold, so that it does not flap with every message."""
+"""Each level ends below this share of its threshold, so that it does not flap with every message."""
 MEMORY_REVIEW_SECONDS = 0.1
 """How often the workbench checks who holds too much while it is under pressure: only a few of the largest messages
 can arrive in that time."""
 MEMORY_SMALL_BYTES = 16 * 1024
-"""Requests up to this size are not counted while they are answered: a thousand of them are a fair share."""
+"""Requests up to this size are not counted while they are answered. A thousand of them are a fair share."""
 
 CALM, REFUSE, SHED, CLOSE = range(4)
 LEVELS: Final = ("calm", "refuse", "shed", "close")

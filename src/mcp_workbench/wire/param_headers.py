@@ -48,7 +48,7 @@ Tree: TypeAlias = "dict[str, Parameter | Tree]"
 """The marked parameters of a tool, nested as its arguments are."""
 
 MIRRORED_PARAMETERS = 64
-"""Such parameters of one tool."""
+"""Header parameters of one tool."""
 
 
 class Parameter(NamedTuple):
