@@ -1,4 +1,4 @@
-"""JSON-RPC batches, which only protocol version 2025-03-26 has: an array of messages, answered with an array."""
+"""JSON-RPC batches: arrays of messages, answered with one array. Only protocol version 2025-03-26 has them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BATCH_BYTES = 32 * 1024 * 1024
 
 VERSION: Final = "2025-03-26"
 BatchElement: TypeAlias = Message | RpcError
-"""A message of a batch, or the error for an element that is not one."""
+"""A message of a batch, or the error for an element that is not a message."""
 
 _decoder = msgspec.json.Decoder(list[Raw])
 
@@ -30,7 +30,7 @@ def is_batch(line: bytes) -> bool:
 
 
 def read_batch(line: bytes, version: str, most: int) -> list[BatchElement]:
-    """The messages of a batch. Raises `RpcError` for one that is empty, too long, or of another version."""
+    """The messages of a batch. Raises `RpcError` if it is empty, too long, or not allowed in this version."""
     if version != VERSION:
         raise no_batch(version)
     try:
@@ -45,7 +45,7 @@ def read_batch(line: bytes, version: str, most: int) -> list[BatchElement]:
 
 
 def no_batch(version: str) -> RpcError:
-    """The error for a batch from a client that speaks another version, or has not negotiated one yet."""
+    """The error for a batch from a client that speaks another version or has not negotiated one yet."""
     spoken = f", and this client speaks {escape(version)}" if version else ""
     return _refused(f"only protocol version {VERSION} has batches{spoken}. Send each message on its own")
 
@@ -69,19 +69,19 @@ def _read(part: bytes) -> BatchElement:
 
 _TOO_LARGE: Final = RpcError(
     jsonrpc.INTERNAL_ERROR,
-    f"The answers to this batch are over {BATCH_BYTES} bytes. Send this request by itself",
+    f"The answers to this batch exceed {BATCH_BYTES} bytes. Send this request on its own",
 )
 
 
 class BatchResponse:
     """The answers to one batch, sent as one array once all are ready.
 
-    A cancelled request is answered with an error, since the other answers wait for the same array. The answers wait
-    in memory, so one that would make the array too large is replaced by an error.
+    A cancelled request is answered with an error, since the other answers wait for the same array. An answer that
+    would make the array too large for memory is replaced by an error.
     """
 
     def __init__(self, about: Id | None, send: Callable[[Envelope], None], account: Account | None = None) -> None:
-        """`about` is the request that all messages about the batch belong to. `account` counts answers that wait."""
+        """`about` is the request that messages about the whole batch name. `account` counts the waiting answers."""
         self._account = account or Account()
         self.about = about
         self._send = send
@@ -91,7 +91,7 @@ class BatchResponse:
         self._is_whole = False
 
     def write(self, answer: Envelope) -> None:
-        """Add the answer to a request, either from the task that computed it or from outside of any task."""
+        """Add an answer, either from the task that computed it or from outside of any task."""
         line = answer.line
         if self._size + len(line) > BATCH_BYTES and answer.id is not None:
             line = Envelope(_TOO_LARGE, answer.id).line
@@ -103,7 +103,7 @@ class BatchResponse:
         self._send_if_ready()
 
     def wait_for(self, task: asyncio.Task[None], id_: Id) -> None:
-        """Expect the answer to a request from a task, unless that is cancelled."""
+        """Expect an answer from `task`. If the task is cancelled, an error takes its place."""
         self._waiting[task] = id_
         task.add_done_callback(self._ended)
 

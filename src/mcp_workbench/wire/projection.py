@@ -16,20 +16,20 @@ from msgspec import Raw
 from mcp_workbench.wire import jsonrpc
 
 Projection: TypeAlias = Literal["none", "value", "schema"]
-"""How a call's result is projected: not at all, by its value alone, or because its tool's schema is wrapped."""
+"""How a call's result is projected: not at all, if its value requires it, or because its tool's schema is wrapped."""
 
 _ROOT: Final = "#/properties/result"
 _REFERENCES: Final = frozenset({"$ref", "$dynamicRef"})
 _DATA: Final = frozenset({"const", "enum", "default", "examples"})
-"""Keywords that hold data: a `$ref` in them is not a reference."""
+"""Keywords whose values are data: a `$ref` in them is not a reference."""
 _NAMED: Final = frozenset(
     {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"}
 )
-"""Keywords that hold schemas under arbitrary names."""
+"""Keywords whose values are schemas under arbitrary names."""
 
 
 def wrapped_schema(schema: Raw) -> Raw | None:
-    """An output schema as handshake clients accept it; None if its root is an object already."""
+    """An output schema wrapped for handshake clients; None if its root is an object already."""
     members = jsonrpc.members(schema)
     if jsonrpc.text_or_none(members.get("type")) == "object":
         return None
@@ -39,10 +39,10 @@ def wrapped_schema(schema: Raw) -> Raw | None:
 
 
 def handshake_tools(result: Raw, is_compilable: Callable[[Raw], bool]) -> Raw:
-    """A `tools/list` result with every output schema that handshake clients refuse wrapped; the rest is unchanged.
+    """A `tools/list` result in which the output schemas that handshake clients refuse are wrapped.
 
-    A schema that would not be compilable even then is left out, as it is where the results of its tool are projected.
-    What is no list of tools, or a schema that is nested too deep, is passed on as it is.
+    A schema that does not compile even when wrapped is left out; the results of its tool are projected accordingly.
+    Anything that is not a list of tools, and a schema that is nested too deep, is passed on unchanged.
     """
     members = jsonrpc.members(result)
     listed = members.get("tools")
@@ -78,7 +78,7 @@ def handshake_result(members: dict[str, Raw], projection: Projection) -> dict[st
         return None
     if jsonrpc.is_object(value):
         return {**members, "structuredContent": {"result": value}} if projection == "schema" else None
-    # Handshake clients show text: without a text block the value would be lost to their models.
+    # Handshake clients show text. Without a text block their models would not see the value.
     return {**members, **_told(members, value), "structuredContent": {"result": value}}
 
 
@@ -97,7 +97,7 @@ def _told(members: dict[str, Raw], value: Raw) -> dict[str, Any]:
 
 
 def _rebased(schema: Raw) -> Raw:
-    """The schema with its root-relative pointers adjusted to its new location."""
+    """The schema with its pointers adjusted to its new location."""
     text = bytes(schema)
     if b"ef" not in text and b"\\u" not in text:  # no `$ref`, even in escaped form
         return schema
@@ -105,7 +105,7 @@ def _rebased(schema: Raw) -> Raw:
 
 
 def _rebase(raw: Raw, rebase: Callable[[str, Raw], Any]) -> Raw:
-    """Every member of an object, or every item of a list, rebased; anything else has no references."""
+    """Rebase every member of an object or item of a list. Other values have no references."""
     if jsonrpc.is_list(raw):
         items = msgspec.json.decode(raw, type=list[Raw])
         return Raw(jsonrpc.encode([_rebase(item, _keyword) for item in items]))
@@ -137,5 +137,5 @@ def _pointer(raw: Raw) -> Raw:
 
 
 def _is_own_document(identifier: Raw | None) -> bool:
-    """Whether a schema's `$id` makes it the root of its pointers. A bare fragment only names it."""
+    """Whether a schema's `$id` makes it the root of its pointers. A bare fragment does not."""
     return identifier is not None and not (jsonrpc.text_or_none(identifier) or "").startswith("#")
