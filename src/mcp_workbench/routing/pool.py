@@ -1,7 +1,7 @@
-"""The configured servers of one router. Their handles are made on demand and replaced with the configuration.
+"""The pool of one router's servers. It makes their handles on demand and follows the configuration.
 
-A server that a new configuration has no more, or has otherwise, is taken out of it at once and ends when the calls
-have ended that it works on; one that is as it was goes on.
+When a new configuration removes or changes a server, its handle leaves the pool at once and ends when its calls have
+ended. Unchanged servers keep running.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class ServerPool:
-    """Who provides what servers have, for one client."""
+    """The server handles of one client."""
 
     def __init__(
         self,
@@ -45,10 +45,10 @@ class ServerPool:
     ) -> None:
         """`host` finds the handle of the same modern server in another router of the client.
 
-        `refused` tells why the configuration file is not used as it is now; nothing where it is.
+        `refused` returns why the changed configuration file is not used; empty if it is.
         """
         self.config = config
-        """The configuration in force."""
+        """The current configuration."""
         self._refused = refused
         self.client_ref = client_ref
         self._catalog = catalog
@@ -60,36 +60,36 @@ class ServerPool:
         self._level: str | None = None
         self.handles: dict[str, dict[str, ServerHandle]] = {}
         self._replaced: dict[ServerIdentifier, ServerHandle] = {}
-        """Handles of replaced servers; the new one is made when somebody needs it."""
+        """Handles of changed servers; each is passed to its successor, which is made on demand."""
         self._ending: dict[asyncio.Task[None], ServerHandle] = {}
         self._is_closed = False
 
     def toolbox(self, name: str) -> ToolboxConfig:
-        """Raises `ToolboxNotFound`."""
+        """The configuration of a toolbox. Raises `ToolboxNotFound`."""
         return find_toolbox(self.config, name, self._help)
 
     def configured(self, toolbox: str, server: str) -> ServerConfig:
-        """How a server is configured. Raises `ToolboxNotFound` or `ServerNotFound`."""
+        """The configuration of a server. Raises `ToolboxNotFound` or `ServerNotFound`."""
         return find_server(self.config, toolbox, server, self._help)
 
     def _help(self, name: str, known: Iterable[str], kind: str) -> str:
-        """What there is instead; and that a file which may have it can't be used, if so."""
+        """The nearest names, and that the changed configuration file, which may have the name, is not used."""
         hint, refused = nearest_and_known(name, known, kind), self._refused()
         return f"{hint} The configuration file changed and is not used: {refused}" if refused else hint
 
     def handle(self, where: ServerIdentifier | ToolIdentifier) -> ServerHandle:
-        """The handle of a server, made if need be. Raises `ToolboxNotFound` or `ServerNotFound`."""
+        """The handle of a server, made if needed. Raises `ToolboxNotFound` or `ServerNotFound`."""
         handle = self.handles.get(where.toolbox, {}).get(where.server)
         return handle if handle is not None else self._make((self.configured(where.toolbox, where.server),))[0]
 
     def all_of(self, servers: Iterable[ServerConfig]) -> list[ServerHandle]:
-        """The handles of servers; those that are not there yet are made together."""
+        """The handles of servers. Missing ones are made together."""
         chosen = tuple(servers)
         self._make([one for one in chosen if one.name not in self.handles.get(one.toolbox, {})])
         return [self.handles[one.toolbox][one.name] for one in chosen]
 
     def find(self, server: ServerIdentifier) -> ServerHandle | None:
-        """The handle of a server, if somebody needed it, and if it is still configured."""
+        """The handle of a server, if it was made and the server is still configured."""
         return self.handles.get(server.toolbox, {}).get(server.server)
 
     def __iter__(self) -> Iterator[tuple[ServerIdentifier, ServerHandle]]:
@@ -98,7 +98,7 @@ class ServerPool:
                 yield ServerIdentifier(toolbox, server), handle
 
     async def connect(self, where: ServerIdentifier | ToolIdentifier) -> Connection:
-        """See that a server runs. Raises `ConnectFailed`."""
+        """Start a server if needed. Raises `ConnectFailed`."""
         try:
             return await self.handle(where).reach()
         except Fault as fault:
@@ -107,7 +107,7 @@ class ServerPool:
     def wait_for(
         self, exchange: Exchange | None, servers: Iterable[ServerConfig], work: Coroutine[Any, Any, T]
     ) -> Coroutine[Any, Any, T]:
-        """Wait for servers; a client that asked for progress is told now and then which are still starting."""
+        """Wait for servers. A client that requested progress learns now and then which are still starting."""
         chosen = tuple(servers)
         return with_progress(exchange, work, lambda: self._starting(chosen), self._limits.start_progress_seconds)
 
@@ -120,13 +120,13 @@ class ServerPool:
         return handle is not None and handle.supervisor.state == "starting"
 
     def set_level(self, level: str) -> None:
-        """Which log messages the client wants of servers, also of those that start later."""
+        """Set the client's log level on all servers, also on those that start later."""
         self._level = level
         for _, handle in self:
             handle.set_level(level)
 
     def replace(self, server: ServerIdentifier, *, is_gone: bool) -> bool:
-        """Take a server out; whether another one has to be there at once, since the client waits for what it tells."""
+        """Remove a server's handle; whether its successor must connect at once, since the client has subscriptions."""
         handle = self.handles.get(server.toolbox, {}).pop(server.server, None)
         if handle is None:
             return False
@@ -138,7 +138,7 @@ class ServerPool:
         return not is_gone and handle.subscriptions.is_used
 
     async def close(self) -> None:
-        """End every server. None is there after this."""
+        """End every server. No handle is made after this."""
         self._is_closed = True
         handles = (*(handle for _, handle in self), *self._ending.values())
         await asyncio.gather(*(handle.close() for handle in handles))
