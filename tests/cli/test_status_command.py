@@ -210,7 +210,7 @@ def test_a_record_of_a_newer_version_is_told_with_what_to_do(tables: RecordTable
     assert (done.returncode, done.stdout) == (1, "")
     problem, hint = done.stderr.splitlines()
     assert problem.endswith("a newer version of the program made it")
-    assert hint == "hint: Put that right, or remove the file: running workbenches make it anew."
+    assert hint == "hint: Fix that, or remove the file: running workbenches create a new one."
 
 
 # -- at a terminal

@@ -1,9 +1,8 @@
-"""What one process that serves does, noted on the event loop and handed to the thread that writes it.
+"""Records what a process that serves does: collects events on the event loop and passes them to the writer's thread.
 
-A call costs the loop a microsecond or two: a note in memory. The first note has what was noted handed on a second
-later, so nothing runs while nothing happens. It never waits for the file and never fails what it is about. Arguments
-and results of calls are noted only where the configuration says so (`full`), without the secrets that logs do not show
-either.
+Recording a call takes a microsecond or two. The first event schedules a batch for a second later, so an idle process
+does nothing. The recorder never waits for the file and never fails a call. It keeps arguments and results only if the
+configuration says so (`"record": "full"`), and redacts the same secrets as the log.
 """
 
 from __future__ import annotations
@@ -51,19 +50,19 @@ _TRUE: Final = Raw(b"true")
 _clock: Final = time.perf_counter
 _NAME_LENGTH: Final = RECORD_NAME_LENGTH
 _ORDER: Final = ("ready", "starting", "needs_auth", "resting", "failing", "idle", "closed")
-"""Of several connections to one server, which tells how it is doing."""
+"""The states of connections, by precedence: the first one is the state of their server."""
 
 
 class ConnectionState(NamedTuple):
-    """How one connection to a server is doing."""
+    """The state of one connection to a server."""
 
     state: str
     tools: int | None
-    """How many tools the server has, if that is known."""
+    """The number of the server's tools, if known."""
 
 
 class Noted(msgspec.Struct, gc=False, eq=False):
-    """A call that is under way."""
+    """A call under way."""
 
     tool: ToolIdentifier
     began: float
@@ -75,7 +74,7 @@ Look = Callable[[ServerIdentifier], Sequence[ConnectionState]]
 def recorder_of(
     config: Config, transport: str, limits: Limits = DEFAULTS, environ: Mapping[str, str] | None = None
 ) -> Recorder | None:
-    """The recorder of a process that serves; None where nothing is to be recorded."""
+    """The recorder of a process that serves; None if nothing is recorded."""
     path = record_path(os.environ if environ is None else environ)
     if config.record == "off" or not path:
         return None
@@ -84,7 +83,7 @@ def recorder_of(
 
 
 class Recorder:
-    """Notes what happens. It belongs to the event loop in which it was begun."""
+    """Records events. It belongs to the event loop in which `begin` was called."""
 
     def __init__(self, writer: RecordWriter, limits: Limits, *, is_full: bool = False) -> None:
         self._writer = writer
@@ -97,7 +96,7 @@ class Recorder:
         self._written: asyncio.Future[None] | None = None
         self._calls: list[Call] = []
         self._room = limits.record_batch_calls
-        """For how many more of them."""
+        """How many more calls get a row in this batch."""
         self._counts: dict[ToolIdentifier, list[int]] = {}
         self._lines: list[Line] = []
         self._openings: list[Opening] = []
@@ -110,12 +109,12 @@ class Recorder:
         self._strangers: set[ServerIdentifier] = set()
         self._problem = ""
         self._clients: dict[ClientInfo, int] = {}
-        """Open sessions of each program that is or was a client."""
+        """The open sessions of each current or former client program."""
         self._met: dict[ClientInfo, int] = {}
         self._memory: Callable[[], tuple[str, int]] = lambda: ("calm", 0)
 
     def begin(self, look: Look, memory: Callable[[], tuple[str, int]] = lambda: ("calm", 0)) -> None:
-        """Note from now on; `look` tells how a server is doing, `memory` the level of pressure and the bytes held."""
+        """Start to record. `look` returns the states of a server, `memory` the pressure level and the bytes held."""
         self._look = look
         self._memory = memory
         self._loop = asyncio.get_running_loop()
@@ -123,7 +122,7 @@ class Recorder:
         self._schedule()
 
     async def close(self) -> None:
-        """Write the rest, if that can be done in time."""
+        """Write the remaining events, within `record_end_seconds`."""
         if self._loop is None:
             return
         logger.log.tell_nobody()
@@ -135,10 +134,10 @@ class Recorder:
                 await self._hand_over(is_last=True)
         self._loop = None
 
-    # -- what happens
+    # -- events
 
     def began(self, tool: ToolIdentifier) -> Noted:
-        """A call begins; what `ended` or `failed` is to be told. Every statement of these is paid for by each call."""
+        """Record the begin of a call; returns the argument for `ended` or `failed`. This is a hot path."""
         noted = Noted(tool, _clock())
         self._under_way.add(noted)
         if not self._is_due:
@@ -146,16 +145,16 @@ class Recorder:
         return noted
 
     def ended(self, noted: Noted, arguments: Raw, result: Raw, members: Params) -> None:
-        """A call has its result, with these members. The tool may say in it that it failed."""
+        """Record the result of a call, which may be an error of the tool."""
         outcome = TOOL_ERROR if members.get("isError") == _TRUE else ""
         if self._room or outcome or (counted := self._counts.get(noted.tool)) is None:
             self._over(noted, outcome, arguments, result, _said(members) if outcome else "")
             return
         self._under_way.remove(noted)
-        counted[0] += 1  # of a tool that is called too often for a row each there is no more to note
+        counted[0] += 1  # the batch is full: a success is only counted
 
     def failed(self, noted: Noted, arguments: Raw, error: BaseException) -> None:
-        """A call has none."""
+        """Record a call that raised."""
         cause = error.fault if isinstance(error, CallFailed | ConnectFailed) else error
         text = _short(in_short(logger.redacted(str(cause)))) if isinstance(cause, WorkbenchError) else ""
         self._over(noted, _outcome(error), arguments, jsonrpc.NOTHING, text)
@@ -176,7 +175,7 @@ class Recorder:
         self._calls.append((tool, noted.began, took, outcome, given, given_back, error))
 
     def opened(self, audience: str, toolbox: str, definitions: Iterable[int], answered: int) -> None:
-        """An agent opened a toolbox: the sizes of what there is, and of what it was told."""
+        """Record that an agent opened a toolbox, with the sizes of all definitions and of the answer."""
         if len(self._seen) >= RECORD_AUDIENCES:
             self._seen.clear()
         is_new = (audience, toolbox) not in self._seen
@@ -186,17 +185,17 @@ class Recorder:
         self._schedule()
 
     def changed(self, server: ServerIdentifier, fault: Fault | None = None) -> None:
-        """A server is doing otherwise than before, perhaps because of an error."""
+        """Record that the state of a server changed, perhaps because of an error."""
         now = time.time()
         self._changed[server] = now
         if fault is not None:
-            # Secrets go first: one may have several lines.
+            # Redact first: a secret may have several lines.
             text = logger.foreign(in_short(logger.redacted(str(fault))), LOG_VALUE_LENGTH)
             self._servers[server] = self._known(server)._replace(code=fault.code, error=text, error_at=now)
         self._schedule()
 
     def sessions_changed(self, client: ClientInfo, by: int) -> None:
-        """A client has so many sessions more, or less. One that is gone stays known."""
+        """Change the number of a client's open sessions. A client that is gone stays in the record."""
         if client not in self._clients and len(self._clients) >= RECORD_CLIENTS:
             return
         self._clients[client] = self._met[client] = self._clients.get(client, 0) + by
@@ -209,9 +208,9 @@ class Recorder:
         changed: Iterable[ServerIdentifier] = (),
         removed: Iterable[ServerIdentifier] = (),
     ) -> None:
-        """Another configuration is in force. What servers do that it has not is not told of, though they may drain."""
+        """Record a new configuration. Removed servers, which may still drain, are no longer recorded."""
         self._problem = ""
-        for server in changed:  # what was known is of the one before it
+        for server in changed:  # drop the state of the predecessor
             self._servers.pop(server, None)
             self._changed[server] = time.time()
         for server in added:
@@ -224,16 +223,16 @@ class Recorder:
         self._schedule()
 
     def pressed(self) -> None:
-        """The level of memory pressure changed."""
+        """Record that the level of memory pressure changed."""
         self._schedule()
 
     def refused(self, reason: str) -> None:
-        """The configuration file is not used as it is now."""
+        """Record that the changed configuration file is not used."""
         self._problem = logger.foreign(reason, LOG_VALUE_LENGTH)
         self._schedule()
 
     def _note_line(self, event: logger.LogEvent) -> None:
-        """Of any thread."""
+        """Record a log line. Any thread may call it."""
         if len(self._lines) < self._limits.record_pending:
             self._lines.append(Line(*event))
         else:
@@ -241,7 +240,7 @@ class Recorder:
         self._schedule()
 
     def _count(self, tool: ToolIdentifier, outcome: str) -> None:
-        """One of too many for a row each."""
+        """Count a call that gets no row of its own."""
         if (counted := self._counts.get(tool)) is not None:
             counted[outcome != ""] += 1
         elif len(self._counts) < self._limits.record_batch_calls:
@@ -252,7 +251,7 @@ class Recorder:
     def _excerpts(self, arguments: Raw, result: Raw) -> tuple[str | None, str | None]:
         return _excerpt(arguments, RECORD_ARGUMENTS_LENGTH), _excerpt(result, RECORD_RESULT_LENGTH)
 
-    # -- handing over
+    # -- batches
 
     def _schedule(self) -> None:
         loop = self._loop
@@ -342,12 +341,12 @@ def _by_age(noted: Noted) -> float:
 
 
 def _shortened(tool: ToolIdentifier) -> ToolIdentifier:
-    """One whose name is not longer than is kept; a server may give it any."""
+    """The identifier with a name of limited length, since a server may choose any."""
     return ToolIdentifier(tool.toolbox, tool.server, tool.tool[:_NAME_LENGTH])
 
 
 def _outcome(error: BaseException) -> str | None:
-    """What came of a call that raised; None where it was none, but a wrong request."""
+    """The outcome of a call that raised; None if the request was invalid."""
     if isinstance(error, WorkbenchError):
         return None if isinstance(error, RequestError) else _code(error)
     return CANCELLED if isinstance(error, asyncio.CancelledError) else UNEXPECTED
@@ -358,7 +357,7 @@ def _code(error: WorkbenchError) -> str:
 
 
 def _said(members: Params) -> str:
-    """What a tool said of its failure."""
+    """The text of a tool's error."""
     content = members.get("content")
     if not isinstance(content, Raw) or len(bytes(content)) > RECORD_ERROR_BYTES:
         return ""
@@ -375,7 +374,7 @@ def _short(text: str) -> str:
 
 
 def _excerpt(raw: Raw, length: int) -> str | None:
-    """The beginning of a JSON text, without secrets."""
+    """The beginning of a JSON text, redacted."""
     reach = 4 * (length + logger.log.redact.longest)  # a character has up to four bytes
     text = bytes(memoryview(raw)[:reach]).decode("utf-8", "replace")
     return logger.redacted(text, length) or None
