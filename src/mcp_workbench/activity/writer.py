@@ -117,7 +117,7 @@ class RecordWriter:
     def _give_way(self) -> None:
         """Keep the batches for the next write, since another process has locked the file; give up if that lasts."""
         if len(self._waiting) >= RECORD_WAITING:
-            secure_files.warn_once(LOST, self._file.path, "another process has it locked")
+            secure_files.warn_once(LOST, self._file.path, "another process keeps it locked")
             self._rest()
 
     def _rest(self) -> None:

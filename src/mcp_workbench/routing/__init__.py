@@ -1,4 +1,5 @@
 """Routing: one client's servers, their lists, and calls to them.
 
-Surfaces import `router`, `requests` and the kinds of `server_lists`; the other modules serve the router.
+Surfaces and commands import `router`, `requests`, `server_handle` and the kinds of `server_lists`. The other modules
+are private to the router.
 """
