@@ -58,7 +58,7 @@ class Log:
         self._rank = LEVELS.index(level)
         self._lost = 0
         self._early: list[LogEvent] = []
-        self._also: Callable[[LogEvent], None] = self._keep
+        self._listener: Callable[[LogEvent], None] = self._keep
         self.redact = Redactor()
 
     def set_level(self, level: str) -> None:
@@ -80,17 +80,17 @@ class Log:
             line = line[: LOG_LINE_BYTES - 1].decode("utf-8", "ignore").encode()
         self._lost = 0 if self._write(line + b"\n") else self._lost + 1
         toolbox, server = (str(values.get(name) or "") for name in ("toolbox", "server"))
-        self._also(LogEvent(time.time(), level, toolbox, server, line.decode("utf-8", "replace")))
+        self._listener(LogEvent(time.time(), level, toolbox, server, line.decode("utf-8", "replace")))
 
-    def tell(self, also: Callable[[LogEvent], None]) -> None:
+    def set_listener(self, listener: Callable[[LogEvent], None]) -> None:
         """Send every event to `listener` too, first those that were kept since the start."""
-        early, self._early, self._also = self._early, [], also
+        early, self._early, self._listener = self._early, [], listener
         for event in early:
-            also(event)
+            listener(event)
 
-    def tell_nobody(self) -> None:
+    def clear_listener(self) -> None:
         """Keep events until there is a new listener."""
-        self._also = self._keep
+        self._listener = self._keep
 
     def _keep(self, event: LogEvent) -> None:
         if len(self._early) < LOG_EARLY_LINES:

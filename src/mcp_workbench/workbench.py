@@ -63,7 +63,7 @@ class Workbench:
         """Whether this process only serves."""
         self._recorder: Recorder | None = None
         self.limits = limits.bounded(config.bounds)
-        self.budget = MemoryBudget(self.limits, self._pressed)
+        self.budget = MemoryBudget(self.limits, self._pressure_changed)
         """The bytes that wait for clients and servers."""
         self._accounts: dict[str, Account] = {}
         self.turns = Turns()
@@ -131,21 +131,21 @@ class Workbench:
 
     def expected(self) -> list[Caller]:
         """Callers to expect: recent ones, newest first, and a handshake client without capabilities."""
-        declared = {(modern, bytes(raw)): raw for raw, modern in self._remembering().declared()}
+        declared = {(modern, bytes(raw)): raw for raw, modern in self._stored_lists().declared()}
         declared.setdefault((LIBRARY.modern, bytes(LIBRARY.capabilities)), LIBRARY.capabilities)
         return [
             msgspec.structs.replace(LIBRARY, modern=modern, capabilities=raw, key=("", modern, written))
             for (modern, written), raw in declared.items()
         ]
 
-    def unremembering(self) -> str | None:
+    def cache_problem(self) -> str | None:
         """Why lists can't be cached; None if they can."""
-        return self._remembering().problem
+        return self._stored_lists().problem
 
     def prepare(self) -> None:
         """Open the catalog file, if there is one, so that the first open need not wait for that."""
         if self._closing is None and not self._killed:
-            self._remembering().prepare()
+            self._stored_lists().prepare()
 
     def join(self, audience: str, client: Client) -> None:
         """Send messages of this audience's servers to `client`."""
@@ -168,8 +168,8 @@ class Workbench:
 
     @contextlib.asynccontextmanager
     async def rendering(self, caller: Caller) -> AsyncGenerator[Renderer]:
-        """Render an answer that may be large. `Account.making` says when that may begin."""
-        async with self.account(caller.audience).making() as count:
+        """Render an answer that may be large. `Account.building` says when that may begin."""
+        async with self.account(caller.audience).building() as count:
             yield Renderer(self.turns, count)
 
     async def leave(self, audience: str) -> None:
@@ -273,14 +273,14 @@ class Workbench:
         def siblings() -> list[Router]:
             return [router for key, router in self._routers.items() if key[:2] == caller.key[:2]]
 
-        memory = self._remembering()
+        memory = self._stored_lists()
         if audience:
             memory.saw(caller.capabilities, modern=caller.modern)
         return Router(
             client_ref,
             self.config,
             self.limits,
-            self._all_processes,
+            self._get_processes,
             memory=memory,
             health=self._health_of,
             siblings=siblings,
@@ -288,7 +288,7 @@ class Workbench:
             refused=lambda: self._refused,
         )
 
-    def _remembering(self) -> ServerCache:
+    def _stored_lists(self) -> ServerCache:
         if self._memory is None:
             from mcp_workbench.catalog.cache.server_cache import ServerCache  # noqa: PLC0415 -- as above
 
@@ -313,23 +313,23 @@ class Workbench:
             self._recorder = recorder_of(self.config, self._transport, self.limits)
             self._transport = ""
             if self._recorder is not None:
-                self._recorder.begin(self._standings, lambda: (self.budget.state, self.budget.held))
+                self._recorder.begin(self._connection_states, lambda: (self.budget.state, self.budget.held))
                 there = (ServerIdentifier(server.toolbox, server.name) for server in self.config.servers())
                 self._recorder.configured(added=filter(self._is_served, there))
                 for client in (client for clients in self._introduced.values() for client in clients):
                     self._recorder.sessions_changed(client, 1)
         return self._recorder
 
-    def _pressed(self) -> None:
+    def _pressure_changed(self) -> None:
         if self._recorder is not None:
             self._recorder.pressed()
 
-    def _standings(self, server: ServerIdentifier) -> list[ConnectionState]:
+    def _connection_states(self, server: ServerIdentifier) -> list[ConnectionState]:
         """The state of each client's connection to a server."""
-        found = (router.standing(server) for router in self._routers.values())
+        found = (router.connection_state(server) for router in self._routers.values())
         return [one for one in found if one is not None]
 
-    def _all_processes(self) -> Processes:
+    def _get_processes(self) -> Processes:
         if self._processes is None:
             from mcp_workbench.servers.processes import Processes  # noqa: PLC0415 -- as above
 

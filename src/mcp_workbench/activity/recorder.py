@@ -25,7 +25,7 @@ from mcp_workbench.errors import CallFailed, ConnectFailed, Fault, RequestError,
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.logger import LOG_VALUE_LENGTH
-from mcp_workbench.text.tracebacks import in_short
+from mcp_workbench.text.tracebacks import on_one_line
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import RECORD_CLIENTS, RECORD_NAME_LENGTH, ClientInfo
 from mcp_workbench.wire.jsonrpc import Params
@@ -91,11 +91,11 @@ class Recorder:
         self._is_full = is_full
         self._look: Look = lambda _server: ()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._is_due = False
+        self._is_scheduled = False
         self._is_behind = False
         self._written: asyncio.Future[None] | None = None
         self._calls: list[Call] = []
-        self._room = limits.record_batch_calls
+        self._rows_left = limits.record_batch_calls
         """How many more calls get a row in this batch."""
         self._counts: dict[ToolIdentifier, list[int]] = {}
         self._lines: list[Line] = []
@@ -105,12 +105,12 @@ class Recorder:
         self._seen: set[tuple[str, str]] = set()
         self._changed: dict[ServerIdentifier, float] = {}
         self._servers: dict[ServerIdentifier, ServerState] = {}
-        self._gone: set[ServerIdentifier] = set()
-        self._strangers: set[ServerIdentifier] = set()
+        self._newly_removed: set[ServerIdentifier] = set()
+        self._removed: set[ServerIdentifier] = set()
         self._problem = ""
         self._clients: dict[ClientInfo, int] = {}
         """The open sessions of each current or former client program."""
-        self._met: dict[ClientInfo, int] = {}
+        self._changed_clients: dict[ClientInfo, int] = {}
         self._memory: Callable[[], tuple[str, int]] = lambda: ("calm", 0)
 
     def begin(self, look: Look, memory: Callable[[], tuple[str, int]] = lambda: ("calm", 0)) -> None:
@@ -118,15 +118,15 @@ class Recorder:
         self._look = look
         self._memory = memory
         self._loop = asyncio.get_running_loop()
-        logger.log.tell(self._note_line)
+        logger.log.set_listener(self._note_line)
         self._schedule()
 
     async def close(self) -> None:
         """Write the remaining events, within `record_end_seconds`."""
         if self._loop is None:
             return
-        logger.log.tell_nobody()
-        self._is_due = True
+        logger.log.clear_listener()
+        self._is_scheduled = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._limits.record_end_seconds):
                 if self._written is not None:
@@ -140,15 +140,15 @@ class Recorder:
         """Record the begin of a call; returns the argument for `ended` or `failed`. This is a hot path."""
         noted = Noted(tool, _clock())
         self._under_way.add(noted)
-        if not self._is_due:
+        if not self._is_scheduled:
             self._schedule()
         return noted
 
     def ended(self, noted: Noted, arguments: Raw, result: Raw, members: Params) -> None:
         """Record the result of a call, which may be an error of the tool."""
         outcome = TOOL_ERROR if members.get("isError") == _TRUE else ""
-        if self._room or outcome or (counted := self._counts.get(noted.tool)) is None:
-            self._over(noted, outcome, arguments, result, _said(members) if outcome else "")
+        if self._rows_left or outcome or (counted := self._counts.get(noted.tool)) is None:
+            self._add_call(noted, outcome, arguments, result, _error_text(members) if outcome else "")
             return
         self._under_way.remove(noted)
         counted[0] += 1  # the batch is full: a success is only counted
@@ -156,20 +156,20 @@ class Recorder:
     def failed(self, noted: Noted, arguments: Raw, error: BaseException) -> None:
         """Record a call that raised."""
         cause = error.fault if isinstance(error, CallFailed | ConnectFailed) else error
-        text = _short(in_short(logger.redacted(str(cause)))) if isinstance(cause, WorkbenchError) else ""
-        self._over(noted, _outcome(error), arguments, jsonrpc.NOTHING, text)
+        text = _shown(on_one_line(logger.redacted(str(cause)))) if isinstance(cause, WorkbenchError) else ""
+        self._add_call(noted, _outcome(error), arguments, jsonrpc.NOTHING, text)
 
-    def _over(self, noted: Noted, outcome: str | None, arguments: Raw, result: Raw, error: str) -> None:
+    def _add_call(self, noted: Noted, outcome: str | None, arguments: Raw, result: Raw, error: str) -> None:
         self._under_way.remove(noted)
-        if not self._is_due:
+        if not self._is_scheduled:
             self._schedule()
         if outcome is None:
             return
         tool = noted.tool if len(noted.tool.tool) <= _NAME_LENGTH else _shortened(noted.tool)
-        if not self._room:
+        if not self._rows_left:
             self._count(tool, outcome)
             return
-        self._room -= 1
+        self._rows_left -= 1
         took = (_clock() - noted.began) * 1000
         given, given_back = self._excerpts(arguments, result) if self._is_full else (None, None)
         self._calls.append((tool, noted.began, took, outcome, given, given_back, error))
@@ -190,7 +190,7 @@ class Recorder:
         self._changed[server] = now
         if fault is not None:
             # Redact first: a secret may have several lines.
-            text = logger.foreign(in_short(logger.redacted(str(fault))), LOG_VALUE_LENGTH)
+            text = logger.foreign(on_one_line(logger.redacted(str(fault))), LOG_VALUE_LENGTH)
             self._servers[server] = self._known(server)._replace(code=fault.code, error=text, error_at=now)
         self._schedule()
 
@@ -198,7 +198,7 @@ class Recorder:
         """Change the number of a client's open sessions. A client that is gone stays in the record."""
         if client not in self._clients and len(self._clients) >= RECORD_CLIENTS:
             return
-        self._clients[client] = self._met[client] = self._clients.get(client, 0) + by
+        self._clients[client] = self._changed_clients[client] = self._clients.get(client, 0) + by
         self._schedule()
 
     def configured(
@@ -214,12 +214,12 @@ class Recorder:
             self._servers.pop(server, None)
             self._changed[server] = time.time()
         for server in added:
-            self._strangers.discard(server)
+            self._removed.discard(server)
             self._changed.setdefault(server, time.time())
         for server in removed:
             self._servers.pop(server, None)
-            self._gone.add(server)
-            self._strangers.add(server)
+            self._newly_removed.add(server)
+            self._removed.add(server)
         self._schedule()
 
     def pressed(self) -> None:
@@ -255,17 +255,17 @@ class Recorder:
 
     def _schedule(self) -> None:
         loop = self._loop
-        if self._is_due or loop is None:
+        if self._is_scheduled or loop is None:
             return
-        self._is_due = True
+        self._is_scheduled = True
         with contextlib.suppress(RuntimeError):  # the loop ended, and this is another thread
             loop.call_soon_threadsafe(loop.call_later, self._limits.record_flush_seconds, self._flush)
 
     def _flush(self) -> None:
         if self._loop is None or (self._written is not None and not self._written.done()):
-            self._is_due, self._is_behind = False, True
+            self._is_scheduled, self._is_behind = False, True
             return
-        self._is_due = False
+        self._is_scheduled = False
         self._hand_over()
 
     def _hand_over(self, *, is_last: bool = False) -> asyncio.Future[None]:
@@ -288,19 +288,19 @@ class Recorder:
 
     def _batch(self, *, is_last: bool) -> Batch:
         calls, self._calls = self._calls, []
-        self._room = self._limits.record_batch_calls
+        self._rows_left = self._limits.record_batch_calls
         counts, self._counts = self._counts, {}
         lines, self._lines = self._lines, []
         openings, self._openings = self._openings, []
         lost, self._lost = self._lost, 0
-        gone, self._gone = self._gone, set()
-        met, self._met = self._met, {}
+        gone, self._newly_removed = self._newly_removed, set()
+        met, self._changed_clients = self._changed_clients, {}
         used = {(tool.toolbox, tool.server) for tool in (*(call[0] for call in calls), *counts)}
         changed, self._changed = {ServerIdentifier(*one): 0.0 for one in used} | self._changed, {}
-        changed = {server: moment for server, moment in changed.items() if server not in self._strangers}
+        changed = {server: moment for server, moment in changed.items() if server not in self._removed}
         now = time.time()
         epoch = now - _clock()
-        servers = [self._look_at(server, moment) for server, moment in changed.items()]
+        servers = [self._state_of(server, moment) for server, moment in changed.items()]
         under_way = sorted(self._under_way, key=_by_age)[:RECORD_FLIGHTS]
         return Batch(
             now,
@@ -319,7 +319,7 @@ class Recorder:
             memory=self._memory(),
         )
 
-    def _look_at(self, server: ServerIdentifier, moment: float) -> ServerState:
+    def _state_of(self, server: ServerIdentifier, moment: float) -> ServerState:
         found = self._look(server)
         state = min((one.state for one in found), key=_ORDER.index, default="idle")
         tools = max((one.tools for one in found if one.tools is not None), default=None)
@@ -356,7 +356,7 @@ def _code(error: WorkbenchError) -> str:
     return error.wire_code if isinstance(error, CallFailed | ConnectFailed) else error.code
 
 
-def _said(members: Params) -> str:
+def _error_text(members: Params) -> str:
     """The text of a tool's error."""
     content = members.get("content")
     if not isinstance(content, Raw) or len(bytes(content)) > RECORD_ERROR_BYTES:
@@ -366,10 +366,10 @@ def _said(members: Params) -> str:
     except (msgspec.DecodeError, RecursionError):
         return ""
     texts = (jsonrpc.text_or_none(jsonrpc.members(block).get("text")) for block in blocks)
-    return _short(in_short(logger.redacted("\n".join(filter(None, texts)))))
+    return _shown(on_one_line(logger.redacted("\n".join(filter(None, texts)))))
 
 
-def _short(text: str) -> str:
+def _shown(text: str) -> str:
     return logger.foreign(text, RECORD_ERROR_LENGTH)
 
 

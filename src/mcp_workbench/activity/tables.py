@@ -89,9 +89,9 @@ _TOO_LARGE: Final = """DELETE FROM {table} WHERE id < coalesce(
 # A run that ended in the future was written with a wrong clock, and is removed first.
 _OLD_RUNS: Final = """SELECT id FROM record_runs WHERE ended IS NOT NULL AND (ended < ? OR id NOT IN (
     SELECT id FROM record_runs WHERE ended IS NOT NULL ORDER BY ended > ?, ended DESC LIMIT ?))"""
-_FEW_CALLS: Final = """DELETE FROM record_tools WHERE id IN (
+_LEAST_USED: Final = """DELETE FROM record_tools WHERE id IN (
     SELECT id FROM record_tools WHERE run = ? ORDER BY calls DESC LIMIT -1 OFFSET ?)"""
-_STRAY: Final = "DELETE FROM record_calls WHERE tool NOT IN (SELECT id FROM record_tools)"
+_ORPHANS: Final = "DELETE FROM record_calls WHERE tool NOT IN (SELECT id FROM record_tools)"
 _OF_RUN: Final = ("servers", "clients", "flights", "tools", "lines", "openings")
 
 
@@ -108,15 +108,15 @@ class RecordTables:
     def begin(self, run: Run) -> int:
         """Add a run and return its number. Ends the runs whose process is gone."""
         with self.file.transaction("IMMEDIATE"):
-            self._bury()
-            added = self.file.run(_BEGIN, (*map(_clean, run), run.began)).lastrowid or 0
+            self._end_dead_runs()
+            added = self.file.run(_BEGIN, (*map(_escaped, run), run.began)).lastrowid or 0
             self._prune(run.began)
         return added
 
     def write(self, run: int, batch: Batch, *, prunes: bool) -> bool:
         """Add a batch. False if the run is missing, because it was taken for dead and removed."""
         with self.file.transaction("IMMEDIATE"):
-            state = (batch.lost, _clean(batch.problem), *batch.memory)
+            state = (batch.lost, _escaped(batch.problem), *batch.memory)
             if not self.file.run(_SEE, (batch.at, batch.at if batch.is_last else None, *state, run)).rowcount:
                 return False
             self._add(_GONE, run, batch.gone)
@@ -127,15 +127,15 @@ class RecordTables:
             self._add_calls(run, batch)
             self._add_lines(run, batch)
             self._add(_OPENING, run, batch.openings)
-            self._cut(run)
+            self._trim(run)
             if prunes:
-                self._bury()
+                self._end_dead_runs()
                 self._prune(batch.at)
         return True
 
     def _add(self, statement: str, run: int, rows: Sequence[Sequence[Any]]) -> None:
         if rows:
-            self.file.run_each(statement, [(run, *map(_clean, row)) for row in rows])
+            self.file.run_each(statement, [(run, *map(_escaped, row)) for row in rows])
 
     def _insert(self, statement: str, rows: Sequence[Sequence[Any]], marks: str) -> None:
         """Insert many rows with one statement, since Python's threads switch at every statement and others wait."""
@@ -154,19 +154,19 @@ class RecordTables:
             errors[tool] += failed
         self._add(_TOOL, run, [(*tool.parts(), number, errors[tool]) for tool, number in calls.items()])
         ids = {tool: self._id_of(run, tool) for tool in calls}
-        self._add_rows(ids, batch)
+        self._add_call_rows(ids, batch)
 
-    def _add_rows(self, ids: Mapping[ToolIdentifier, int], batch: Batch) -> None:
+    def _add_call_rows(self, ids: Mapping[ToolIdentifier, int], batch: Batch) -> None:
         """Add the rows of calls. Most have no texts and take few bytes."""
         epoch, plain, full = batch.epoch, list[Sequence[Any]](), list[Sequence[Any]]()
         start = self._end("calls")
-        for tool, began, took, outcome, given, gave, error in batch.calls:
+        for tool, began, took, outcome, given, returned, error in batch.calls:
             row = (ids[tool], epoch + began, took, outcome)
-            if given is None and gave is None and not error:
+            if given is None and returned is None and not error:
                 plain.append(row)
             else:
-                size = _size_of(given, gave, error)
-                full.append((*row, start, size, *map(_clean, (given, gave, error))))
+                size = _size_of(given, returned, error)
+                full.append((*row, start, size, *map(_escaped, (given, returned, error))))
                 start += size
         self._insert(_CALL, full, "(?, ?, ?, ?, ?, ?, ?, ?, ?)")
         # Rows without text get the higher numbers, so they start where the last text ends.
@@ -176,7 +176,7 @@ class RecordTables:
         start, rows = self._end("lines"), list[Sequence[Any]]()
         for at, level, toolbox, server, text in batch.lines:
             size = _size_of(text)
-            rows.append((run, at, *map(_clean, (level, toolbox, server)), start, size, _clean(text)))
+            rows.append((run, at, *map(_escaped, (level, toolbox, server)), start, size, _escaped(text)))
             start += size
         self._insert(_LINE, rows, "(?, ?, ?, ?, ?, ?, ?, ?)")
 
@@ -185,9 +185,9 @@ class RecordTables:
         return (self.file.row(_END.format(table=f"record_{table}")) or (0,))[0]
 
     def _id_of(self, run: int, tool: ToolIdentifier) -> int:
-        return (self.file.row(_FIND_TOOL, (run, *map(_clean, tool.parts()))) or (0,))[0]
+        return (self.file.row(_FIND_TOOL, (run, *map(_escaped, tool.parts()))) or (0,))[0]
 
-    def _bury(self) -> None:
+    def _end_dead_runs(self) -> None:
         """End the runs whose process is gone."""
         rows: list[Any] = self.file.run("SELECT id, pid, birth FROM record_runs WHERE ended IS NULL").fetchall()
         dead = [(one,) for one, pid, born in rows if birth(pid) != born.decode()]
@@ -203,17 +203,17 @@ class RecordTables:
         for table in _OF_RUN:
             self.file.run_each(f"DELETE FROM record_{table} WHERE run = ?", old)  # noqa: S608 -- a name of ours
         self.file.run_each("DELETE FROM record_runs WHERE id = ?", old)
-        self.file.run(_STRAY)
+        self.file.run(_ORPHANS)
 
-    def _cut(self, run: int) -> None:
+    def _trim(self, run: int) -> None:
         """Keep the newest rows within their bounds, and the most used tools of a run."""
         limits = self._limits
-        self._cut_table("record_calls", limits.record_calls, limits.record_calls_bytes)
-        self._cut_table("record_lines", limits.record_lines, limits.record_lines_bytes)
-        if self.file.run(_FEW_CALLS, (run, limits.record_tools)).rowcount:
-            self.file.run(_STRAY)
+        self._trim_table("record_calls", limits.record_calls, limits.record_calls_bytes)
+        self._trim_table("record_lines", limits.record_lines, limits.record_lines_bytes)
+        if self.file.run(_LEAST_USED, (run, limits.record_tools)).rowcount:
+            self.file.run(_ORPHANS)
 
-    def _cut_table(self, table: str, rows: int, size: int) -> None:
+    def _trim_table(self, table: str, rows: int, size: int) -> None:
         """Remove the oldest rows beyond the bounds. The time depends only on the number of removed rows."""
         self.file.run(_TOO_MANY.format(table=table), (rows,))
         self.file.run(_TOO_LARGE.format(table=table, end=_END.format(table=table)), (size,))
@@ -224,7 +224,7 @@ def is_record(path: str) -> bool:
     return is_ours(path, _MARK, application=RECORD)
 
 
-def _clean(value: Any) -> Any:
+def _escaped(value: Any) -> Any:
     """Escape text that is not valid UTF-8, such as some paths. SQLite rejects it."""
     if isinstance(value, str) and not value.isascii():
         return value.encode("utf-8", "backslashreplace").decode()

@@ -86,7 +86,7 @@ class RecordWriter:
         while True:
             batch, done = self._queue.get()
             try:
-                self._take(batch)
+                self._handle(batch)
             except Exception as error:  # noqa: BLE001 -- a defect of the record must not end the process
                 secure_files.warn_once(LOST, self._file.path, logger.foreign(repr(error)))
                 self._rest()
@@ -96,7 +96,7 @@ class RecordWriter:
                 self._file.let_go()
                 return
 
-    def _take(self, batch: Batch) -> None:
+    def _handle(self, batch: Batch) -> None:
         self._servers |= {(one.toolbox, one.server): one for one in batch.servers}
         self._clients |= {(one.name, one.version, one.protocol): one for one in batch.clients}
         for one in batch.gone:
@@ -109,12 +109,12 @@ class RecordWriter:
                 with contextlib.suppress(Busy):
                     self._write_all()
                     return
-            self._give_way()
+            self._keep_for_later()
         except (Unusable, OSError) as error:
             secure_files.warn_once(LOST, self._file.path, secure_files.reason(error))
             self._rest()
 
-    def _give_way(self) -> None:
+    def _keep_for_later(self) -> None:
         """Keep the batches for the next write, since another process has locked the file; give up if that lasts."""
         if len(self._waiting) >= RECORD_WAITING:
             secure_files.warn_once(LOST, self._file.path, "another process keeps it locked")

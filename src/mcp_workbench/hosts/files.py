@@ -79,7 +79,7 @@ def alone(path: Path, *, makes_folder: bool = False, seconds: float = HOST_LOCK_
     try:
         # Some file systems have no locks; what changed meanwhile is noticed anyway.
         with contextlib.suppress(OSError):
-            if not secure_files.take(descriptor, seconds, HOST_LOCK_POLL_SECONDS):
+            if not secure_files.acquire(descriptor, seconds, HOST_LOCK_POLL_SECONDS):
                 raise FileBusy(path, secure_files.holder(descriptor))
         yield
     finally:

@@ -80,9 +80,9 @@ class ListCache(Generic[T]):
         self._rechecking: asyncio.Task[None] | None = None
         self._rechecked_at = -math.inf
         self._listed_at = 0.0
-        self._took_seconds = 0.0
+        self._listing_seconds = 0.0
         self._expires_at = math.inf
-        self._done_before = 0
+        self._completed_before = 0
         """How many client requests the server had completed when the listing began."""
         self._tried_on: Connection | None = None
         self._listed_on: Connection | None = None
@@ -98,10 +98,10 @@ class ListCache(Generic[T]):
         fails, the list of this connection is returned. Raises the `Fault` that prevented the listing, or
         `StillStarting` while the start goes on.
         """
-        known = self.at_hand()
+        known = self.get_now()
         return known if known is not None else await self._get(seconds)
 
-    def at_hand(self) -> T | None:
+    def get_now(self) -> T | None:
         """The list if it is known without waiting: the current one, or the remembered one of a stopped server."""
         self._supervisor.touch()
         if self.state == "current":
@@ -188,7 +188,7 @@ class ListCache(Generic[T]):
     def _is_listing(self) -> bool:
         return self._listing is not None and not self._listing.done()
 
-    def outdate(self) -> None:
+    def invalidate(self) -> None:
         """Mark the list as changed and list again, at most once per `relist_interval_seconds`."""
         self.is_outdated = True
         if self._relisting is None or self._relisting.done():
@@ -241,7 +241,7 @@ class ListCache(Generic[T]):
     async def _list_now(self) -> T:
         connection = self._tried_on = await self._connect()
         self._listed_at = asyncio.get_running_loop().time()
-        self._done_before = self._supervisor.done
+        self._completed_before = self._supervisor.done
         self._is_replacing = self.is_stale
         self.is_outdated = False  # later changes are not in this listing
         try:
@@ -251,7 +251,7 @@ class ListCache(Generic[T]):
             raise
         finally:
             self._is_replacing = False
-        self._took_seconds = asyncio.get_running_loop().time() - self._listed_at
+        self._listing_seconds = asyncio.get_running_loop().time() - self._listed_at
         self._is_used = True
         self._listed_on = connection
         self._expires_at = math.inf
@@ -264,14 +264,14 @@ class ListCache(Generic[T]):
     @property
     def _is_just_listed(self) -> bool:
         """Whether the list is recent and the server has completed no request since."""
-        if not self.is_live or self._is_listing or self._supervisor.done != self._done_before:
+        if not self.is_live or self._is_listing or self._supervisor.done != self._completed_before:
             return False
         return asyncio.get_running_loop().time() - self._listed_at < self._pause_seconds
 
     @property
     def _pause_seconds(self) -> float:
         """How long unknown names cause no new listing."""
-        return min(self._limits.relist_interval_seconds, _RECHECK_PAUSE * self._took_seconds)
+        return min(self._limits.relist_interval_seconds, _RECHECK_PAUSE * self._listing_seconds)
 
     async def _recheck(self) -> None:
         loop = asyncio.get_running_loop()

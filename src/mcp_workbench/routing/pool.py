@@ -66,13 +66,13 @@ class ServerPool:
 
     def toolbox(self, name: str) -> ToolboxConfig:
         """The configuration of a toolbox. Raises `ToolboxNotFound`."""
-        return find_toolbox(self.config, name, self._help)
+        return find_toolbox(self.config, name, self._not_found_hint)
 
-    def configured(self, toolbox: str, server: str) -> ServerConfig:
+    def server_config(self, toolbox: str, server: str) -> ServerConfig:
         """The configuration of a server. Raises `ToolboxNotFound` or `ServerNotFound`."""
-        return find_server(self.config, toolbox, server, self._help)
+        return find_server(self.config, toolbox, server, self._not_found_hint)
 
-    def _help(self, name: str, known: Iterable[str], kind: str) -> str:
+    def _not_found_hint(self, name: str, known: Iterable[str], kind: str) -> str:
         """The nearest names, and that the changed configuration file, which may have the name, is not used."""
         hint, refused = nearest_and_known(name, known, kind), self._refused()
         return f"{hint} The configuration file changed and is not used: {refused}" if refused else hint
@@ -80,9 +80,9 @@ class ServerPool:
     def handle(self, where: ServerIdentifier | ToolIdentifier) -> ServerHandle:
         """The handle of a server, made if needed. Raises `ToolboxNotFound` or `ServerNotFound`."""
         handle = self.handles.get(where.toolbox, {}).get(where.server)
-        return handle if handle is not None else self._make((self.configured(where.toolbox, where.server),))[0]
+        return handle if handle is not None else self._make((self.server_config(where.toolbox, where.server),))[0]
 
-    def all_of(self, servers: Iterable[ServerConfig]) -> list[ServerHandle]:
+    def handles_of(self, servers: Iterable[ServerConfig]) -> list[ServerHandle]:
         """The handles of servers. Missing ones are made together."""
         chosen = tuple(servers)
         self._make([one for one in chosen if one.name not in self.handles.get(one.toolbox, {})])

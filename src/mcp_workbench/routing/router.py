@@ -68,7 +68,7 @@ class Router:
         self._siblings = siblings
         self._reconnecting = BackgroundTasks()
         self._limits = limits
-        self.catalog = Catalog(_shape(config))
+        self.catalog = Catalog(_server_names(config))
         self.pool = ServerPool(
             config,
             client_ref,
@@ -92,9 +92,9 @@ class Router:
     async def open(self, toolbox: str, exchange: Exchange | None = None) -> Opened:
         """The tools of a toolbox; see `Workbench.open`."""
         until = asyncio.get_running_loop().time() + self._limits.open_timeout_seconds
-        chosen, outcomes = await self._listed(toolbox, exchange, until)
+        chosen, outcomes = await self._list_toolbox(toolbox, exchange, until)
         while chosen is not self.pool.config.toolboxes.get(toolbox):  # the configuration changed meanwhile
-            chosen, outcomes = await self._listed(toolbox, exchange, until)
+            chosen, outcomes = await self._list_toolbox(toolbox, exchange, until)
         failed = tuple(
             ConnectFailed(toolbox, name, outcome) for name, outcome in outcomes.items() if isinstance(outcome, Fault)
         )
@@ -104,7 +104,7 @@ class Router:
         listings = {name: outcome for name, outcome in outcomes.items() if not isinstance(outcome, Fault)}
         return self._opened(chosen, listings, failed)
 
-    async def _listed(
+    async def _list_toolbox(
         self, toolbox: str, exchange: Exchange | None, until: float
     ) -> tuple[ToolboxConfig, dict[str, ServerTools | Fault]]:
         """The tools of each server of a toolbox, or why it has none."""
@@ -126,8 +126,8 @@ class Router:
     async def search_all(self, query: str, most: int = 0) -> Matches:
         """The known tools of all toolboxes that match a query. Starts nothing."""
         servers = self.servers_of(self.pool.config.toolboxes)
-        handles = self.pool.all_of(self.pool.config.servers())
-        await asyncio.gather(*(handle.lists.freshen() for handle in handles if handle.lists.is_stale))
+        handles = self.pool.handles_of(self.pool.config.servers())
+        await asyncio.gather(*(handle.lists.relist() for handle in handles if handle.lists.is_stale))
         unknown = [
             server for server, handle in zip(servers, handles, strict=True) if await handle.lists.known_tools() is None
         ]
@@ -135,7 +135,7 @@ class Router:
 
     async def recall(self) -> None:
         """Load the remembered tools of every server into the catalog. Starts nothing."""
-        for handle in self.pool.all_of(self.pool.config.servers()):
+        for handle in self.pool.handles_of(self.pool.config.servers()):
             await handle.lists.known_tools()
 
     async def refresh(self, server: ServerIdentifier) -> ServerTools:
@@ -145,11 +145,11 @@ class Router:
         except Fault as fault:
             raise ConnectFailed(server.toolbox, server.server, fault) from None
 
-    async def known_of(self, toolbox: str) -> Opened | None:
+    async def known_toolbox(self, toolbox: str) -> Opened | None:
         """The tools of a toolbox, without asking its servers; None if a list is missing."""
         chosen = self.pool.toolbox(toolbox)
         listings: dict[str, ServerTools] = {}
-        for server, handle in zip(chosen.servers, self.pool.all_of(chosen.servers.values()), strict=True):
+        for server, handle in zip(chosen.servers, self.pool.handles_of(chosen.servers.values()), strict=True):
             if (listing := await handle.lists.known_tools()) is None:
                 return None
             listings[server] = listing
@@ -161,7 +161,7 @@ class Router:
         while True:
             before = self.pool.config
             servers = [server for box in boxes for server in box.servers.values()]
-            await self.pool.wait_for(exchange, servers, _all_done(self._list(box.servers.values()) for box in boxes))
+            await self.pool.wait_for(exchange, servers, _gather(self._list(box.servers.values()) for box in boxes))
             if before is self.pool.config:
                 return
             found = (self.pool.config.toolboxes.get(box.name) for box in boxes)
@@ -222,8 +222,8 @@ class Router:
         """Have servers list their tools, within the open deadline."""
         grouped: dict[str, list[ServerConfig]] = {}
         for server in servers:
-            grouped.setdefault(server.toolbox, []).append(self.pool.configured(server.toolbox, server.server))
-        await _all_done(self._list(group) for group in grouped.values())
+            grouped.setdefault(server.toolbox, []).append(self.pool.server_config(server.toolbox, server.server))
+        await _gather(self._list(group) for group in grouped.values())
 
     async def recheck(self, toolboxes: Collection[str], *kinds: Kind | Literal["tools"]) -> None:
         """List again on the running servers of these toolboxes, for a caller who misses a name."""
@@ -242,23 +242,23 @@ class Router:
 
     def offering(self, capability: str) -> list[ServerIdentifier]:
         """The running servers that declared a capability."""
-        return self._where(lambda handle: handle.runs_with(capability))
+        return self._servers_where(lambda handle: handle.runs_with(capability))
 
     def declaring(self, capability: str) -> list[ServerIdentifier]:
         """The servers that declared a capability in their last run."""
-        return self._where(lambda handle: handle.offers(capability))
+        return self._servers_where(lambda handle: handle.offers(capability))
 
-    def having(self, kind: Kind, toolboxes: Iterable[str]) -> list[ServerIdentifier]:
+    def having_list(self, kind: Kind, toolboxes: Iterable[str]) -> list[ServerIdentifier]:
         """The servers of these toolboxes that have or may have such a list. Starts nothing."""
         boxes = [box for name in toolboxes if (box := self.pool.config.toolboxes.get(name)) is not None]
         servers = [server for box in boxes for server in box.servers.values()]
-        handles = self.pool.all_of(servers)
+        handles = self.pool.handles_of(servers)
         return [server.identifier for server, one in zip(servers, handles, strict=True) if one.may_have(kind)]
 
-    def _where(self, is_meant: Callable[[ServerHandle], bool]) -> list[ServerIdentifier]:
+    def _servers_where(self, is_meant: Callable[[ServerHandle], bool]) -> list[ServerIdentifier]:
         return [server for server, handle in self.pool if is_meant(handle)]
 
-    def standing(self, server: ServerIdentifier) -> ConnectionState | None:
+    def connection_state(self, server: ServerIdentifier) -> ConnectionState | None:
         """The state of the connection to a server and the number of its known tools; None without a handle."""
         handle = self.pool.find(server)
         if handle is None:
@@ -273,13 +273,13 @@ class Router:
 
     def handles(self, toolbox: ToolboxConfig) -> dict[str, ServerHandle]:
         """The handles of a toolbox's servers, by name. Starts nothing."""
-        return dict(zip(toolbox.servers, self.pool.all_of(toolbox.servers.values()), strict=True))
+        return dict(zip(toolbox.servers, self.pool.handles_of(toolbox.servers.values()), strict=True))
 
     def apply(self, config: Config, replaced: Collection[ServerIdentifier]) -> None:
         """Use a new configuration. `replaced` are the servers that it removed or changed."""
         self.pool.config = config
         self._finder = None  # it has indexed the old toolboxes
-        self.catalog.follow(_shape(config), replaced)
+        self.catalog.follow(_server_names(config), replaced)
         there = set(self.servers_of(config.toolboxes))
         for server in replaced:
             if self.pool.replace(server, is_gone=server not in there):
@@ -303,9 +303,9 @@ class Router:
         """The tools of each server, or why it has none, within the open deadline or until a given time."""
         now = asyncio.get_running_loop().time()
         seconds = self._limits.open_timeout_seconds if until is None else max(0.0, until - now)
-        handles = dict(zip((server.name for server in servers), self.pool.all_of(servers), strict=True))
+        handles = dict(zip((server.name for server in servers), self.pool.handles_of(servers), strict=True))
         listed: dict[str, ServerTools | Fault] = {
-            name: tools for name, one in handles.items() if (tools := one.lists.tools_at_hand()) is not None
+            name: tools for name, one in handles.items() if (tools := one.lists.tools_now()) is not None
         }
         asked = [name for name in handles if name not in listed]
         listings = (handles[name].lists.list_tools(seconds) for name in asked)
@@ -317,9 +317,9 @@ class Router:
         return {name: listed[name] for name in handles}
 
 
-def _shape(config: Config) -> dict[str, tuple[str, ...]]:
+def _server_names(config: Config) -> dict[str, tuple[str, ...]]:
     return {name: tuple(toolbox.servers) for name, toolbox in config.toolboxes.items()}
 
 
-async def _all_done(work: Iterable[Coroutine[Any, Any, object]]) -> None:
+async def _gather(work: Iterable[Coroutine[Any, Any, object]]) -> None:
     await asyncio.gather(*work)

@@ -89,7 +89,7 @@ class ServerHandle:
         self.instructions = jsonrpc.text_or_none(before.instructions) or "" if before is not None else ""
         """The server's instructions, as of its last run."""
         if (current := self.supervisor.current) is not None:  # the host's connection
-            self._hear(current.agreement)
+            self._adopt(current.agreement)
 
     def _supervised(
         self, host: ServerHandle | None, label: ServerIdentifier, open_it: OpenChannel, health: Health | None
@@ -228,7 +228,7 @@ class ServerHandle:
     # -- events of the supervisor
 
     def connected(self, connection: Connection, *, again: bool) -> None:
-        self._hear(connection.agreement)
+        self._adopt(connection.agreement)
         if self._host is None:
             self._record.spoke(modern=connection.agreement.modern)
             if self._level is not None:
@@ -246,7 +246,7 @@ class ServerHandle:
     async def asked(self, connection: Connection, method: str, params: dict[str, Raw], owner: object = None) -> Raw:
         return await self._requests.asked(connection, method, params, owner)
 
-    def _hear(self, agreement: Agreement) -> None:
+    def _adopt(self, agreement: Agreement) -> None:
         """Take over what the server declared in the handshake."""
         self.features = agreement.features
         self._was_modern = agreement.modern

@@ -107,21 +107,21 @@ class ServerLists:
         await self.known_tools()
         return await self.tools.get(seconds)
 
-    def tools_at_hand(self) -> ServerTools | None:
+    def tools_now(self) -> ServerTools | None:
         """The tools if they are known without waiting, as they mostly are. That saves a task per server."""
         if (items := self._unread()) is not None:
             if _is_long(items, self._limits):
                 return None
-            self._remember(self._take(items, self._limits))
-        return self.tools.at_hand()
+            self._keep_tools(self._take(items, self._limits))
+        return self.tools.get_now()
 
     async def known_tools(self) -> ServerTools | None:
         """The tools that are known without asking the server; None if there are none."""
         if (items := self._unread()) is not None:
-            self._remember(await self._beside(items, partial(self._take, items)))
+            self._keep_tools(await self._read(items, partial(self._take, items)))
         return self.tools.kept.value
 
-    async def freshen(self) -> None:
+    async def relist(self) -> None:
         """Have the running server list again, and wait briefly."""
         with contextlib.suppress(Fault):
             await self.tools.get(self._limits.refresh_wait_seconds)
@@ -198,13 +198,13 @@ class ServerLists:
             # A new process may have other lists than the last one, or than the stored ones.
             is_doubtful = again or (cache.is_remembered and self._record.refresh != "never")
             if is_doubtful and cache.is_in_use:
-                cache.outdate()
+                cache.invalidate()
 
     def announced(self, kind: str | None) -> None:
         """Handle the server's announcement that its lists of this kind changed."""
-        for cache in self._announced(kind):
+        for cache in self._caches_of(kind):
             if cache.is_in_use:
-                cache.outdate()
+                cache.invalidate()
 
     def lose(self) -> None:
         """Mark all lists as lost, since the server can't be reached."""
@@ -226,7 +226,7 @@ class ServerLists:
     def _all(self) -> tuple[ListCache[Any], ...]:
         return (self.tools, *self.caches.values())
 
-    def _announced(self, kind: str | None) -> tuple[ListCache[Any], ...]:
+    def _caches_of(self, kind: str | None) -> tuple[ListCache[Any], ...]:
         """The lists that an announcement of this kind concerns."""
         match kind:
             case "tools":
@@ -242,14 +242,14 @@ class ServerLists:
 
     async def _list_tools(self, connection: Connection) -> Fetched[ServerTools]:
         listed = await list_items(connection, "tools/list", "tools", self._limits, caller=self._caller)
-        listed = listed._replace(items=await self._beside(listed.items, partial(_compacted, listed.items)))
-        tools = await self._beside(listed.items, partial(self._take, listed.items))
+        listed = listed._replace(items=await self._read(listed.items, partial(_compacted, listed.items)))
+        tools = await self._read(listed.items, partial(self._take, listed.items))
         await self._store("tools", listed, connection)
         return Fetched(tools, _lifetime(listed, connection, "tools"))
 
     def _listed_tools(self, before: ServerTools | None, is_new: bool) -> None:  # noqa: FBT001 -- a callback
         del before
-        self._found()
+        self._mark_reachable()
         if is_new and (listing := self.tools.kept.value) is not None:
             for pattern in listing.unmatched_filters:
                 logger.warning("a tool filter matches nothing", server=self._config.identifier, filter=pattern)
@@ -268,7 +268,7 @@ class ServerLists:
         if (left := len(withheld) - NAMES_SHOWN) > 0:
             logger.warning("more definitions are withheld", server=server, kind=kind, count=left)
 
-    async def _beside(self, raw: Sequence[Raw], read: Callable[[Limits], T]) -> T:
+    async def _read(self, raw: Sequence[Raw], read: Callable[[Limits], T]) -> T:
         """Read a list; a long one in a thread, so that the event loop does not wait."""
         if not _is_long(raw, self._limits):
             return read(self._limits)
@@ -279,7 +279,7 @@ class ServerLists:
         if not connection.agreement.features & FEATURES[kind]:
             return Fetched(ServerItems(), None)
         listed = await list_items(connection, method, member, self._limits, caller=self._caller)
-        items = await self._beside(listed.items, partial(_take_items, kind, listed.items))
+        items = await self._read(listed.items, partial(_take_items, kind, listed.items))
         await self._store(kind, listed, connection)
         return Fetched(items, _lifetime(listed, connection, _announced_as(kind)))
 
@@ -311,7 +311,7 @@ class ServerLists:
             instructions=read_instructions(agreement.hello) if kind == "tools" else "",
             ttl_seconds=listed.ttl_seconds or None,
         )
-        self._record.put(kind, await self._beside(listed.items, lambda _limits: draft()))
+        self._record.put(kind, await self._read(listed.items, lambda _limits: draft()))
         self._entries.pop(kind, None)
 
     def _unread(self) -> Sequence[Raw] | None:
@@ -319,13 +319,13 @@ class ServerLists:
         entry = self.remembered("tools") if self.tools.kept.value is None else None
         return entry.items if entry is not None else None
 
-    def _remember(self, listing: ServerTools) -> None:
+    def _keep_tools(self, listing: ServerTools) -> None:
         if self.tools.kept.value is None:
             self.tools.kept.put(listing)
-            self._found()
+            self._mark_reachable()
             self._drop_items("tools")
 
-    def _found(self) -> None:
+    def _mark_reachable(self) -> None:
         """No longer count the lists as lost."""
         for cache in self._all:
             cache.kept.is_lost = False

@@ -24,14 +24,14 @@ from mcp_workbench.text.sanitize import escape
 # open needs this module, and importing pathlib takes longer than all of it
 
 LOGIN_POLL_SECONDS = 0.05
-"""How often a waiting process tries to take a lock."""
+"""How often a waiting process tries to acquire a lock."""
 
 _OURS = ("mcp-workbench", "workbench-mcp", "mcp_workbench")
 _FLOCK, _PID, _INODE = "FLOCK", 4, 5
 """The type of our locks, and the positions of the fields in a line of `/proc/locks`."""
 
 
-def take(descriptor: int, seconds: float, poll_seconds: float) -> bool:
+def acquire(descriptor: int, seconds: float, poll_seconds: float) -> bool:
     """Lock an open file; False if another process holds the lock for the whole time. Raises `OSError`."""
     import fcntl  # noqa: PLC0415 -- rarely needed
 
@@ -176,7 +176,7 @@ def create(path: str, content: bytes = b"") -> None:
         os.close(descriptor)
 
 
-def made(path: str) -> Identity | None:
+def ensure_file(path: str) -> Identity | None:
     """Create a file if there is none, close it to others, and return its identity. Raises `Unusable` or `OSError`."""
     make_folder(path)
     if (known := check(path)) is None:
@@ -199,14 +199,14 @@ def replace(path: str, content: bytes) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        _put(new, path, content)
+        _move(new, path, content)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(new)
         raise
 
 
-def _put(new: str, path: str, content: bytes) -> None:
+def _move(new: str, path: str, content: bytes) -> None:
     """Rename `new` to `path`. A file that is a mount point can only be written in place."""
     try:
         os.replace(new, path)
@@ -224,7 +224,7 @@ def overwrite(path: str, content: bytes) -> None:
     """
     descriptor = os.open(path, os.O_RDWR | _SAFELY)
     try:
-        before = _at(descriptor, 0, os.fstat(descriptor).st_size)
+        before = _read_at(descriptor, 0, os.fstat(descriptor).st_size)
         try:
             _write_at(descriptor, content[len(before) :], len(before))
             _write_at(descriptor, content[: len(before)], 0)
@@ -238,7 +238,7 @@ def overwrite(path: str, content: bytes) -> None:
         os.close(descriptor)
 
 
-def _at(descriptor: int, offset: int, size: int) -> bytes:
+def _read_at(descriptor: int, offset: int, size: int) -> bytes:
     pieces: list[bytes] = []
     while size > 0 and (piece := os.pread(descriptor, size, offset)):
         pieces.append(piece)
@@ -267,7 +267,7 @@ def lock(path: str, seconds: float = 0.0, poll_seconds: float = 0.0) -> int | No
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _SAFELY, _FILE)
     is_taken = False
     try:
-        is_taken = take(descriptor, seconds, poll_seconds)
+        is_taken = acquire(descriptor, seconds, poll_seconds)
     finally:
         if not is_taken:
             os.close(descriptor)
@@ -275,7 +275,7 @@ def lock(path: str, seconds: float = 0.0, poll_seconds: float = 0.0) -> int | No
 
 
 @contextlib.contextmanager
-def alone(path: str, seconds: float, poll_seconds: float) -> Generator[None]:
+def locked(path: str, seconds: float, poll_seconds: float) -> Generator[None]:
     """Hold the lock of `path` during the block. Raises `Unusable` if another process holds it too long."""
     if (descriptor := lock(f"{path}.lock", seconds, poll_seconds)) is None:
         raise Unusable(f"{holder(f'{path}.lock')} has locked it")

@@ -68,7 +68,7 @@ class KeptFile(Generic[T]):
         if self.tables is not None and secure_files.identity(self.path) != self._identity:
             self.let_go()
         if self.tables is None:
-            self._identity = secure_files.made(self.path)
+            self._identity = secure_files.ensure_file(self.path)
             try:
                 self.tables = self._kind.opened(self.path)
             except ImportError:

@@ -119,7 +119,7 @@ class Trust:
     def _change(self, change: Callable[[list[TrustedFile]], list[TrustedFile]]) -> None:
         with self._explained("written"):
             secure_files.make_folder(self.path)
-            with secure_files.alone(self.path, TRUST_LOCK_SECONDS, LOGIN_POLL_SECONDS):
+            with secure_files.locked(self.path, TRUST_LOCK_SECONDS, LOGIN_POLL_SECONDS):
                 newest = change(self._read())[-self._limits.trusted_files :]
                 secure_files.replace(
                     self.path, msgspec.json.format(msgspec.json.encode(_TrustFile(VERSION, newest)), indent=2)

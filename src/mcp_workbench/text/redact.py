@@ -104,7 +104,7 @@ class Redactor:
 
     def _secrets(self, data: bytes) -> list[tuple[int, int]]:
         """The spans of secrets, in order, with overlapping ones merged."""
-        spans = (span for view, steps in _views(data) for span in self._in_view(data, view, steps))
+        spans = (span for view, steps in _views(data) for span in self._search_view(data, view, steps))
         merged: list[tuple[int, int]] = []
         for begins, ends in sorted(_whole_characters(data, *span) for span in spans):
             if merged and begins <= merged[-1][1]:
@@ -113,10 +113,10 @@ class Redactor:
                 merged.append((begins, ends))
         return merged
 
-    def _in_view(self, data: bytes, view: bytes, steps: tuple[_Escapes, ...]) -> Iterator[tuple[int, int]]:
+    def _search_view(self, data: bytes, view: bytes, steps: tuple[_Escapes, ...]) -> Iterator[tuple[int, int]]:
         """The spans of secrets of a view, as positions in the original text."""
         few = len(self._patterns) < min(2 * len(view), FEW_PATTERNS)
-        found = list(self._few(view) if few else self._many(view))
+        found = list(self._search_each(view) if few else self._search_by_head(view))
         if found:
             origins = _origins(data, steps)
             for begins, ends in found:
@@ -124,7 +124,7 @@ class Redactor:
                     ends += 1  # noqa: PLW2901
                 yield origins[begins], origins[ends]
 
-    def _few(self, view: bytes) -> Iterator[tuple[int, int]]:
+    def _search_each(self, view: bytes) -> Iterator[tuple[int, int]]:
         for pattern in self._patterns:
             begins = view.find(pattern)
             while begins >= 0:
@@ -136,7 +136,7 @@ class Redactor:
                 yield begins, ends
                 begins = at
 
-    def _many(self, view: bytes) -> Iterator[tuple[int, int]]:
+    def _search_by_head(self, view: bytes) -> Iterator[tuple[int, int]]:
         size, by_head = SECRET_LENGTH, self._by_head
         for at in range(len(view) - size + 1):
             for pattern in by_head.get(view[at : at + size], ()):

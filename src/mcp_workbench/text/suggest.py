@@ -13,7 +13,7 @@ from functools import lru_cache
 from mcp_workbench.text.sanitize import NAME_SHOWN_LENGTH, NAMES_SHOWN, escape
 
 _WORD = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+"
-_LIKE = 0.75
+_MISSPELT_SIMILARITY = 0.75
 """The similarity from which a word counts as a misspelling of another."""
 _SWAPPED = 2
 _VERBS = frozenset(
@@ -47,7 +47,7 @@ _VERBS = frozenset(
 """Verbs of tool names, and words that reverse an action: in, out, on, off."""
 
 
-def says_the_same(name: str, other: str) -> bool:
+def has_same_verbs(name: str, other: str) -> bool:
     """Whether `other` has the same verbs as `name`, or those that `name` misspells, so that it may be suggested."""
     ours, theirs = _words(name), _words(other)
     lost = [word for word in ours if word not in theirs]
@@ -73,12 +73,12 @@ def _stem(word: str) -> str:
 
 def _is_misspelt(word: str, verb: str) -> bool:
     """Whether one letter is missing, added, wrong or swapped, or most letters and the first one are equal."""
-    differing = _differing(word, verb)
+    differing = _differing_letters(word, verb)
     is_swapped = differing == _SWAPPED and sorted(word) == sorted(verb)
-    return differing <= 1 or is_swapped or (word[0] == verb[0] and similarity(word, verb) >= _LIKE)
+    return differing <= 1 or is_swapped or (word[0] == verb[0] and similarity(word, verb) >= _MISSPELT_SIMILARITY)
 
 
-def _differing(word: str, other: str) -> int:
+def _differing_letters(word: str, other: str) -> int:
     """The number of letters between the common prefix and the common suffix of two words."""
     start = next((n for n, (a, b) in enumerate(zip(word, other, strict=False)) if a != b), min(len(word), len(other)))
     left, right = word[start:], other[start:]
@@ -133,7 +133,7 @@ def nearest(name: str, known: Iterable[str], *, certain: bool = False) -> str | 
 def nearest_tools(name: str, known: Iterable[str]) -> list[str]:
     """The known tools that were probably meant, best first; never one with a different verb."""
     found = nearest_names(name, known, most=NEAREST_CANDIDATES)
-    return [other for other in found if says_the_same(name, other)][:NEAREST_SHOWN]
+    return [other for other in found if has_same_verbs(name, other)][:NEAREST_SHOWN]
 
 
 def nearest_names(name: str, known: Iterable[str], cutoff: float = _NEAR, *, most: int = NEAREST_SHOWN) -> list[str]:

@@ -41,16 +41,16 @@ def useful_lines(text: str) -> list[str]:
     return _of_python(lines) or _of_node(lines) or [line for line in lines if line][-_MOST_LINES:]
 
 
-def told(failure: str) -> list[str]:
+def shorten(failure: str) -> list[str]:
     """Our error, which may end with a program's output: its first line, then the useful lines of the rest."""
     head, _, rest = failure.partition("\n")
     return [head, *useful_lines(rest)]
 
 
-def in_short(failure: str) -> str:
+def on_one_line(failure: str) -> str:
     """Our error on one line, without frames."""
     frame = rf"{_PYTHON_FRAME}|{_NODE_FRAME}"
-    lines = told(failure)
+    lines = shorten(failure)
     is_frame = [re.fullmatch(frame, line) is not None for line in lines]
     is_code = [line.startswith("    ") and before for line, before in zip(lines, [False, *is_frame], strict=False)]
     kept = (line for line, frame, code in zip(lines, is_frame, is_code, strict=True) if not frame and not code)

@@ -38,16 +38,16 @@ def read_batch(line: bytes, version: str, most: int) -> list[BatchElement]:
     except (msgspec.DecodeError, RecursionError) as error:
         raise RpcError(jsonrpc.PARSE_ERROR, f"Parse error: {error}") from None
     if not parts:
-        raise _refused("a batch must have a message")
+        raise _invalid("a batch must have a message")
     if len(parts) > most:
-        raise _refused(f"a batch may have at most {most} messages")
+        raise _invalid(f"a batch may have at most {most} messages")
     return [_read(bytes(part)) for part in parts]
 
 
 def no_batch(version: str) -> RpcError:
     """The error for a batch from a client that speaks another version or has not negotiated one yet."""
     spoken = f", and this client speaks {escape(version)}" if version else ""
-    return _refused(f"only protocol version {VERSION} has batches{spoken}. Send each message on its own")
+    return _invalid(f"only protocol version {VERSION} has batches{spoken}. Send each message on its own")
 
 
 def first_request(parts: Sequence[BatchElement]) -> Id | None:
@@ -56,7 +56,7 @@ def first_request(parts: Sequence[BatchElement]) -> Id | None:
     return next((id_ for id_ in ids if id_ is not None and id_ is not UNSET), None)
 
 
-def _refused(problem: str) -> RpcError:
+def _invalid(problem: str) -> RpcError:
     return RpcError(jsonrpc.INVALID_REQUEST, f"Invalid request: {problem}")
 
 
@@ -88,7 +88,7 @@ class BatchResponse:
         self._lines: list[bytes] = []
         self._size = 0
         self._waiting: dict[asyncio.Task[None], Id] = {}
-        self._is_whole = False
+        self._is_complete = False
 
     def write(self, answer: Envelope) -> None:
         """Add an answer, either from the task that computed it or from outside of any task."""
@@ -109,7 +109,7 @@ class BatchResponse:
 
     def complete(self) -> None:
         """Mark the batch as fully read."""
-        self._is_whole = True
+        self._is_complete = True
         self._send_if_ready()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
@@ -117,7 +117,7 @@ class BatchResponse:
             self.write(Envelope(RpcError(jsonrpc.REQUEST_CANCELLED, "Request cancelled"), id_))
 
     def _send_if_ready(self) -> None:
-        if self._is_whole and not self._waiting and self._lines:
+        if self._is_complete and not self._waiting and self._lines:
             lines, self._lines = self._lines, []
             self._account.release(sum(map(len, lines)))
             self._send(Envelope(about=self.about, encoded=b"[" + b",".join(lines) + b"]"))

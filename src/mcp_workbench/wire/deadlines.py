@@ -42,55 +42,55 @@ class Deadlines:
         self._timer: asyncio.TimerHandle | None = None
         self.due = NEVER
         """When the timer fires next."""
-        self._holds: Counter[object] = Counter()
+        self._pauses: Counter[object] = Counter()
         self._is_closed = False
 
     @property
-    def is_held(self) -> bool:
+    def is_paused(self) -> bool:
         """Whether an idle deadline is paused now."""
-        return bool(self._holds)
+        return bool(self._pauses)
 
     @contextlib.contextmanager
-    def held(self, owner: object = None) -> Generator[None]:
+    def pause(self, owner: object = None) -> Generator[None]:
         """Pause the idle deadlines of `owner`'s requests, or of all if it is None.
 
         They restart at the end of the block. Hard deadlines keep running.
         """
-        self._holds[owner] += 1
+        self._pauses[owner] += 1
         try:
             yield
         finally:
             now = self._loop.time()
             for pending in self._pending:
-                if self._is_held(pending):
+                if self._is_request_paused(pending):
                     pending.quiet_since = now
-            self._holds[owner] -= 1
-            self._holds = +self._holds
-            self._look()
+            self._pauses[owner] -= 1
+            self._pauses = +self._pauses
+            self._expire()
 
     def close(self) -> None:
         """Stop the timer for good."""
         self._is_closed = True
         self.arm(NEVER)
 
-    def _is_held(self, pending: Pending) -> bool:
-        return None in self._holds or pending.owner in self._holds
+    def _is_request_paused(self, pending: Pending) -> bool:
+        return None in self._pauses or pending.owner in self._pauses
 
     def arm(self, due: float) -> None:
         """Set the timer."""
         if self._timer is not None:
             self._timer.cancel()
         self.due = due
-        self._timer = self._loop.call_at(due, self._look) if due < NEVER else None
+        self._timer = self._loop.call_at(due, self._expire) if due < NEVER else None
 
-    def _look(self) -> None:
+    def _expire(self) -> None:
         if self._is_closed:
             return
         now = self._loop.time()
         next_due = NEVER
         for pending in self._pending:
             due = pending.hard_at
-            if not (self._holds and self._is_held(pending)):
+            if not (self._pauses and self._is_request_paused(pending)):
                 due = min(due, pending.quiet_since + pending.idle_seconds)
             if due > now:
                 next_due = min(next_due, due)

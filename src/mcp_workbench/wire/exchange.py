@@ -78,15 +78,15 @@ class Exchange:
 
     __slots__ = (
         "__weakref__",
-        "_asked",
         "_count",
-        "_line",
+        "_has_ended",
         "_members",
         "_missed",
-        "_open",
-        "_over",
+        "_new_question",
+        "_questions",
+        "_request",
         "_result",
-        "_said",
+        "_steps",
         "_work",
         "caller",
         "may_ask",
@@ -117,13 +117,13 @@ class Exchange:
         """Whether the protocol allows a question as the response to this request, in the modern era."""
         self.projection: Projection = "none"
         """How the result is projected for a handshake client."""
-        self._over = False
-        self._said = 0
+        self._has_ended = False
+        self._steps = 0
         self._missed: list[tuple[str, Params]] = []
-        self._line: OpenRequest | None = line
+        self._request: OpenRequest | None = line
         self._work: asyncio.Task[Raw] | None = None
-        self._open: dict[str, tuple[Mapping[str, Any], asyncio.Future[Raw]]] = {}
-        self._asked: asyncio.Future[None] | None = None
+        self._questions: dict[str, tuple[Mapping[str, Any], asyncio.Future[Raw]]] = {}
+        self._new_question: asyncio.Future[None] | None = None
         self._count = 0
         self._result: Raw | None = None
         self._members: dict[str, Raw] = {}
@@ -139,16 +139,16 @@ class Exchange:
 
         While a modern client answers a question, no request is open: the last notifications are kept until it returns.
         """
-        if self._line is None:
-            self._miss(method, params)
+        if self._request is None:
+            self._keep_notification(method, params)
             return
         if method == PROGRESS:
             if self.progress_token is None:
                 return
             params = {**params, "progressToken": self.progress_token}
-        self._line.notify(method, params)
+        self._request.notify(method, params)
 
-    def _miss(self, method: str, params: Params) -> None:
+    def _keep_notification(self, method: str, params: Params) -> None:
         """Keep a copy of a notification for later, so that the message it came in can be freed."""
         kept = {name: value.copy() if isinstance(value, Raw) else value for name, value in params.items()}
         if sum(memoryview(value).nbytes for value in kept.values() if isinstance(value, Raw)) <= MISSED_BYTES:
@@ -156,21 +156,21 @@ class Exchange:
 
     def progressed(self, fields: dict[str, Raw]) -> None:
         """Pass on progress that the server reports."""
-        if not self._said or (number_or_none(fields.get("progress")) or 0.0) > self._said * PROGRESS_STEP:
+        if not self._steps or (number_or_none(fields.get("progress")) or 0.0) > self._steps * PROGRESS_STEP:
             self.notify(PROGRESS, fields)
 
     def say(self, message: str) -> None:
         """Report progress before the server does. The steps are small, since progress must increase."""
-        self._said += 1
-        self.notify(PROGRESS, {"progress": self._said * PROGRESS_STEP, "message": message})
+        self._steps += 1
+        self.notify(PROGRESS, {"progress": self._steps * PROGRESS_STEP, "message": message})
 
     def adjourn(self) -> None:
         """End the client's response early too, because the server did, if the client uses the *server* surface.
 
         The workbench reconnects to the server on its own; other clients need not know.
         """
-        if self._line is not None and self.caller.transparent:
-            self._line.adjourn()
+        if self._request is not None and self.caller.transparent:
+            self._request.adjourn()
 
     async def ask(self, method: str, params: Params, on_progress: OnProgress | None = None) -> Raw:
         """Ask the client: directly in the handshake era, and as the response to its request in the modern era.
@@ -179,8 +179,8 @@ class Exchange:
         """
         if method in QUESTIONS and method not in self.caller.answers:
             raise InputUnavailable(f"its client did not declare support for {method}")
-        if not self.caller.modern and self._line is not None:
-            return await self._line.ask(method, params, on_progress)
+        if not self.caller.modern and self._request is not None:
+            return await self._request.ask(method, params, on_progress)
         if method not in QUESTIONS or not self.may_ask:
             raise InputUnavailable(f"its client can't answer {method} here")
         return await self.pose(method, params)
@@ -189,15 +189,15 @@ class Exchange:
         """Ask a modern client in the response to its request. Cancel the answer to withdraw the question."""
         answer: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
         answer.add_done_callback(consume_exception)
-        if self._over:
+        if self._has_ended:
             answer.set_exception(Withdrawn())
             return answer
         self._count += 1
         key = f"q{self._count}"
-        self._open[key] = ({"method": method, "params": params}, answer)
-        answer.add_done_callback(lambda _: self._open.pop(key, None))
-        if self._asked is not None and not self._asked.done():
-            self._asked.set_result(None)
+        self._questions[key] = ({"method": method, "params": params}, answer)
+        answer.add_done_callback(lambda _: self._questions.pop(key, None))
+        if self._new_question is not None and not self._new_question.done():
+            self._new_question.set_result(None)
         return answer
 
     async def run(self, work: Coroutine[Any, Any, Raw]) -> Answer | Question:
@@ -213,13 +213,13 @@ class Exchange:
 
     def attach(self, line: OpenRequest, answers: Mapping[str, Raw], progress_token: Raw | None = None) -> None:
         """Continue on a new request, with which the client returned its answers, and which has its own token."""
-        self._line = line
+        self._request = line
         self.progress_token = progress_token
         missed, self._missed = self._missed, []
         for notification in missed:
             self.notify(*notification)
         for key, answer in answers.items():
-            if key in self._open and not (future := self._open[key][1]).done():
+            if key in self._questions and not (future := self._questions[key][1]).done():
                 future.set_result(answer)
 
     async def outcome(self) -> Answer | Question:
@@ -228,8 +228,8 @@ class Exchange:
             raise RuntimeError("this exchange does no work")
         try:
             while not self._work.done():
-                if unanswered := {key: asked for key, (asked, future) in self._open.items() if not future.done()}:
-                    self._line = None
+                if unanswered := {key: asked for key, (asked, future) in self._questions.items() if not future.done()}:
+                    self._request = None
                     return Question(unanswered)
                 await self._next_event()
         except asyncio.CancelledError:
@@ -240,8 +240,8 @@ class Exchange:
 
     def _end(self) -> None:
         """Withdraw all open questions."""
-        self._over = True
-        for _, answer in self._open.values():
+        self._has_ended = True
+        for _, answer in self._questions.values():
             if not answer.done():
                 answer.set_exception(Withdrawn())
 
@@ -249,8 +249,8 @@ class Exchange:
         """Wait until the work is done or asks a new question."""
         if self._work is None:
             return
-        self._asked = asyncio.get_running_loop().create_future()
-        await asyncio.wait((self._work, self._asked), return_when=asyncio.FIRST_COMPLETED)
+        self._new_question = asyncio.get_running_loop().create_future()
+        await asyncio.wait((self._work, self._new_question), return_when=asyncio.FIRST_COMPLETED)
 
     def cancel(self, reason: str) -> None:
         """Stop the work. Synchronous, since after a cancellation every await is cancelled again."""

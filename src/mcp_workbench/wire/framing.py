@@ -134,9 +134,9 @@ class LineReader(asyncio.Protocol):
         self._is_paused = False
         self._is_waiting = False
         """Whether another turn is scheduled."""
-        self._holds_back = False
+        self._is_held_back = False
         """Whether reading pauses until the received lines are handled or the peer has rested."""
-        self._is_over = False
+        self._is_at_end = False
         """Whether the input has ended."""
         self._ended = False
 
@@ -150,7 +150,7 @@ class LineReader(asyncio.Protocol):
         if self._held or self._buffer.size:
             self._count()
         if not self._is_waiting:
-            self._work()
+            self._handle_lines()
 
     def _count(self) -> None:
         """Count bytes twice: while a message is joined, it exists in pieces and as a whole."""
@@ -166,9 +166,9 @@ class LineReader(asyncio.Protocol):
         self.connection_lost(None)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 -- asyncio's signature
-        self._is_over = True
+        self._is_at_end = True
         if not self._is_waiting:
-            self._work()
+            self._handle_lines()
 
     def close(self) -> None:
         """Stop reading and free the buffer. No callback follows."""
@@ -191,12 +191,12 @@ class LineReader(asyncio.Protocol):
     def _pause_or_resume(self) -> None:
         if self._transport is None:
             return
-        if self._is_paused or self._holds_back:
+        if self._is_paused or self._is_held_back:
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()
 
-    def _work(self) -> None:
+    def _handle_lines(self) -> None:
         """Handle lines for one turn. Continue later if there are more, or the peer has used up its share."""
         self._is_waiting = False
         lines, ends_at = self._lines, 0.0
@@ -213,16 +213,18 @@ class LineReader(asyncio.Protocol):
             return
         if self._lines or rest_seconds:
             self._is_waiting = True
-            self._loop.call_later(rest_seconds, self._work) if rest_seconds else self._loop.call_soon(self._work)
+            self._loop.call_later(rest_seconds, self._handle_lines) if rest_seconds else self._loop.call_soon(
+                self._handle_lines
+            )
         elif self._buffer.overflowed:
             self._end(MessageTooLarge(f"a message was larger than {self._max_bytes} bytes"))
             return
-        elif self._is_over:
+        elif self._is_at_end:
             self._end(None)
             return
         holds_back = rest_seconds > 0 or len(self._lines) > _MOST_WAITING
-        if holds_back != self._holds_back:
-            self._holds_back = holds_back
+        if holds_back != self._is_held_back:
+            self._is_held_back = holds_back
             self._pause_or_resume()
 
     def _end(self, fault: Fault | None) -> None:
@@ -284,7 +286,7 @@ class LineWriter(asyncio.BaseProtocol):
             # The first line of a turn leaves at once for low latency; the others follow together.
             self._batching = True
             self.flush()
-            self._loop.call_soon(self._turn_over)
+            self._loop.call_soon(self._end_turn)
 
     def _has_unread_notices(self) -> bool:
         """Whether many notifications are unread, behind which answers would wait."""
@@ -292,7 +294,7 @@ class LineWriter(asyncio.BaseProtocol):
             self._notice_bytes = 0
         return self._notice_bytes > self.most_notice_bytes or self.congested
 
-    def _turn_over(self) -> None:
+    def _end_turn(self) -> None:
         self._batching = False
         self.flush()
 

@@ -42,7 +42,7 @@ MEMORY_SMALL_BYTES = 16 * 1024
 
 CALM, REFUSE, SHED, CLOSE = range(4)
 LEVELS: Final = ("calm", "refuse", "shed", "close")
-_SIMILAR: Final = 0.5
+_SIMILAR_SHARE: Final = 0.5
 """An account that holds this share of the largest one may be closed instead of it, if it has held it longer."""
 _MIB: Final = 1024 * 1024
 
@@ -65,8 +65,8 @@ class Account:
 
     __slots__ = (
         "_budget",
+        "_building",
         "_client",
-        "_making",
         "_watchers",
         "cancel",
         "close",
@@ -83,7 +83,7 @@ class Account:
     def __init__(self, budget: MemoryBudget | _Unlimited | None = None, label: str = "") -> None:
         self._budget = budget or _Unlimited()
         self._client = self
-        self._making: asyncio.Lock | None = None
+        self._building: asyncio.Lock | None = None
         self._watchers: list[Callable[[bool], None]] = []
         self.label = label
         self.held = 0
@@ -179,7 +179,7 @@ class Account:
             self.unwatch(watcher)
 
     @contextlib.asynccontextmanager
-    async def making(self) -> AsyncGenerator[Callable[[int], None]]:
+    async def building(self) -> AsyncGenerator[Callable[[int], None]]:
         """Build an answer that may be large: one at a time per client, and none while the client is paused.
 
         Yields a function that counts the bytes of the answer while it is built.
@@ -191,8 +191,8 @@ class Account:
             made += size
             self.reserve(size)
 
-        self._making = self._making or asyncio.Lock()
-        async with self._making:
+        self._building = self._building or asyncio.Lock()
+        async with self._building:
             await self.unpaused()
             try:
                 yield count
@@ -238,7 +238,7 @@ class MemoryBudget:
         self.floor = float("-inf")
         self._accounts: set[Account] = set()
         self._timer: asyncio.Handle | None = None
-        self._told: set[tuple[str, str]] = set()
+        self._logged: set[tuple[str, str]] = set()
 
     @property
     def state(self) -> str:
@@ -266,7 +266,7 @@ class MemoryBudget:
         before = self.level
         while self.level < CLOSE and self.held > self._thresholds[self.level]:
             self.level += 1
-        self._moved(before)
+        self._update_bounds(before)
         # Not at once: the caller that reserved the bytes is in the middle of its work.
         if self._timer is None or self.level != before:
             self._schedule(0)
@@ -276,15 +276,15 @@ class MemoryBudget:
         before = self.level
         while self.level and self.held < self._floor_of(self.level):
             self.level -= 1
-        self._moved(before)
+        self._update_bounds(before)
         if not self.level:
-            self._told.clear()
+            self._logged.clear()
             self._set_limits()
 
     def _floor_of(self, level: int) -> float:
         return self._thresholds[level - 1] * self._relief
 
-    def _moved(self, before: int) -> None:
+    def _update_bounds(self, before: int) -> None:
         self.ceiling = self._thresholds[min(self.level, CLOSE - 1)]
         self.floor = self._floor_of(self.level) if self.level else float("-inf")
         if self.level == before:
@@ -332,7 +332,7 @@ class MemoryBudget:
         clients = [account for account in self._accounts if account.cancel is not None and account.is_full]
         if self.level >= SHED and clients:
             largest = max(clients, key=lambda account: account.held)
-            self._tell("a client's calls are cancelled to free memory", largest)
+            self._log_once("a client's calls are cancelled to free memory", largest)
             if largest.cancel is not None:
                 largest.cancel()
 
@@ -341,18 +341,18 @@ class MemoryBudget:
         excess = self.held - self._floor_of(CLOSE)
         candidates = [account for account in self._accounts if account.close is not None and account.held > 0]
         while excess > 0 and candidates:
-            most = max(account.held for account in candidates) * _SIMILAR
+            most = max(account.held for account in candidates) * _SIMILAR_SHARE
             victim = min((one for one in candidates if one.held >= most), key=lambda account: account.since)
             candidates.remove(victim)
             excess -= victim.held
-            self._tell("connections are closed to free memory", victim)
+            self._log_once("connections are closed to free memory", victim)
             if victim.close is not None:
                 victim.close()
 
-    def _tell(self, what: str, account: Account) -> None:
+    def _log_once(self, what: str, account: Account) -> None:
         """Log a message once per holder, until the pressure is over."""
-        if (what, account.label) not in self._told:
-            self._told.add((what, account.label))
+        if (what, account.label) not in self._logged:
+            self._logged.add((what, account.label))
             logger.warning(what, holder=account.label, mib=round(account.held / _MIB))
 
 

@@ -30,12 +30,12 @@ NAMED_BY: Final = {"tools/call": "name", "prompts/get": "name", "resources/read"
 
 _HEADER_NAME: Final = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 _TYPES: Final = ("string", "integer", "boolean")
-_ONE: Final = frozenset(
+_SCHEMA_KEYWORDS: Final = frozenset(
     {"items", "contains", "unevaluatedItems", "additionalProperties", "propertyNames", "unevaluatedProperties"}
     | {"not", "if", "then", "else", "contentSchema"}
 )
-_SEVERAL: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-_NAMED: Final = frozenset({"patternProperties", "dependentSchemas", "$defs", "definitions"})
+_LIST_KEYWORDS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_MAP_KEYWORDS: Final = frozenset({"patternProperties", "dependentSchemas", "$defs", "definitions"})
 _MARKED: Final = MARK.encode()
 _NO_SCALAR: Final[list[Any]] = []
 """Stands for a value that has no header form."""
@@ -110,7 +110,7 @@ def matches(parameter: Parameter, value: Any, header: str) -> bool:
     return header == render(value)
 
 
-def mirrored(schema: Any) -> dict[Path, Parameter] | None:
+def mirrored_parameters(schema: Any) -> dict[Path, Parameter] | None:
     """The mirrored parameters by path; None if an annotation is invalid."""
     found: dict[Path, Parameter] = {}
     taken: set[str] = set()
@@ -137,18 +137,18 @@ def _positions(schema: Any) -> Iterator[tuple[Path | None, Mapping[str, Any]]]:
         part = cast("dict[str, Any]", node)
         yield path, part
         for keyword, value in part.items():
-            waiting += _below(path, keyword, value)
+            waiting += _children(path, keyword, value)
 
 
-def _below(path: Path | None, keyword: str, value: Any) -> list[tuple[Path | None, Any]]:
+def _children(path: Path | None, keyword: str, value: Any) -> list[tuple[Path | None, Any]]:
     if keyword == "properties" and isinstance(value, dict):
         named = cast("dict[str, Any]", value)
         return [((*path, name) if path is not None else None, part) for name, part in named.items()]
-    if keyword in _ONE:
+    if keyword in _SCHEMA_KEYWORDS:
         return [(None, value)]
-    if keyword in _SEVERAL and isinstance(value, list):
+    if keyword in _LIST_KEYWORDS and isinstance(value, list):
         return [(None, part) for part in cast("list[Any]", value)]
-    if keyword in _NAMED and isinstance(value, dict):
+    if keyword in _MAP_KEYWORDS and isinstance(value, dict):
         return [(None, part) for part in cast("dict[str, Any]", value).values()]
     return []
 
@@ -205,7 +205,7 @@ class SentHeaders:
             tool = msgspec.json.decode(raw, type=_Tool)
         except (msgspec.DecodeError, RecursionError):
             return True
-        found = mirrored(tool.input_schema)
+        found = mirrored_parameters(tool.input_schema)
         if found is None:
             what = "left out a tool with invalid header annotations"
             logger.warning(what, server=self._label, tool=tool.name)
@@ -277,7 +277,7 @@ class ReceivedHeaders:
 def _tree(schema: Any) -> Tree:
     """The mirrored parameters; empty if an annotation is invalid, since clients ignore it then."""
     tree: Tree = {}
-    for path, parameter in (mirrored(schema) or {}).items():
+    for path, parameter in (mirrored_parameters(schema) or {}).items():
         node = tree
         for name in path[:-1]:
             node = cast("Tree", node.setdefault(name, {}))

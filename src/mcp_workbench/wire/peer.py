@@ -29,7 +29,7 @@ from mcp_workbench.wire.jsonrpc import Envelope, ErrorBody, Id, Message, Params,
 from mcp_workbench.wire.memory_budget import MEMORY_SMALL_BYTES, Account
 
 CANCELLED = "notifications/cancelled"
-_KEPT = frozenset({*eras.LIST_CHANGED, eras.ACKNOWLEDGED})
+_NEVER_DROPPED = frozenset({*eras.LIST_CHANGED, eras.ACKNOWLEDGED})
 """Notifications that are sent only once, so a slow reader must still get them."""
 
 
@@ -112,19 +112,19 @@ class Peer:
         self._inbound: dict[Id, asyncio.Task[None]] = {}
         self._batched: set[asyncio.Task[None]] = set()
         self._fault: Fault | None = None
-        self._deaf: Fault | None = None
+        self._given_up: Fault | None = None
         self._share = share
         self._deadlines = Deadlines(self._pending.values())
-        self.heard_at = 0.0
+        self.received_at = 0.0
         """When the last message of any kind arrived, in the time of the event loop; 0 if none did."""
         self.messages = 0
         """The number of received messages."""
         self.strays = 0
         """The number of answers that belong to no open request, and of requests that were dropped."""
 
-    def held(self, owner: object = None) -> AbstractContextManager[None]:
-        """See `Deadlines.held`."""
-        return self._deadlines.held(owner)
+    def pause_deadlines(self, owner: object = None) -> AbstractContextManager[None]:
+        """See `Deadlines.pause`."""
+        return self._deadlines.pause(owner)
 
     # -- our requests
 
@@ -152,8 +152,8 @@ class Peer:
         answer
         that is nested too deep are left out.
         """
-        if self._deaf is not None:
-            raise self._deaf.unsent()
+        if self._given_up is not None:
+            raise self._given_up.unsent()
         while (id_ := self._ids()) in self._pending:
             pass
         now, hard = self._loop.time(), hard_seconds or NEVER
@@ -165,7 +165,7 @@ class Peer:
         sent = False
         try:
             if self._writer.congested or self._writer.is_closed:
-                await self._until_writable(pending)
+                await self._wait_until_writable(pending)
             if stamp or idle_seconds or on_progress is not None:
                 # Request progress under our own token, since it restarts the idle deadline.
                 token = {"progressToken": id_} if idle_seconds or on_progress is not None else {}
@@ -198,9 +198,9 @@ class Peer:
         self._writer.write(Envelope(params, None, method, about, may_drop))
 
     @property
-    def is_held(self) -> bool:
+    def has_paused_deadlines(self) -> bool:
         """Whether the other side waits for somebody else now."""
-        return self._deadlines.is_held
+        return self._deadlines.is_paused
 
     @property
     def congested(self) -> bool:
@@ -236,7 +236,7 @@ class Peer:
                 return self.take(jsonrpc.read(jsonrpc.cut_nesting(line)), len(line), owner)
             except Unreadable as second:
                 problem = second
-        self.heard_at = self._loop.time()
+        self.received_at = self._loop.time()
         self._handler.unreadable(line, problem)
         return False
 
@@ -245,14 +245,14 @@ class Peer:
 
         Never raises, never waits. See `receive`.
         """
-        self.heard_at = self._loop.time()
+        self.received_at = self._loop.time()
         self.messages += 1
         if message.method is None:
-            return self._answered(message)
+            return self._handle_answer(message)
         if message.id is jsonrpc.UNSET:
-            self._notified(message.method, message.params, owner, size)
+            self._handle_notification(message.method, message.params, owner, size)
         else:
-            self._requested(message.id, message.method, message.params, owner, size=size)
+            self._handle_request(message.id, message.method, message.params, owner, size=size)
         return False
 
     def receive_batch(self, parts: Sequence[BatchElement]) -> None:
@@ -263,13 +263,13 @@ class Peer:
                 answers.write(Envelope(part))
                 continue
             if part.method is None:
-                self._answered(part)
+                self._handle_answer(part)
                 continue
             size = sum(memoryview(value).nbytes for value in part.params.values())
             if part.id is jsonrpc.UNSET:
-                self._notified(part.method, part.params, None, size)
+                self._handle_notification(part.method, part.params, None, size)
             else:
-                self._requested(part.id, part.method, part.params, None, answers, size=size)
+                self._handle_request(part.id, part.method, part.params, None, answers, size=size)
         answers.complete()
 
     def fail_request(self, line: bytes, fault: Callable[[], Fault]) -> bool:
@@ -291,7 +291,7 @@ class Peer:
 
     def give_up(self, fault: Fault) -> None:
         """Fail all our open and future requests with `fault`, since the other side will not answer."""
-        self._deaf = self._deaf or fault
+        self._given_up = self._given_up or fault
         for id_ in tuple(self._pending):
             self._fail(id_, fault)
 
@@ -320,11 +320,11 @@ class Peer:
 
     # -- answers to our requests
 
-    def _answered(self, message: Message) -> bool:
+    def _handle_answer(self, message: Message) -> bool:
         """Settle the request that a response belongs to; False if there is none."""
         id_ = message.id
         if id_ is None:
-            self._complained(jsonrpc.error_body(message.error))
+            self._handle_error_without_id(jsonrpc.error_body(message.error))
             return False
         if not isinstance(id_, int) or id_ not in self._pending:
             self.strays += 1
@@ -339,7 +339,7 @@ class Peer:
             future.set_result(message.result)
         return True
 
-    def _complained(self, error: ErrorBody) -> None:
+    def _handle_error_without_id(self, error: ErrorBody) -> None:
         """Handle an error without an id. Only parse errors and invalid requests concern one of our requests."""
         self.strays += 1
         if error.code in (jsonrpc.PARSE_ERROR, jsonrpc.INVALID_REQUEST):
@@ -351,7 +351,7 @@ class Peer:
         else:
             future.set_exception(fault)
 
-    async def _until_writable(self, pending: Pending) -> None:
+    async def _wait_until_writable(self, pending: Pending) -> None:
         """Wait until the other side has read enough, or the request ended before it was sent."""
         with in_background(self._writer.drained()) as drained:
             await asyncio.wait((drained, pending.future), return_when=asyncio.FIRST_COMPLETED)
@@ -363,18 +363,18 @@ class Peer:
 
     # -- the other side's requests and notifications
 
-    def _notified(self, method: str, params: dict[str, Raw], owner: object, size: int) -> None:
+    def _handle_notification(self, method: str, params: dict[str, Raw], owner: object, size: int) -> None:
         if method == PROGRESS:
-            self._progressed(params, size)
+            self._handle_progress(params, size)
         elif method == CANCELLED:
-            self._cancelled(params)
+            self._handle_cancellation(params)
         elif self._passes(method, size):
             try:
                 self._handler.notification(method, params, owner)
             except Exception as error:  # noqa: BLE001 -- later messages of the same read must not be lost
                 logger.error("a notification failed inside the workbench", method=method, error=repr(error))
 
-    def _progressed(self, params: dict[str, Raw], size: int) -> None:
+    def _handle_progress(self, params: dict[str, Raw], size: int) -> None:
         """Handle progress of our request: restart its idle deadline and notify its caller."""
         token = jsonrpc.id_or_none(params.get("progressToken"))
         pending = self._pending.get(token) if isinstance(token, int) else None
@@ -384,14 +384,14 @@ class Peer:
         if pending.on_progress is not None and self._passes(PROGRESS, size):
             pending.on_progress(params)
 
-    def _cancelled(self, params: dict[str, Raw]) -> None:
+    def _handle_cancellation(self, params: dict[str, Raw]) -> None:
         """Cancel a request of the other side, unless it has ended."""
         id_ = jsonrpc.id_or_none(params.get("requestId"))
         if id_ is not None and (task := self._inbound.pop(id_, None)) is not None:
             # Free the id here: a task that never started does not clean up.
             task.cancel("the client cancelled it")
 
-    def _requested(
+    def _handle_request(
         self,
         id_: Any,
         method: str,
@@ -453,7 +453,7 @@ class PeerRequest(msgspec.Struct, eq=False):
 
     def notify(self, method: str, params: Params) -> None:
         # Notifications that are soon outdated must not pile up for a client that does not read.
-        self.peer.notify(method, params, self.request_id, may_drop=method not in _KEPT)
+        self.peer.notify(method, params, self.request_id, may_drop=method not in _NEVER_DROPPED)
 
     async def ask(self, method: str, params: Params, on_progress: OnProgress | None = None) -> Raw:
         return await self.peer.request(method, params, on_progress, about=self.request_id)

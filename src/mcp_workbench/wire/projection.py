@@ -79,10 +79,10 @@ def handshake_result(members: dict[str, Raw], projection: Projection) -> dict[st
     if jsonrpc.is_object(value):
         return {**members, "structuredContent": {"result": value}} if projection == "schema" else None
     # Handshake clients show text. Without a text block their models would not see the value.
-    return {**members, **_told(members, value), "structuredContent": {"result": value}}
+    return {**members, **_with_text(members, value), "structuredContent": {"result": value}}
 
 
-def _told(members: dict[str, Raw], value: Raw) -> dict[str, Any]:
+def _with_text(members: dict[str, Raw], value: Raw) -> dict[str, Any]:
     """The `content` with the value added as text; empty if there is a text block already."""
     try:
         blocks = msgspec.json.decode(members.get("content", b"[]"), type=list[Raw])
@@ -101,32 +101,32 @@ def _rebased(schema: Raw) -> Raw:
     text = bytes(schema)
     if b"ef" not in text and b"\\u" not in text:  # no `$ref`, even in escaped form
         return schema
-    return _rebase(schema, _keyword)
+    return _rebase(schema, _rebase_keyword)
 
 
 def _rebase(raw: Raw, rebase: Callable[[str, Raw], Any]) -> Raw:
     """Rebase every member of an object or item of a list. Other values have no references."""
     if jsonrpc.is_list(raw):
         items = msgspec.json.decode(raw, type=list[Raw])
-        return Raw(jsonrpc.encode([_rebase(item, _keyword) for item in items]))
+        return Raw(jsonrpc.encode([_rebase(item, _rebase_keyword) for item in items]))
     if not jsonrpc.is_object(raw):
         return raw
     members = jsonrpc.fields(raw)
-    if rebase is _keyword and _is_own_document(members.get("$id")):
+    if rebase is _rebase_keyword and _is_own_document(members.get("$id")):
         return raw
     return Raw(jsonrpc.encode({name: rebase(name, value) for name, value in members.items()}))
 
 
-def _keyword(name: str, value: Raw) -> Raw:
+def _rebase_keyword(name: str, value: Raw) -> Raw:
     if name in _DATA:
         return value
     if name in _REFERENCES:
         return _pointer(value)
-    return _rebase(value, _named if name in _NAMED else _keyword)
+    return _rebase(value, _rebase_schema if name in _NAMED else _rebase_keyword)
 
 
-def _named(_: str, schema: Raw) -> Raw:
-    return _rebase(schema, _keyword)
+def _rebase_schema(_: str, schema: Raw) -> Raw:
+    return _rebase(schema, _rebase_keyword)
 
 
 def _pointer(raw: Raw) -> Raw:
