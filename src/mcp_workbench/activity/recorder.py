@@ -48,7 +48,6 @@ CANCELLED: Final = "cancelled"
 UNEXPECTED: Final = "unexpected"
 _TRUE: Final = Raw(b"true")
 _clock: Final = time.perf_counter
-_NAME_LENGTH: Final = RECORD_NAME_LENGTH
 _ORDER: Final = ("ready", "starting", "needs_auth", "resting", "failing", "idle", "closed")
 """The states of connections, by precedence: the first one is the state of their server."""
 
@@ -165,14 +164,15 @@ class Recorder:
             self._schedule()
         if outcome is None:
             return
-        tool = noted.tool if len(noted.tool.tool) <= _NAME_LENGTH else _shortened(noted.tool)
+        tool = noted.tool if len(noted.tool.tool) <= RECORD_NAME_LENGTH else _shortened(noted.tool)
         if not self._rows_left:
             self._count(tool, outcome)
             return
         self._rows_left -= 1
         took = (_clock() - noted.began) * 1000
-        given, given_back = self._excerpts(arguments, result) if self._is_full else (None, None)
-        self._calls.append((tool, noted.began, took, outcome, given, given_back, error))
+        given = _excerpt(arguments, RECORD_ARGUMENTS_LENGTH) if self._is_full else None
+        returned = _excerpt(result, RECORD_RESULT_LENGTH) if self._is_full else None
+        self._calls.append((tool, noted.began, took, outcome, given, returned, error))
 
     def opened(self, audience: str, toolbox: str, definitions: Iterable[int], answered: int) -> None:
         """Record that an agent opened a toolbox, with the sizes of all definitions and of the answer."""
@@ -248,9 +248,6 @@ class Recorder:
         else:
             self._lost += 1
 
-    def _excerpts(self, arguments: Raw, result: Raw) -> tuple[str | None, str | None]:
-        return _excerpt(arguments, RECORD_ARGUMENTS_LENGTH), _excerpt(result, RECORD_RESULT_LENGTH)
-
     # -- batches
 
     def _schedule(self) -> None:
@@ -272,16 +269,17 @@ class Recorder:
         loop = asyncio.get_running_loop()
         written: asyncio.Future[None] = loop.create_future()
         self._written = written
-        written.add_done_callback(self._catch_up)
 
         def done() -> None:
             with contextlib.suppress(RuntimeError):  # the loop ended meanwhile
-                loop.call_soon_threadsafe(lambda: None if written.done() else written.set_result(None))
+                loop.call_soon_threadsafe(self._batch_written, written)
 
         self._writer.put(self._batch(is_last=is_last), done)
         return written
 
-    def _catch_up(self, _: object) -> None:
+    def _batch_written(self, written: asyncio.Future[None]) -> None:
+        if not written.done():
+            written.set_result(None)
         if self._is_behind:
             self._is_behind = False
             self._schedule()
@@ -301,7 +299,7 @@ class Recorder:
         now = time.time()
         epoch = now - _clock()
         servers = [self._state_of(server, moment) for server, moment in changed.items()]
-        under_way = sorted(self._under_way, key=_by_age)[:RECORD_FLIGHTS]
+        under_way = sorted(self._under_way, key=lambda call: call.began)[:RECORD_FLIGHTS]
         return Batch(
             now,
             epoch=epoch,
@@ -336,24 +334,18 @@ class Recorder:
         return self._servers.get(server) or ServerState(server.toolbox, server.server, "", 0.0, 0, None)
 
 
-def _by_age(noted: Noted) -> float:
-    return noted.began
-
-
 def _shortened(tool: ToolIdentifier) -> ToolIdentifier:
     """The identifier with a name of limited length, since a server may choose any."""
-    return ToolIdentifier(tool.toolbox, tool.server, tool.tool[:_NAME_LENGTH])
+    return ToolIdentifier(tool.toolbox, tool.server, tool.tool[:RECORD_NAME_LENGTH])
 
 
 def _outcome(error: BaseException) -> str | None:
     """The outcome of a call that raised; None if the request was invalid."""
     if isinstance(error, WorkbenchError):
-        return None if isinstance(error, RequestError) else _code(error)
+        if isinstance(error, RequestError):
+            return None
+        return error.wire_code if isinstance(error, CallFailed | ConnectFailed) else error.code
     return CANCELLED if isinstance(error, asyncio.CancelledError) else UNEXPECTED
-
-
-def _code(error: WorkbenchError) -> str:
-    return error.wire_code if isinstance(error, CallFailed | ConnectFailed) else error.code
 
 
 def _error_text(members: Params) -> str:

@@ -22,7 +22,7 @@ from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.connection import Connection
 from mcp_workbench.servers.supervisor import Supervisor
-from mcp_workbench.wire.background import consume_exception
+from mcp_workbench.wire.background import BackgroundTasks
 
 T = TypeVar("T")
 _RECHECK_PAUSE: Final = 10
@@ -75,6 +75,7 @@ class ListCache(Generic[T]):
         self._turn = turn
         self._checking: asyncio.Task[None] | None = None
         self._is_used = False
+        self._listings = BackgroundTasks()
         self._listing: asyncio.Task[T] | None = None
         self._relisting: asyncio.Task[None] | None = None
         self._rechecking: asyncio.Task[None] | None = None
@@ -230,8 +231,7 @@ class ListCache(Generic[T]):
     def _list_once(self) -> asyncio.Task[T]:
         """The listing under way, or a new one."""
         if self._listing is None or not self._is_listing:
-            self._listing = asyncio.get_running_loop().create_task(self._list())
-            self._listing.add_done_callback(consume_exception)
+            self._listing = self._listings.start(self._list())
         return self._listing
 
     async def _list(self) -> T:

@@ -22,6 +22,7 @@ from mcp_workbench.servers.health import Health
 from mcp_workbench.servers.processes import Processes
 from mcp_workbench.text.sanitize import NAMES_SHOWN, escape
 from mcp_workbench.text.suggest import nearest_and_known
+from mcp_workbench.wire.background import BackgroundTasks
 from mcp_workbench.wire.exchange import ClientRef, Exchange, with_progress
 
 T = TypeVar("T")
@@ -61,7 +62,9 @@ class ServerPool:
         self.handles: dict[str, dict[str, ServerHandle]] = {}
         self._replaced: dict[ServerIdentifier, ServerHandle] = {}
         """Handles of changed servers; each is passed to its successor, which is made on demand."""
-        self._ending: dict[asyncio.Task[None], ServerHandle] = {}
+        self._ending: list[ServerHandle] = []
+        """Removed handles that wait for the end of their calls."""
+        self._endings = BackgroundTasks()
         self._is_closed = False
 
     def toolbox(self, name: str) -> ToolboxConfig:
@@ -130,17 +133,21 @@ class ServerPool:
         handle = self.handles.get(server.toolbox, {}).pop(server.server, None)
         if handle is None:
             return False
-        end = handle.retire()
-        self._ending[end] = handle
-        end.add_done_callback(self._ending.pop)
+        handle.retire()
+        self._ending.append(handle)
+        self._endings.start(self._forget_at_end(handle))
         if not is_gone:
             self._replaced[server] = handle
         return not is_gone and handle.subscriptions.is_used
 
+    async def _forget_at_end(self, handle: ServerHandle) -> None:
+        await handle.wait_for_end()
+        self._ending.remove(handle)
+
     async def close(self) -> None:
         """End every server. No handle is made after this."""
         self._is_closed = True
-        handles = (*(handle for _, handle in self), *self._ending.values())
+        handles = (*(handle for _, handle in self), *self._ending)
         await asyncio.gather(*(handle.close() for handle in handles))
 
     def _make(self, servers: Sequence[ServerConfig]) -> list[ServerHandle]:

@@ -66,7 +66,7 @@ class ServerHandle:
         self._requests = ServerRequests(label, client_ref, limits)
         self._host = host
         self.subscriptions = host.subscriptions if host is not None else Subscriptions(limits)
-        self.retiring: asyncio.Task[None] | None = None
+        self._retiring: asyncio.Task[None] | None = None
         self._predecessor = predecessor
         if predecessor is not None:
             self.subscriptions.take_over(predecessor.subscriptions)
@@ -208,21 +208,25 @@ class ServerHandle:
         self.lists.close()
         await self.supervisor.close(drain_seconds)
 
-    def retire(self) -> asyncio.Task[None]:
+    def retire(self) -> None:
         """End the server when its calls have ended, since the configuration removed or changed it.
 
         The client is not notified of its lists until then.
         """
         self._predecessor = None
         self.lists.retire()
-        self.retiring = asyncio.ensure_future(self.close(self._limits.call_hard_timeout_seconds))
-        return self.retiring
+        self._retiring = asyncio.ensure_future(self.close(self._limits.call_hard_timeout_seconds))
+
+    async def wait_for_end(self, seconds: float | None = None) -> None:
+        """Wait until a retired handle has ended, at most this long."""
+        if self._retiring is not None:
+            await asyncio.wait((self._retiring,), timeout=seconds)
 
     async def _open(self, open_it: OpenChannel) -> Channel:
         """Open the connection once the predecessor has ended, but do not wait long: its calls may take minutes."""
         predecessor, self._predecessor = self._predecessor, None
-        if predecessor is not None and predecessor.retiring is not None:
-            await asyncio.wait((predecessor.retiring,), timeout=self._limits.predecessor_seconds)
+        if predecessor is not None:
+            await predecessor.wait_for_end(self._limits.predecessor_seconds)
         return await open_it()
 
     # -- events of the supervisor

@@ -105,14 +105,14 @@ class BatchResponse:
     def wait_for(self, task: asyncio.Task[None], id_: Id) -> None:
         """Expect an answer from `task`. If the task is cancelled, an error takes its place."""
         self._waiting[task] = id_
-        task.add_done_callback(self._ended)
 
     def complete(self) -> None:
         """Mark the batch as fully read."""
         self._is_complete = True
         self._send_if_ready()
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def ended(self, task: asyncio.Task[None]) -> None:
+        """A task that `wait_for` named has ended, perhaps without an answer."""
         if (id_ := self._waiting.pop(task, None)) is not None:
             self.write(Envelope(RpcError(jsonrpc.REQUEST_CANCELLED, "Request cancelled"), id_))
 

@@ -35,9 +35,6 @@ LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "ale
 """The protocol's log levels, least severe first."""
 
 
-_SHOWN_LENGTH: Final = RECORD_NAME_LENGTH
-
-
 class ClientInfo(NamedTuple):
     """A client's `clientInfo` and protocol version."""
 
@@ -49,7 +46,7 @@ class ClientInfo(NamedTuple):
 def read_client_info(raw: Raw | None, protocol: str) -> ClientInfo | None:
     """The client's name and version; None if it gives no name."""
     info = jsonrpc.members(raw)
-    name, version = ((jsonrpc.text_or_none(info.get(key)) or "")[:_SHOWN_LENGTH] for key in ("name", "version"))
+    name, version = ((jsonrpc.text_or_none(info.get(key)) or "")[:RECORD_NAME_LENGTH] for key in ("name", "version"))
     return ClientInfo(name, version, protocol) if name else None
 
 

@@ -18,7 +18,7 @@ from msgspec import Raw
 
 from mcp_workbench.errors import InputUnavailable
 from mcp_workbench.identity import ServerIdentifier
-from mcp_workbench.wire.background import consume_exception, in_background
+from mcp_workbench.wire.background import BackgroundTasks, consume_exception, in_background
 from mcp_workbench.wire.caller import QUESTIONS, Caller
 from mcp_workbench.wire.jsonrpc import Id, Params, fields, number_or_none
 from mcp_workbench.wire.memory_budget import Account
@@ -188,17 +188,20 @@ class Exchange:
     def pose(self, method: str, params: Params) -> asyncio.Future[Raw]:
         """Ask a modern client in the response to its request. Cancel the answer to withdraw the question."""
         answer: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
-        answer.add_done_callback(consume_exception)
+        self._count += 1
+        key = f"q{self._count}"
+        answer.add_done_callback(lambda answer: self._settle(key, answer))
         if self._has_ended:
             answer.set_exception(Withdrawn())
             return answer
-        self._count += 1
-        key = f"q{self._count}"
         self._questions[key] = ({"method": method, "params": params}, answer)
-        answer.add_done_callback(lambda _: self._questions.pop(key, None))
         if self._new_question is not None and not self._new_question.done():
             self._new_question.set_result(None)
         return answer
+
+    def _settle(self, key: str, answer: asyncio.Future[Raw]) -> None:
+        self._questions.pop(key, None)
+        consume_exception(answer)
 
     async def run(self, work: Coroutine[Any, Any, Raw]) -> Answer | Question:
         """Do the work and return the first outcome. Cancelling this cancels the work.
@@ -207,8 +210,7 @@ class Exchange:
         """
         if not (self.caller.modern and self.caller.answers and self.may_ask):
             return Answer(await work)
-        self._work = asyncio.ensure_future(work)
-        self._work.add_done_callback(consume_exception)
+        self._work = BackgroundTasks().start(work)
         return await self.outcome()
 
     def attach(self, line: OpenRequest, answers: Mapping[str, Raw], progress_token: Raw | None = None) -> None:

@@ -247,12 +247,15 @@ class Peer:
         """
         self.received_at = self._loop.time()
         self.messages += 1
+        return self._dispatch(message, size, owner)
+
+    def _dispatch(self, message: Message, size: int, owner: object, batch: BatchResponse | None = None) -> bool:
         if message.method is None:
             return self._handle_answer(message)
         if message.id is jsonrpc.UNSET:
             self._handle_notification(message.method, message.params, owner, size)
         else:
-            self._handle_request(message.id, message.method, message.params, owner, size=size)
+            self._handle_request(message, message.method, size, owner, batch)
         return False
 
     def receive_batch(self, parts: Sequence[BatchElement]) -> None:
@@ -261,15 +264,8 @@ class Peer:
         for part in parts:
             if isinstance(part, RpcError):
                 answers.write(Envelope(part))
-                continue
-            if part.method is None:
-                self._handle_answer(part)
-                continue
-            size = sum(memoryview(value).nbytes for value in part.params.values())
-            if part.id is jsonrpc.UNSET:
-                self._handle_notification(part.method, part.params, None, size)
             else:
-                self._handle_request(part.id, part.method, part.params, None, answers, size=size)
+                self._dispatch(part, sum(memoryview(value).nbytes for value in part.params.values()), None, answers)
         answers.complete()
 
     def fail_request(self, line: bytes, fault: Callable[[], Fault]) -> bool:
@@ -392,15 +388,10 @@ class Peer:
             task.cancel("the client cancelled it")
 
     def _handle_request(
-        self,
-        id_: Any,
-        method: str,
-        params: dict[str, Raw],
-        owner: object,
-        batch: BatchResponse | None = None,
-        *,
-        size: int,
+        self, message: Message, method: str, size: int, owner: object, batch: BatchResponse | None
     ) -> None:
+        id_: Any = message.id
+        params = message.params
         out = self._writer if batch is None else batch
         if self._writer.congested and not self._answers_always:
             self.strays += 1
@@ -415,13 +406,20 @@ class Peer:
         elif self._fault is None:
             line = PeerRequest(self, id_ if batch is None else batch.about, owner)
             task = self._inbound[id_] = self._loop.create_task(self._answer(id_, method, params, line, out))
-            if size > MEMORY_SMALL_BYTES:
-                self._account.reserve(size)
-                task.add_done_callback(lambda _: self._account.release(size))
+            held = size if size > MEMORY_SMALL_BYTES else 0
+            if held or batch is not None:  # most requests need no callback
+                self._account.reserve(held)
+                task.add_done_callback(lambda task: self._handled(task, held, batch))
             if batch is not None:
                 batch.wait_for(task, id_)
                 self._batched.add(task)
-                task.add_done_callback(self._batched.discard)
+
+    def _handled(self, task: asyncio.Task[None], held: int, batch: BatchResponse | None) -> None:
+        """Clean up after a request, even if its task was cancelled before its first step."""
+        self._account.release(held)
+        if batch is not None:
+            self._batched.discard(task)
+            batch.ended(task)
 
     async def _answer(
         self, id_: Id, method: str, params: dict[str, Raw], line: PeerRequest, out: Writer | BatchResponse
