@@ -70,6 +70,8 @@ class WorkbenchError(Exception):
     hint: str = ""
     retry_after: float | None = None
     """Seconds after which a retry makes sense, if known."""
+    toolbox: str = ""
+    server: str = ""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -91,7 +93,7 @@ class WorkbenchError(Exception):
     @property
     def where(self) -> dict[str, str]:
         """The known parts of the identifier: toolbox, server, tool."""
-        return {}
+        return {part: value for part, value in (("toolbox", self.toolbox), ("server", self.server)) if value}
 
     @property
     def wire_code(self) -> str:
@@ -157,10 +159,6 @@ class ToolboxNotFound(RequestError):
         super().__init__(f"Toolbox '{escape(toolbox)}' not found", hint=hint)
         self.toolbox = toolbox
 
-    @property
-    def where(self) -> dict[str, str]:
-        return {"toolbox": self.toolbox}
-
 
 class ServerNotFound(RequestError):
     code = "server_not_found"
@@ -169,10 +167,6 @@ class ServerNotFound(RequestError):
         super().__init__(f"Server '{escape(server)}' not found in toolbox '{escape(toolbox)}'", hint=hint)
         self.toolbox = toolbox
         self.server = server
-
-    @property
-    def where(self) -> dict[str, str]:
-        return {"toolbox": self.toolbox, "server": self.server}
 
 
 class ToolNotFound(RequestError):
@@ -198,10 +192,6 @@ class ToolsNotFound(RequestError):
         what = "Tool" if len(tools) == 1 else "Tools"
         super().__init__(f"{what} {named} not found in toolbox '{escape(toolbox)}'", hint=hint)
         self.toolbox = toolbox
-
-    @property
-    def where(self) -> dict[str, str]:
-        return {"toolbox": self.toolbox}
 
 
 class SessionNotFound(RequestError):
@@ -437,10 +427,6 @@ class ConnectFailed(WorkbenchError):
         self.retry_after = fault.retry_after
 
     @property
-    def where(self) -> dict[str, str]:
-        return {"toolbox": self.toolbox, "server": self.server}
-
-    @property
     def wire_code(self) -> str:
         return self.fault.code
 
@@ -461,10 +447,6 @@ class ToolboxFailed(WorkbenchError):
         waits = [failure.retry_after for failure in failures if failure.retry_after is not None]
         if len(waits) == len(failures):
             self.retry_after = min(waits, default=None)
-
-    @property
-    def where(self) -> dict[str, str]:
-        return {"toolbox": self.toolbox}
 
 
 class CallFailed(WorkbenchError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Annotated, NamedTuple, TypeAlias
 
 from msgspec import Meta
@@ -89,16 +90,16 @@ class Batch(NamedTuple):
     """All events since the last batch."""
 
     at: float
-    calls: list[Call]
-    counts: Mapping[ToolIdentifier, Sequence[int]]
+    calls: Sequence[Call] = ()
+    counts: Mapping[ToolIdentifier, Sequence[int]] = MappingProxyType({})
     """Further calls that get no row of their own: how many succeeded and how many failed."""
-    lines: list[Line]
-    openings: list[Opening]
-    servers: list[ServerState]
+    lines: Sequence[Line] = ()
+    openings: Sequence[Opening] = ()
+    servers: Sequence[ServerState] = ()
     """The changed ones."""
-    flights: list[Flight]
+    flights: Sequence[Flight] = ()
     """All calls under way at this moment."""
-    lost: int
+    lost: int = 0
     """Events that are in no batch, for lack of room."""
     is_last: bool = False
     epoch: float = 0.0

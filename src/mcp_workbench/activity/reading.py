@@ -48,11 +48,10 @@ _OPENINGS = "SELECT total(opens), total(flat), total(answered) FROM record_openi
 _LINES = """SELECT record_lines.id, run, pid, at, level, toolbox, server, text FROM record_lines
     JOIN record_runs ON record_runs.id = run WHERE record_lines.id > ? ORDER BY record_lines.id"""
 
-_NEWEST = "SELECT coalesce(max(id), 0) FROM record_lines"
+_NEWEST = "SELECT coalesce(max(id), 0) FROM {table}"
 _CALLS = """SELECT calls.id, run, pid, at, toolbox, server, tools.tool, milliseconds, outcome, arguments, result
     FROM record_calls AS calls JOIN record_tools AS tools ON tools.id = calls.tool
     JOIN record_runs ON record_runs.id = run WHERE calls.id > ? ORDER BY calls.id"""
-_NEWEST_CALL = "SELECT coalesce(max(id), 0) FROM record_calls"
 
 
 class RunRow(NamedTuple):
@@ -181,7 +180,7 @@ class RecordReader:
 
     def newest_line(self) -> int:
         """The number of the last log line. A rebuilt record starts at 1 again."""
-        return self._read(lambda rows: _converted(rows(_NEWEST, ()), list[tuple[int]])[0][0], 0)
+        return self._newest("record_lines")
 
     def calls(self, after: int = 0, *, everything: bool = False) -> list[RecordedCall]:
         """Ended calls after a given one, of running workbenches or of all."""
@@ -189,7 +188,10 @@ class RecordReader:
 
     def newest_call(self) -> int:
         """The number of the last call, like `newest_line`."""
-        return self._read(lambda rows: _converted(rows(_NEWEST_CALL, ()), list[tuple[int]])[0][0], 0)
+        return self._newest("record_calls")
+
+    def _newest(self, table: str) -> int:
+        return self._read(lambda rows: _converted(rows(_NEWEST.format(table=table), ()), list[tuple[int]])[0][0], 0)
 
     def _statuses(self, rows: _Rows, *, everything: bool) -> list[RunStatus]:
         known = [(run, run.is_running) for run in _converted(rows(f"{_RUNS} ORDER BY began", ()), list[RunRow])]

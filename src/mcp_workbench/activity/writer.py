@@ -151,18 +151,7 @@ class RecordWriter:
 
     def _begin(self, tables: RecordTables) -> None:
         self._number = tables.begin(self._run._replace(birth=birth(self._run.pid)))
-        now = time.time()
-        known = Batch(
-            now,
-            calls=[],
-            counts={},
-            lines=[],
-            openings=[],
-            servers=list(self._servers.values()),
-            flights=[],
-            lost=0,
-            clients=list(self._clients.values()),
-        )
+        known = Batch(time.time(), servers=list(self._servers.values()), clients=list(self._clients.values()))
         tables.write(self._number, known, prunes=False)
 
     def _was_ours(self, path: str) -> bool:

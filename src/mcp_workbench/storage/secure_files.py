@@ -159,11 +159,9 @@ def is_writable_by_others(status: os.stat_result) -> bool:
 def check(path: str) -> Identity | None:
     """Close a file to others and return its identity; None, and errors, as for `inspect`."""
     status = inspect(path)
-    if status is None:
-        return None
-    if is_open(status):
+    if status is not None and is_open(status):
         os.chmod(path, _FILE)
-    return status.st_dev, status.st_ino
+    return (status.st_dev, status.st_ino) if status is not None else None
 
 
 def create(path: str, content: bytes = b"") -> None:

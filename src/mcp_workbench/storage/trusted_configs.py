@@ -111,10 +111,10 @@ class Trust:
 
     def remove(self, place: str) -> bool:
         """Stop trusting a file; False if it was not trusted."""
-        was = self.find(place) is not None
-        if was:
-            self._change(lambda files: [file for file in files if file.path != place])
-        return was
+        if self.find(place) is None:
+            return False
+        self._change(lambda files: [file for file in files if file.path != place])
+        return True
 
     def _change(self, change: Callable[[list[TrustedFile]], list[TrustedFile]]) -> None:
         with self._explained("written"):

@@ -167,22 +167,18 @@ def _comparable(name: str, known: Iterable[str], cutoff: float) -> list[str]:
 def nearest_or_known(name: str, known: Iterable[str], kind: str) -> str:
     """`Did you mean 'read_file'?`, or the known names of this `kind` if none is near."""
     names = list(known)
-    if (match := _nearest_of(name, names, kind)) is not None:
-        return f"Did you mean '{escape(match)}'?"
-    return known_names(names, kind)
+    return _did_you_mean(name, names, kind) or known_names(names, kind)
 
 
 def nearest_and_known(name: str, known: Iterable[str], kind: str) -> str:
     """`Did you mean 'read_file'?` if a name is near, and the known names of this `kind`."""
     names = list(known)
-    match = _nearest_of(name, names, kind)
-    meant = f"Did you mean '{escape(match)}'? " if match is not None else ""
-    return f"{meant}{known_names(names, kind)}"
+    return f"{_did_you_mean(name, names, kind)} {known_names(names, kind)}".lstrip()
 
 
-def _nearest_of(name: str, known: list[str], kind: str) -> str | None:
+def _did_you_mean(name: str, known: list[str], kind: str) -> str:
     found = nearest_tools(name, known) if kind == "tools" else nearest_names(name, known)
-    return found[0] if found else None
+    return f"Did you mean '{escape(found[0])}'?" if found else ""
 
 
 def known_names(known: Iterable[str], kind: str) -> str:
