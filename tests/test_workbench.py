@@ -361,7 +361,7 @@ async def test_an_unchanged_list_is_not_told(tmp_path: Path):
     async with workbench(tmp_path, {"dev": {"fs": rogue("ok", log=log)}}, relist_interval_seconds=0.01) as bench:
         await bench.open("dev")
         bench.join(LIBRARY.audience, client)
-        handle_of(bench, "dev", "fs").lists.tools.outdate()
+        handle_of(bench, "dev", "fs").lists.tools.invalidate()
         await wait_until(lambda: len(received(log, "tools/list")) == 2)
         await bench.use(tool("fs", "echo"))
         assert client.changes == []

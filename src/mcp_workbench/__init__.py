@@ -1,4 +1,4 @@
-"""One MCP server in front of many: toolboxes, opened when they are needed.
+"""MCP Workbench as a library: one MCP server in front of many, grouped into toolboxes that open on demand.
 
     from mcp_workbench import ToolIdentifier, Workbench, load_config
 
@@ -6,7 +6,7 @@
         opened = await workbench.open("dev")
         result = await workbench.use(ToolIdentifier("dev", "filesystem", "read_file"), {"path": "README.md"})
 
-Names are imported when they are first used, so that starting one part does not pay for the others.
+Importing the package is cheap: each name is imported when it is first used.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
 """Failures that end a command and are reported to the person who typed it.
 
-    WorkbenchError
-    ├── ListenFailed        the address for HTTP can't be taken
-    ├── LoginFailed         a person's login at a terminal did not come about
-    │   └── LoginRefused    the authorization server refused the login
-    ├── TrustFailed         nobody can be asked, or the record of what is trusted can't be used
-    ├── ConfigError
-    │   └── ConfigNotTrusted    the configuration of this folder is not trusted
-    ├── OutputFailed        the result of a tool can't be written to a file
-    ├── RecordFailed        what workbenches do can't be read
-    ├── HostFileError       the file of a host can't be read or changed
-    │   └── FileBusy        another process changes files of the same folder
-    └── PageNotFound        the documentation has no such page or section
+WorkbenchError
+├── ListenFailed        `serve --http` can't listen on its address
+├── LoginFailed         a login at a terminal failed
+│   └── LoginRefused    the authorization server refused the login
+├── TrustFailed         no terminal to confirm at, or the list of trusted projects can't be used
+├── ConfigError
+│   └── ConfigNotTrusted    the user does not trust the configuration of this folder
+├── OutputFailed        the result of a call can't be written to a file
+├── RecordFailed        the record can't be read
+├── HostFileError       a host's file can't be read or changed
+│   └── FileBusy        another process holds the lock on the folder
+└── PageNotFound        the documentation has no such page or section
 
-All others, and what they have in common, are in `errors.py`.
+`errors.py` has the base classes and all other failures.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
 
 class ListenFailed(WorkbenchError):
-    """`serve --http` can't listen where it should."""
+    """`serve --http` can't listen on its address."""
 
     code = "listen_failed"
 
     def __init__(self, address: str, reason: str, *, hint: str = "") -> None:
-        usual = "Stop what uses that port, or choose another one: --http HOST:PORT."
+        usual = "Stop the program that uses the port, or choose another one: --http HOST:PORT."
         super().__init__(f"Can't listen on {address}: {reason}", hint=hint or usual)
 
 
 class LoginFailed(WorkbenchError):
-    """A login at a terminal did not come about."""
+    """A login at a terminal failed."""
 
     code = "login_failed"
     retryable = True
@@ -56,7 +56,7 @@ class TrustFailed(WorkbenchError):
 
 
 class ConfigNotTrusted(ConfigError):
-    """The configuration of the current folder is not used: nobody trusted it, or it changed since."""
+    """The configuration of the current folder is not used: the user has not trusted it, or it changed since."""
 
     code = "config_untrusted"
 
@@ -67,13 +67,13 @@ class ConfigNotTrusted(ConfigError):
 
 
 class OutputFailed(WorkbenchError):
-    """A tool was called, and its result can't be written where it should go."""
+    """A call succeeded, but its result can't be written to the file."""
 
     code = "output_failed"
 
 
 class RecordFailed(WorkbenchError):
-    """The record of what workbenches do can't be read."""
+    """The record, which `status` and `logs` show, can't be read."""
 
     code = "record_failed"
 
@@ -82,7 +82,7 @@ class RecordFailed(WorkbenchError):
 
 
 class HostFileError(WorkbenchError):
-    """The file of a host can't be read or changed; it is as it was."""
+    """A host's file can't be read or changed. It is left unchanged."""
 
     code = "host_file"
 
@@ -93,16 +93,16 @@ class HostFileError(WorkbenchError):
 
 
 class FileBusy(HostFileError):
-    """Another process changes files of the same folder, for longer than a change takes."""
+    """Another process holds the lock on the folder for longer than a change takes."""
 
     code = "file_busy"
     retryable = True
 
     def __init__(self, file: Path | str, holder: str) -> None:
-        super().__init__(f"is locked by {holder}", file, hint="Wait until that process has ended, and try again.")
+        super().__init__(f"is locked by {holder}", file, hint="Wait until that process ends, then try again.")
 
 
 class PageNotFound(RequestError):
-    """`docs` has no page, or no section, of this name."""
+    """`docs` has no page or section of this name."""
 
     code = "page_not_found"

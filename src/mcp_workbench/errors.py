@@ -1,47 +1,47 @@
-"""Every failure that the workbench can name.
+"""The tree of errors. Each class has a stable code, says whether a retry may help, and hints at the next step.
 
     WorkbenchError                 code, hint, retryable
-    ├── ConfigError                the file is wrong; carries file, line, column and path
-    ├── RequestError               the request is wrong; nothing was started or contacted
+    ├── ConfigError                the configuration is invalid; has file, line, column and path
+    ├── RequestError               the request is invalid; nothing was started or contacted
     │   ├── InvalidToolIdentifier
     │   ├── InvalidParameters
     │   ├── ToolboxNotFound
     │   ├── ServerNotFound
     │   ├── ToolNotFound
-    │   ├── SessionNotFound        a session of HTTP that is over, or another one's
-    │   ├── ToolsNotFound          names in `tools` that no server of the toolbox has
-    │   └── UnknownToolName        a tools/call of a name that is neither meta-tool nor registered
+    │   ├── SessionNotFound        an HTTP session that ended, or belongs to another token
+    │   ├── ToolsNotFound          no server of the toolbox has the tools that `tools` names
+    │   └── UnknownToolName        a tools/call of a name that this surface does not offer
     ├── ConnectFailed              a server can't be started or reached; wraps a Fault
     ├── ToolboxFailed              every server of a toolbox failed
     ├── CallFailed                 a server failed during a call; wraps a Fault
-    ├── (command_errors.py)        what ends a command that a person typed
-    └── Fault                      what happened on one connection, without knowing whose it is
+    ├── (command_errors.py)        failures that end a command
+    └── Fault                      a failure of one connection, which does not know its server
         ├── SpawnFailed            the command can't be run
-        ├── StartupTimeout         no answer to the opening of the connection
-        ├── StillStarting          the open deadline passed first; it goes on starting
-        ├── NegotiationFailed      it answered, but not as an MCP server that we can talk to
-        ├── ListTimeout            no answer to tools/list
-        ├── ListTooLarge           the list does not end within the caps
-        ├── VariableMissing        a ${VAR} of its configuration is not set
-        ├── NeedsLogin             a remote server wants a person to log in first
-        ├── ClientRefused          the configured client credentials are refused
-        ├── ServerExited           it ended while we needed it
-        ├── ServerResting          it failed again and again, and is not started just now
-        ├── Unresponsive           it runs, and says nothing at all
-        ├── ProtocolViolation      it sent something that is no MCP
-        ├── MessageTooLarge        it sent a message over the cap
+        ├── StartupTimeout         the server did not answer the greeting in time
+        ├── StillStarting          the open deadline passed; the server goes on starting
+        ├── NegotiationFailed      the server answered, but not with an MCP version that we speak
+        ├── ListTimeout            the server did not answer tools/list in time
+        ├── ListTooLarge           the list exceeds its limits
+        ├── VariableMissing        a ${VAR} of the server's configuration is not set
+        ├── NeedsLogin             a remote server requires a login
+        ├── ClientRefused          a remote server refused the configured client credentials
+        ├── ServerExited           the server exited while it was in use
+        ├── ServerResting          the server failed repeatedly and is not started for a while
+        ├── Unresponsive           the server runs, but does not respond at all
+        ├── ProtocolViolation      the server sent something that is not MCP
+        ├── MessageTooLarge        the server sent a message over the limit
         ├── CallTimeout            no answer within the idle or the hard deadline
-        ├── ServerRefused          it answered with a JSON-RPC error
-        ├── InputUnavailable       it asked for input that its client can't give
-        ├── Overloaded             too many calls wait for it
-        ├── ServerUnauthorized     a remote server wants other credentials, or refuses those that it got
-        ├── ServerUnavailable      a remote server can't be reached, or answers with something else than MCP
-        ├── InsecureTransport      credentials would travel where everybody can read them
+        ├── ServerRefused          the server answered with a JSON-RPC error
+        ├── InputUnavailable       the server asked for input that its client can't provide
+        ├── Overloaded             too many calls wait for the server
+        ├── ServerUnauthorized     a remote server refused our credentials, or requires some
+        ├── ServerUnavailable      a remote server can't be reached, or does not speak MCP
+        ├── InsecureTransport      credentials would be sent unencrypted
         └── ShuttingDown           the workbench is closing
 
-`str(error)` is what is wrong, `error.hint` what to do next (one line, or empty), `error.code` is
-stable and stands in docs/errors.md. One place turns these into results and JSON-RPC errors
-(`surfaces/failures.py`), one into terminal text (`cli/terminal.py`).
+`str(error)` says what is wrong and `error.hint` what to do next, in one line or empty. docs/errors.md lists every
+`error.code`. `surfaces/failures.py` turns errors into results and JSON-RPC errors, `cli/terminal.py` into terminal
+text.
 """
 
 from __future__ import annotations
@@ -59,17 +59,19 @@ if TYPE_CHECKING:
     from mcp_workbench.identity import ToolIdentifier
 
 OVERLOADED_RETRY_SECONDS = 5.0
-"""When a call that was refused for that may be worth another try: a call takes seconds."""
+"""The `retry_after` of such a call. Most calls take a few seconds."""
 
 
 class WorkbenchError(Exception):
-    """Anything that the workbench reports as its own."""
+    """The base of all errors that the workbench raises."""
 
     code: ClassVar[str] = "internal"
     retryable: ClassVar[bool] = False
     hint: str = ""
     retry_after: float | None = None
-    """Seconds after which another try makes sense, where that is known."""
+    """Seconds after which a retry makes sense, if known."""
+    toolbox: str = ""
+    server: str = ""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -77,30 +79,30 @@ class WorkbenchError(Exception):
             self.hint = hint
 
     def __setattr__(self, name: str, value: object) -> None:
-        """An error is immutable once it was raised: several callers may hold the same one."""
+        """Errors are immutable after they were raised, since several callers may hold the same one."""
         if self.__traceback__ is not None and not name.startswith("__"):
             raise AttributeError(f"{type(self).__name__}.{name} can't be set after it was raised; use copy_with")
         super().__setattr__(name, value)
 
     def copy_with(self, **changes: object) -> Self:
-        """The same error with other attributes, for a caller of its own."""
+        """A copy of the error with some attributes changed, for one caller."""
         own = type(self).__new__(type(self), *self.args)
         own.__dict__.update(self.__dict__, **changes)
         return own
 
     @property
     def where(self) -> dict[str, str]:
-        """The parts of the identifier that are known: toolbox, server, tool."""
-        return {}
+        """The known parts of the identifier: toolbox, server, tool."""
+        return {part: value for part, value in (("toolbox", self.toolbox), ("server", self.server)) if value}
 
     @property
     def wire_code(self) -> str:
-        """The code that programs see; a wrapper shows the code of what it wraps."""
+        """The code that programs see. A wrapper has the code of the error that it wraps."""
         return self.code
 
 
 class ConfigError(WorkbenchError):
-    """The configuration can't be used. One message, with the place; exit status 2."""
+    """The configuration can't be used. The message has its position; commands exit with status 2."""
 
     code = "config_invalid"
 
@@ -126,7 +128,7 @@ class ConfigError(WorkbenchError):
 
 
 class RequestError(WorkbenchError):
-    """The request is wrong, and nothing was started or contacted."""
+    """The request is invalid. Nothing was started or contacted."""
 
     code = "invalid_request"
 
@@ -141,7 +143,7 @@ class InvalidToolIdentifier(RequestError, ValueError):
 
 
 class InvalidParameters(RequestError):
-    """A meta-tool got arguments that it does not take."""
+    """A meta-tool got invalid arguments."""
 
     code = "invalid_parameters"
 
@@ -157,10 +159,6 @@ class ToolboxNotFound(RequestError):
         super().__init__(f"Toolbox '{escape(toolbox)}' not found", hint=hint)
         self.toolbox = toolbox
 
-    @property
-    def where(self) -> dict[str, str]:
-        return {"toolbox": self.toolbox}
-
 
 class ServerNotFound(RequestError):
     code = "server_not_found"
@@ -169,10 +167,6 @@ class ServerNotFound(RequestError):
         super().__init__(f"Server '{escape(server)}' not found in toolbox '{escape(toolbox)}'", hint=hint)
         self.toolbox = toolbox
         self.server = server
-
-    @property
-    def where(self) -> dict[str, str]:
-        return {"toolbox": self.toolbox, "server": self.server}
 
 
 class ToolNotFound(RequestError):
@@ -189,7 +183,7 @@ class ToolNotFound(RequestError):
 
 
 class ToolsNotFound(RequestError):
-    """Tools that were asked for by name are in no server of the toolbox."""
+    """No server of the toolbox has the tools that were requested by name."""
 
     code = "tools_not_found"
 
@@ -199,43 +193,39 @@ class ToolsNotFound(RequestError):
         super().__init__(f"{what} {named} not found in toolbox '{escape(toolbox)}'", hint=hint)
         self.toolbox = toolbox
 
-    @property
-    def where(self) -> dict[str, str]:
-        return {"toolbox": self.toolbox}
-
 
 class SessionNotFound(RequestError):
-    """A request in a session that there is not, for whoever makes it."""
+    """A request names a session that does not exist, or belongs to another client."""
 
     code = "session_not_found"
 
     def __init__(self) -> None:
-        super().__init__("Session not found", hint="Begin a new one with initialize.")
+        super().__init__("Session not found", hint="Start a new one with initialize.")
 
 
 class UnknownToolName(RequestError):
-    """`tools/call` named something that this surface does not offer."""
+    """`tools/call` named a tool that this surface does not offer."""
 
     code = "unknown_tool_name"
 
 
 class Fault(WorkbenchError):
-    """What happened on one connection. It does not know whose connection it is."""
+    """A failure of one connection. It does not know which server it belongs to."""
 
     code = "fault"
     retryable = True
     was_sent: bool = True
-    """False: the request that it ended never left us, and may be made again."""
+    """False if the failed request was never sent, so it may be repeated."""
     counts: bool = True
-    """Whether it tells against the server's health."""
+    """Whether it counts against the server's health."""
 
     @property
     def reason(self) -> str:
-        """What is wrong, where nothing else is said; and for what only a person can put right, how."""
+        """What is wrong, for texts without a hint; if only a person can fix it, also how."""
         return str(self)
 
     def unsent(self) -> Self:
-        """The same, of a request that never left us: others have the same fault, and theirs did."""
+        """A copy for a request that was never sent. Other requests share the fault, and theirs were sent."""
         return self.copy_with(was_sent=False)
 
 
@@ -247,8 +237,8 @@ class SpawnFailed(Fault):
 class StartupTimeout(Fault):
     code = "startup_timeout"
     hint = (
-        "A first start may have to download it: try again. If it never answers, 'mcp-workbench doctor' shows its "
-        "output; its startupTimeout sets how long it may take."
+        "A first start may have to download it: try again. If it never answers, run 'mcp-workbench doctor' to see its "
+        "output, or set a longer startupTimeout."
     )
 
 
@@ -264,7 +254,7 @@ class NegotiationFailed(Fault):
 
 class ListTimeout(Fault):
     code = "list_timeout"
-    hint = "It hangs while it lists its tools. Try again later; 'mcp-workbench doctor' shows its output."
+    hint = "It hangs while it lists its tools. Try again later, or run 'mcp-workbench doctor' to see its output."
 
 
 class ListTooLarge(Fault):
@@ -278,7 +268,7 @@ class VariableMissing(Fault):
 
 
 class NeedsLogin(Fault):
-    """A remote server wants a person to log in, which happens at a terminal and never while serving."""
+    """A remote server requires a login, which a person does at a terminal, never while serving."""
 
     code = "needs_auth"
     retryable = False
@@ -293,11 +283,11 @@ class NeedsLogin(Fault):
 
 
 class ClientRefused(Fault):
-    """The client credentials in a remote server's configuration are refused."""
+    """A remote server refused the client credentials of its configuration."""
 
     code = "client_refused"
     retryable = False
-    hint = "Check clientId, clientSecret or privateKey, and scopes, in its oauth."
+    hint = "Check clientId, clientSecret or privateKey, and scopes in its oauth configuration."
 
 
 class ServerExited(Fault):
@@ -306,7 +296,7 @@ class ServerExited(Fault):
 
 
 class ServerResting(Fault):
-    """A server that failed again and again is left alone for a while."""
+    """A server failed repeatedly and is not started for a while."""
 
     code = "server_resting"
 
@@ -366,7 +356,7 @@ class Overloaded(Fault):
 
 
 class ServerUnauthorized(Fault):
-    """A remote server answered 401 or 403. What it says beside that may repeat a token, and is not kept."""
+    """A remote server answered 401 or 403. The rest of its response is dropped, since it may repeat a token."""
 
     code = "server_unauthorized"
     retryable = False
@@ -382,7 +372,7 @@ class ServerUnauthorized(Fault):
 
 
 class ServerUnavailable(Fault):
-    """A remote server can't be reached, or what answers at its address is no MCP server."""
+    """A remote server can't be reached, or is not an MCP server."""
 
     code = "server_unavailable"
 
@@ -408,7 +398,7 @@ class InsecureTransport(Fault):
     code = "insecure_transport"
     retryable = False
     counts = False
-    hint = 'Use https, or set "allowInsecure": true for the server if the network between is yours alone.'
+    hint = 'Use https, or set "allowInsecure": true for the server if you trust the whole network in between.'
 
 
 class ShuttingDown(Fault):
@@ -416,7 +406,7 @@ class ShuttingDown(Fault):
 
 
 def login_command(toolbox: str, server: str) -> str:
-    """What a person types to log in to a server."""
+    """The command with which a person logs in to a server."""
     from shlex import quote  # noqa: PLC0415 -- only where somebody must type a name
 
     return f"mcp-workbench auth {quote(escape(toolbox))} {quote(escape(server))}"
@@ -435,10 +425,6 @@ class ConnectFailed(WorkbenchError):
         self.server = server
         self.fault = fault
         self.retry_after = fault.retry_after
-
-    @property
-    def where(self) -> dict[str, str]:
-        return {"toolbox": self.toolbox, "server": self.server}
 
     @property
     def wire_code(self) -> str:
@@ -462,10 +448,6 @@ class ToolboxFailed(WorkbenchError):
         if len(waits) == len(failures):
             self.retry_after = min(waits, default=None)
 
-    @property
-    def where(self) -> dict[str, str]:
-        return {"toolbox": self.toolbox}
-
 
 class CallFailed(WorkbenchError):
     """A server failed during a call."""
@@ -473,7 +455,7 @@ class CallFailed(WorkbenchError):
     code = "call_failed"
 
     def __init__(self, identifier: ToolIdentifier, fault: Fault, refusal: ServerRefused | None = None) -> None:
-        """`refusal` is the server's own error, word for word, where it answered with one."""
+        """`refusal` is the server's own JSON-RPC error, if it answered with one."""
         toolbox, server, tool = (escape(part) for part in identifier.parts())
         super().__init__(f"Tool '{tool}' in server '{server}' (toolbox '{toolbox}') failed: {fault}", hint=fault.hint)
         self.identifier = identifier

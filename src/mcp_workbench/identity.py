@@ -1,11 +1,10 @@
-"""A tool's identity: three strings, compared byte for byte, never joined and never taken apart.
+"""Identifiers of servers, tools, prompts and skills: separate strings, compared byte for byte and never parsed.
 
-`ToolIdentifier` is the only way that code, logs, errors and the wire name a tool. Where the
-protocol leaves room for one string only (dynamic mode), `joined_name` makes it and a `NameTable`
-resolves it: by looking it up, so it is exact for any characters in any part.
+Code, logs, errors and messages name a tool by its `ToolIdentifier`. Where the protocol has room for one string only
+(dynamic mode), `joined_name` makes it and a `NameTable` looks it up, which is exact for any characters.
 
-This module must not postpone annotations: `NotRequired` in a string has no effect at run time, so every key of
-`ToolInfo` would be required.
+This module has no `from __future__ import annotations`: inside a string annotation, `NotRequired` has no effect at
+run time, and every key of `ToolInfo` would be required.
 """
 
 import re
@@ -19,15 +18,15 @@ from typing_extensions import TypedDict  # pydantic accepts no other before Pyth
 from mcp_workbench.errors import InvalidToolIdentifier
 
 NAME_LENGTH = 128
-"""Characters in a toolbox or server name."""
+"""Characters in the name of a toolbox or a server."""
 JOINED_NAME_LENGTH = 128
 """The longest tool name that the protocol allows."""
 
 SEPARATOR = "__"
 ABSENT = object()
-"""Stands for a part that was not given; None is a part of the wrong type."""
+"""Marks a missing part. None is a part of the wrong type."""
 EVERY_TOOLBOX = "*"
-"""Stands for all of them in a search, and so is no name of one."""
+"""Means all toolboxes in a search, so no toolbox may have this name."""
 EXPECTED = "expected an object with toolbox, server and tool"
 
 # Patterns are text here and compiled at their first use: only dynamic mode needs them.
@@ -38,7 +37,7 @@ _FORM = r"(?s:.+__.+__.+)"
 
 
 class ToolInfo(TypedDict):
-    """A full entry of an `open_toolbox` answer: an MCP Tool plus its toolbox and server."""
+    """A full entry of an `open_toolbox` answer: an MCP Tool with its toolbox and server."""
 
     toolbox_name: str
     source_server: str
@@ -54,7 +53,7 @@ class ToolInfo(TypedDict):
 
 
 class ServerIdentifier(msgspec.Struct, frozen=True, order=True):
-    """Which server, in which toolbox."""
+    """Identifies a server within its toolbox."""
 
     toolbox: str
     server: str
@@ -69,7 +68,7 @@ class ServerIdentifier(msgspec.Struct, frozen=True, order=True):
 
 
 class PromptIdentifier(msgspec.Struct, frozen=True, order=True):
-    """Which prompt: of which server, in which toolbox."""
+    """Identifies a prompt by toolbox, server and name."""
 
     toolbox: str
     server: str
@@ -93,7 +92,7 @@ class SkillIdentifier(msgspec.Struct, frozen=True, order=True):
 
 
 class ToolIdentifier(msgspec.Struct, frozen=True, order=True, forbid_unknown_fields=True):
-    """Which tool: of which server, in which toolbox.
+    """Identifies a tool by toolbox, server and name.
 
     >>> ToolIdentifier("dev", "filesystem", "read_file").params()
     {'toolbox': 'dev', 'server': 'filesystem', 'tool': 'read_file'}
@@ -118,14 +117,14 @@ class ToolIdentifier(msgspec.Struct, frozen=True, order=True, forbid_unknown_fie
 
     @classmethod
     def of(cls, info: ToolInfo | Mapping[str, Any]) -> Self:
-        """The identifier of an `open_toolbox` entry, whatever its `detail`."""
+        """The identifier of an `open_toolbox` entry of any `detail`."""
         entry: Mapping[str, Any] = info
         for part, field in zip(cls.__struct_fields__, ("toolbox_name", "source_server", "name"), strict=True):
             check_part(part, entry.get(field, ABSENT))
         return cls(entry["toolbox_name"], entry["source_server"], entry["name"])
 
     def params(self) -> dict[str, str]:
-        """Ready to be the `tool` of a `use_tool` call."""
+        """The `tool` argument of a `use_tool` call."""
         return {"toolbox": self.toolbox, "server": self.server, "tool": self.tool}
 
     def parts(self) -> tuple[str, str, str]:
@@ -137,7 +136,7 @@ Named = TypeVar("Named", ToolIdentifier, PromptIdentifier, SkillIdentifier)
 
 
 def check_part(name: str, value: object) -> None:
-    """Raise with the wire's text unless `value` can be the part `name` of an identifier."""
+    """Raise `InvalidToolIdentifier` unless `value` is valid as the part `name` of an identifier."""
     if value is ABSENT:
         raise InvalidToolIdentifier(f"{name} is missing")
     if not isinstance(value, str):
@@ -147,11 +146,10 @@ def check_part(name: str, value: object) -> None:
 
 
 def joined_name(identifier: ToolIdentifier | PromptIdentifier | SkillIdentifier) -> str:
-    """The one string name of a tool or a prompt, for protocols that know no other.
+    """The name of a tool, prompt or skill as one string, for protocols that have no other.
 
-    It depends on the identifier alone and is injective: where the plain form could be the name
-    of another tool, or would be refused, a hash of the three parts follows. A plain form that
-    looks hashed already is hashed too, so no server can choose the name of another one's tool.
+    It depends on the identifier alone and is injective. A hash of the three parts is added if the plain form is
+    ambiguous, is not a legal name, or looks hashed already. So no server can take the name of another server's tool.
     """
     plain = SEPARATOR.join(identifier.parts())
     legal = re.sub(_ILLEGAL, "_", plain)
@@ -163,7 +161,7 @@ def joined_name(identifier: ToolIdentifier | PromptIdentifier | SkillIdentifier)
 
 
 def _is_clean(part: str) -> bool:
-    """Whether the first separator after `part` is certainly the one that ends it."""
+    """Whether the first separator after `part` certainly ends it."""
     return SEPARATOR not in part and not part.startswith("_") and not part.endswith("_")
 
 
@@ -174,12 +172,12 @@ def _hash(identifier: ToolIdentifier | PromptIdentifier | SkillIdentifier) -> st
 
 
 def has_joined_form(name: str) -> bool:
-    """Whether `name` could be a joined name. A yes or a no; nothing is extracted."""
+    """Whether `name` could be a joined name. Nothing is extracted."""
     return re.fullmatch(_FORM, name) is not None
 
 
 def historical_names(identifier: ToolIdentifier) -> tuple[str, str, str]:
-    """The names that this tool had before 0.4.0, in 0.4.0 and since 0.5.0."""
+    """The joined names of the tool before 0.4.0, in 0.4.0 and since 0.5.0."""
     toolbox, server, tool = identifier.parts()
     return (
         f"{server}_{tool}",
@@ -189,27 +187,24 @@ def historical_names(identifier: ToolIdentifier) -> tuple[str, str, str]:
 
 
 def tools_once_named(name: str, known: Iterable[ToolIdentifier]) -> list[ToolIdentifier]:
-    """The known tools that had `name` in any historical format, found by comparing."""
+    """The known tools that had `name` in a historical format, found by comparison."""
     return [identifier for identifier in known if name in historical_names(identifier)]
 
 
 class NameTable(Generic[Named]):
-    """Joined names, and the tools or prompts that they stand for.
-
-    A name is resolved by looking it up; what was never registered resolves to None.
-    """
+    """Joined names, and the tools or prompts that they stand for."""
 
     def __init__(self) -> None:
         self._holders: dict[str, Named] = {}
 
     def register(self, identifier: Named) -> str | None:
-        """Its name; None if another one holds that name (a forged hash), which keeps it."""
+        """The name of `identifier`; None if another one holds it already, by a forged hash, and keeps it."""
         name = joined_name(identifier)
         holder = self._holders.setdefault(name, identifier)
         return name if holder == identifier else None
 
     def resolve(self, name: str) -> Named | None:
-        """What was registered under `name`."""
+        """The identifier that was registered under `name`; None if there is none."""
         return self._holders.get(name)
 
     def __iter__(self) -> Iterator[str]:
@@ -220,7 +215,7 @@ class NameTable(Generic[Named]):
 
 
 def native_names(identifiers: Iterable[Named]) -> dict[str, Named]:
-    """Each under its own name; joined names only where two share one, or one poses as another's joined name."""
+    """Each identifier under its own name, or under its joined name if the own name is ambiguous."""
     listed = list(identifiers)
     own = Counter(identifier.parts()[2] for identifier in listed)
     joined = {joined_name(identifier): identifier for identifier in listed}

@@ -1,8 +1,8 @@
 """The bounds that protect a user, in one frozen object, each with its reason.
 
-Everything that keeps one of them gets it from the `Limits` that was passed to the workbench, the configuration or the
-store; tests pass small ones instead of waiting. Weights, coefficients, display widths and bounds that nobody needs
-to change are constants next to their use.
+Code reads a bound from the `Limits` that the workbench, the configuration or the store was given, so tests can pass
+small ones instead of waiting. Weights, coefficients, display widths and bounds that nobody needs to change are
+constants next to their use.
 """
 
 from __future__ import annotations
@@ -14,308 +14,315 @@ import msgspec
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """The bounds that the program keeps. Durations are seconds, sizes are bytes."""
+    """The bounds of the program. Durations are in seconds, sizes in bytes."""
 
     # -- opening a toolbox and starting its servers
     open_timeout_seconds: float = 20.0
-    """An open answers with what is ready: hosts give up on a call after 60 s, people long before."""
+    """An open answers with the servers that are ready. Hosts give up on a call after 60 s, people much sooner."""
     startup_timeout_seconds: float = 60.0
-    """A first `npx` or `uvx` start downloads its package; beyond a minute it hangs."""
+    """A first start with `npx` or `uvx` downloads the package. A server that takes longer than a minute hangs."""
     probe_patience_seconds: float = 1.5
-    """How long we wait for an answer to the greeting of the client's era (`initialize` or `server/discover`) before we
-    send the other era's too. Without it, a server that ignores unknown requests would use up its whole startup
-    limit."""
+    """How long the workbench waits for an answer to the greeting of the client's era (`initialize` or
+    `server/discover`) before it also sends that of the other era. Without this, a server that ignores unknown requests
+    would use up its whole startup timeout."""
 
     start_progress_seconds: float = 5.0
-    """How often a client that asked for progress hears that its server is still starting: hosts that wait
+    """How often a client that requested progress gets the message that its server is still starting. Hosts that wait
     for signs of life give up after 10 s at the earliest."""
 
-    # -- servers that fail, and servers that nobody uses
+    # -- failing and unused servers
     backoff_first_seconds: float = 1.0
-    """After a failed start, until the next: enough for a file to be saved or a port to be free."""
+    """The pause after a failed start: enough to save a file or free a port."""
     backoff_most_seconds: float = 60.0
-    """It doubles up to this."""
+    """The pause doubles up to this. With five failures before a rest it reaches 8 s."""
     backoff_patience_seconds: float = 2.5
-    """How long a caller waits for the next start; beyond it hears when that is."""
+    """How long a caller waits for the next start. If that is further away, the caller gets an error with the time."""
     breaker_failures: int = 5
-    """Failures in a row after which a server rests: it is broken, and each start costs the machine."""
+    """Failures in a row after which a server rests. It is probably broken, and each start costs resources."""
     rest_seconds: float = 30.0
-    """Its first rest, after which it is tried once; each further failure makes the rest longer by this."""
+    """The first rest. One start follows; each further failure makes the rest longer by this."""
     rest_most_seconds: float = 300.0
-    """The longest rest. It never ends for good: a server that heals is found within five minutes."""
+    """The longest rest. The workbench never gives up, so it notices a repaired server within five minutes."""
     steady_seconds: float = 30.0
-    """A connection that lasted this long was a good one, and what failed before it is forgotten."""
+    """A connection that lasted this long was healthy: failures before it no longer count."""
     alive_seconds: float = 30.0
-    """A server that was silent through a whole call is asked whether it lives, and has this long to say anything,
-    or what was left of the call's time where its client gave up before."""
+    """How long a server that was silent during a whole call has to answer a probe. If the client cancelled the call,
+    the server has the rest of the call's time, if that is longer."""
     idle_timeout_seconds: float = 0.0
-    """When a server that nobody uses is stopped; 0 is never: a browser or a shell would lose its state."""
+    """When an unused server is stopped. 0 means never: a browser or a shell would lose its state."""
 
     # -- listing tools
     list_page_timeout_seconds: float = 15.0
-    """A page is a local answer; a server that needs longer is stuck."""
+    """Listing a page needs no network. A server that takes longer is stuck."""
     list_total_timeout_seconds: float = 60.0
-    """All pages together: no catalog is worth more than a startup."""
+    """All pages together: as long as a start may take."""
     list_pages: int = 250
-    """Endless cursors exist; 250 pages of 20 tools is the tool cap."""
+    """Some cursors never end. 250 pages of 20 tools reach the limit on tools."""
     list_tools: int = 5_000
     """No model and no person can use more tools of one server."""
     list_bytes: int = 16 * 1024 * 1024
-    """The definitions of one server, together."""
+    """All definitions of one server."""
     schema_bytes: int = 256 * 1024
-    """One tool's definition; a larger one would fill a context window by itself."""
+    """The definition of one tool. A larger one would fill a context window on its own."""
     schema_depth: int = 64
-    """Nesting of one tool's definition: readers of schemas recurse."""
+    """The nesting of one tool's definition. Programs that read schemas recurse."""
     list_inline_bytes: int = 256 * 1024
-    """A longer list is read and indexed in a thread: on the event loop it would delay every other call."""
+    """A longer list is read and indexed in a thread. On the event loop it would delay every other call."""
     refresh_wait_seconds: float = 2.0
     """How long an open, or a call of an unknown name, waits for a new list before it uses the old one."""
     relist_interval_seconds: float = 2.0
-    """A storm of `list_changed` causes at most one new listing in this time. No list has a shorter time to live. After
-    an unknown name, a server is asked again no sooner than ten times the duration of its last list, up to this long."""
+    """However many `list_changed` notifications arrive, the workbench lists at most once in this time, and no list has
+    a shorter time to live. After an unknown name it waits ten times as long as the last listing took before it lists
+    again, at most this long."""
 
-    # -- what is remembered of lists, and what of it is shown
+    # -- cached lists, and answers from them
     catalog_age_seconds: float = 86_400.0
-    """How long a remembered list counts as current: servers are updated by the day, not by the minute."""
+    """How long a cached list counts as current. Servers are updated by the day, not by the minute."""
     open_budget_tokens: int = 8000
-    """What the answer of an open may cost: a hundred tools as signatures, and a small part of any context window."""
+    """The size of an `open_toolbox` answer: enough for the signatures of a hundred tools, and a small part of any
+    context window."""
     matches: int = 10
-    """Tools that a search shows: the right one is among the first ten or needs another query."""
+    """Tools that a search shows. If the right one is not among the first ten, a different query is needed."""
 
-    # -- the store on disk
+    # -- the catalog file
     store_busy_seconds: float = 0.25
-    """How long the store is waited for while another process writes: that takes a millisecond, unless it is stuck."""
+    """How long the workbench waits while another process writes to the catalog. A write takes a millisecond, unless the
+    process is stuck."""
     store_rest_seconds: float = 2.0
-    """How long a store that was locked or failed is done without, so that fifty servers do not wait for it in turn."""
+    """After the catalog was locked or failed, the workbench works without it for this long, so that fifty servers do
+    not wait for it in turn."""
     store_entry_bytes: int = 4 * 1024 * 1024
-    """The largest list that is kept: 4,000 tools of 1 KiB, which take 10 ms to read."""
+    """The largest list that is stored: 4,000 tools of 1 KiB, which take 10 ms to read."""
     store_bytes: int = 64 * 1024 * 1024
-    """All lists together; those that were used longest ago go first."""
+    """All lists together. The least recently used ones are removed first."""
     store_entries: int = 2000
-    """The same in number: fifty servers with all kinds of lists, for ten clients that declare different things."""
+    """The number of lists: enough for fifty servers with all kinds of lists and ten clients with different
+    capabilities."""
 
     # -- calls
     call_idle_timeout_seconds: float = 120.0
-    """Silence of a server during a call; progress starts it again."""
+    """How long a server may be silent during a call. Progress restarts the timer."""
     call_hard_timeout_seconds: float = 900.0
-    """No call lasts longer, progress or not: every call has one outcome."""
+    """How long a call may last after it was sent, with or without progress, so that every call has an outcome."""
     in_flight: int = 32
-    """Calls under way at once on one server: local servers are small programs."""
+    """Calls under way at once on one server. Local servers are small programs."""
     queued: int = 128
-    """Calls that wait for a slot of one server; beyond it they are refused at once."""
+    """Calls that wait for a slot of one server. Further calls are refused at once."""
     queue_wait_seconds: float = 30.0
-    """A call that waited this long says `overloaded` instead of waiting on."""
+    """How long a call waits for a slot. Then it fails with `overloaded`."""
     client_requests: int = 1000
-    """Requests of one client that are being answered at once: six servers' queues. Each costs some kilobytes."""
+    """Requests of one client that are handled at once: the queues of six servers. Each takes a few kilobytes."""
     question_seconds: float = 600.0
-    """How long a parked call waits for its client's answer: a person may be reading it."""
+    """How long a parked call waits for its client's answer. A person may be reading the question."""
     parked: int = 256
-    """Calls of one client that wait for it; beyond it the one that waited longest is given up."""
+    """Calls of one client that are parked while they wait for its answers. Beyond that, the one that has waited longest
+    is cancelled."""
     page_bytes: int = 2 * 1024 * 1024
-    """A page of a list that several servers share: a fourth of the largest message."""
+    """A page of a list that several servers share: a quarter of the largest message."""
     question_rounds: int = 10
-    """How often one call of a modern server may ask before it is given up: it could ask for ever."""
+    """How often one call of a modern server may ask before it fails. Without this, a server could ask forever."""
     visit_seconds: float = 30.0
     """How long a call waits for the server to report that a person has visited a page. Most logins take less, and hosts
     give up on a call after 60 s."""
     turn_seconds: float = 2.0
-    """How long a call that waits for a modern client keeps other calls from a server that can't tell which
-    call it asks for. Questions of one call come within milliseconds; a person takes longer."""
+    """How long a call that waits for a modern client keeps other calls from a server that can't say which call its
+    question belongs to. Questions of one call come within milliseconds; a person takes longer to answer."""
     settle_seconds: float = 0.05
-    """A moment for a server that asked at its start (for the roots) to take in the answer before its first call:
-    npm's filesystem server needs up to 20 ms."""
+    """If a server asked for the roots at its start, it gets this long to process the answer before its first call. The
+    filesystem server from npm needs up to 20 ms."""
     questions: int = 64
-    """Questions of one server that its client has not answered yet; nobody reads more."""
+    """Unanswered questions of one server to one client. Nobody reads more."""
     places: int = 16
-    """Sets of capabilities that one client may declare, each with connections of its own: honest ones
-    declare one, or one per kind of request."""
+    """Sets of capabilities that one client may declare; each has its own connections. A well-behaved client declares
+    one set, or one per kind of request."""
     subscriptions: int = 1000
-    """Resources and tasks that one client watches at once: each is a request to a server."""
+    """Resources and tasks that one client watches at once. Each is a request to a server."""
     known_uris: int = 10_000
-    """Resources that servers named in results, remembered so that they can be read."""
+    """Resource URIs from results that are kept, so that clients can read them."""
     known_names: int = 20_000
-    """Names of prompts that were given out and stay good, though a server renames them."""
+    """Prompt names that stay valid after a client has seen them, even if the server renames the prompts."""
     link_objects: int = 25_000
-    """Objects in a result that is read for such names: that takes 20 ms; results beyond are passed on unread."""
+    """Objects in a result that is searched for such URIs, which takes 20 ms. A larger result is passed on without being
+    searched."""
     notices_per_second: float = 200.0
-    """How many log messages of one server reach its client per second, and as many progress notifications; each KiB
-    counts as one more. Nobody reads more. The rest is dropped and counted."""
+    """How many log messages of one server reach its client per second, and as many progress notifications. Each KiB
+    counts as one more. The rest is dropped and counted."""
     notices_burst: float = 1000.0
-    """How many may come at once after a quiet time: a server may log its whole start-up."""
+    """How many may arrive at once after a quiet period. A server may log its whole startup."""
     uri_length: int = 8192
-    """Characters in an URI that is remembered or subscribed to; browsers and servers agree on less."""
+    """Characters of a URI that is kept or subscribed to. Browsers and servers accept fewer."""
     announce_interval_seconds: float = 1.0
-    """A storm of changes is told a client at most once in this time, per kind of list."""
+    """However often a list changes, a client is notified at most once in this time per kind of list."""
 
     # -- messages
     message_bytes: int = 8 * 1024 * 1024
-    """One message: honest results exceed 1 MiB; checking and re-framing 8 MiB takes 43 ms."""
+    """One message. Real results exceed 1 MiB; checking and reframing 8 MiB takes 43 ms."""
     write_buffer_bytes: int = 8 * 1024 * 1024
-    """Unread output towards one peer before requests to it wait: one largest message."""
+    """Output that a peer has not read before requests to it wait: one message of the largest size."""
     unread_notice_bytes: int = 256 * 1024
-    """How many bytes of log messages and progress may wait unread before more are dropped: answers wait behind them."""
+    """Unread log messages and progress before more are dropped. Answers wait behind them."""
     noise_lines: int = 1_000
-    """Lines that are no messages, since the last good one: banners pass, a broken server is closed."""
+    """Lines on stdout that are not messages, since the last valid message. Banners pass; a broken server is closed."""
 
     # -- memory
     memory_bytes: int = 512 * 1024 * 1024
     """How much memory the process may use; `maxMemory` sets it. The process may exceed it by up to a quarter."""
     memory_base_bytes: int = 96 * 1024 * 1024
-    """The part of it that the program itself uses, including the copies of one message of the largest size while it is
-    passed on. The rest is for everything that waits."""
+    """What the program itself uses, including the copies of one message of the largest size while it is passed on. The
+    rest is for everything that waits."""
 
     # -- serving over HTTP
     http_connections: int = 512
-    """Connections of clients at once: more than hosts of one machine need, and fewer where few files may be open."""
+    """Client connections at once, which is more than the hosts of one machine need. Fewer if the process may open few
+    files."""
     http_head_bytes: int = 64 * 1024
-    """The head of a request: browsers and servers agree on less."""
+    """The head of a request. Browsers and servers accept less."""
     http_head_seconds: float = 10.0
-    """How long the head of a request may take; an honest one comes in one piece."""
+    """How long the head of a request may take. Normally it arrives in one piece."""
     http_body_bytes: int = 4 * 1024 * 1024
-    """The body of a request: what the official SDK accepts, and so what clients expect."""
+    """The body of a request. The official SDK accepts as much, so clients expect it."""
     http_body_seconds: float = 30.0
-    """How long it may take: the largest on a slow line."""
+    """How long the body may take: enough for the largest one over a slow connection."""
     http_write_seconds: float = 30.0
-    """How long a client may read nothing of what it is sent before it is hung up on: what waits can be fetched."""
+    """How long a client may read nothing before the workbench closes its connection. It can fetch what it missed."""
     http_keep_alive_seconds: float = 60.0
-    """How long a connection without a request is kept: clients keep theirs for 5 to 60 s."""
+    """How long a connection without a request stays open. Clients keep theirs for 5 to 60 s."""
     http_ending_seconds: float = 1.0
-    """How long connections may take to end when the workbench does, after what was under way was answered."""
+    """How long connections may take to close at shutdown, after the calls under way were answered."""
     http_sessions: int = 256
-    """Handshake sessions at once, of all clients: each may have servers of its own."""
+    """Handshake sessions at once, of all clients. Each may have its own servers."""
     http_owner_sessions: int = 64
-    """The same with one token, so that one client can't take all of them."""
+    """The same for one token, so that one client can't take all of them."""
     http_left_seconds: float = 60.0
-    """Idle for so long, a session makes room for a new one with its token where there is none: many clients leave
-    theirs behind. One that comes back begins anew, as the protocol has it."""
+    """If no session is free, the new one replaces the session of the same token that was idle longest, once that was
+    idle for this long. Many clients never end their sessions. If the client of the replaced one returns, it starts a
+    new session, as the protocol says."""
     http_idle_seconds: float = 1800.0
-    """How long a session without a request is kept, as by the official SDK, and what modern requests share; then its
-    servers end."""
+    """How long a session without a request is kept, as in the official SDK, and how long modern requests keep their
+    servers. Then the servers end."""
     http_events: int = 1024
-    """Messages of a session that are kept for a client whose connection broke, the last of them."""
+    """Messages of a session that are kept for a client whose connection broke."""
     http_event_bytes: int = 2 * 1024 * 1024
-    """The same in bytes; one that is larger is kept alone."""
+    """The same in bytes. A larger message is kept alone."""
     http_notice_bytes: int = 512 * 1024
-    """Notifications that wait on the stream of one modern request while its client reads slowly: thousands of them.
-    All connections together can hold a quarter of a gigabyte so."""
+    """Notifications that wait on the stream of one modern request while its client reads slowly: thousands of them. All
+    connections together can hold a quarter of a gigabyte in this way."""
     http_prime_seconds: float = 0.1
-    """How long the head of a handshake answer waits for the answer itself, so that both leave in one piece; a call
-    that takes longer is told first how a broken stream is resumed."""
+    """How long the head of a handshake response waits for the answer, so that both are sent in one piece. If a call
+    takes longer, the client first gets the event id to resume from."""
     http_ping_seconds: float = 15.0
-    """After so much silence a stream gets a comment, as by the official SDK: proxies close what is silent for 30 to
-    60 s."""
+    """A silent stream gets a comment this often, as in the official SDK. Proxies close streams that are silent for 30
+    to 60 s."""
 
     # -- remote servers
     connect_seconds: float = 10.0
-    """Until a remote server's machine has taken a connection, TLS included; across the world that takes one second."""
+    """How long connecting to a remote server may take, TLS included. Across the world it takes one second."""
     redirects: int = 3
-    """Redirects within a server's own origin that are followed: one for a slash, one for a version."""
+    """Redirects within a server's own origin that are followed: one for a slash, one for a version, and one to
+    spare."""
     resume_seconds: float = 1.0
-    """How long after its end a stream is asked for again, where the server does not say."""
+    """How long after a stream ended the workbench resumes it, if the server does not say."""
     mirrored_tools: int = 1000
-    """Tools of a remote server of which it is known which parameters are headers too."""
+    """Tools of a remote server whose header parameters the workbench knows."""
 
     # -- processes
     drain_seconds: float = 0.5
-    """Shutdown: calls under way may end by themselves for this long; most take less."""
+    """Before a shutdown, calls under way may finish for this long. Most take less."""
     reload_poll_seconds: float = 1.0
-    """How often the configuration file is looked at: a person who saves it waits no longer, and a look costs
+    """How often the configuration file is checked. A person who saves it waits no longer, and a check takes
     microseconds."""
     reload_settle_seconds: float = 0.25
-    """A file that changed is read when it has been as it is for this long: editors write in several steps."""
+    """A changed file is read once it has been unchanged for this long, because editors write in several steps."""
     predecessor_seconds: float = 4.0
-    """A server whose entry was changed is started when the one before it has ended, or after this long: that is
-    what an end takes at most, and one that still works on a call may need minutes."""
+    """After a server's entry changed, the new process waits this long for the old one to end. Ending takes no longer,
+    unless a call is still under way."""
     stdin_eof_seconds: float = 1.0
-    """First step: stdin is closed, a good server ends by itself."""
+    """First step: stdin is closed. A well-behaved server exits."""
     terminate_seconds: float = 2.0
     """Second step: SIGTERM to the process group."""
     kill_seconds: float = 1.0
-    """Third step: SIGKILL to the group, and the wait for the kernel to deliver it."""
+    """Third step: SIGKILL to the process group, and waiting until the kernel has delivered it."""
     sweep_seconds: float = 0.5
-    """The guardian's search for daemonised descendants; a scan takes milliseconds."""
+    """The guardian's search for daemons that servers started. A scan takes milliseconds."""
     obituary_seconds: float = 0.5
-    """After a server's output ended, how long its exit status and last words are waited for:
-    calls on it fail within a second."""
+    """After a server's output ended, how long the workbench waits for its exit status and last words. Calls on it fail
+    within a second."""
     stderr_ring_bytes: int = 64 * 1024
-    """The last of a server's stderr, kept for error messages."""
+    """The end of a server's stderr that is kept for error messages."""
     stderr_tail_bytes: int = 2048
     """How much of it an error shows."""
     stderr_line_length: int = 1000
-    """Characters of such a line that are looked at; the log shows less."""
+    """Characters of such a line that are read. The log shows fewer."""
 
     # -- configuration
     config_bytes: int = 4 * 1024 * 1024
-    """A configuration file; the largest seen in use is under 100 KiB."""
+    """A configuration file. The largest in real use is under 100 KiB."""
     config_depth: int = 64
-    """Nesting of the file; its own shape is six deep."""
+    """The nesting of the file. A valid file has six levels."""
     config_values: int = 50_000
-    """Values in the file; it has thousands at most, and Python reads as many as this in a second."""
-
-    # -- what is shown
-
-    # -- what a host reads at the start
-
-    # -- signatures: schemas in one line
+    """Values in the file. Real files have thousands at most, and reading this many takes Python a second."""
 
     # -- searching tools
     search_matches: int = 200_000
-    """Words in tools that are looked at for that: 15 ms. What is left of a longer query only ranks what was found."""
+    """Occurrences of the query's words in tools that are read: 15 ms. The remaining words of a longer query only rank
+    the tools that were found."""
     search_words: int = 128
-    """Words of a query that are looked at."""
+    """Words of a query that are used."""
     search_text_length: int = 2000
-    """Characters of a description that are searched: 300 words; what it is about stands at its beginning."""
+    """Characters of a description that are searched: 300 words. Descriptions begin with what matters."""
     search_vocabulary: int = 500_000
-    """Different words of all tools; thirty times those of 17,500 real ones."""
+    """Distinct words of all tools: thirty times those of 17,500 real tools."""
 
-    # -- what `mcp-workbench doctor` looks at, and what `trust` keeps
+    # -- doctor and trust
     trial_tries: int = 30
     """How often a server is started to find the variables that it needs: enough to find three among two hundred."""
     trial_seconds: float = 120.0
     """How long that may take in all, after the first try."""
     trusted_files: int = 1000
-    """Projects that are trusted at once; those that were trusted longest ago go first."""
+    """Trusted projects. Beyond this, those that were trusted longest ago are removed."""
 
-    # -- the record of what a workbench does
+    # -- the record
     record_flush_seconds: float = 1.0
-    """How long after the first event they are written: people look at seconds, and a write costs a thread a moment."""
+    """How long after the first event a batch is written. People look at seconds, and a write keeps a thread busy only
+    briefly."""
     record_end_seconds: float = 1.0
-    """How long the end of a process waits for its last events to be written: a fifth of what it may take in all."""
+    """How long a process waits at its end for its last events to be written: a fifth of the time that a shutdown may
+    take."""
     record_batch_calls: int = 200
-    """Calls that have a row each, of one write; those beyond are counted. Agents make a few a second."""
+    """Calls that get their own row in one write. Calls beyond that are only counted. Agents make a few a second."""
     record_pending: int = 5000
-    """Lines and openings that wait to be written; of those beyond it is told how many there were."""
+    """Lines and openings that wait to be written. The rest is counted."""
     record_calls: int = 20_000
-    """Calls that are kept, of all workbenches: weeks of an agent's work, and enough for a 95th percentile."""
+    """Calls of all workbenches that are kept: weeks of an agent's work, and enough for a 95th percentile."""
     record_calls_bytes: int = 16 * 1024 * 1024
-    """Their size, which matters where arguments and results are kept."""
+    """Their size, which matters if arguments and results are recorded."""
     record_lines: int = 5000
-    """Lines of logs that are kept."""
+    """Log lines that are kept."""
     record_lines_bytes: int = 2 * 1024 * 1024
-    """Their size: most have a hundred bytes."""
+    """Their size. Most have a hundred bytes."""
     record_runs: int = 50
-    """Workbenches that ended and are still known."""
+    """Workbenches that are kept after they ended."""
     record_tools: int = 2000
-    """Tools whose calls are counted, of one workbench; those that are called least are forgotten."""
+    """Tools of one workbench whose calls are counted. The least used ones are dropped."""
 
     # -- logging in to remote servers
     login_wait_seconds: float = 300.0
-    """How long a person has to log in, in the browser: a password, a second factor and a consent."""
+    """How long a person has to log in with the browser: a password, a second factor and a consent."""
     login_http_seconds: float = 30.0
-    """Each request to an authorization server; it is a small one."""
+    """Each request to an authorization server. They are small."""
     login_body_bytes: int = 256 * 1024
-    """Its answer: documents and tokens of a few KiB."""
+    """The response of an authorization server: documents and tokens of a few KiB."""
     login_margin_seconds: float = 60.0
-    """So long before its end a token is renewed, so that no call meets the end on its way."""
+    """How long before it expires a token is renewed, so that it does not expire during a call."""
     login_lock_seconds: float = 45.0
     """How long a process waits while another one renews the same login: a request and a write."""
     login_request_bytes: int = 64 * 1024
-    """What a browser sends when it comes back: one line with a code, and headers."""
+    """What a browser sends when it returns from a login: one line with a code, and headers."""
     login_browser_seconds: float = 10.0
     """How long one connection of a browser may take for that."""
 
     def bounded(self, bounds: Mapping[str, Any]) -> Limits:
-        """The same with some of them changed, as a configuration says."""
+        """These limits with the ones replaced that a configuration sets."""
         return msgspec.structs.replace(self, **bounds) if bounds else self
 
 

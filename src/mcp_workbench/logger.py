@@ -1,9 +1,8 @@
-"""What people are told about a running workbench: one event is one line on stderr.
+"""The log: one event is one line on stderr.
 
-Guarantees: no control or format character of foreign text reaches the terminal; no secret that
-was registered with `hide` appears, plain, base64 or URL-encoded; no value can end another value early
-or pass for a field; a log that can't be written (closed, full) never disturbs a call.
-It keeps no state but the level and the secrets.
+Guarantees: untrusted text brings no control or format characters to the terminal; registered secrets never appear,
+plain or encoded; no value can end early or look like another field; a log that can't be written (closed, full) never
+delays a call.
 """
 
 from __future__ import annotations
@@ -20,13 +19,14 @@ from mcp_workbench.text.redact import Redactor
 from mcp_workbench.text.sanitize import NAME_SHOWN_LENGTH, escape
 
 LOG_LINE_BYTES = 4096
-"""One log line: what a pipe takes at once."""
+"""One log line: what a pipe takes in one piece."""
 LOG_VALUE_LENGTH = 500
 """Characters of one value in a log line."""
 LOG_REPEAT_SECONDS = 1.0
-"""How long the same unexpected failure is not told again: a system without files to open has thousands a second."""
+"""An identical unexpected failure is logged at most this often. A system without free file descriptors has thousands a
+second."""
 LOG_EARLY_LINES = 100
-"""Lines of the log from before anybody listens: a warning for each variable that is not set."""
+"""Events that are kept until a listener is set: a warning for each variable that is not set."""
 
 LEVELS: Final = ("debug", "info", "warning", "error", "off")
 
@@ -35,13 +35,13 @@ _STDERR: Final = 2
 
 @runtime_checkable
 class Identifier(Protocol):
-    """The identifier of a server or a tool; `server=identifier` is written as `toolbox=… server=…`."""
+    """The identifier of a server or a tool. `server=identifier` is logged as `toolbox=… server=…`."""
 
     def params(self) -> dict[str, str]: ...
 
 
 class LogEvent(NamedTuple):
-    """One line as it was written, when, and which server it is about, if it is about one."""
+    """A logged line with its time, and the server that it is about, if any."""
 
     at: float
     level: str
@@ -58,7 +58,7 @@ class Log:
         self._rank = LEVELS.index(level)
         self._lost = 0
         self._early: list[LogEvent] = []
-        self._also: Callable[[LogEvent], None] = self._keep
+        self._listener: Callable[[LogEvent], None] = self._keep
         self.redact = Redactor()
 
     def set_level(self, level: str) -> None:
@@ -80,17 +80,17 @@ class Log:
             line = line[: LOG_LINE_BYTES - 1].decode("utf-8", "ignore").encode()
         self._lost = 0 if self._write(line + b"\n") else self._lost + 1
         toolbox, server = (str(values.get(name) or "") for name in ("toolbox", "server"))
-        self._also(LogEvent(time.time(), level, toolbox, server, line.decode("utf-8", "replace")))
+        self._listener(LogEvent(time.time(), level, toolbox, server, line.decode("utf-8", "replace")))
 
-    def tell(self, also: Callable[[LogEvent], None]) -> None:
-        """From now on `also` gets every event that is written; first those of the start, when nobody listened."""
-        early, self._early, self._also = self._early, [], also
+    def set_listener(self, listener: Callable[[LogEvent], None]) -> None:
+        """Send every event to `listener` too, first those that were kept since the start."""
+        early, self._early, self._listener = self._early, [], listener
         for event in early:
-            also(event)
+            listener(event)
 
-    def tell_nobody(self) -> None:
-        """Nobody listens any more."""
-        self._also = self._keep
+    def clear_listener(self) -> None:
+        """Keep events until there is a new listener."""
+        self._listener = self._keep
 
     def _keep(self, event: LogEvent) -> None:
         if len(self._early) < LOG_EARLY_LINES:
@@ -104,18 +104,18 @@ class Log:
         return f'"{escape(escaped, len(escaped))}{cut}"'
 
     def fit(self, text: str, length: int) -> str:
-        """The first `length` characters: one line, no secrets, nothing invisible."""
+        """The first `length` characters as one line, without secrets and invisible characters."""
         clean, cut = self._clean(text, length)
         return escape(clean, len(clean)) + cut
 
     def _clean(self, text: str, length: int) -> tuple[str, str]:
         """The first `length` characters without secrets, and the truncation mark."""
-        # Redacted before it is cut, since half a secret would not be recognised; and read no further than
-        # a secret that begins in what is shown may reach: the rest may be megabytes.
+        # Redact before cutting: half a secret would not be recognised. The text may have megabytes, so read only as far
+        # as a secret can reach that begins in the shown part.
         return self.redact(text[: length + self.redact.longest], end=length), "…" if len(text) > length else ""
 
     def _write(self, line: bytes) -> bool:
-        """Write without waiting: nobody may suffer from a log that is not read. Whether it was written."""
+        """Write without waiting, since nobody may read the log; whether it was written."""
         try:
             poll = select.poll()
             poll.register(self._descriptor, select.POLLOUT)
@@ -136,7 +136,7 @@ def _fields(values: dict[str, object]) -> dict[str, object]:
 
 
 log = Log()
-"""The one sink of this process."""
+"""The log of this process."""
 
 
 def debug(message: str, **values: object) -> None:
@@ -156,7 +156,7 @@ def error(message: str, **values: object) -> None:
 
 
 def guard(secrets: Callable[[], Iterable[str]]) -> None:
-    """From now on what nobody caught is one line in the log, without `secrets`, instead of a traceback."""
+    """Log uncaught exceptions as one line, without `secrets`, instead of a traceback."""
 
     def report(kind: type[BaseException], value: BaseException | None, trace: TracebackType | None) -> None:
         if issubclass(kind, KeyboardInterrupt):
@@ -179,11 +179,11 @@ def _described(kind: type[BaseException], value: BaseException | None) -> str:
 
 
 def redacted(text: str, length: int | None = None) -> str:
-    """The first `length` characters of `text`, all where it is None, without secrets."""
+    """`text` without secrets, cut after `length` characters."""
     reach = None if length is None else length + log.redact.longest
     return log.redact(text[:reach], end=length)
 
 
 def foreign(text: str, length: int = NAME_SHOWN_LENGTH) -> str:
-    """Text from a server or the system, fit for an error: one line, no secrets, nothing invisible."""
+    """Text from a server or the system as one line for errors, without secrets and invisible characters."""
     return log.fit(text, length)

@@ -1,7 +1,7 @@
-"""The heart: toolboxes that open when they are needed, and tools that are called by their identifier.
+"""The core of the program: opens toolboxes on demand and calls tools by their identifier.
 
-It owns what is configured, every process, and a router for each client, with connections of its own. It
-knows no front, no surface and no tool names but identifiers.
+It owns the configuration, all processes, and one router for each client, with its own connections. It does not know
+how clients connect or which surface they see.
 """
 
 from __future__ import annotations
@@ -39,35 +39,35 @@ if TYPE_CHECKING:
 
 
 class Workbench:
-    """Toolboxes of MCP servers, as a library.
+    """Toolboxes of MCP servers.
 
         async with Workbench(load_config("workbench-config.json")) as workbench:
             opened = await workbench.open("dev")
             result = await workbench.use(ToolIdentifier.of(opened.tools[0]), {"path": "README.md"})
 
-    Nothing is started by constructing it. Closing it ends every process that it started.
+    The constructor starts nothing. Closing the workbench ends every process that it started.
     """
 
     def __init__(
         self, config: Config, *, limits: Limits = DEFAULTS, transport: str = "", served: tuple[str, str] = ("", "")
     ) -> None:
-        """`transport`: what it does is recorded for people, as that of a process that serves in this way.
+        """`transport` names how this process serves; its activity is then recorded for `status` and `logs`.
 
-        `served`: the toolbox, and the server in it, of which people are told; empty where it is all of them.
+        `served` is the toolbox, and the server in it, to record; an empty name means all of them.
         """
         self.config = config
         self._served = served
         self._refused = ""
         self._transport = transport
         self._is_process = bool(transport)
-        """Whether this process does nothing but serve."""
+        """Whether this process only serves."""
         self._recorder: Recorder | None = None
         self.limits = limits.bounded(config.bounds)
-        self.budget = MemoryBudget(self.limits, self._pressed)
+        self.budget = MemoryBudget(self.limits, self._pressure_changed)
         """The bytes that wait for clients and servers."""
         self._accounts: dict[str, Account] = {}
         self.turns = Turns()
-        """In which long answers are rendered."""
+        """Long answers are rendered in these turns."""
         self._processes: Processes | None = None
         self._memory: ServerCache | None = None
         self._health: dict[ServerIdentifier, Health] = {}
@@ -89,31 +89,31 @@ class Workbench:
     # -- for Python code
 
     async def open(self, toolbox: str) -> Opened:
-        """What a toolbox has: servers of which nothing is remembered are started; those that fail are reported.
+        """The tools of a toolbox. Starts the servers without a cached list, and reports those that fail.
 
-        Answers within the open deadline with what is ready; what is still starting goes on. Raises
+        Returns within the open deadline with the servers that are ready; the others go on starting. Raises
         `ToolboxNotFound`, or `ToolboxFailed` if every server failed.
         """
         return await self.at(LIBRARY).open(toolbox)
 
     async def use(self, identifier: ToolIdentifier, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Call a tool and return its result as its server gave it, as Python objects.
+        """Call a tool and return its server's result as Python objects.
 
-        Raises `RequestError` where there is no such tool, `ConnectFailed` where its server can't be
-        reached and `CallFailed` where it failed. A result with `isError` is a result.
+        Raises `RequestError` if there is no such tool, `ConnectFailed` if its server can't be reached, and `CallFailed`
+        if the call failed. A result with `isError` is returned.
         """
         encoded = Raw(jsonrpc.encode(dict(arguments or {})))
         result = await self.relay(identifier, encoded)
         try:
             return msgspec.json.decode(result)
         except (msgspec.DecodeError, RecursionError) as error:
-            # Raw JSON can hold what Python can't, such as a number of 5000 digits.
+            # Some JSON has no Python value, such as a number of 5000 digits.
             raise CallFailed(identifier, ProtocolViolation(f"its result can't be read ({error})")) from None
 
     # -- for clients
 
     def at(self, caller: Caller) -> Router:
-        """The caller's router. Raises `ShuttingDown`, or `Overloaded` for a client that takes too many."""
+        """The caller's router. Raises `ShuttingDown`, or `Overloaded` if the client has too many."""
         router = self._routers.get(caller.key)
         if router is None or self._closing is not None or self._killed:
             self._check_open()
@@ -121,38 +121,38 @@ class Workbench:
         return router
 
     def find(self, caller: Caller) -> Router | None:
-        """The caller's router, if there is one and it can still be used."""
+        """The caller's router, if there is one and the workbench is open."""
         return self._routers.get(caller.key) if self._closing is None else None
 
     async def relay(self, identifier: ToolIdentifier, arguments: Raw, exchange: Exchange | None = None) -> Raw:
-        """`use` in raw JSON, on behalf of a client: what the server says goes to `exchange`."""
+        """Like `use`, in raw JSON and for a client. The server's messages go to `exchange`."""
         caller = exchange.caller if exchange is not None else LIBRARY
         return await self.at(caller).calls.call(ToolCall(identifier, arguments, exchange))
 
     def expected(self) -> list[Caller]:
-        """The clients to expect: recent ones, newest first, and a handshake client that declares nothing."""
-        declared = {(modern, bytes(raw)): raw for raw, modern in self._remembering().declared()}
+        """Callers to expect: recent ones, newest first, and a handshake client without capabilities."""
+        declared = {(modern, bytes(raw)): raw for raw, modern in self._stored_lists().declared()}
         declared.setdefault((LIBRARY.modern, bytes(LIBRARY.capabilities)), LIBRARY.capabilities)
         return [
             msgspec.structs.replace(LIBRARY, modern=modern, capabilities=raw, key=("", modern, written))
             for (modern, written), raw in declared.items()
         ]
 
-    def unremembering(self) -> str | None:
-        """Why nothing can be remembered; None if it can."""
-        return self._remembering().problem
+    def cache_problem(self) -> str | None:
+        """Why lists can't be cached; None if they can."""
+        return self._stored_lists().problem
 
     def prepare(self) -> None:
-        """Do beforehand what the first open would wait for and nobody can see: open the store, if there is one."""
+        """Open the catalog file, if there is one, so that the first open need not wait for that."""
         if self._closing is None and not self._killed:
-            self._remembering().prepare()
+            self._stored_lists().prepare()
 
     def join(self, audience: str, client: Client) -> None:
-        """From now on `client` hears what servers say to this audience."""
+        """Send messages of this audience's servers to `client`."""
         self._clients[audience] = client
 
     def introduce(self, audience: str, client: ClientInfo) -> None:
-        """People are told which programs are clients."""
+        """Record which program a client is."""
         known = self._introduced.setdefault(audience, set())
         if client in known or len(known) >= RECORD_CLIENTS:
             return
@@ -161,19 +161,19 @@ class Workbench:
             self._recorder.sessions_changed(client, 1)
 
     def account(self, audience: str) -> Account:
-        """The memory that is held for one client."""
+        """The memory account of one client."""
         if (account := self._accounts.get(audience)) is None:
             account = self._accounts[audience] = self.budget.open(audience)
         return account
 
     @contextlib.asynccontextmanager
     async def rendering(self, caller: Caller) -> AsyncGenerator[Renderer]:
-        """Render an answer that may be large. See `Account.making` for when that may begin."""
-        async with self.account(caller.audience).making() as count:
+        """Render an answer that may be large. `Account.building` says when that may begin."""
+        async with self.account(caller.audience).building() as count:
             yield Renderer(self.turns, count)
 
     async def leave(self, audience: str) -> None:
-        """The client is gone: nobody is told or asked any more, and its servers end."""
+        """Forget a client that disconnected, and end its servers."""
         self._clients.pop(audience, None)
         for left in self._introduced.pop(audience, ()):
             if self._recorder is not None:
@@ -186,10 +186,11 @@ class Workbench:
                 del self._routers[key]
 
     def apply(self, config: Config) -> Changes:
-        """Go by another configuration from now on; what is otherwise in it.
+        """Use a new configuration; returns its differences.
 
-        Servers that it has as before keep running. Others end when the calls have ended that they work on, and clients
-        are told that lists changed. Settings of the whole file stay as they are until the next start.
+        Unchanged servers keep running. Changed and removed ones end when their calls have ended, and clients are
+        notified
+        of changed lists. Settings of the whole file apply at the next start.
         """
         if self._closing is not None or self._killed:
             return Changes()
@@ -212,7 +213,7 @@ class Workbench:
         return found
 
     def refuse(self, reason: str) -> None:
-        """Another configuration can't be used: nothing changes, and who looks for what is not there is told why."""
+        """Keep the configuration, because the changed file can't be used. Errors about missing names say why."""
         self._refused = reason
         if (recorder := self.record()) is not None:
             recorder.refused(reason)
@@ -228,9 +229,9 @@ class Workbench:
     # -- the end
 
     async def close(self) -> None:
-        """End every server, all at once, within the shutdown limit. Nothing starts after this.
+        """End all servers at once, within the shutdown limit. Nothing starts after this.
 
-        Whoever calls it, and however often, waits for the same end; cancelling one caller stops nothing.
+        All callers wait for the same shutdown. Cancelling a caller does not stop it.
         """
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close())
@@ -246,7 +247,7 @@ class Workbench:
             await self._recorder.close()
 
     def kill(self) -> None:
-        """End every server at once, without waiting: for a second signal."""
+        """End every server at once, without waiting, as a second signal demands."""
         self._killed = True
         if self._processes is not None:
             self._processes.kill_all()
@@ -256,7 +257,7 @@ class Workbench:
             raise ShuttingDown("The workbench is closing")
 
     def _new_router(self, caller: Caller) -> Router:
-        # What only a call needs is imported by the first call: a client's first answer does not wait for it.
+        # The first call imports what only calls need, so that a client's first answer does not wait for it.
         from mcp_workbench.routing.router import Router  # noqa: PLC0415
         from mcp_workbench.wire.exchange import ClientRef  # noqa: PLC0415
 
@@ -272,14 +273,14 @@ class Workbench:
         def siblings() -> list[Router]:
             return [router for key, router in self._routers.items() if key[:2] == caller.key[:2]]
 
-        memory = self._remembering()
+        memory = self._stored_lists()
         if audience:
             memory.saw(caller.capabilities, modern=caller.modern)
         return Router(
             client_ref,
             self.config,
             self.limits,
-            self._all_processes,
+            self._get_processes,
             memory=memory,
             health=self._health_of,
             siblings=siblings,
@@ -287,7 +288,7 @@ class Workbench:
             refused=lambda: self._refused,
         )
 
-    def _remembering(self) -> ServerCache:
+    def _stored_lists(self) -> ServerCache:
         if self._memory is None:
             from mcp_workbench.catalog.cache.server_cache import ServerCache  # noqa: PLC0415 -- as above
 
@@ -295,7 +296,7 @@ class Workbench:
         return self._memory
 
     def _health_of(self, server: ServerIdentifier) -> Health:
-        """How a server has been doing, for whichever client."""
+        """The health of a server, over all clients."""
         if (health := self._health.get(server)) is None:
             from mcp_workbench.servers.health import Health  # noqa: PLC0415 -- as above
 
@@ -305,30 +306,30 @@ class Workbench:
         return health
 
     def record(self) -> Recorder | None:
-        """Begin to record what it does, unless that is done already. None where nobody wants to know."""
+        """The recorder, begun at the first use; None if nothing is recorded."""
         if self._transport and self._closing is None:
             from mcp_workbench.activity.recorder import recorder_of  # noqa: PLC0415 -- as above
 
             self._recorder = recorder_of(self.config, self._transport, self.limits)
             self._transport = ""
             if self._recorder is not None:
-                self._recorder.begin(self._standings, lambda: (self.budget.state, self.budget.held))
+                self._recorder.begin(self._connection_states, lambda: (self.budget.state, self.budget.held))
                 there = (ServerIdentifier(server.toolbox, server.name) for server in self.config.servers())
                 self._recorder.configured(added=filter(self._is_served, there))
                 for client in (client for clients in self._introduced.values() for client in clients):
                     self._recorder.sessions_changed(client, 1)
         return self._recorder
 
-    def _pressed(self) -> None:
+    def _pressure_changed(self) -> None:
         if self._recorder is not None:
             self._recorder.pressed()
 
-    def _standings(self, server: ServerIdentifier) -> list[ConnectionState]:
-        """How each client's connection to a server is doing."""
-        found = (router.standing(server) for router in self._routers.values())
+    def _connection_states(self, server: ServerIdentifier) -> list[ConnectionState]:
+        """The state of each client's connection to a server."""
+        found = (router.connection_state(server) for router in self._routers.values())
         return [one for one in found if one is not None]
 
-    def _all_processes(self) -> Processes:
+    def _get_processes(self) -> Processes:
         if self._processes is None:
             from mcp_workbench.servers.processes import Processes  # noqa: PLC0415 -- as above
 

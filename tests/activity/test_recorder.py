@@ -343,11 +343,11 @@ async def test_a_full_disk_is_one_warning(tmp_path: Path, log: logger.Log, monke
 
     monkeypatch.setattr(RecordTables, "begin", begin)
     heard: list[str] = []
-    log.tell(lambda event: heard.append(event.line))
+    log.set_listener(lambda event: heard.append(event.line))
     limits = Limits(record_flush_seconds=0.01)
     monkeypatch.setattr("mcp_workbench.activity.writer.RECORD_REST_SECONDS", 0.0)
     recorder = Recorder(writer(tmp_path / "state" / "record.sqlite", limits), limits, is_full=True)
-    monkeypatch.setattr(log, "tell", lambda _also: None)
+    monkeypatch.setattr(log, "set_listener", lambda _listener: None)
     recorder.begin(lambda _server: ())
     large = Raw(b'{"content":["' + b"x" * 16_000 + b'"]}')
     for _ in range(5):

@@ -296,7 +296,7 @@ async def test_a_record_that_is_locked_for_long_holds_nothing_up(tmp_path: Path)
             assert await wire.hang_up() == 0
         status, _, err = await told(tmp_path, "status")
         assert status == 1
-        assert "another process has it locked" in err
+        assert "another process keeps it locked" in err
     finally:
         lock.close()
 
@@ -323,7 +323,7 @@ async def test_a_damaged_record_is_made_anew(tmp_path: Path, content: bytes):
     async with serving(write_config(tmp_path, {"dev": {"fs": rogue()}})) as wire:
 
         async def is_told() -> bool:
-            return "the record is lost" in wire.stderr
+            return "the record was lost" in wire.stderr
 
         await poll_until(is_told, 20.0)
         await run_when(tmp_path, lambda run: run["state"] == "running")

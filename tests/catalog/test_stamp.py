@@ -367,7 +367,7 @@ def test_a_pipe_in_the_place_of_the_key_is_not_waited_for(load: Any, key: Path, 
     key.parent.mkdir()
     os.mkfifo(key)
     assert load() is None
-    assert warnings == ["it is no regular file"]
+    assert warnings == ["it is not a regular file"]
 
 
 @pytest.mark.parametrize("place", ["/dev/null/x/catalog.sqlite", "~nobody-of-this-name/c.sqlite", "a\0b"])

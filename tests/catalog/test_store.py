@@ -637,7 +637,7 @@ def test_a_store_of_a_newer_version_is_left_alone(path: Path, warnings: list[str
     data = filled(path)
     newer = data[:60] + (VERSION + 1).to_bytes(4) + data[64:]
     path.write_bytes(newer)
-    assert "a newer version of the program made it" in refused(path, warnings)
+    assert "a newer version of the program wrote it" in refused(path, warnings)
     assert path.read_bytes() == newer
 
 
@@ -666,7 +666,7 @@ def test_the_database_of_another_program_is_left_alone(tmp_path: Path, warnings:
     connection.commit()
     connection.close()
     before = path.read_bytes()
-    assert "it is no file of ours; another file is not overwritten" in refused(path, warnings)
+    assert "it is not our file; another file is not overwritten" in refused(path, warnings)
     assert path.read_bytes() == before
 
 
@@ -782,13 +782,13 @@ def test_no_write_waits_for_the_disk(connections: list[sqlite3.Connection], stor
 
 def test_a_folder_in_the_place_of_the_file_is_left_alone(path: Path, warnings: list[str]):
     path.mkdir(parents=True)
-    assert "it is no regular file" in refused(path, warnings)
+    assert "it is not a regular file" in refused(path, warnings)
 
 
 def test_a_pipe_in_the_place_of_the_file_is_not_waited_for(path: Path, warnings: list[str]):
     path.parent.mkdir()
     os.mkfifo(path)
-    assert "it is no regular file" in refused(path, warnings)
+    assert "it is not a regular file" in refused(path, warnings)
 
 
 @pytest.mark.parametrize(

@@ -199,7 +199,7 @@ def test_a_record_that_can_not_be_read_is_two_lines(tmp_path: Path, env: dict[st
     before = file.read_bytes()
     done = piped("status", env=env | {"WORKBENCH_RECORD": str(file)})
     assert done.returncode == 1
-    assert done.stderr.splitlines()[0] == f"error: {file}: it is no file of ours"
+    assert done.stderr.splitlines()[0] == f"error: {file}: it is not our file"
     assert len(done.stderr.splitlines()) == 2
     assert file.read_bytes() == before
 
@@ -209,8 +209,8 @@ def test_a_record_of_a_newer_version_is_told_with_what_to_do(tables: RecordTable
     done = piped("status", env=env)
     assert (done.returncode, done.stdout) == (1, "")
     problem, hint = done.stderr.splitlines()
-    assert problem.endswith("a newer version of the program made it")
-    assert hint == "hint: Put that right, or remove the file: running workbenches make it anew."
+    assert problem.endswith("a newer version of the program wrote it")
+    assert hint == "hint: Fix that, or remove the file: running workbenches create a new one."
 
 
 # -- at a terminal
@@ -328,7 +328,7 @@ def test_a_watch_that_fails_leaves_the_terminal_as_it_was(tables: RecordTables, 
         screen.wait_for("dev/fs/read")
         tables.file.run("PRAGMA user_version = 99")
         assert screen.finish() == 1
-        assert "a newer version of the program made it" in screen.text
+        assert "a newer version of the program wrote it" in screen.text
         assert is_as_before(screen)
 
 

@@ -107,7 +107,7 @@ def test_serve_uses_it_once_it_is_trusted_and_says_so_in_one_line(project: Path)
     done = served(project)
     assert "theirs" in greeting(done)
     [line] = done.stderr.splitlines()
-    assert "which you trust" in line
+    assert "using the trusted configuration" in line
     assert str(project / "workbench-config.json") in line
     assert starts(log) == []
 

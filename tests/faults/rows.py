@@ -172,11 +172,16 @@ def table() -> str:
     lines = [
         "# Rows and tests",
         "",
-        "Written by `python -m tests.faults.rows > tests/faults/README.md`; a test keeps it current. A star marks the",
-        "core. What is promised for a row, and every number in it, stands in its tests.",
+        (
+            "`python -m tests.faults.rows > tests/faults/README.md` writes this file, and a test keeps it current. Each"
+            " row is a fault of a server, a client or the system, with the tests that inject it; they define the "
+            "promised behaviour and every number. A star marks the core."
+        ),
         "",
-        "Row D6 opens and closes a hundred servers; `LEAK_OPENS=1000 make test ARGS=tests/faults/test_leaks.py` does",
-        "so with a thousand, in half a minute.",
+        (
+            "Row D6 opens and closes a hundred servers. `LEAK_OPENS=1000 make test ARGS=tests/faults/test_leaks.py` "
+            "opens a thousand, which takes half a minute."
+        ),
     ]
     for letter, title in SECTIONS.items():
         lines += ["", f"## {letter}. {title}", "", "| row | | fault | tests |", "|---|---|---|---|"]

@@ -331,7 +331,7 @@ async def test_a_list_that_is_on_its_way_after_a_change_was_told_is_waited_for(s
         await bench.open("dev")
         await bench.use(tool("a", "enable"))
         shop.methods["tools/list"] = list_slowly
-        handle_of(bench, "dev", "a").lists.tools.outdate()
+        handle_of(bench, "dev", "a").lists.tools.invalidate()
         await asked.wait()
         mine = asyncio.create_task(bench.use(tool("a", "new")))
         await settle(50)
@@ -430,14 +430,14 @@ async def test_what_appeared_without_a_word_is_found_on_every_surface(store: Pat
             await call(surface, "open_toolbox", {"toolbox": "dev"})
         await answer(surface, LISTS[missing.kind])  # by now both servers have listed these
         for listing in listings(bench, "a", "b"):
-            listing._took_seconds = 3600.0  # so the pause until the next request is long
+            listing._listing_seconds = 3600.0  # so the pause until the next request is long
         before = await refused(surface, missing)
         lists = (shop.lists(missing.kind), other.lists(missing.kind))
         assert await refused(surface, missing) == before
         assert (shop.lists(missing.kind), other.lists(missing.kind)) == lists  # no request for one who insists
         shop.add(missing.kind, missing.offered)
         for listing in listings(bench, "a", "b"):
-            listing._took_seconds = 0.0  # and the pause is over
+            listing._listing_seconds = 0.0  # and the pause is over
         result = await missing.get(surface, missing.asked)
         assert not result.get("isError"), result
 

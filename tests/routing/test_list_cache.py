@@ -54,7 +54,7 @@ async def test_a_list_that_changed_is_refreshing_until_the_server_has_listed_aga
 
         shop.methods["tools/list"] = slowly
         cache = bench.at(LIBRARY).pool.handle(A).lists.tools
-        cache.outdate()
+        cache.invalidate()
         assert cache.state == "refreshing"
         await asked.wait()
         assert cache.state == "refreshing"  # what stands is still the old list

@@ -88,7 +88,7 @@ async def test_an_open_in_the_moment_in_which_a_refresh_failed_is_no_surprise(
 
         with monkeypatch.context() as patched:
             patched.setattr(server_lists, "list_items", fail)
-            handle_of(bench, "dev", "fs").lists.tools.outdate()
+            handle_of(bench, "dev", "fs").lists.tools.invalidate()
             await asyncio.wait_for(failed.wait(), 5)
             await settle(turns)  # before whoever waits has seen it, or after
         assert names(await bench.open("dev")) == ["echo", "nonce"]

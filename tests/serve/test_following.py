@@ -60,7 +60,7 @@ async def following(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: Lim
     monkeypatch.setattr(logger, "log", logger.Log(os.open(os.devnull, os.O_WRONLY), level="debug"))
     async with Workbench(load_config(file)) as workbench:
         scene = Scene(file, workbench)
-        logger.log.tell(lambda event: scene.said.append(event.line))
+        logger.log.set_listener(lambda event: scene.said.append(event.line))
         with ConfigWatcher(workbench, origin_of((str(file),), scene.read), limits):
             yield scene
 

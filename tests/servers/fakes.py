@@ -27,8 +27,8 @@ class FakeChannel:
         self.notified: list[str] = []
         self.waiting: dict[str, asyncio.Future[Raw]] = {}
         self.peer: Any = self
-        self.heard_at = 0.0
-        self.is_held = False
+        self.received_at = 0.0
+        self.has_paused_deadlines = False
         self.ended: asyncio.Future[Fault] = asyncio.get_running_loop().create_future()
 
     async def request(self, method: str, params: Any, on_progress: OnProgress | None = None, **options: Any) -> Raw:
@@ -44,7 +44,7 @@ class FakeChannel:
 
     def answer(self, method: str, answer: Any) -> None:
         """Raw JSON, a value, a fault, or a function of the params."""
-        self.heard_at = asyncio.get_running_loop().time()
+        self.received_at = asyncio.get_running_loop().time()
         future = self.waiting[method]
         if isinstance(answer, Fault):
             if isinstance(answer, ServerExited) and not self.ended.done():
@@ -67,7 +67,7 @@ class FakeChannel:
         del inbound
 
     @contextlib.contextmanager
-    def held(self, owner: object = None) -> Iterator[None]:
+    def pause_deadlines(self, owner: object = None) -> Iterator[None]:
         del owner
         yield
 

@@ -58,9 +58,9 @@ def test_a_value_is_decoded_as_the_sdk_decodes_it(value: str):
 @given(schemas())
 def test_annotations_are_judged_as_the_sdk_judges_them(schema: Any):
     if inbound.find_invalid_x_mcp_header(schema) is not None:
-        assert param_headers.mirrored(schema) is None
+        assert param_headers.mirrored_parameters(schema) is None
     else:
-        found = param_headers.mirrored(schema) or {}
+        found = param_headers.mirrored_parameters(schema) or {}
         assert {path: one.header for path, one in found.items()} == inbound.x_mcp_header_map(schema)
 
 

@@ -60,7 +60,7 @@ async def test_any_word_of_it_will_do(answer: object):
 async def test_a_word_about_something_else_will_do_too():
     channel = FakeChannel()
     await suspected(channel)
-    channel.peer.heard_at += 1  # the answer to another call, on which it was at work
+    channel.peer.received_at += 1  # the answer to another call, on which it was at work
     await stays_silent(channel)
     assert not channel.ended.done()
 
@@ -75,7 +75,7 @@ async def test_it_may_be_silent_for_as_long_as_a_call_may(silent_seconds: float,
 
 async def test_a_server_that_waits_for_its_client_is_not_asked():
     channel = FakeChannel()
-    channel.peer.is_held = True
+    channel.peer.has_paused_deadlines = True
     await suspected(channel)
     assert channel.methods == []
 
@@ -83,7 +83,7 @@ async def test_a_server_that_waits_for_its_client_is_not_asked():
 async def test_a_server_that_asks_its_client_meanwhile_is_not_given_up():
     channel = FakeChannel()
     await suspected(channel)
-    channel.peer.is_held = True
+    channel.peer.has_paused_deadlines = True
     await stays_silent(channel)
     assert not channel.ended.done()
 

@@ -470,7 +470,7 @@ async def test_a_call_that_timed_out_makes_its_server_suspect_only_where_it_said
 
     async def time_out(_params: object) -> object:
         if speaks:
-            server.channels[-1].peer.heard_at = asyncio.get_running_loop().time()
+            server.channels[-1].peer.received_at = asyncio.get_running_loop().time()
         raise CallTimeout("no answer")
 
     server.methods |= {"tools/call": time_out, "ping": never}

@@ -212,7 +212,7 @@ def test_a_relative_state_folder_is_ignored():
         (lambda path: path.write_text('{"version": 2, "files": []}'), "newer version"),
         (lambda path: path.write_text(" " * (TRUST_STORE_BYTES + 1)), "too large"),
         (lambda path: (path.rename(path.with_name("other")), path.symlink_to(path.with_name("other"))), "link"),
-        (lambda path: (path.unlink(), path.mkdir()), "no regular file"),
+        (lambda path: (path.unlink(), path.mkdir()), "not a regular file"),
     ],
 )
 def test_a_record_that_is_not_ours_alone_makes_nothing_trusted(
@@ -275,14 +275,14 @@ def test_one_that_waits_in_vain_for_another_says_so(
     descriptor = trusted_configs.secure_files.lock(f"{path}.lock")
     assert descriptor is not None
     try:
-        with pytest.raises(TrustFailed, match=rf"process {os.getpid()} \(.+\) holds it"):
+        with pytest.raises(TrustFailed, match=rf"process {os.getpid()} \(.+\) has locked it"):
             Trust(environ).add("/x", "0" * 64)
     finally:
         os.close(descriptor)
 
 
 def test_a_path_that_json_can_not_hold_is_refused(environ: dict[str, str]):
-    with pytest.raises(TrustFailed, match="no UTF-8"):
+    with pytest.raises(TrustFailed, match="not valid UTF-8"):
         Trust(environ).add("/\udcff/workbench-config.json", "0" * 64)
 
 

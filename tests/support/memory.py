@@ -99,8 +99,8 @@ class MemoryChannel:
         self.holds: list[object] = []
         self.congested = False
         self.peer: Any = self
-        self.heard_at = 0.0
-        self.is_held = False
+        self.received_at = 0.0
+        self.has_paused_deadlines = False
         self.ended: asyncio.Future[Fault] = asyncio.get_running_loop().create_future()
 
     async def request(self, method: str, params: Any, on_progress: OnProgress | None = None, **options: Any) -> Raw:
@@ -120,7 +120,7 @@ class MemoryChannel:
         except asyncio.CancelledError:
             self._server.events.append(f"cancelled {method}")
             raise
-        self.heard_at = asyncio.get_running_loop().time()
+        self.received_at = asyncio.get_running_loop().time()
         if isinstance(answer, Fault):
             raise answer
         return Raw(answer if isinstance(answer, bytes) else json.dumps(answer).encode())
@@ -132,7 +132,7 @@ class MemoryChannel:
         self.inbound = inbound
 
     @contextlib.contextmanager
-    def held(self, owner: object = None) -> Generator[None]:
+    def pause_deadlines(self, owner: object = None) -> Generator[None]:
         self.holds.append(owner)
         try:
             yield

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_workbench.text.tracebacks import told, useful_lines
+from mcp_workbench.text.tracebacks import shorten, useful_lines
 
 CHAINED = """
 import json
@@ -95,11 +95,11 @@ def test_of_node_the_error_and_the_programs_frames_are_kept(tmp_path: Path):
 
 def test_a_text_without_a_traceback_keeps_its_last_lines():
     assert useful_lines("\n".join(map(str, range(20)))) == ["14", "15", "16", "17", "18", "19"]
-    assert told("it exited; its last words:\nfatal: no repository\n") == [
+    assert shorten("it exited; its last words:\nfatal: no repository\n") == [
         "it exited; its last words:",
         "fatal: no repository",
     ]
-    assert told("it is gone") == ["it is gone"]
+    assert shorten("it is gone") == ["it is gone"]
 
 
 @given(

@@ -29,7 +29,7 @@ async def test_answers_that_are_too_large_together_are_replaced_by_an_error_each
     first, second, third = json.loads(array.line)
     assert (first["id"], third) == (1, {"jsonrpc": "2.0", "id": 3, "result": {}})
     assert second["id"] == 2
-    assert "Send this request by itself" in second["error"]["message"]
+    assert "Send this request on its own" in second["error"]["message"]
 
 
 async def test_the_requests_of_a_batch_are_counted_while_they_are_answered():

@@ -574,9 +574,9 @@ async def test_while_the_other_side_waits_for_somebody_else_its_idle_time_does_n
     call = asking(end, idle_seconds=100, hard_seconds=1000)
     await sent_id(end)
     await clock.pass_(90)
-    with end.peer.held():
+    with end.peer.pause_deadlines():
         await clock.pass_(500)
-        with end.peer.held():
+        with end.peer.pause_deadlines():
             await clock.pass_(100)
         await clock.pass_(150)
         assert not call.done()
@@ -592,7 +592,7 @@ async def test_who_waits_for_its_own_client_holds_no_other_request(monkeypatch: 
     end = End()
     mine, other = (asking(end, idle_seconds=100, owner=owner) for owner in ("mine", "other"))
     await settle()
-    with end.peer.held("mine"):
+    with end.peer.pause_deadlines("mine"):
         await clock.pass_(101)
         assert (mine.done(), other.done()) == (False, True)
     with pytest.raises(CallTimeout):
@@ -607,7 +607,7 @@ async def test_the_hard_deadline_counts_on_while_the_other_side_waits(monkeypatc
     end = End()
     call = asking(end, idle_seconds=100, hard_seconds=1000)
     await sent_id(end)
-    with end.peer.held():
+    with end.peer.pause_deadlines():
         await clock.pass_(101)
         assert not call.done()
         await clock.pass_(900)

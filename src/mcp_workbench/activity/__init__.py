@@ -1,1 +1,5 @@
-"""What running workbenches do, kept for people in a small local file. It knows neither servers nor clients."""
+"""The record of what running workbenches do: a small local file that `status` and `logs` read.
+
+Processes that serve import `recorder`; commands import `reading`, `batch` and the path from `writer`. The other modules
+are private. The package imports neither clients nor servers.
+"""

@@ -1,8 +1,9 @@
-"""What is handed to the file at once: what happened since the last time, as plain values."""
+"""A batch of events to write into the record, and its rows, as plain values."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Annotated, NamedTuple, TypeAlias
 
 from msgspec import Meta
@@ -10,11 +11,11 @@ from msgspec import Meta
 from mcp_workbench.identity import ToolIdentifier
 
 Moment: TypeAlias = Annotated[float, Meta(ge=0, lt=253_402_300_800)]
-"""Seconds since 1970, in the years that a date can have; others were not written by us."""
+"""Seconds since 1970, within the years of Python's dates. We write no other values."""
 
 
 class Run(NamedTuple):
-    """One process that serves."""
+    """A process that serves."""
 
     pid: int
     birth: str
@@ -25,14 +26,13 @@ class Run(NamedTuple):
 
 
 Call: TypeAlias = tuple[ToolIdentifier, float, float, str, str | None, str | None, str]
-"""A call that is over, as cheap as it can be noted: of which tool, when it began (seconds since the epoch of its
-batch), how many milliseconds it took, what came of it, its arguments and its result. What came of it is empty where it
-succeeded, `tool_error` where the tool said that it failed, else the code of our error. Last comes the text of what went
-wrong."""
+"""An ended call, as a tuple because that is cheap: tool, begin (seconds since the epoch of its batch), duration in
+milliseconds, outcome, arguments, result, error text. The outcome is empty for a success, `tool_error` if the tool
+reported a failure, else the code of our error."""
 
 
 class Flight(NamedTuple):
-    """A call that is under way."""
+    """A call under way."""
 
     began: Moment
     toolbox: str
@@ -41,27 +41,27 @@ class Flight(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A line of the log."""
+    """A log line."""
 
     at: Moment
     level: str
     toolbox: str
     server: str
-    """The server that the line is about; `toolbox` and `server` are empty if there is none."""
+    """The server that the line is about. `toolbox` and `server` are empty if there is none."""
     text: str
 
 
 class Opening(NamedTuple):
-    """A toolbox that an agent opened, in bytes."""
+    """An opening of a toolbox by an agent, with sizes in bytes."""
 
     toolbox: str
     flat: int
-    """The definitions of all its tools, if the agent had not seen them before; else 0."""
+    """The definitions of all its tools, or 0 if the agent had opened the toolbox before."""
     answered: int
 
 
 class ServerState(NamedTuple):
-    """How a server is doing, for whichever clients."""
+    """The state of a server, over all clients."""
 
     toolbox: str
     server: str
@@ -70,45 +70,45 @@ class ServerState(NamedTuple):
     connections: int
     tools: int | None
     code: str = ""
-    """Of its last error."""
+    """The code of its last error."""
     error: str = ""
     error_at: Moment | None = None
 
 
 class ClientState(NamedTuple):
-    """A program that is a client, or was."""
+    """A current or former client program."""
 
     name: str
     version: str
     protocol: str
-    """The version of MCP that it speaks."""
+    """The MCP version that it speaks."""
     sessions: int
-    """How many of its sessions are open; 0 where it is gone."""
+    """Open sessions; 0 if it is gone."""
 
 
 class Batch(NamedTuple):
-    """All of it."""
+    """All events since the last batch."""
 
     at: float
-    calls: list[Call]
-    counts: Mapping[ToolIdentifier, Sequence[int]]
-    """Calls beside those, of which there were too many for a row each: how many succeeded, and how many did not."""
-    lines: list[Line]
-    openings: list[Opening]
-    servers: list[ServerState]
-    """Those that changed."""
-    flights: list[Flight]
-    """All that are under way at this moment."""
-    lost: int
-    """What happened and is in no batch, since there was no room for it."""
+    calls: Sequence[Call] = ()
+    counts: Mapping[ToolIdentifier, Sequence[int]] = MappingProxyType({})
+    """Further calls that get no row of their own: how many succeeded and how many failed."""
+    lines: Sequence[Line] = ()
+    openings: Sequence[Opening] = ()
+    servers: Sequence[ServerState] = ()
+    """The changed ones."""
+    flights: Sequence[Flight] = ()
+    """All calls under way at this moment."""
+    lost: int = 0
+    """Events that are in no batch, for lack of room."""
     is_last: bool = False
     epoch: float = 0.0
-    """When the clock of its calls began, as people count time."""
+    """The zero of the calls' clock, in seconds since 1970."""
     gone: Sequence[tuple[str, str]] = ()
-    """The toolboxes and names of servers that are not configured any more."""
+    """Toolboxes and names of servers that are no longer configured."""
     clients: Sequence[ClientState] = ()
-    """Those that changed."""
+    """The changed ones."""
     problem: str = ""
-    """Why the configuration file as it is now is not used; empty where it is."""
+    """Why the changed configuration file is not used; empty if it is."""
     memory: tuple[str, int] = ("calm", 0)
     """The level of memory pressure, and the bytes that wait for clients and servers."""

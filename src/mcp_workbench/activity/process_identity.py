@@ -1,4 +1,4 @@
-"""Which process is meant by a number: it is given to another one, sooner or later."""
+"""Identifies a process safely despite PID reuse, by its PID and the time of its birth."""
 
 # ruff: noqa: PTH123 -- in a process that serves, where importing pathlib is noticeable
 
@@ -8,16 +8,16 @@ import os
 import sys
 
 RECORD_PS_SECONDS = 2.0
-"""How long `ps` may take to tell when a process was started, where the system has no /proc."""
+"""How long `ps` may take to report when a process started, on systems without `/proc`."""
 
 _STARTED = 19
-"""The field of /proc/PID/stat after the name of the program that says when it was started, in ticks since the boot."""
+"""The field of /proc/PID/stat after the program's name with the start time, in ticks since boot."""
 _STATE = 0
 _BOOT = "/proc/sys/kernel/random/boot_id"
 
 
 def birth(pid: int) -> str:
-    """What tells a process from every other one of its number; empty where there is no such process."""
+    """Identifies one process among all with the same PID; empty if there is no such process."""
     return _in_proc(pid) if sys.platform == "linux" else _of_ps(pid)
 
 
@@ -33,7 +33,7 @@ def _in_proc(pid: int) -> str:
 
 
 def _of_ps(pid: int) -> str:
-    import subprocess  # noqa: PLC0415 -- where there is no /proc
+    import subprocess  # noqa: PLC0415 -- only on systems without /proc
 
     try:
         done = subprocess.run(  # noqa: S603 -- a number of ours

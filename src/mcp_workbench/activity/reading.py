@@ -1,6 +1,6 @@
-"""What the record says, for people: read while workbenches write.
+"""Reads the record for `status` and `logs`, also while workbenches write to it.
 
-It makes no file and changes none. Raises `RecordFailed` where there is a file that can't be read.
+It creates and changes no file. Raises `RecordFailed` if there is a file that can't be read.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from mcp_workbench.storage import secure_files
 from mcp_workbench.storage.secure_files import Busy, Damaged, Unusable
 
 RECORD_READ_TRIES = 8
-"""How often a reader waits for a process that writes just now."""
+"""How often a reader tries again while a process writes."""
 STATUS_ERRORS = 10
-"""Calls that failed, of each workbench, that `mcp-workbench status` shows: the last ones."""
+"""Failed calls of each workbench that `mcp-workbench status` shows."""
 
 T = TypeVar("T")
 Row = TypeVar("Row", "LoggedLine", "RecordedCall")
 _Rows: TypeAlias = Callable[[str, Sequence[Any]], list[Any]]
-"""Runs a query; its rows."""
+"""Runs a query and returns its rows."""
 
 _RUNS = """SELECT id, pid, birth, version, config, transport, began, seen, ended, was_killed, lost, problem,
     pressure, held FROM record_runs"""
@@ -48,15 +48,14 @@ _OPENINGS = "SELECT total(opens), total(flat), total(answered) FROM record_openi
 _LINES = """SELECT record_lines.id, run, pid, at, level, toolbox, server, text FROM record_lines
     JOIN record_runs ON record_runs.id = run WHERE record_lines.id > ? ORDER BY record_lines.id"""
 
-_NEWEST = "SELECT coalesce(max(id), 0) FROM record_lines"
+_NEWEST = "SELECT coalesce(max(id), 0) FROM {table}"
 _CALLS = """SELECT calls.id, run, pid, at, toolbox, server, tools.tool, milliseconds, outcome, arguments, result
     FROM record_calls AS calls JOIN record_tools AS tools ON tools.id = calls.tool
     JOIN record_runs ON record_runs.id = run WHERE calls.id > ? ORDER BY calls.id"""
-_NEWEST_CALL = "SELECT coalesce(max(id), 0) FROM record_calls"
 
 
 class RunRow(NamedTuple):
-    """A process that serves, or did."""
+    """A process that serves, or served."""
 
     id: int
     pid: Annotated[int, Meta(gt=0)]
@@ -70,7 +69,7 @@ class RunRow(NamedTuple):
     was_killed: bool
     lost: int
     problem: str
-    """Why its configuration file is not used as it is now; empty where it is."""
+    """Why its changed configuration file is not used; empty if it is."""
     pressure: str = "calm"
     """The level of memory pressure."""
     held: int = 0
@@ -78,12 +77,12 @@ class RunRow(NamedTuple):
 
     @property
     def is_running(self) -> bool:
-        """Whether the process is there: one that was killed could not say that it ended."""
+        """Whether the process exists. A killed one could not record its end."""
         return self.ended is None and birth(self.pid) == self.birth
 
 
 class ToolUse(NamedTuple):
-    """How a tool was called. The times are those of the calls that are still kept."""
+    """The calls of a tool. The times are those of the calls that are still in the record."""
 
     toolbox: str
     server: str
@@ -91,15 +90,15 @@ class ToolUse(NamedTuple):
     calls: int
     errors: int
     times: tuple[float, ...] = ()
-    """Milliseconds, the shortest first."""
+    """Durations in milliseconds, shortest first."""
 
     def within(self, percent: int) -> float | None:
-        """The fewest milliseconds within which so many of the calls were over."""
+        """A percentile of the durations; None without any."""
         return self.times[-(-len(self.times) * percent // 100) - 1] if self.times else None
 
 
 class FailedCall(NamedTuple):
-    """A call that did not succeed."""
+    """A failed call."""
 
     at: Moment
     toolbox: str
@@ -107,11 +106,11 @@ class FailedCall(NamedTuple):
     tool: str
     outcome: str
     error: str
-    """What went wrong, in a sentence; empty where that is not known."""
+    """What went wrong, in a sentence; empty if unknown."""
 
 
 class TokenCounts(NamedTuple):
-    """What agents would have read, and what they read, in bytes."""
+    """How many bytes agents would have read without toolboxes (`flat`), and how many they did (`answered`)."""
 
     opens: int
     flat: int
@@ -119,7 +118,7 @@ class TokenCounts(NamedTuple):
 
 
 class RunStatus(NamedTuple):
-    """All that is known of a run."""
+    """Everything that the record has about a run."""
 
     run: RunRow
     is_running: bool
@@ -127,13 +126,13 @@ class RunStatus(NamedTuple):
     flights: tuple[Flight, ...]
     tools: tuple[ToolUse, ...]
     errors: tuple[FailedCall, ...]
-    """The last one first."""
+    """The latest first."""
     tokens: TokenCounts
     clients: tuple[ClientState, ...] = ()
 
 
 class LoggedLine(NamedTuple):
-    """A line of a log, and whose it is."""
+    """A log line of a process."""
 
     id: int
     run: int
@@ -147,7 +146,7 @@ class LoggedLine(NamedTuple):
 
 
 class RecordedCall(NamedTuple):
-    """A call that is over."""
+    """An ended call."""
 
     id: int
     run: int
@@ -159,37 +158,40 @@ class RecordedCall(NamedTuple):
     tool: str
     milliseconds: float
     outcome: str
-    """What it failed with; empty where it did not."""
+    """The code of its failure; empty if it succeeded."""
     arguments: str | None
     result: str | None
 
 
 class RecordReader:
-    """Reads the record at a path, which need not be there."""
+    """Reads the record at a path. The file need not exist."""
 
     def __init__(self, path: str, limits: Limits) -> None:
         self.path = secure_files.located(path)
         self._limits = limits
 
     def statuses(self, *, everything: bool = False) -> list[RunStatus]:
-        """Of those that run, or of all that are known; the oldest first."""
+        """The running processes, or all that are in the record; oldest first."""
         return self._read(lambda rows: self._statuses(rows, everything=everything), [])
 
     def lines(self, after: int = 0, *, everything: bool = False) -> list[LoggedLine]:
-        """Lines of logs, those that came after one, of workbenches that run or of all."""
+        """Log lines after a given one, of running workbenches or of all."""
         return self._read(lambda rows: _of_runs(rows, _LINES, after, list[LoggedLine], everything=everything), [])
 
     def newest_line(self) -> int:
-        """The number of the last line of a log; of a record that was made anew they begin anew."""
-        return self._read(lambda rows: _converted(rows(_NEWEST, ()), list[tuple[int]])[0][0], 0)
+        """The number of the last log line. A rebuilt record starts at 1 again."""
+        return self._newest("record_lines")
 
     def calls(self, after: int = 0, *, everything: bool = False) -> list[RecordedCall]:
-        """Calls that are over, those that came after one, of workbenches that run or of all."""
+        """Ended calls after a given one, of running workbenches or of all."""
         return self._read(lambda rows: _of_runs(rows, _CALLS, after, list[RecordedCall], everything=everything), [])
 
     def newest_call(self) -> int:
-        """The number of the last call, as `newest_line`."""
-        return self._read(lambda rows: _converted(rows(_NEWEST_CALL, ()), list[tuple[int]])[0][0], 0)
+        """The number of the last call, like `newest_line`."""
+        return self._newest("record_calls")
+
+    def _newest(self, table: str) -> int:
+        return self._read(lambda rows: _converted(rows(_NEWEST.format(table=table), ()), list[tuple[int]])[0][0], 0)
 
     def _statuses(self, rows: _Rows, *, everything: bool) -> list[RunStatus]:
         known = [(run, run.is_running) for run in _converted(rows(f"{_RUNS} ORDER BY began", ()), list[RunRow])]
@@ -220,10 +222,10 @@ class RecordReader:
                 return otherwise
             return self._patiently(action)
         except Damaged as damage:
-            hint = "Remove the file, if it is the record: running workbenches make it anew."
+            hint = "If the file is the record, remove it: running workbenches create a new one."
             raise RecordFailed(self.path, str(damage), hint=hint) from None
         except (Unusable, OSError) as error:
-            hint = "Put that right, or remove the file: running workbenches make it anew."
+            hint = "Fix that, or remove the file: running workbenches create a new one."
             raise RecordFailed(self.path, secure_files.reason(error), hint=hint) from None
 
     def _patiently(self, action: Callable[[_Rows], T]) -> T:
@@ -232,11 +234,11 @@ class RecordReader:
                 return self._at_once(action)
             except Busy:
                 time.sleep(self._limits.store_busy_seconds)
-        raise Unusable("another process has it locked for long")
+        raise Unusable("another process keeps it locked")
 
     def _at_once(self, action: Callable[[_Rows], T]) -> T:
-        """All as it is at one moment."""
-        from mcp_workbench.activity.tables import RecordTables  # noqa: PLC0415 -- what follows needs SQLite
+        """Read in one transaction."""
+        from mcp_workbench.activity.tables import RecordTables  # noqa: PLC0415 -- some Pythons lack SQLite
 
         tables = RecordTables(self.path, self._limits)
         try:
@@ -247,7 +249,7 @@ class RecordReader:
 
 
 def _of_runs(rows: _Rows, query: str, after: int, kind: type[list[Row]], *, everything: bool) -> list[Row]:
-    """What came after something, of runs that go on or of all."""
+    """The rows after a given one, of running processes or of all."""
     found = _converted(rows(query, (after,)), kind)
     if everything:
         return found
@@ -256,6 +258,6 @@ def _of_runs(rows: _Rows, query: str, after: int, kind: type[list[Row]], *, ever
 
 
 def _converted(rows: list[Any], kind: type[T]) -> T:
-    """Values of the kinds that we wrote: SQLite puts any kind into any column. Raises `msgspec.ValidationError`."""
+    """Convert rows, since SQLite allows any type in any column. Raises `msgspec.ValidationError`."""
     texts = [[one.decode("utf-8", "replace") if isinstance(one, bytes) else one for one in row] for row in rows]
     return msgspec.convert(texts, kind, strict=False)

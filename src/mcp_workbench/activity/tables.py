@@ -1,7 +1,7 @@
-"""The tables of the record, and what is written into them. Every method raises what `Database` raises.
+"""The tables of the record, and the writes to them. Every method raises the errors of `Database`.
 
-They are bounded by rows, bytes and age, the oldest go first. Rows and bytes hold after every write, however many
-processes write; age, and what is kept of earlier runs, is looked at now and then.
+The tables are bounded by rows, bytes and age; the oldest rows are removed first. The bounds on rows and bytes hold
+after every write, however many processes write. Old rows and runs are pruned now and then.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from mcp_workbench.limits import Limits
 from mcp_workbench.storage.sqlite import RECORD, Database, is_ours
 
 RECORD_ROWS_AT_ONCE = 100
-"""Rows of one statement; of older versions of SQLite one has at most 999 values."""
+"""Rows of one statement. Older versions of SQLite allow at most 999 values."""
 RECORD_AGE_SECONDS = 14 * 86_400.0
-"""How long all of it is kept; what went wrong before that is not looked for any more."""
+"""How long everything in the record is kept. Nobody looks for older failures."""
 
 VERSION: Final = 4
-"""Of the tables and what stands in them. It grows with every change of either."""
+"""The version of the tables and their contents. It grows with every change."""
 
 _MARK: Final = b"record_runs"
-# AUTOINCREMENT: the number of a run that was removed, or of a line, is never that of another.
-# `start` is the sum of the sizes of all rows before: how much is there takes no look at every row.
+# AUTOINCREMENT: the number of a removed run or line is never used again.
+# `start` is the sum of the sizes of all earlier rows, so the total size needs no scan.
 _SCHEMA: Final = (
     """CREATE TABLE record_runs (
         id INTEGER PRIMARY KEY AUTOINCREMENT, pid INTEGER NOT NULL, birth TEXT NOT NULL, version TEXT NOT NULL,
@@ -86,17 +86,17 @@ _TOO_OLD: Final = "DELETE FROM {table} WHERE at < ?"
 _END: Final = "SELECT start + size FROM {table} ORDER BY id DESC LIMIT 1"
 _TOO_LARGE: Final = """DELETE FROM {table} WHERE id < coalesce(
     (SELECT id FROM {table} WHERE start >= ({end}) - ? ORDER BY id LIMIT 1), (SELECT max(id) + 1 FROM {table}))"""
-# What ended later than now was written with a clock that was wrong, and is the first to go.
+# A run that ended in the future was written with a wrong clock, and is removed first.
 _OLD_RUNS: Final = """SELECT id FROM record_runs WHERE ended IS NOT NULL AND (ended < ? OR id NOT IN (
     SELECT id FROM record_runs WHERE ended IS NOT NULL ORDER BY ended > ?, ended DESC LIMIT ?))"""
-_FEW_CALLS: Final = """DELETE FROM record_tools WHERE id IN (
+_LEAST_USED: Final = """DELETE FROM record_tools WHERE id IN (
     SELECT id FROM record_tools WHERE run = ? ORDER BY calls DESC LIMIT -1 OFFSET ?)"""
-_STRAY: Final = "DELETE FROM record_calls WHERE tool NOT IN (SELECT id FROM record_tools)"
+_ORPHANS: Final = "DELETE FROM record_calls WHERE tool NOT IN (SELECT id FROM record_tools)"
 _OF_RUN: Final = ("servers", "clients", "flights", "tools", "lines", "openings")
 
 
 class RecordTables:
-    """The tables of an open file."""
+    """The tables of an open record."""
 
     def __init__(self, path: str, limits: Limits) -> None:
         self._limits = limits
@@ -106,17 +106,17 @@ class RecordTables:
         self.file.close()
 
     def begin(self, run: Run) -> int:
-        """A new run; its number. Those whose process is gone are over."""
+        """Add a run and return its number. Ends the runs whose process is gone."""
         with self.file.transaction("IMMEDIATE"):
-            self._bury()
-            added = self.file.run(_BEGIN, (*map(_clean, run), run.began)).lastrowid or 0
+            self._end_dead_runs()
+            added = self.file.run(_BEGIN, (*map(_escaped, run), run.began)).lastrowid or 0
             self._prune(run.began)
         return added
 
     def write(self, run: int, batch: Batch, *, prunes: bool) -> bool:
-        """Add what happened. False where the run is not known: it was taken for a dead one, and removed."""
+        """Add a batch. False if the run is missing, because it was taken for dead and removed."""
         with self.file.transaction("IMMEDIATE"):
-            state = (batch.lost, _clean(batch.problem), *batch.memory)
+            state = (batch.lost, _escaped(batch.problem), *batch.memory)
             if not self.file.run(_SEE, (batch.at, batch.at if batch.is_last else None, *state, run)).rowcount:
                 return False
             self._add(_GONE, run, batch.gone)
@@ -127,18 +127,18 @@ class RecordTables:
             self._add_calls(run, batch)
             self._add_lines(run, batch)
             self._add(_OPENING, run, batch.openings)
-            self._cut(run)
+            self._trim(run)
             if prunes:
-                self._bury()
+                self._end_dead_runs()
                 self._prune(batch.at)
         return True
 
     def _add(self, statement: str, run: int, rows: Sequence[Sequence[Any]]) -> None:
         if rows:
-            self.file.run_each(statement, [(run, *map(_clean, row)) for row in rows])
+            self.file.run_each(statement, [(run, *map(_escaped, row)) for row in rows])
 
     def _insert(self, statement: str, rows: Sequence[Sequence[Any]], marks: str) -> None:
-        """Many rows with one statement: Python's threads take turns at every step of one, and others wait for that."""
+        """Insert many rows with one statement, since Python's threads switch at every statement and others wait."""
         size = RECORD_ROWS_AT_ONCE
         for start in range(0, len(rows), size):
             some = rows[start : start + size]
@@ -146,7 +146,7 @@ class RecordTables:
             self.file.run(f"{statement} {', '.join([marks] * len(some))}", values)
 
     def _add_calls(self, run: int, batch: Batch) -> None:
-        """Calls stand with the number of their tool, so that each is a few bytes."""
+        """Add calls with the number of their tool, so that each takes a few bytes."""
         calls = Counter(call[0] for call in batch.calls)
         errors = Counter(call[0] for call in batch.calls if call[3])
         for tool, (succeeded, failed) in batch.counts.items():
@@ -154,41 +154,41 @@ class RecordTables:
             errors[tool] += failed
         self._add(_TOOL, run, [(*tool.parts(), number, errors[tool]) for tool, number in calls.items()])
         ids = {tool: self._id_of(run, tool) for tool in calls}
-        self._add_rows(ids, batch)
+        self._add_call_rows(ids, batch)
 
-    def _add_rows(self, ids: Mapping[ToolIdentifier, int], batch: Batch) -> None:
-        """Most have no texts, and are as short as they can be."""
+    def _add_call_rows(self, ids: Mapping[ToolIdentifier, int], batch: Batch) -> None:
+        """Add the rows of calls. Most have no texts and take few bytes."""
         epoch, plain, full = batch.epoch, list[Sequence[Any]](), list[Sequence[Any]]()
         start = self._end("calls")
-        for tool, began, took, outcome, given, gave, error in batch.calls:
+        for tool, began, took, outcome, given, returned, error in batch.calls:
             row = (ids[tool], epoch + began, took, outcome)
-            if given is None and gave is None and not error:
+            if given is None and returned is None and not error:
                 plain.append(row)
             else:
-                size = _size_of(given, gave, error)
-                full.append((*row, start, size, *map(_clean, (given, gave, error))))
+                size = _size_of(given, returned, error)
+                full.append((*row, start, size, *map(_escaped, (given, returned, error))))
                 start += size
         self._insert(_CALL, full, "(?, ?, ?, ?, ?, ?, ?, ?, ?)")
-        # They get the higher numbers, so they start where the last text ends.
+        # Rows without text get the higher numbers, so they start where the last text ends.
         self._insert(_CALL, plain, f"(?, ?, ?, ?, {start}, 0, NULL, NULL, '')")
 
     def _add_lines(self, run: int, batch: Batch) -> None:
         start, rows = self._end("lines"), list[Sequence[Any]]()
         for at, level, toolbox, server, text in batch.lines:
             size = _size_of(text)
-            rows.append((run, at, *map(_clean, (level, toolbox, server)), start, size, _clean(text)))
+            rows.append((run, at, *map(_escaped, (level, toolbox, server)), start, size, _escaped(text)))
             start += size
         self._insert(_LINE, rows, "(?, ?, ?, ?, ?, ?, ?, ?)")
 
     def _end(self, table: str) -> int:
-        """How many bytes were ever added, counted from where the oldest row that is left says."""
+        """The sum of the sizes of all rows that were ever added."""
         return (self.file.row(_END.format(table=f"record_{table}")) or (0,))[0]
 
     def _id_of(self, run: int, tool: ToolIdentifier) -> int:
-        return (self.file.row(_FIND_TOOL, (run, *map(_clean, tool.parts()))) or (0,))[0]
+        return (self.file.row(_FIND_TOOL, (run, *map(_escaped, tool.parts()))) or (0,))[0]
 
-    def _bury(self) -> None:
-        """Runs whose process ended without a word are over."""
+    def _end_dead_runs(self) -> None:
+        """End the runs whose process is gone."""
         rows: list[Any] = self.file.run("SELECT id, pid, birth FROM record_runs WHERE ended IS NULL").fetchall()
         dead = [(one,) for one, pid, born in rows if birth(pid) != born.decode()]
         self.file.run_each(_KILLED, dead)
@@ -203,29 +203,29 @@ class RecordTables:
         for table in _OF_RUN:
             self.file.run_each(f"DELETE FROM record_{table} WHERE run = ?", old)  # noqa: S608 -- a name of ours
         self.file.run_each("DELETE FROM record_runs WHERE id = ?", old)
-        self.file.run(_STRAY)
+        self.file.run(_ORPHANS)
 
-    def _cut(self, run: int) -> None:
-        """Keep the newest rows, within a number and a size, and the tools of a run that are used most."""
+    def _trim(self, run: int) -> None:
+        """Keep the newest rows within their bounds, and the most used tools of a run."""
         limits = self._limits
-        self._cut_table("record_calls", limits.record_calls, limits.record_calls_bytes)
-        self._cut_table("record_lines", limits.record_lines, limits.record_lines_bytes)
-        if self.file.run(_FEW_CALLS, (run, limits.record_tools)).rowcount:
-            self.file.run(_STRAY)
+        self._trim_table("record_calls", limits.record_calls, limits.record_calls_bytes)
+        self._trim_table("record_lines", limits.record_lines, limits.record_lines_bytes)
+        if self.file.run(_LEAST_USED, (run, limits.record_tools)).rowcount:
+            self.file.run(_ORPHANS)
 
-    def _cut_table(self, table: str, rows: int, size: int) -> None:
-        """What goes is found from the oldest row on: it takes as long as what is removed."""
+    def _trim_table(self, table: str, rows: int, size: int) -> None:
+        """Remove the oldest rows beyond the bounds. The time depends only on the number of removed rows."""
         self.file.run(_TOO_MANY.format(table=table), (rows,))
         self.file.run(_TOO_LARGE.format(table=table, end=_END.format(table=table)), (size,))
 
 
 def is_record(path: str) -> bool:
-    """Whether a damaged file was a record, or nothing at all. Raises `OSError`."""
+    """Whether a damaged file was a record, or is empty. Raises `OSError`."""
     return is_ours(path, _MARK, application=RECORD)
 
 
-def _clean(value: Any) -> Any:
-    """SQLite takes no text that is no UTF-8, such as a path of other bytes."""
+def _escaped(value: Any) -> Any:
+    """Escape text that is not valid UTF-8, such as some paths. SQLite rejects it."""
     if isinstance(value, str) and not value.isascii():
         return value.encode("utf-8", "backslashreplace").decode()
     return value

@@ -1,8 +1,8 @@
-"""The thread that owns the file, and what it does where the file can't be used.
+"""The path of the record, and the thread that writes it.
 
-It is never a reason to fail or to wait: what another process locks is written with the next batch; a damaged file, if
-it was a record, is made anew; where the system refuses, people are told once and nothing is recorded for a while. The
-thread sleeps until there is something to write, and does not keep the process alive.
+The record never makes the workbench fail or wait. While another process locks the file, batches are kept for the next
+write. A damaged record is rebuilt. If the system refuses a write, that is logged once and recording pauses. The thread
+sleeps while there is nothing to write, and does not keep the process alive.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mcp_workbench.activity.tables import RecordTables
 
 
-# ruff: noqa: PTH111 -- on the way of a start, where importing pathlib is noticeable
+# ruff: noqa: PTH111 -- imported at startup, which pathlib would slow down
 
 
 VARIABLE: Final = "WORKBENCH_RECORD"
@@ -37,28 +37,28 @@ NO_RECORD: Final = "none"
 
 
 def record_path(environ: Mapping[str, str]) -> str:
-    """`$WORKBENCH_RECORD`, or a file in the user's state folder; empty where nothing is recorded."""
+    """`$WORKBENCH_RECORD`, or a file in the user's state folder; empty if nothing is recorded."""
     if named := environ.get(VARIABLE):
         return "" if named == NO_RECORD else os.path.expanduser(named)
     return own_file(environ, "state", FILE_NAME)
 
 
 RECORD_PRUNE_EVERY = 60
-"""Old rows and old runs are removed after this many writes: about a minute of steady work. The other bounds hold
-after every write."""
+"""Old rows and old runs are removed after this many writes: about a minute of steady work. The other bounds hold after
+every write, however many processes write."""
 RECORD_TRIES = 3
 """How often one process rebuilds a damaged file, and how often it tries to write the last events."""
 RECORD_WAITING = 10
-"""Writes that are put off since another process has the file: it needs milliseconds, unless it is stuck."""
+"""Writes that are put off while another process holds the file. It needs milliseconds, unless it is stuck."""
 RECORD_REST_SECONDS = 60.0
-"""How long nothing is recorded after the system refused: a full disk stays full for a while."""
+"""How long recording pauses after the system refused a write. A full disk stays full for a while."""
 
-LOST = "what the workbench does is not recorded"
-LOSS = "the record is lost and will be made anew"
+LOST = "the activity of the workbench is not recorded"
+LOSS = "the record was lost and is rebuilt"
 
 
 class RecordWriter:
-    """Writes batches, one after the other, in a thread of its own."""
+    """Writes batches one after the other, in its own thread."""
 
     def __init__(self, path: str, run: Run, limits: Limits) -> None:
         self._file: KeptFile[RecordTables] = KeptFile(
@@ -76,7 +76,7 @@ class RecordWriter:
         self._clients: dict[tuple[str, str, str], ClientState] = {}
 
     def put(self, batch: Batch, done: Callable[[], None] = lambda: None) -> None:
-        """Have it written; `done` is called in the thread, whatever came of it."""
+        """Queue a batch. The thread calls `done` after the write, even if it failed."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="record", daemon=True)
             self._thread.start()
@@ -86,8 +86,8 @@ class RecordWriter:
         while True:
             batch, done = self._queue.get()
             try:
-                self._take(batch)
-            except Exception as error:  # noqa: BLE001 -- the end of a thread: a record must not end what it is about
+                self._handle(batch)
+            except Exception as error:  # noqa: BLE001 -- a defect of the record must not end the process
                 secure_files.warn_once(LOST, self._file.path, logger.foreign(repr(error)))
                 self._rest()
             finally:
@@ -96,7 +96,7 @@ class RecordWriter:
                 self._file.let_go()
                 return
 
-    def _take(self, batch: Batch) -> None:
+    def _handle(self, batch: Batch) -> None:
         self._servers |= {(one.toolbox, one.server): one for one in batch.servers}
         self._clients |= {(one.name, one.version, one.protocol): one for one in batch.clients}
         for one in batch.gone:
@@ -109,15 +109,15 @@ class RecordWriter:
                 with contextlib.suppress(Busy):
                     self._write_all()
                     return
-            self._give_way()
+            self._keep_for_later()
         except (Unusable, OSError) as error:
             secure_files.warn_once(LOST, self._file.path, secure_files.reason(error))
             self._rest()
 
-    def _give_way(self) -> None:
-        """Another process has the file: it is tried again with what comes next, unless that lasts."""
+    def _keep_for_later(self) -> None:
+        """Keep the batches for the next write, since another process has locked the file; give up if that lasts."""
         if len(self._waiting) >= RECORD_WAITING:
-            secure_files.warn_once(LOST, self._file.path, "another process has it locked")
+            secure_files.warn_once(LOST, self._file.path, "another process keeps it locked")
             self._rest()
 
     def _rest(self) -> None:
@@ -139,7 +139,7 @@ class RecordWriter:
             tables.write(self._number, batch, prunes=prunes)
 
     def _opened(self, path: str) -> RecordTables:
-        from mcp_workbench.activity.tables import RecordTables  # noqa: PLC0415 -- there are Pythons without SQLite
+        from mcp_workbench.activity.tables import RecordTables  # noqa: PLC0415 -- some Pythons lack SQLite
 
         tables = RecordTables(path, self._limits)
         try:
@@ -151,21 +151,10 @@ class RecordWriter:
 
     def _begin(self, tables: RecordTables) -> None:
         self._number = tables.begin(self._run._replace(birth=birth(self._run.pid)))
-        now = time.time()
-        known = Batch(
-            now,
-            calls=[],
-            counts={},
-            lines=[],
-            openings=[],
-            servers=list(self._servers.values()),
-            flights=[],
-            lost=0,
-            clients=list(self._clients.values()),
-        )
+        known = Batch(time.time(), servers=list(self._servers.values()), clients=list(self._clients.values()))
         tables.write(self._number, known, prunes=False)
 
     def _was_ours(self, path: str) -> bool:
-        from mcp_workbench.activity.tables import is_record  # noqa: PLC0415 -- it was imported to find the damage
+        from mcp_workbench.activity.tables import is_record  # noqa: PLC0415 -- as above
 
         return is_record(path)

@@ -13,7 +13,7 @@ from mcp_workbench.doctor.findings import ConfigReport, Finding, ServerExaminati
 from mcp_workbench.errors import NeedsLogin
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.text.sanitize import count, slashed
-from mcp_workbench.text.tracebacks import told
+from mcp_workbench.text.tracebacks import shorten
 from mcp_workbench.wire.background import in_background
 
 _STATES: Final[dict[State, tuple[str, Tone]]] = {
@@ -148,7 +148,7 @@ def _told(examined: ServerExamination) -> str:
 def finding_lines(finding: Finding, indent: int, server: str = "") -> Iterator[Block]:
     """A finding and its advice, for people."""
     where = f" ({finding.path}, line {finding.line})" if finding.path and finding.line else ""
-    head, *rest = told(finding.text)
+    head, *rest = shorten(finding.text)
     yield Words(f"{finding.severity}: {server}{head}{where}", _TONES[finding.severity], indent)
     for line in rest:
         yield Words(line, "", indent + 4)

@@ -17,7 +17,7 @@ from mcp_workbench.config.model import Config
 from mcp_workbench.errors import ConfigError, ConnectFailed, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.text.sanitize import slashed
-from mcp_workbench.text.tracebacks import told
+from mcp_workbench.text.tracebacks import shorten
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.workbench import Workbench
 
@@ -43,7 +43,7 @@ class Outcome(NamedTuple):
     def line(self) -> str:
         name = slashed(*self.server.parts())
         if self.error:
-            return "\n    ".join(told(f"{name}: failed: {self.error}"))
+            return "\n    ".join(shorten(f"{name}: failed: {self.error}"))
         unkept = "" if self.is_kept else "; not remembered, since a secret stands in their list or it is too large"
         return f"{name}: {self.tools} ({self.seconds:.1f} s){unkept}"
 
@@ -108,7 +108,7 @@ class Progress:
 async def _refresh(config: Config, toolboxes: Iterable[str], progress: Progress) -> list[Outcome]:
     async with Workbench(config) as workbench:
         callers = workbench.expected()
-        if (problem := workbench.unremembering()) is not None:
+        if (problem := workbench.cache_problem()) is not None:
             hint = "Name a file that can be written: catalog.path in the configuration, or $WORKBENCH_CATALOG."
             raise ConfigError(f"nothing can be remembered: {problem}", hint=hint)
         turn = asyncio.Semaphore(REFRESHED_AT_ONCE)

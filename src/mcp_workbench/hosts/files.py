@@ -75,7 +75,7 @@ def locked(path: Path, *, makes_folder: bool = False, seconds: float = HOST_LOCK
     try:
         # Some file systems have no locks; `replace` notices changes anyway.
         with contextlib.suppress(OSError):
-            if not secure_files.take(descriptor, seconds, HOST_LOCK_POLL_SECONDS):
+            if not secure_files.acquire(descriptor, seconds, HOST_LOCK_POLL_SECONDS):
                 raise FileBusy(path, secure_files.holder(descriptor))
         yield
     finally:

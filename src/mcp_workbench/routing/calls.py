@@ -1,8 +1,8 @@
-"""Calls of one client, to one server each: one contract, and wrappers around it.
+"""Calls of one client to its servers: a contract, its implementation and two wrappers.
 
     RecordedCalls → RetriedCalls → DirectCalls → the server
 
-A wrapper takes a request, hands it to the calls that it wraps, and changes one thing. Each can be left out.
+Each wrapper passes requests on to the next one and adds one thing. Each can be left out.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import Params
 
 _MAY_BE_GONE = (jsonrpc.METHOD_NOT_FOUND, jsonrpc.INVALID_PARAMS)
-"""How servers refuse a call of a tool that they do not have."""
+"""Codes with which servers refuse a call of a tool that they do not have."""
 
 
 class Calls(Protocol):
-    """The contract of a call."""
+    """Makes calls."""
 
     async def call(self, request: Request) -> Raw:
-        """The result as the server gave it: an object.
+        """Make a call and return the server's result, an object.
 
-        Raises `RequestError` where there is no such tool or server and `ConnectFailed` where the server can't be
-        reached. A server's failure is `CallFailed` for a tool call, else the `Fault` itself.
+        Raises `RequestError` if there is no such tool or server, and `ConnectFailed` if the server can't be reached. If
+        the server fails, raises `CallFailed` for a tool call, else the `Fault` itself.
         """
         ...
 
 
 class DirectCalls:
-    """Finds the tool, sees that its server runs, and sends the request in one of the server's slots."""
+    """Finds the tool, starts its server if needed, and sends the request in one of the server's slots."""
 
     def __init__(self, pool: ServerPool, links: Links, limits: Limits) -> None:
-        """`links` takes note of the resources that results name."""
+        """`links` collects the resources that results name."""
         self._pool = pool
         self._links = links
         self._limits = limits
@@ -84,7 +84,7 @@ class DirectCalls:
             self._note_links(ServerIdentifier(tool.toolbox, tool.server), result, exchange)
         if exchange is not None and not exchange.caller.modern:
             current = handle.supervisor.current
-            is_modern = current is not None and current.agreement.modern  # a handshake server's values stay untouched
+            is_modern = current is not None and current.agreement.modern  # only modern servers send bare values
             exchange.projection = "schema" if definition.wraps_output else "value" if is_modern else "none"
         return result
 
@@ -123,21 +123,21 @@ class DirectCalls:
         return result
 
     def _note_links(self, server: ServerIdentifier, result: Raw, exchange: Exchange | None) -> None:
-        """Record the resources that a result names: in its content, and as a UI in its `_meta`."""
+        """Collect the resources that a result names: in its content, and as a UI in its `_meta`."""
         self._links.remember(server, result)
         if exchange is not None and (meta := _members(result, exchange).get("_meta")) is not None:
-            with contextlib.suppress(msgspec.DecodeError):  # nested too deep; its client gets an error
+            with contextlib.suppress(msgspec.DecodeError):  # nested too deep; the client gets an error
                 self._links.add(server, linked_resources.ui_uris(meta))
 
 
 class Configured(Protocol):
-    """Has the configuration that is in force."""
+    """Has the current configuration."""
 
     config: Any
 
 
 class RetriedCalls:
-    """Makes a request again where another configuration came before it was sent to its server."""
+    """Repeats a request if a new configuration closed its server before the request was sent."""
 
     def __init__(self, calls: Calls, pool: Configured) -> None:
         self._calls = calls
@@ -154,7 +154,7 @@ class RetriedCalls:
 
 
 class RecordedCalls:
-    """Notes each call of a tool for people."""
+    """Records each tool call for `status` and `logs`."""
 
     def __init__(self, calls: Calls, recorder: Recorder) -> None:
         self._calls = calls
@@ -180,7 +180,7 @@ class RecordedCalls:
 
 
 def _members(result: Raw, exchange: Exchange | None) -> dict[str, Raw]:
-    """The members of a result; none of one that is nested too deep, which its client is told."""
+    """The members of a result; empty if it is nested too deep, for which the client gets an error."""
     try:
         return jsonrpc.fields(result) if exchange is None else exchange.read(result)
     except msgspec.DecodeError:
@@ -188,13 +188,13 @@ def _members(result: Raw, exchange: Exchange | None) -> dict[str, Raw]:
 
 
 def _is_unsent(error: ConnectFailed | CallFailed | ShuttingDown) -> bool:
-    """Whether a server was closed before a request was sent to it."""
+    """Whether the server was closed before the request was sent."""
     fault = error if isinstance(error, Fault) else error.fault
     return isinstance(fault, ShuttingDown) and (isinstance(error, ConnectFailed) or not fault.was_sent)
 
 
 async def find_tool(lists: ServerLists, identifier: ToolIdentifier) -> Definition:
-    """A tool that is not known yet: the server is asked. Raises `ToolNotFound`, or `ConnectFailed`."""
+    """Find a tool, listing the server's tools if needed. Raises `ToolNotFound` or `ConnectFailed`."""
     listing = lists.tools.kept.value
     if listing is None or not lists.is_settled:
         try:
@@ -209,7 +209,7 @@ async def find_tool(lists: ServerLists, identifier: ToolIdentifier) -> Definitio
 
 
 async def check_gone(lists: ServerLists, identifier: ToolIdentifier, seconds: float) -> None:
-    """A call failed. Raises `ToolNotFound` if that is because the server no longer has the tool."""
+    """After a failed call, list again. Raises `ToolNotFound` if the server no longer has the tool."""
     try:
         async with asyncio.timeout(seconds):
             listing = await lists.tools.fresh()

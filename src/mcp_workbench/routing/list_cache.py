@@ -1,11 +1,11 @@
-"""One list of one server (its tools, prompts, resources or templates), kept current.
+"""Cache of one list of one server (its tools, prompts, resources, templates or skills) that keeps itself current.
 
     unknown → remembered ⇄ current → refreshing → current
                   any → lost → current
 
-Asking the server is single flight; what was listed on the connection that is there now is current until the
-server says that it changed, or until the server's time to live has passed. Without a connection, the remembered list
-is used, and checked if it is old: that may start a server, which is stopped again if nobody else needs it.
+Concurrent requests for the list share one listing. A list from the present connection is current until the server
+announces a change or its time to live has passed. Without a connection the remembered list is used, and revalidated if
+it is old: that may start the server, which is stopped again if nobody else needs it.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.connection import Connection
 from mcp_workbench.servers.supervisor import Supervisor
-from mcp_workbench.wire.background import consume_exception
+from mcp_workbench.wire.background import BackgroundTasks
 
 T = TypeVar("T")
 _RECHECK_PAUSE: Final = 10
-"""The pause after a recheck, as a multiple of its duration: unknown names take at most a tenth of a server's time."""
+"""The pause after a recheck, as a multiple of its duration: rechecks take at most a tenth of a server's time."""
 
 
 State = Literal["unknown", "remembered", "refreshing", "current", "lost"]
-"""unknown: never listed, as far as we know. remembered: listed before, not on the connection that is there now.
-refreshing: listed on it, and asked for again because that is stale. lost: the server can't be reached."""
+"""unknown: never listed. remembered: from the store or an earlier connection. current: from this connection.
+refreshing: from this connection, but stale. lost: the server can't be reached."""
 
 
 class Fetched(NamedTuple, Generic[T]):
-    """A list that was just fetched."""
+    """A fetched list."""
 
     value: T
     ttl_seconds: float | None
-    """How long it stays fresh; None: until the server says that it changed."""
+    """How long it stays fresh; None means until the server announces a change."""
 
 
 class ListCache(Generic[T]):
-    """What a server last listed, and how to list again."""
+    """The last version of a list, and the means to list again."""
 
     def __init__(
         self,
@@ -58,11 +58,11 @@ class ListCache(Generic[T]):
         recall: Callable[[], bool | None],
         turn: asyncio.Semaphore,
     ) -> None:
-        """`read` lists on a connection; `connect` gives one, or raises the `Fault` that prevents it.
+        """`read` lists on a connection; `connect` returns one, or raises the `Fault` that prevents it.
 
-        `kept` holds the list. `listed` is called after each listing, with the list before it and whether that changed
-        anything. `recall` loads what is remembered, where that may stand for a server that does not run, and says
-        whether it is current; None: it may not. Who starts a server only for a check waits for a `turn`.
+        `kept` holds the list. `listed` is called after each listing with the previous list and whether it changed.
+        `recall` loads the remembered list and returns whether it is current, or None if it must not be used. `turn`
+        limits how many servers are started only to revalidate a list.
         """
         self.kept = kept
         self._label = label
@@ -75,53 +75,55 @@ class ListCache(Generic[T]):
         self._turn = turn
         self._checking: asyncio.Task[None] | None = None
         self._is_used = False
+        self._listings = BackgroundTasks()
         self._listing: asyncio.Task[T] | None = None
         self._relisting: asyncio.Task[None] | None = None
         self._rechecking: asyncio.Task[None] | None = None
         self._rechecked_at = -math.inf
         self._listed_at = 0.0
-        self._took_seconds = 0.0
+        self._listing_seconds = 0.0
         self._expires_at = math.inf
-        self._done_before = 0
-        """How many client requests the server had completed when it was asked for the list."""
+        self._completed_before = 0
+        """How many client requests the server had completed when the listing began."""
         self._tried_on: Connection | None = None
         self._listed_on: Connection | None = None
         self.is_outdated = False
         self._is_replacing = False
-        """Whether the listing under way replaces one that was stale when it began."""
+        """Whether the listing under way replaces a stale list."""
 
     async def get(self, seconds: float | None = None) -> T:
-        """The list; the server is started and asked if need be.
+        """The list. Starts the server and lists if needed.
 
-        What is remembered stands for a server that does not run, and is checked meanwhile if it is old.
-        Else: waits for a first listing at most `seconds`, for a newer one only shortly: meanwhile, and if it
-        fails, the one of this connection stands. Raises the `Fault` that prevented it, or
-        `StillStarting`; then the start goes on.
+        While the server does not run, the remembered list is returned, and revalidated in the background if it is old.
+        Otherwise a first listing may take `seconds`, and a newer one `refresh_wait_seconds`; if that is not enough, or
+        fails, the list of this connection is returned. Raises the `Fault` that prevented the listing, or
+        `StillStarting` while the start goes on.
         """
-        known = self.at_hand()
+        known = self.get_now()
         return known if known is not None else await self._get(seconds)
 
-    def at_hand(self) -> T | None:
-        """The list where it is known without waiting: what stands, or what is remembered of a server at rest."""
+    def get_now(self) -> T | None:
+        """The list if it is known without waiting: the current one, or the remembered one of a stopped server."""
         self._supervisor.touch()
         if self.state == "current":
             return self.kept.value
         return self._remembered() if self._supervisor.current is None else None
 
     async def fresh(self) -> T:
-        """The list as the server gives it now, started if need be. Raises the `Fault` that prevented it."""
+        """The list as the server has it now. Starts the server if needed. Raises the `Fault` that prevented it."""
         is_recent = asyncio.get_running_loop().time() - self._listed_at < self._limits.relist_interval_seconds
         if self.is_live and is_recent and (known := self.kept.value) is not None:
             return known
         return await asyncio.shield(self._list_once())
 
     async def recheck(self) -> None:
-        """Ask a running server again, for a caller who misses something in its list.
+        """List again on a running server, for a caller who misses a name in the list.
 
-        All waiting callers share one request. The next one follows after a multiple of the time that it took, at most
-        after `relist_interval_seconds`. If the server has completed no request since it listed, the list stays valid.
-        If a request is already under way, its answer may be too old: one more follows if the server has completed a
-        request since. Each wait for an answer ends after `refresh_wait_seconds`.
+        Concurrent callers share one listing. The next one follows after a multiple of its duration, at most after
+        `relist_interval_seconds`. If the server has completed no request since the last listing, the list is still
+        valid.
+        A listing that is already under way may be too old: another one follows if the server has completed a request
+        since. Each wait ends after `refresh_wait_seconds`.
         """
         loop = asyncio.get_running_loop()
         asked_at = loop.time()
@@ -158,56 +160,56 @@ class ListCache(Generic[T]):
 
     @property
     def is_live(self) -> bool:
-        """Whether it was listed on the connection that is there now."""
+        """Whether the list is from the present connection."""
         current = self._supervisor.current
         return current is not None and self._listed_on is current
 
     @property
     def is_stale(self) -> bool:
-        """Whether the server must be asked before the list counts as current."""
+        """Whether the list must be fetched again before it counts as current."""
         return self.is_outdated or asyncio.get_running_loop().time() >= self._expires_at
 
     @property
     def is_remembered(self) -> bool:
-        """Whether it is known from before only, and not from a connection of ours."""
+        """Whether the list is only from the store."""
         return self._is_used and self._listed_on is None
 
     @property
     def was_tried(self) -> bool:
-        """Whether it was asked for on the connection that is there now, answered or not."""
+        """Whether a listing was tried on the present connection, with or without success."""
         current = self._supervisor.current
         return current is not None and self._tried_on is current
 
     @property
     def is_in_use(self) -> bool:
-        """Whether somebody has asked for it, and may not have the answer yet."""
+        """Whether the list was used or is being fetched."""
         return self._is_used or self._is_listing
 
     @property
     def _is_listing(self) -> bool:
         return self._listing is not None and not self._listing.done()
 
-    def outdate(self) -> None:
-        """It changed: list again, but not more often than the limit."""
+    def invalidate(self) -> None:
+        """Mark the list as changed and list again, at most once per `relist_interval_seconds`."""
         self.is_outdated = True
         if self._relisting is None or self._relisting.done():
             self._relisting = asyncio.get_running_loop().create_task(self._relist())
 
     def close(self) -> None:
-        """No more refreshes; who waits for a listing is told by the end of the connection."""
+        """Stop refreshing. A listing under way fails when the connection ends."""
         for task in (self._relisting, self._rechecking, self._checking):
             if task is not None:
                 task.cancel()
 
-    # -- what is remembered
+    # -- the remembered list
 
     def _fallback(self) -> T | None:
-        """What may be shown instead of a list that does not come."""
+        """The list to use if a new one does not arrive."""
         is_shown = self.is_live or (self.is_remembered and self._supervisor.current is not None)
         return self.kept.value if is_shown else None
 
     def _remembered(self) -> T | None:
-        """What is remembered, where it may stand; an old one is checked in the background."""
+        """The remembered list, if it may be used. An old one is revalidated in the background."""
         if (is_current := self._recall()) is None:
             return None
         if not is_current and (self._checking is None or self._checking.done()):
@@ -216,21 +218,20 @@ class ListCache(Generic[T]):
         return self.kept.value
 
     async def _check(self) -> None:
-        """Have the server list; one that was started for this alone is stopped again."""
+        """List, and stop the server again if it was started only for this."""
         async with self._turn:
             listing = self._list_once()
             await asyncio.wait((listing,))
         if not listing.cancelled() and (fault := listing.exception()) is not None:
-            logger.info("what is remembered of a server could not be checked", server=self._label, reason=str(fault))
+            logger.info("a cached list could not be revalidated", server=self._label, reason=str(fault))
         self._supervisor.let_go()
 
-    # -- asking the server
+    # -- listing
 
     def _list_once(self) -> asyncio.Task[T]:
-        """The listing under way, else a new one."""
+        """The listing under way, or a new one."""
         if self._listing is None or not self._is_listing:
-            self._listing = asyncio.get_running_loop().create_task(self._list())
-            self._listing.add_done_callback(consume_exception)
+            self._listing = self._listings.start(self._list())
         return self._listing
 
     async def _list(self) -> T:
@@ -240,9 +241,9 @@ class ListCache(Generic[T]):
     async def _list_now(self) -> T:
         connection = self._tried_on = await self._connect()
         self._listed_at = asyncio.get_running_loop().time()
-        self._done_before = self._supervisor.done
+        self._completed_before = self._supervisor.done
         self._is_replacing = self.is_stale
-        self.is_outdated = False  # what changes from here on is not in this listing
+        self.is_outdated = False  # later changes are not in this listing
         try:
             fetched = await self._read(connection)
         except Fault:
@@ -250,7 +251,7 @@ class ListCache(Generic[T]):
             raise
         finally:
             self._is_replacing = False
-        self._took_seconds = asyncio.get_running_loop().time() - self._listed_at
+        self._listing_seconds = asyncio.get_running_loop().time() - self._listed_at
         self._is_used = True
         self._listed_on = connection
         self._expires_at = math.inf
@@ -262,15 +263,15 @@ class ListCache(Generic[T]):
 
     @property
     def _is_just_listed(self) -> bool:
-        """Whether the list is very recent, and the server has completed no request since."""
-        if not self.is_live or self._is_listing or self._supervisor.done != self._done_before:
+        """Whether the list is recent and the server has completed no request since."""
+        if not self.is_live or self._is_listing or self._supervisor.done != self._completed_before:
             return False
         return asyncio.get_running_loop().time() - self._listed_at < self._pause_seconds
 
     @property
     def _pause_seconds(self) -> float:
-        """How long a server is not asked again for unknown names."""
-        return min(self._limits.relist_interval_seconds, _RECHECK_PAUSE * self._took_seconds)
+        """How long unknown names cause no new listing."""
+        return min(self._limits.relist_interval_seconds, _RECHECK_PAUSE * self._listing_seconds)
 
     async def _recheck(self) -> None:
         loop = asyncio.get_running_loop()
@@ -281,7 +282,7 @@ class ListCache(Generic[T]):
         await asyncio.wait((self._list_once(),), timeout=self._limits.refresh_wait_seconds)
 
     async def _relist(self) -> None:
-        """Until the list is current, or there is no connection: then the next demand lists."""
+        """List until the list is current or the connection is gone; then the next use lists."""
         loop = asyncio.get_running_loop()
         while self.is_outdated:
             await asyncio.sleep(max(0.0, self._listed_at + self._limits.relist_interval_seconds - loop.time()))

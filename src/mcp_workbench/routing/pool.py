@@ -1,7 +1,7 @@
-"""The configured servers of one router. Their handles are made on demand and replaced with the configuration.
+"""The pool of one router's servers. It makes their handles on demand and follows the configuration.
 
-A server that a new configuration has no more, or has otherwise, is taken out of it at once and ends when the calls
-have ended that it works on; one that is as it was goes on.
+When a new configuration removes or changes a server, its handle leaves the pool at once and ends when its calls have
+ended. Unchanged servers keep running.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from mcp_workbench.servers.health import Health
 from mcp_workbench.servers.processes import Processes
 from mcp_workbench.text.sanitize import NAMES_SHOWN, escape
 from mcp_workbench.text.suggest import nearest_and_known
+from mcp_workbench.wire.background import BackgroundTasks
 from mcp_workbench.wire.exchange import ClientRef, Exchange, with_progress
 
 T = TypeVar("T")
 
 
 class ServerPool:
-    """Who provides what servers have, for one client."""
+    """The server handles of one client."""
 
     def __init__(
         self,
@@ -45,10 +46,10 @@ class ServerPool:
     ) -> None:
         """`host` finds the handle of the same modern server in another router of the client.
 
-        `refused` tells why the configuration file is not used as it is now; nothing where it is.
+        `refused` returns why the changed configuration file is not used; empty if it is.
         """
         self.config = config
-        """The configuration in force."""
+        """The current configuration."""
         self._refused = refused
         self.client_ref = client_ref
         self._catalog = catalog
@@ -60,36 +61,38 @@ class ServerPool:
         self._level: str | None = None
         self.handles: dict[str, dict[str, ServerHandle]] = {}
         self._replaced: dict[ServerIdentifier, ServerHandle] = {}
-        """Handles of replaced servers; the new one is made when somebody needs it."""
-        self._ending: dict[asyncio.Task[None], ServerHandle] = {}
+        """Handles of changed servers; each is passed to its successor, which is made on demand."""
+        self._ending: list[ServerHandle] = []
+        """Removed handles that wait for the end of their calls."""
+        self._endings = BackgroundTasks()
         self._is_closed = False
 
     def toolbox(self, name: str) -> ToolboxConfig:
-        """Raises `ToolboxNotFound`."""
-        return find_toolbox(self.config, name, self._help)
+        """The configuration of a toolbox. Raises `ToolboxNotFound`."""
+        return find_toolbox(self.config, name, self._not_found_hint)
 
-    def configured(self, toolbox: str, server: str) -> ServerConfig:
-        """How a server is configured. Raises `ToolboxNotFound` or `ServerNotFound`."""
-        return find_server(self.config, toolbox, server, self._help)
+    def server_config(self, toolbox: str, server: str) -> ServerConfig:
+        """The configuration of a server. Raises `ToolboxNotFound` or `ServerNotFound`."""
+        return find_server(self.config, toolbox, server, self._not_found_hint)
 
-    def _help(self, name: str, known: Iterable[str], kind: str) -> str:
-        """What there is instead; and that a file which may have it can't be used, if so."""
+    def _not_found_hint(self, name: str, known: Iterable[str], kind: str) -> str:
+        """The nearest names, and that the changed configuration file, which may have the name, is not used."""
         hint, refused = nearest_and_known(name, known, kind), self._refused()
         return f"{hint} The configuration file changed and is not used: {refused}" if refused else hint
 
     def handle(self, where: ServerIdentifier | ToolIdentifier) -> ServerHandle:
-        """The handle of a server, made if need be. Raises `ToolboxNotFound` or `ServerNotFound`."""
+        """The handle of a server, made if needed. Raises `ToolboxNotFound` or `ServerNotFound`."""
         handle = self.handles.get(where.toolbox, {}).get(where.server)
-        return handle if handle is not None else self._make((self.configured(where.toolbox, where.server),))[0]
+        return handle if handle is not None else self._make((self.server_config(where.toolbox, where.server),))[0]
 
-    def all_of(self, servers: Iterable[ServerConfig]) -> list[ServerHandle]:
-        """The handles of servers; those that are not there yet are made together."""
+    def handles_of(self, servers: Iterable[ServerConfig]) -> list[ServerHandle]:
+        """The handles of servers. Missing ones are made together."""
         chosen = tuple(servers)
         self._make([one for one in chosen if one.name not in self.handles.get(one.toolbox, {})])
         return [self.handles[one.toolbox][one.name] for one in chosen]
 
     def find(self, server: ServerIdentifier) -> ServerHandle | None:
-        """The handle of a server, if somebody needed it, and if it is still configured."""
+        """The handle of a server, if it was made and the server is still configured."""
         return self.handles.get(server.toolbox, {}).get(server.server)
 
     def __iter__(self) -> Iterator[tuple[ServerIdentifier, ServerHandle]]:
@@ -98,7 +101,7 @@ class ServerPool:
                 yield ServerIdentifier(toolbox, server), handle
 
     async def connect(self, where: ServerIdentifier | ToolIdentifier) -> Connection:
-        """See that a server runs. Raises `ConnectFailed`."""
+        """Start a server if needed. Raises `ConnectFailed`."""
         try:
             return await self.handle(where).reach()
         except Fault as fault:
@@ -107,7 +110,7 @@ class ServerPool:
     def wait_for(
         self, exchange: Exchange | None, servers: Iterable[ServerConfig], work: Coroutine[Any, Any, T]
     ) -> Coroutine[Any, Any, T]:
-        """Wait for servers; a client that asked for progress is told now and then which are still starting."""
+        """Wait for servers. A client that requested progress learns now and then which are still starting."""
         chosen = tuple(servers)
         return with_progress(exchange, work, lambda: self._starting(chosen), self._limits.start_progress_seconds)
 
@@ -120,27 +123,31 @@ class ServerPool:
         return handle is not None and handle.supervisor.state == "starting"
 
     def set_level(self, level: str) -> None:
-        """Which log messages the client wants of servers, also of those that start later."""
+        """Set the client's log level on all servers, also on those that start later."""
         self._level = level
         for _, handle in self:
             handle.set_level(level)
 
     def replace(self, server: ServerIdentifier, *, is_gone: bool) -> bool:
-        """Take a server out; whether another one has to be there at once, since the client waits for what it tells."""
+        """Remove a server's handle; whether its successor must connect at once, since the client has subscriptions."""
         handle = self.handles.get(server.toolbox, {}).pop(server.server, None)
         if handle is None:
             return False
-        end = handle.retire()
-        self._ending[end] = handle
-        end.add_done_callback(self._ending.pop)
+        handle.retire()
+        self._ending.append(handle)
+        self._endings.start(self._forget_at_end(handle))
         if not is_gone:
             self._replaced[server] = handle
         return not is_gone and handle.subscriptions.is_used
 
+    async def _forget_at_end(self, handle: ServerHandle) -> None:
+        await handle.wait_for_end()
+        self._ending.remove(handle)
+
     async def close(self) -> None:
-        """End every server. None is there after this."""
+        """End every server. No handle is made after this."""
         self._is_closed = True
-        handles = (*(handle for _, handle in self), *self._ending.values())
+        handles = (*(handle for _, handle in self), *self._ending)
         await asyncio.gather(*(handle.close() for handle in handles))
 
     def _make(self, servers: Sequence[ServerConfig]) -> list[ServerHandle]:

@@ -1,4 +1,4 @@
-"""What a call is made of. Light to import: a surface makes requests before the first call loads the rest."""
+"""The requests that `Calls` takes. Cheap to import: surfaces make requests before the first call imports the rest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcp_workbench.wire.jsonrpc import Params
 
 
 class ToolCall(msgspec.Struct, frozen=True):
-    """A call of a tool that is checked first. What the server says meanwhile goes to `exchange`."""
+    """A tool call. The tool is looked up first. The server's messages meanwhile go to `exchange`."""
 
     identifier: ToolIdentifier
     arguments: Raw
@@ -21,7 +21,7 @@ class ToolCall(msgspec.Struct, frozen=True):
 
 
 class ForwardedRequest(msgspec.Struct, frozen=True):
-    """Any request of a client, passed on to one server as it is."""
+    """Any request of a client, passed on unchanged to one server."""
 
     server: ServerIdentifier
     method: str

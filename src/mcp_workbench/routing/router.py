@@ -1,9 +1,8 @@
-"""Routes for one client: its own connections, and what servers list on them.
+"""The router of one client: its own connections to servers, and their lists.
 
-Servers list other tools to clients that can be asked, and a question must reach the client whose call
-caused it. So a router belongs to one client with one set of declared capabilities; clients that can't be
-told apart, because nothing is ever said to them, may share one. It holds what its servers
-list and offer together; calls to one of them are in `calls.py`.
+A server's tools may depend on the client's capabilities, and its questions must reach the client whose call caused
+them. So a router belongs to one client with one set of declared capabilities. Clients that get no messages from servers
+may share one. The router combines the lists of its servers; `calls.py` makes the calls to each.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ T = TypeVar("T")
 
 
 class Router:
-    """What one client sees of the servers, and how it reaches them."""
+    """One client's view of the servers."""
 
     def __init__(
         self,
@@ -62,14 +61,14 @@ class Router:
         recorder: Recorder | None = None,
         refused: Callable[[], str] = lambda: "",
     ) -> None:
-        """`siblings` are the routers of the same client with other declared capabilities.
+        """`siblings` returns the routers of the same client, of which each has its own set of capabilities.
 
-        `refused` tells why the configuration file is not used as it is now; nothing where it is.
+        `refused` returns why the changed configuration file is not used; empty if it is.
         """
         self._siblings = siblings
         self._reconnecting = BackgroundTasks()
         self._limits = limits
-        self.catalog = Catalog(_shape(config))
+        self.catalog = Catalog(_server_names(config))
         self.pool = ServerPool(
             config,
             client_ref,
@@ -83,7 +82,7 @@ class Router:
         )
         self._finder: Finder | None = None
         self.links = linked_resources.Links(limits)
-        """Resources that servers named in results."""
+        """The resources that results named."""
         self.calls: Calls = RetriedCalls(DirectCalls(self.pool, self.links, limits), self.pool)
         if recorder is not None:
             self.calls = RecordedCalls(self.calls, recorder)
@@ -91,15 +90,11 @@ class Router:
     # -- tools
 
     async def open(self, toolbox: str, exchange: Exchange | None = None) -> Opened:
-        """What a toolbox has: servers of which nothing is remembered are started; those that fail are reported.
-
-        Answers within the open deadline with what is ready; what is still starting goes on. Raises
-        `ToolboxNotFound`, or `ToolboxFailed` if every server failed.
-        """
+        """The tools of a toolbox; see `Workbench.open`."""
         until = asyncio.get_running_loop().time() + self._limits.open_timeout_seconds
-        chosen, outcomes = await self._listed(toolbox, exchange, until)
-        while chosen is not self.pool.config.toolboxes.get(toolbox):  # another configuration came meanwhile
-            chosen, outcomes = await self._listed(toolbox, exchange, until)
+        chosen, outcomes = await self._list_toolbox(toolbox, exchange, until)
+        while chosen is not self.pool.config.toolboxes.get(toolbox):  # the configuration changed meanwhile
+            chosen, outcomes = await self._list_toolbox(toolbox, exchange, until)
         failed = tuple(
             ConnectFailed(toolbox, name, outcome) for name, outcome in outcomes.items() if isinstance(outcome, Fault)
         )
@@ -109,16 +104,16 @@ class Router:
         listings = {name: outcome for name, outcome in outcomes.items() if not isinstance(outcome, Fault)}
         return self._opened(chosen, listings, failed)
 
-    async def _listed(
+    async def _list_toolbox(
         self, toolbox: str, exchange: Exchange | None, until: float
     ) -> tuple[ToolboxConfig, dict[str, ServerTools | Fault]]:
-        """What each server of a toolbox lists, or why it lists nothing."""
+        """The tools of each server of a toolbox, or why it has none."""
         chosen = self.pool.toolbox(toolbox)
         servers = chosen.servers.values()
         return chosen, await self.pool.wait_for(exchange, servers, self._list(servers, until))
 
     async def search(self, query: str, toolbox: str | None = None, most: int = 0) -> Matches:
-        """The tools that fit a query, best first, of what is known; of one toolbox, or of all."""
+        """The known tools that match a query, best first, of one toolbox or of all."""
         if self._finder is None:
             from mcp_workbench.catalog.search.finder import Finder  # noqa: PLC0415 -- only a search needs it
 
@@ -129,10 +124,10 @@ class Router:
         return handle.offer if (handle := self.pool.find(server)) is not None else ""
 
     async def search_all(self, query: str, most: int = 0) -> Matches:
-        """The tools of every toolbox that fit a query, as far as they are known. Nothing is started."""
+        """The known tools of all toolboxes that match a query. Starts nothing."""
         servers = self.servers_of(self.pool.config.toolboxes)
-        handles = self.pool.all_of(self.pool.config.servers())
-        await asyncio.gather(*(handle.lists.freshen() for handle in handles if handle.lists.is_stale))
+        handles = self.pool.handles_of(self.pool.config.servers())
+        await asyncio.gather(*(handle.lists.relist() for handle in handles if handle.lists.is_stale))
         unknown = [
             server for server, handle in zip(servers, handles, strict=True) if await handle.lists.known_tools() is None
         ]
@@ -140,33 +135,33 @@ class Router:
 
     async def recall(self) -> None:
         """Load the remembered tools of every server into the catalog. Starts nothing."""
-        for handle in self.pool.all_of(self.pool.config.servers()):
+        for handle in self.pool.handles_of(self.pool.config.servers()):
             await handle.lists.known_tools()
 
     async def refresh(self, server: ServerIdentifier) -> ServerTools:
-        """Have a server list everything anew, and remember it. Raises `ConnectFailed`."""
+        """Have a server list everything again and store it. Raises `ConnectFailed`."""
         try:
             return await self.pool.handle(server).refresh()
         except Fault as fault:
             raise ConnectFailed(server.toolbox, server.server, fault) from None
 
-    async def known_of(self, toolbox: str) -> Opened | None:
-        """What is known of a toolbox without asking a server; None where something is missing."""
+    async def known_toolbox(self, toolbox: str) -> Opened | None:
+        """The tools of a toolbox, without asking its servers; None if a list is missing."""
         chosen = self.pool.toolbox(toolbox)
         listings: dict[str, ServerTools] = {}
-        for server, handle in zip(chosen.servers, self.pool.all_of(chosen.servers.values()), strict=True):
+        for server, handle in zip(chosen.servers, self.pool.handles_of(chosen.servers.values()), strict=True):
             if (listing := await handle.lists.known_tools()) is None:
                 return None
             listings[server] = listing
         return self._opened(chosen, listings)
 
     async def list_tools(self, toolboxes: Iterable[str], exchange: Exchange | None = None) -> None:
-        """Have every server of these toolboxes list, as far as the open deadline allows."""
+        """Have all servers of these toolboxes list their tools, within the open deadline."""
         boxes = [self.pool.toolbox(name) for name in toolboxes]
         while True:
             before = self.pool.config
             servers = [server for box in boxes for server in box.servers.values()]
-            await self.pool.wait_for(exchange, servers, _all_done(self._list(box.servers.values()) for box in boxes))
+            await self.pool.wait_for(exchange, servers, _gather(self._list(box.servers.values()) for box in boxes))
             if before is self.pool.config:
                 return
             found = (self.pool.config.toolboxes.get(box.name) for box in boxes)
@@ -209,9 +204,9 @@ class Router:
         return dict(zip(servers, found, strict=True))
 
     async def learn(self, kind: Kind, servers: Iterable[ServerIdentifier]) -> None:
-        """Have servers list that were not asked yet; those that do not run are started.
+        """Have servers list that have not been asked yet, starting those that do not run.
 
-        One that runs and does not answer is waited for once, and not for long.
+        A running server that does not answer is waited for only once and briefly.
         """
         short, long = self._limits.refresh_wait_seconds, self._limits.open_timeout_seconds
         new = {server: self.pool.handle(server) for server in servers}
@@ -224,47 +219,47 @@ class Router:
         )
 
     async def learn_tools(self, servers: Iterable[ServerIdentifier]) -> None:
-        """Have servers list their tools, as far as the open deadline allows."""
+        """Have servers list their tools, within the open deadline."""
         grouped: dict[str, list[ServerConfig]] = {}
         for server in servers:
-            grouped.setdefault(server.toolbox, []).append(self.pool.configured(server.toolbox, server.server))
-        await _all_done(self._list(group) for group in grouped.values())
+            grouped.setdefault(server.toolbox, []).append(self.pool.server_config(server.toolbox, server.server))
+        await _gather(self._list(group) for group in grouped.values())
 
     async def recheck(self, toolboxes: Collection[str], *kinds: Kind | Literal["tools"]) -> None:
-        """Ask the running servers of these toolboxes again, for a caller who misses something in their lists."""
+        """List again on the running servers of these toolboxes, for a caller who misses a name."""
         running = [handle for server, handle in self.pool if server.toolbox in toolboxes and handle.is_running]
         await asyncio.gather(*(handle.lists.recheck(kind) for handle in running for kind in kinds))
 
     def servers_of(self, toolboxes: Iterable[str]) -> list[ServerIdentifier]:
-        """Every server of these toolboxes, in order."""
+        """The servers of these toolboxes, in order."""
         return [ServerIdentifier(toolbox, name) for toolbox in toolboxes for name in self.pool.toolbox(toolbox).servers]
 
     def known_items(self, kind: Kind) -> Iterator[tuple[ServerIdentifier, Item]]:
-        """What servers have listed so far."""
+        """The items that servers have listed so far."""
         for server, handle in self.pool:
             for item in handle.lists.known(kind):
                 yield server, item
 
     def offering(self, capability: str) -> list[ServerIdentifier]:
-        """The servers that run and declared a capability."""
-        return self._where(lambda handle: handle.runs_with(capability))
+        """The running servers that declared a capability."""
+        return self._servers_where(lambda handle: handle.runs_with(capability))
 
     def declaring(self, capability: str) -> list[ServerIdentifier]:
-        """The servers that declared a capability when they ran last."""
-        return self._where(lambda handle: handle.offers(capability))
+        """The servers that declared a capability in their last run."""
+        return self._servers_where(lambda handle: handle.offers(capability))
 
-    def having(self, kind: Kind, toolboxes: Iterable[str]) -> list[ServerIdentifier]:
-        """The servers of these toolboxes that have such a list, or may because they never ran. Starts nothing."""
+    def having_list(self, kind: Kind, toolboxes: Iterable[str]) -> list[ServerIdentifier]:
+        """The servers of these toolboxes that have or may have such a list. Starts nothing."""
         boxes = [box for name in toolboxes if (box := self.pool.config.toolboxes.get(name)) is not None]
         servers = [server for box in boxes for server in box.servers.values()]
-        handles = self.pool.all_of(servers)
+        handles = self.pool.handles_of(servers)
         return [server.identifier for server, one in zip(servers, handles, strict=True) if one.may_have(kind)]
 
-    def _where(self, is_meant: Callable[[ServerHandle], bool]) -> list[ServerIdentifier]:
+    def _servers_where(self, is_meant: Callable[[ServerHandle], bool]) -> list[ServerIdentifier]:
         return [server for server, handle in self.pool if is_meant(handle)]
 
-    def standing(self, server: ServerIdentifier) -> ConnectionState | None:
-        """How the connection to a server is doing, and how many tools are known of it; None where nobody needs it."""
+    def connection_state(self, server: ServerIdentifier) -> ConnectionState | None:
+        """The state of the connection to a server and the number of its known tools; None without a handle."""
         handle = self.pool.find(server)
         if handle is None:
             return None
@@ -272,45 +267,45 @@ class Router:
         return ConnectionState(handle.supervisor.state, listing.count.offered if listing is not None else None)
 
     def tell(self, method: str, params: Params) -> None:
-        """A client's notification, to every server that runs."""
+        """Pass on a client's notification to every running server."""
         for _, handle in self.pool:
             handle.tell(method, params)
 
     def handles(self, toolbox: ToolboxConfig) -> dict[str, ServerHandle]:
         """The handles of a toolbox's servers, by name. Starts nothing."""
-        return dict(zip(toolbox.servers, self.pool.all_of(toolbox.servers.values()), strict=True))
+        return dict(zip(toolbox.servers, self.pool.handles_of(toolbox.servers.values()), strict=True))
 
     def apply(self, config: Config, replaced: Collection[ServerIdentifier]) -> None:
-        """Go by another configuration from now on; `replaced` are servers that it has no more, or has otherwise."""
+        """Use a new configuration. `replaced` are the servers that it removed or changed."""
         self.pool.config = config
-        self._finder = None  # it knows the words of the toolboxes
-        self.catalog.follow(_shape(config), replaced)
+        self._finder = None  # it has indexed the old toolboxes
+        self.catalog.follow(_server_names(config), replaced)
         there = set(self.servers_of(config.toolboxes))
         for server in replaced:
             if self.pool.replace(server, is_gone=server not in there):
                 self._reconnecting.start(self.pool.connect(server))
 
     def _host(self, server: ServerIdentifier) -> ServerHandle | None:
-        """A modern server's handle: it takes what was declared with each request, so one connection is enough."""
+        """A sibling's handle of a modern server. Requests carry their capabilities, so one connection is enough."""
         found = (router.pool.find(server) for router in self._siblings())
         return next((one for one in found if one is not None and one.supervisor.is_modern), None)
 
     async def _items(self, kind: Kind, server: ServerIdentifier, seconds: float) -> tuple[Item, ...]:
         try:
             return await self.pool.handle(server).lists.items(kind, seconds)
-        except (Fault, RequestError) as error:  # it failed, or the configuration lost it just now
+        except (Fault, RequestError) as error:  # the server failed, or the configuration just lost it
             logger.debug("a server's list is missing", server=server, list=kind, code=error.code)
             return ()
 
     async def _list(
         self, servers: Collection[ServerConfig], until: float | None = None
     ) -> dict[str, ServerTools | Fault]:
-        """What each server offers, or why it offers nothing now, within the open deadline, or until then."""
+        """The tools of each server, or why it has none, within the open deadline or until a given time."""
         now = asyncio.get_running_loop().time()
         seconds = self._limits.open_timeout_seconds if until is None else max(0.0, until - now)
-        handles = dict(zip((server.name for server in servers), self.pool.all_of(servers), strict=True))
+        handles = dict(zip((server.name for server in servers), self.pool.handles_of(servers), strict=True))
         listed: dict[str, ServerTools | Fault] = {
-            name: tools for name, one in handles.items() if (tools := one.lists.tools_at_hand()) is not None
+            name: tools for name, one in handles.items() if (tools := one.lists.tools_now()) is not None
         }
         asked = [name for name in handles if name not in listed]
         listings = (handles[name].lists.list_tools(seconds) for name in asked)
@@ -322,9 +317,9 @@ class Router:
         return {name: listed[name] for name in handles}
 
 
-def _shape(config: Config) -> dict[str, tuple[str, ...]]:
+def _server_names(config: Config) -> dict[str, tuple[str, ...]]:
     return {name: tuple(toolbox.servers) for name, toolbox in config.toolboxes.items()}
 
 
-async def _all_done(work: Iterable[Coroutine[Any, Any, object]]) -> None:
+async def _gather(work: Iterable[Coroutine[Any, Any, object]]) -> None:
     await asyncio.gather(*work)

@@ -1,7 +1,4 @@
-"""One configured server, for one router: how it is reached, what it said of itself, what it is told and tells.
-
-It joins a supervisor, the lists that are kept of it, its subscriptions and what it asks the client.
-"""
+"""One configured server for one router: joins its supervisor, its lists, its subscriptions and its requests."""
 
 from __future__ import annotations
 
@@ -36,7 +33,7 @@ from mcp_workbench.wire.jsonrpc import Params
 
 
 class ServerHandle:
-    """A server as one client sees it."""
+    """One client's handle of a server."""
 
     def __init__(
         self,
@@ -52,10 +49,11 @@ class ServerHandle:
         host: ServerHandle | None = None,
         predecessor: ServerHandle | None = None,
     ) -> None:
-        """`kept` holds its tools, `record` is what is remembered of it; `turn` is for a start only to check it.
+        """`kept` holds its tools, `record` its stored lists. `turn` limits starts that only revalidate a list.
 
-        `host` is the handle of the same modern server in another router of the client, whose connection it uses.
-        `predecessor` had its name, and may hold what it needs until it has ended; what was watched there is here.
+        `host` is the handle of the same modern server in another router of the client, whose connection it shares.
+        `predecessor` is the handle before a configuration change. Its subscriptions move here, and it may hold
+        resources that this server needs until it has ended.
         """
         limits = limits.bounded(config.bounds)
         self.config = config
@@ -68,7 +66,7 @@ class ServerHandle:
         self._requests = ServerRequests(label, client_ref, limits)
         self._host = host
         self.subscriptions = host.subscriptions if host is not None else Subscriptions(limits)
-        self.retiring: asyncio.Task[None] | None = None
+        self._retiring: asyncio.Task[None] | None = None
         self._predecessor = predecessor
         if predecessor is not None:
             self.subscriptions.take_over(predecessor.subscriptions)
@@ -90,8 +88,8 @@ class ServerHandle:
         self._was_modern = None if before is None or before.is_lent else before.modern
         self.instructions = jsonrpc.text_or_none(before.instructions) or "" if before is not None else ""
         """The server's instructions, as of its last run."""
-        if (current := self.supervisor.current) is not None:  # of the host
-            self._hear(current.agreement)
+        if (current := self.supervisor.current) is not None:  # the host's connection
+            self._adopt(current.agreement)
 
     def _supervised(
         self, host: ServerHandle | None, label: ServerIdentifier, open_it: OpenChannel, health: Health | None
@@ -111,7 +109,7 @@ class ServerHandle:
             account=self._account,
         )
 
-    # -- what it offers
+    # -- its capabilities
 
     @property
     def is_running(self) -> bool:
@@ -119,39 +117,39 @@ class ServerHandle:
 
     @property
     def speaks_modern(self) -> bool:
-        """Whether the current connection is of the modern era."""
+        """Whether the present connection is of the modern era."""
         current = self.supervisor.current
         return current is not None and current.agreement.modern
 
     def runs_with(self, capability: str) -> bool:
-        """Whether the connection that is there now declared it."""
+        """Whether the server declared a capability on the present connection."""
         current = self.supervisor.current
         return current is not None and capability in current.agreement.offers
 
     def offers(self, capability: str) -> bool:
-        """Whether the server declared it, when it ran last."""
+        """Whether the server declared a capability in its last run."""
         return self.features is not None and capability in self.features
 
     def may_have(self, kind: Kind) -> bool:
-        """Whether the server declared such a list, or never ran and so may have one."""
+        """Whether the server declared such a list, or may have one because it never ran."""
         return self.features is None or bool(self.features & FEATURES[kind])
 
     def may_have_tasks(self, *, modern: bool) -> bool:
-        """Whether the server has tasks for clients of this era, or has never run for one and so may have them."""
+        """Whether the server has tasks for clients of this era, or may have them because it never ran for one."""
         if self._was_modern is None:
             return True
         return self._was_modern == modern and self.offers(eras.TASKS if modern else "tasks")
 
     @property
     def offer(self) -> str:
-        """What the server says beside its tools: its instructions, and the names of its prompts and resources."""
+        """Searchable text besides the tools: the server's instructions, and the names of its prompts and resources."""
         lists = (self.lists.listed(kind) for kind in OFFERED if self.offers(kind))
         return offer_text(self.instructions, chain.from_iterable(lists))
 
-    # -- what it does
+    # -- its connection
 
     async def reach(self) -> Connection:
-        """See that the server runs. Raises the `Fault` that prevents it."""
+        """Start the server if needed. Raises the `Fault` that prevents it."""
         try:
             return await self.supervisor.connection()
         except Fault:
@@ -159,7 +157,7 @@ class ServerHandle:
             raise
 
     async def refresh(self) -> ServerTools:
-        """Have the server list everything, remember it, and stop it again unless it is used.
+        """Have the server list everything, store it, and stop the server again unless it is used.
 
         A stopped server is also probed for its era. Raises the `Fault` that prevented listing its tools.
         """
@@ -172,7 +170,7 @@ class ServerHandle:
         return tools
 
     def tell(self, method: str, params: Params) -> None:
-        """A client's notification, if the server runs, reads, and knows it in its era."""
+        """Pass on a client's notification, if the server runs, reads, and its era has the notification."""
         current = self.supervisor.current
         if (
             current is None
@@ -183,7 +181,7 @@ class ServerHandle:
         current.channel.peer.notify(method, params)
 
     def set_level(self, level: str) -> None:
-        """Which log messages the client wants, from now on and after a restart."""
+        """Set the client's log level, now and after a restart."""
         self._level = level
         if (current := self.supervisor.current) is not None:
             current.set_level(level)
@@ -195,7 +193,7 @@ class ServerHandle:
         self.subscriptions.unsubscribe(self.supervisor.current, uri)
 
     async def watch_task(self, task: str) -> bool:
-        """Whether the server can tell of it: only a modern one."""
+        """Watch a task; False if the server can't report it, because it is not modern."""
         connection = await self.reach()
         if connection.agreement.modern:
             self.subscriptions.watch_task(connection, task)
@@ -205,32 +203,36 @@ class ServerHandle:
         self.subscriptions.unwatch_task(self.supervisor.current, task)
 
     async def close(self, drain_seconds: float | None = None) -> None:
-        """End the server; who waits for a listing is told by that. Calls may end by themselves, for so long."""
+        """End the server. Calls under way may finish within `drain_seconds`; waiting listings fail."""
         self.subscriptions.close()
         self.lists.close()
         await self.supervisor.close(drain_seconds)
 
-    def retire(self) -> asyncio.Task[None]:
-        """The configuration has it no more, or has another in its router: it ends when its calls have.
+    def retire(self) -> None:
+        """End the server when its calls have ended, since the configuration removed or changed it.
 
-        What it lists until then is not known to the client any more.
+        The client is not notified of its lists until then.
         """
         self._predecessor = None
         self.lists.retire()
-        self.retiring = asyncio.ensure_future(self.close(self._limits.call_hard_timeout_seconds))
-        return self.retiring
+        self._retiring = asyncio.ensure_future(self.close(self._limits.call_hard_timeout_seconds))
+
+    async def wait_for_end(self, seconds: float | None = None) -> None:
+        """Wait until a retired handle has ended, at most this long."""
+        if self._retiring is not None:
+            await asyncio.wait((self._retiring,), timeout=seconds)
 
     async def _open(self, open_it: OpenChannel) -> Channel:
-        """Open it when a predecessor has ended, if that does not take long: calls may go on there for minutes."""
+        """Open the connection once the predecessor has ended, but do not wait long: its calls may take minutes."""
         predecessor, self._predecessor = self._predecessor, None
-        if predecessor is not None and predecessor.retiring is not None:
-            await asyncio.wait((predecessor.retiring,), timeout=self._limits.predecessor_seconds)
+        if predecessor is not None:
+            await predecessor.wait_for_end(self._limits.predecessor_seconds)
         return await open_it()
 
-    # -- Events of its supervisor
+    # -- events of the supervisor
 
     def connected(self, connection: Connection, *, again: bool) -> None:
-        self._hear(connection.agreement)
+        self._adopt(connection.agreement)
         if self._host is None:
             self._record.spoke(modern=connection.agreement.modern)
             if self._level is not None:
@@ -248,8 +250,8 @@ class ServerHandle:
     async def asked(self, connection: Connection, method: str, params: dict[str, Raw], owner: object = None) -> Raw:
         return await self._requests.asked(connection, method, params, owner)
 
-    def _hear(self, agreement: Agreement) -> None:
-        """Take over what the server declared in its answer to the greeting."""
+    def _adopt(self, agreement: Agreement) -> None:
+        """Take over what the server declared in the handshake."""
         self.features = agreement.features
         self._was_modern = agreement.modern
         self.instructions = read_instructions(agreement.hello)

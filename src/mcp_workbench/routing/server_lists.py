@@ -1,7 +1,7 @@
-"""The lists of one server, for one client: kept current, and remembered on disk.
+"""The lists of one server for one client, kept current and stored on disk.
 
-Every definition passes `_take` or `_take_items` before anybody sees it, whether it was listed now or remembered.
-It does not know how the server is reached, nor what it says besides its lists.
+Every definition, listed or stored, is validated by `_take` or `_take_items` before anybody sees it. The module does
+not know how the server is reached.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from mcp_workbench.wire.eras import SKILLS
 
 T = TypeVar("T")
 Kind: TypeAlias = Literal["prompts", "resources", "templates", "skills"]
-"""The lists besides tools. Templates are announced with resources."""
+"""The lists other than tools. Changes of templates are announced as changes of resources."""
 AnyKind: TypeAlias = Kind | Literal["tools"]
 
 _LISTS: dict[Kind, tuple[str, str, str]] = {
@@ -44,18 +44,18 @@ _LISTS: dict[Kind, tuple[str, str, str]] = {
     "templates": ("resources/templates/list", "resourceTemplates", "uriTemplate"),
     "skills": ("skills/list", "skills", "uri"),
 }
-"""How each is asked for, where its items stand in a page, and what names an item."""
+"""The method of each list, the member of a page that has its items, and the member that identifies an item."""
 FEATURES: dict[Kind, frozenset[str]] = {
     "prompts": frozenset({"prompts"}),
     "resources": frozenset({"resources"}),
     "templates": frozenset({"resources"}),
     "skills": frozenset({SKILLS, "skills"}),
 }
-"""The features that a server with such a list declares. An early draft declared skills as a capability."""
+"""The features that declare each list. An early draft declared skills as a capability."""
 
 
 class ServerLists:
-    """What one server lists, as one client sees it."""
+    """One client's view of a server's lists."""
 
     def __init__(
         self,
@@ -70,9 +70,9 @@ class ServerLists:
         reach: Callable[[], Awaitable[Connection]],
         changed: Callable[[str, str], None],
     ) -> None:
-        """`kept` holds its tools. `reach` sees that it runs; `changed` is told of a toolbox and a kind of changed list.
+        """`kept` holds the tools. `reach` starts the server; `changed` gets the toolbox and the kind of a changed list.
 
-        `record` is what is remembered of it; `turn` is for those who start a server only to check that.
+        `record` holds the stored lists. `turn` limits starts that only revalidate a list.
         """
         self._config = config
         self._caller = caller
@@ -82,7 +82,7 @@ class ServerLists:
         self._changed: Callable[[str, str], None] = changed
         self._waited_for: object = None
         self._entries: dict[AnyKind, Entry | None] = {}
-        """What the store has; the items of a list that was taken from it are dropped."""
+        """The stored lists, read once. The items of a list that is in use are dropped."""
         made: Callable[..., ListCache[Any]] = partial(
             ListCache, config.identifier, supervisor, reach, limits=limits, turn=turn
         )
@@ -103,37 +103,37 @@ class ServerLists:
     # -- tools
 
     async def list_tools(self, seconds: float | None = None) -> ServerTools:
-        """The tools that it offers; see `ListCache.get`."""
+        """The server's tools; see `ListCache.get`."""
         await self.known_tools()
         return await self.tools.get(seconds)
 
-    def tools_at_hand(self) -> ServerTools | None:
-        """The tools, where they are known without waiting, as nearly always: a task for each server would cost more."""
+    def tools_now(self) -> ServerTools | None:
+        """The tools if they are known without waiting, as they mostly are. That saves a task per server."""
         if (items := self._unread()) is not None:
             if _is_long(items, self._limits):
                 return None
-            self._remember(self._take(items, self._limits))
-        return self.tools.at_hand()
+            self._keep_tools(self._take(items, self._limits))
+        return self.tools.get_now()
 
     async def known_tools(self) -> ServerTools | None:
-        """The tools that are known without asking the server."""
+        """The tools that are known without asking the server; None if there are none."""
         if (items := self._unread()) is not None:
-            self._remember(await self._beside(items, partial(self._take, items)))
+            self._keep_tools(await self._read(items, partial(self._take, items)))
         return self.tools.kept.value
 
-    async def freshen(self) -> None:
-        """Have the running server list again, and wait for it for a moment."""
+    async def relist(self) -> None:
+        """Have the running server list again, and wait briefly."""
         with contextlib.suppress(Fault):
             await self.tools.get(self._limits.refresh_wait_seconds)
 
     async def recheck(self, kind: AnyKind) -> None:
-        """Ask the running server again, for a caller who misses something; see `ListCache.recheck`."""
+        """List again, for a caller who misses a name; see `ListCache.recheck`."""
         await (self.tools if kind == "tools" else self.caches[kind]).recheck()
 
     async def recheck_tools(self) -> ServerTools | None:
-        """Ask the server again, for a caller who misses a tool; start it if it has listed before.
+        """List again, for a caller who misses a tool. Starts a server that has listed before.
 
-        With `"refresh": "never"` only a running server is asked. If the server can't be asked, the list is unchanged.
+        With `"refresh": "never"` only a running server lists again. If that is not possible, the list stays unchanged.
         """
         if self._supervisor.current is not None:
             await self.tools.recheck()
@@ -143,30 +143,30 @@ class ServerLists:
         return self.tools.kept.value
 
     async def fresh(self) -> ServerTools:
-        """Have the server list everything. Raises the `Fault` that prevented it for its tools."""
+        """Have the server list everything. Raises the `Fault` that prevented listing its tools."""
         tools = await self.tools.fresh()
         await asyncio.gather(*(cache.fresh() for cache in self.caches.values()), return_exceptions=True)
         return tools
 
     @property
     def is_remembered(self) -> bool:
-        """Whether its tools are stored for its own client, not only for the other era."""
+        """Whether tools are stored for this kind of client, not only for the other era."""
         return (entry := self._record.get("tools")) is not None and not entry.is_lent
 
     @property
     def is_settled(self) -> bool:
-        """Whether it is known what tools the server offers now."""
+        """Whether the known tools are up to date."""
         return self.tools.kept.value is not None and not self.tools.is_stale
 
     @property
     def is_stale(self) -> bool:
-        """Whether it runs and its known tools may be out of date."""
+        """Whether the server runs and the known tools may be out of date."""
         return self._supervisor.current is not None and not self.is_settled
 
     # -- everything else
 
     async def items(self, kind: Kind, seconds: float | None = None) -> tuple[Item, ...]:
-        """Its prompts, resources or templates; see `ListCache.get`. A start is waited for `seconds` once."""
+        """The items of a list; see `ListCache.get`. Only the first wait for a start may take `seconds`."""
         start = self._supervisor.start
         if start is not None and start is self._waited_for:
             seconds = self._limits.refresh_wait_seconds
@@ -180,45 +180,45 @@ class ServerLists:
             raise
 
     def known(self, kind: Kind) -> tuple[Item, ...]:
-        """What of these it has listed so far."""
+        """The items that this process has listed so far."""
         listed = self.caches[kind].kept.value
         return listed.items if listed is not None else ()
 
     def listed(self, kind: Kind) -> Sequence[Raw]:
-        """What of these it has listed so far, in this process or before."""
+        """The items that this or an earlier process listed."""
         if known := self.known(kind):
             return [item.raw for item in known]
         return entry.items if (entry := self.remembered(kind)) is not None else ()
 
-    # -- what happens to the server
+    # -- events of the server
 
     def connected(self, *, again: bool) -> None:
-        """There is a new connection; `again` if there was one before."""
+        """Check the lists on a new connection; `again` if there was one before."""
         for cache in self._all:
-            # A new process may offer other things than the one that died, or the one that is remembered.
+            # A new process may have other lists than the last one, or than the stored ones.
             is_doubtful = again or (cache.is_remembered and self._record.refresh != "never")
             if is_doubtful and cache.is_in_use:
-                cache.outdate()
+                cache.invalidate()
 
     def announced(self, kind: str | None) -> None:
-        """The server says that its lists of this kind changed."""
-        for cache in self._announced(kind):
+        """Handle the server's announcement that its lists of this kind changed."""
+        for cache in self._caches_of(kind):
             if cache.is_in_use:
-                cache.outdate()
+                cache.invalidate()
 
     def lose(self) -> None:
-        """The server can't be reached."""
+        """Mark all lists as lost, since the server can't be reached."""
         for cache in self.caches.values():
             cache.kept.lose()
         if self.tools.kept.lose():
             self._changed(self._config.toolbox, "tools")
 
     def retire(self) -> None:
-        """What the server lists from now on is not known to the client any more."""
+        """Stop notifying the client of changed lists."""
         self._changed = lambda _toolbox, _kind: None
 
     def close(self) -> None:
-        """Who waits for a list is told by the end of the server."""
+        """Stop refreshing all lists."""
         for cache in self._all:
             cache.close()
 
@@ -226,8 +226,8 @@ class ServerLists:
     def _all(self) -> tuple[ListCache[Any], ...]:
         return (self.tools, *self.caches.values())
 
-    def _announced(self, kind: str | None) -> tuple[ListCache[Any], ...]:
-        """The lists that an announcement of this kind is about."""
+    def _caches_of(self, kind: str | None) -> tuple[ListCache[Any], ...]:
+        """The lists that an announcement of this kind concerns."""
         match kind:
             case "tools":
                 return (self.tools,)
@@ -242,14 +242,14 @@ class ServerLists:
 
     async def _list_tools(self, connection: Connection) -> Fetched[ServerTools]:
         listed = await list_items(connection, "tools/list", "tools", self._limits, caller=self._caller)
-        listed = listed._replace(items=await self._beside(listed.items, partial(_compacted, listed.items)))
-        tools = await self._beside(listed.items, partial(self._take, listed.items))
+        listed = listed._replace(items=await self._read(listed.items, partial(_compacted, listed.items)))
+        tools = await self._read(listed.items, partial(self._take, listed.items))
         await self._store("tools", listed, connection)
         return Fetched(tools, _lifetime(listed, connection, "tools"))
 
     def _listed_tools(self, before: ServerTools | None, is_new: bool) -> None:  # noqa: FBT001 -- a callback
         del before
-        self._found()
+        self._mark_reachable()
         if is_new and (listing := self.tools.kept.value) is not None:
             for pattern in listing.unmatched_filters:
                 logger.warning("a tool filter matches nothing", server=self._config.identifier, filter=pattern)
@@ -257,7 +257,7 @@ class ServerLists:
             self._changed(self._config.toolbox, "tools")
 
     def _take(self, definitions: Sequence[Raw], limits: Limits) -> ServerTools:
-        """The tools that are offered, of those that the server lists now or listed before: all take this way."""
+        """The valid tools of a listed or stored list, filtered as configured."""
         handshake = self._caller.is_handshake_client
         return take_listing(definitions, self._config.tool_filters, limits, handshake=handshake)
 
@@ -268,8 +268,8 @@ class ServerLists:
         if (left := len(withheld) - NAMES_SHOWN) > 0:
             logger.warning("more definitions are withheld", server=server, kind=kind, count=left)
 
-    async def _beside(self, raw: Sequence[Raw], read: Callable[[Limits], T]) -> T:
-        """Read what was listed; much of it beside the event loop, which must not wait for that."""
+    async def _read(self, raw: Sequence[Raw], read: Callable[[Limits], T]) -> T:
+        """Read a list; a long one in a thread, so that the event loop does not wait."""
         if not _is_long(raw, self._limits):
             return read(self._limits)
         return await asyncio.to_thread(read, self._limits)
@@ -279,7 +279,7 @@ class ServerLists:
         if not connection.agreement.features & FEATURES[kind]:
             return Fetched(ServerItems(), None)
         listed = await list_items(connection, method, member, self._limits, caller=self._caller)
-        items = await self._beside(listed.items, partial(_take_items, kind, listed.items))
+        items = await self._read(listed.items, partial(_take_items, kind, listed.items))
         await self._store(kind, listed, connection)
         return Fetched(items, _lifetime(listed, connection, _announced_as(kind)))
 
@@ -291,10 +291,10 @@ class ServerLists:
         if before is not None and before.items != now.items:
             self._changed(self._config.toolbox, _announced_as(kind))
 
-    # -- what is remembered
+    # -- stored lists
 
     def remembered(self, kind: AnyKind) -> Entry | None:
-        """A list as it is remembered, read from the disk once; without its items where they were taken already."""
+        """A stored list, read from the disk once, and without its items once they are in use."""
         if kind not in self._entries:
             self._entries[kind] = self._record.get(kind)
             if (self.tools if kind == "tools" else self.caches[kind]).kept.value is not None:
@@ -311,22 +311,22 @@ class ServerLists:
             instructions=read_instructions(agreement.hello) if kind == "tools" else "",
             ttl_seconds=listed.ttl_seconds or None,
         )
-        self._record.put(kind, await self._beside(listed.items, lambda _limits: draft()))
+        self._record.put(kind, await self._read(listed.items, lambda _limits: draft()))
         self._entries.pop(kind, None)
 
     def _unread(self) -> Sequence[Raw] | None:
-        """The tools that are remembered, where nothing newer is known."""
+        """The stored tools, unless newer ones are known."""
         entry = self.remembered("tools") if self.tools.kept.value is None else None
         return entry.items if entry is not None else None
 
-    def _remember(self, listing: ServerTools) -> None:
+    def _keep_tools(self, listing: ServerTools) -> None:
         if self.tools.kept.value is None:
             self.tools.kept.put(listing)
-            self._found()
+            self._mark_reachable()
             self._drop_items("tools")
 
-    def _found(self) -> None:
-        """The server can be reached again, as far as is known."""
+    def _mark_reachable(self) -> None:
+        """No longer count the lists as lost."""
         for cache in self._all:
             cache.kept.is_lost = False
 
@@ -335,7 +335,7 @@ class ServerLists:
             self._entries[kind] = msgspec.structs.replace(entry, items=())
 
     def _recall_tools(self) -> bool | None:
-        """Whether the tools that the server listed before are current; None if it can't be reached now."""
+        """Whether the stored tools are current; None if they must not be used, since the server can't be reached."""
         kept = self.tools.kept
         if not self._may_recall(kept) or kept.value is None or (entry := self.remembered("tools")) is None:
             return None
@@ -347,7 +347,7 @@ class ServerLists:
             return None
         if not tools.offers & FEATURES[kind]:
             kept.value = ServerItems()
-            return True  # if that changes, its next list of tools shows it
+            return True  # a change would show with the next list of tools
         if (entry := self.remembered(kind)) is None:
             return None
         if kept.value is None:
@@ -360,19 +360,19 @@ class ServerLists:
 
 
 def _announced_as(kind: Kind) -> str:
-    """The kind under which a server announces that such a list changed."""
+    """The kind under which a server announces changes of a list."""
     return "prompts" if kind == "prompts" else "resources"
 
 
 def _take_items(kind: Kind, listed: Sequence[Raw], limits: Limits) -> ServerItems:
-    """The items of a list that can be offered."""
+    """The valid items of a list."""
     if kind == "skills":
         return ServerItems(take_skills(listed, limits))
     return take_items(listed, _LISTS[kind][2], limits)
 
 
 def _lifetime(listed: Listed, connection: Connection, capability: str) -> float | None:
-    """The time to live of a list. A stated 0 is ignored if the server announces changes."""
+    """The time to live of a list. 0 is ignored if the server announces changes."""
     if listed.ttl_seconds == 0 and connection.agreement.declares(capability, "listChanged"):
         return None
     return listed.ttl_seconds
@@ -383,5 +383,5 @@ def _compacted(items: Sequence[Raw], _limits: Limits) -> list[Raw]:
 
 
 def _is_long(items: Sequence[Raw], limits: Limits) -> bool:
-    """Whether a list takes so long to read that the event loop must not wait for it."""
+    """Whether a list is too long to be read on the event loop."""
     return sum(map(len, items)) > limits.list_inline_bytes

@@ -1,9 +1,9 @@
-"""What a server starts by itself, and the way to the client that it is for.
+"""Routes a server's notifications and requests to the client that they are for.
 
 A connection belongs to one client, or to several with the same token. A message that belongs to a call goes only to
 that call's client. A message that can't be attributed goes to the session's own stream, which modern clients over HTTP
 don't have. A handshake client takes notifications and requests at any time. A modern client gets only messages that
-belong to one of its requests, and questions only as the answer to one: a question between calls waits for the next.
+belong to one of its requests, and questions only in the response to one: a question between calls waits for the next.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mcp_workbench.wire.jsonrpc import RpcError
 
 
 class ServerRequests:
-    """One server's words to one client."""
+    """The notifications and requests of one server to one client."""
 
     def __init__(self, source: ServerIdentifier, client_ref: ClientRef, limits: Limits) -> None:
         self._source = source
@@ -35,13 +35,13 @@ class ServerRequests:
 
     @property
     def is_asking(self) -> bool:
-        """Whether the client has not answered yet what the server asks."""
+        """Whether the client still has to answer a question of the server."""
         return self._open > 0
 
     # -- notifications
 
     def notified(self, connection: Connection, method: str, params: dict[str, Raw], owner: object = None) -> None:
-        """Pass on a notification, to the call that it belongs to if that is known. For `owner` see `Inbound`."""
+        """Pass on a notification, to its call if that is known. For `owner` see `Inbound`."""
         if method == eras.ELICITED:
             connection.pages.completed(params)
         if (client := self._client()) is None:
@@ -57,7 +57,7 @@ class ServerRequests:
     def _logged(self, connection: Connection, client: Client, fields: dict[str, Raw], owner: object) -> None:
         """Pass on a log message to a modern client, whose calls each set a log level.
 
-        A modern server logs only for calls that want it, so it can belong to no other.
+        A modern server logs only for calls that set a level, so only those can be its origin.
         """
         level = jsonrpc.text_or_none(fields.get("level"))
         calls = connection.questions.calls
@@ -69,7 +69,7 @@ class ServerRequests:
     # -- questions
 
     async def asked(self, connection: Connection, method: str, params: dict[str, Raw], owner: object = None) -> Raw:
-        """The client's answer to the server's question. Raises `RpcError`. For `owner` see `Inbound`."""
+        """Ask the client, and return its answer. Raises `RpcError`. For `owner` see `Inbound`."""
         client = self._client()
         undeclared = method not in self._caller.answers and (method in QUESTIONS or self._caller.modern)
         if client is None or undeclared:
@@ -107,14 +107,14 @@ class ServerRequests:
 
 
 def _back_to(connection: Connection, token: Raw | None) -> OnProgress | None:
-    """Progress of the client's answer goes to the server, under the token that it gave."""
+    """Pass on the client's progress with its answer to the server, under the server's token."""
     if token is None:
         return None
     return lambda fields: connection.channel.peer.notify(PROGRESS, {**fields, eras.PROGRESS_TOKEN: token})
 
 
 def _without_subscription(fields: dict[str, Raw]) -> dict[str, Raw]:
-    """The mark of our own subscription at a modern server is none of the client's business."""
+    """Remove the id of our own subscription, which means nothing to the client."""
     meta = jsonrpc.members(fields.get("_meta"))
     if meta.pop(eras.SUBSCRIPTION_ID, None) is not None:
         fields = {key: value for key, value in fields.items() if key != "_meta"}

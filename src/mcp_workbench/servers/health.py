@@ -118,7 +118,7 @@ class Liveness:
         One that was cancelled early says little: a busy server may be silent for as long as a call may.
         """
         channel = connection.channel
-        if connection in self._checks or channel.peer.is_held or channel.ended.done():
+        if connection in self._checks or channel.peer.has_paused_deadlines or channel.ended.done():
             return
         limits = self._limits
         seconds = max(limits.alive_seconds, limits.call_idle_timeout_seconds - silent_seconds)
@@ -134,9 +134,9 @@ class Liveness:
     async def _check(self, connection: Connection, seconds: float) -> None:
         """Any word of it will do, even a refusal."""
         channel = connection.channel
-        before = channel.peer.heard_at
+        before = channel.peer.received_at
         method = "server/discover" if connection.agreement.modern else "ping"
         with contextlib.suppress(Fault):
             await connection.request(method, {}, caller=self._caller, hard_seconds=seconds)
-        if channel.peer.heard_at == before and not channel.peer.is_held and not channel.ended.done():
+        if channel.peer.received_at == before and not channel.peer.has_paused_deadlines and not channel.ended.done():
             channel.give_up(Unresponsive(f"it said nothing for {seconds:.0f} s, not even to a {method}"))

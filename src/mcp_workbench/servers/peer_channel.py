@@ -167,7 +167,7 @@ class PeeredChannel(ABC):
     def _throttle(self, paused: bool) -> None:  # noqa: FBT001 -- a callback's state
         """While the client does not read, the server is not read either: its silence is not its own."""
         if paused and self._silence is None:
-            self._silence = self.peer.held()
+            self._silence = self.peer.pause_deadlines()
             self._silence.__enter__()
         elif not paused and self._silence is not None:
             self._silence.__exit__(None, None, None)

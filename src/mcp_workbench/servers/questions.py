@@ -128,7 +128,7 @@ class Questions:
         if is_background and answering is not None:
             self._background.add(answering)
         try:
-            with self._channel.peer.held(call), self._lending(call, task):
+            with self._channel.peer.pause_deadlines(call), self._lending(call, task):
                 await asyncio.wait((task,))
             if task.cancelled():
                 raise Withdrawn

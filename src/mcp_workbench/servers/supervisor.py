@@ -217,7 +217,7 @@ class Supervisor:
         except (CallTimeout, asyncio.CancelledError) as ending:
             silent_seconds = asyncio.get_running_loop().time() - began
             is_long = isinstance(ending, CallTimeout) or silent_seconds >= self._limits.alive_seconds
-            if is_long and connection.channel.peer.heard_at < began and not self._is_closed:
+            if is_long and connection.channel.peer.received_at < began and not self._is_closed:
                 self._liveness.suspect(connection, silent_seconds)
             raise
         if self._health.failures:

@@ -1,8 +1,8 @@
-"""Files that nobody but this user can read, write or replace.
+"""Files that only this user can read, write or replace, and locks on them.
 
-Guarantees: what is made here has mode 0600 (a folder 0700) whatever the umask; a file that others could read is closed
-to them; no symbolic link, no file of another user and no folder that everyone can write to is used. The last one
-also where it is sticky, like /tmp: SQLite trusts whatever lies beside its file under the name of a journal.
+Guarantees: new files have mode 0600 and new folders 0700, whatever the umask; a file that others can read is closed to
+them; symbolic links, files of other users and folders that everyone can write to are refused. That includes sticky
+folders such as /tmp, since SQLite trusts any file next to its own that has the name of a journal.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from mcp_workbench import logger
 from mcp_workbench.config.locate import FOLDER_NAME
 from mcp_workbench.text.sanitize import escape
 
-# ruff: noqa: PTH116, PTH119, PTH123 -- secure_files.py imports it on the way to a first open, without pathlib
-
+# ruff: noqa: PTH100, PTH101, PTH102, PTH105, PTH108, PTH116, PTH117, PTH118, PTH119, PTH120, PTH123, PTH208 -- a first
+# open needs this module, and importing pathlib takes longer than all of it
 
 LOGIN_POLL_SECONDS = 0.05
-"""How often it looks whether that is done."""
+"""How often a waiting process tries to acquire a lock."""
 
 _OURS = ("mcp-workbench", "workbench-mcp", "mcp_workbench")
 _FLOCK, _PID, _INODE = "FLOCK", 4, 5
-"""The kind of our locks, and the fields of a line of `/proc/locks` behind its number."""
+"""The type of our locks, and the positions of the fields in a line of `/proc/locks`."""
 
 
-def take(descriptor: int, seconds: float, poll_seconds: float) -> bool:
-    """Take the lock on an open file; False if another process holds it for the whole time. Raises `OSError`."""
-    import fcntl  # noqa: PLC0415 -- few need it
+def acquire(descriptor: int, seconds: float, poll_seconds: float) -> bool:
+    """Lock an open file; False if another process holds the lock for the whole time. Raises `OSError`."""
+    import fcntl  # noqa: PLC0415 -- rarely needed
 
     deadline = time.monotonic() + seconds
     while True:
@@ -48,7 +48,7 @@ def take(descriptor: int, seconds: float, poll_seconds: float) -> bool:
 
 
 def holder(file: int | str) -> str:
-    """Which process holds the lock on a file: its number and its command, without arguments. Raises `OSError`."""
+    """The PID and the command, without arguments, of the process that holds the lock on a file. Raises `OSError`."""
     pid = _holder(os.stat(file))
     return f"process {pid} ({_command(pid)})" if pid else "another process"
 
@@ -65,7 +65,7 @@ def _holder(status: os.stat_result) -> int:
 
 
 def _command(pid: int) -> str:
-    """The name of a program, and for our own the command: further words may hold secrets."""
+    """The name of a program, and for our own also the command. Further arguments may hold secrets."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             words = [os.path.basename(word) for word in file.read().decode("utf-8", "replace").split("\0")]
@@ -75,11 +75,8 @@ def _command(pid: int) -> str:
     return escape(words[0] if ours is None else " ".join([_OURS[0], *words[ours + 1 : ours + 2]]))
 
 
-# ruff: noqa: PTH100, PTH101, PTH102, PTH105, PTH108, PTH116, PTH117, PTH118, PTH119, PTH120, PTH208 -- on the way to a first open, and importing pathlib takes longer than all of this
-
-
 Identity: TypeAlias = tuple[int, int]
-"""Which file a path leads to, however often it is made anew."""
+"""Device and inode: tell whether a path still leads to the same file."""
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _FILE = stat.S_IRUSR | stat.S_IWUSR
@@ -87,23 +84,23 @@ _FOLDER = stat.S_IRWXU
 _SAFELY = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 warned: set[tuple[str, str]] = set()
-"""What `warn_once` told in this process: messages and paths."""
+"""The messages and paths that `warn_once` has logged in this process."""
 
 
 class Busy(Exception):
-    """Another process has the file for itself just now."""
+    """Another process has locked the file."""
 
 
 class Damaged(Exception):
-    """A file is not what we wrote; the text says what it is."""
+    """The content of a file is not ours, or broken; the text says how."""
 
 
 class Unusable(Exception):
-    """A file is done without, for the reason that the text gives."""
+    """A file can't be used; the text says why."""
 
 
 def located(path: str) -> str:
-    """An absolute path; the same again where there is none: no home folder, or no current one."""
+    """The absolute path, or the path unchanged if there is no home folder or no current one."""
     try:
         return path if path.startswith("~") else os.path.abspath(path)
     except OSError:
@@ -111,9 +108,9 @@ def located(path: str) -> str:
 
 
 def make_folder(path: str) -> None:
-    """See to it that the folder of `path` exists and is safe. Raises `Unusable` or `OSError`."""
+    """Create the folder of `path` if needed and check that it is safe. Raises `Unusable` or `OSError`."""
     if not _is_passable(path):
-        raise Unusable("this is no path that can be used")
+        raise Unusable("this path can't be used")
     folder = os.path.dirname(path)
     try:
         os.lstat(folder)
@@ -123,10 +120,10 @@ def make_folder(path: str) -> None:
 
 
 def check_folder(path: str) -> None:
-    """The folder of `path`, which exists, is safe from now on. Raises `Unusable` or `OSError`."""
+    """Check that the existing folder of `path` is safe, and close our own to others. Raises `Unusable` or `OSError`."""
     folder = os.path.dirname(path)
     link, status = os.lstat(folder), os.stat(folder)
-    if {link.st_uid, status.st_uid} - {0, os.geteuid()}:  # who owns a link decides where it leads
+    if {link.st_uid, status.st_uid} - {0, os.geteuid()}:  # the owner of a link can change its target
         raise Unusable("its folder belongs to another user")
     if status.st_mode & stat.S_IWOTH:
         raise Unusable("everyone can write to its folder")
@@ -135,7 +132,7 @@ def check_folder(path: str) -> None:
 
 
 def inspect(path: str) -> os.stat_result | None:
-    """What is there; None where nothing is. Raises `Unusable` where it is no file of ours, or `OSError`."""
+    """The status of a file; None if there is none. Raises `Unusable` unless it is our regular file, or `OSError`."""
     try:
         status = os.lstat(path)
     except FileNotFoundError:
@@ -143,7 +140,7 @@ def inspect(path: str) -> os.stat_result | None:
     if stat.S_ISLNK(status.st_mode):
         raise Unusable("it is a symbolic link")
     if not stat.S_ISREG(status.st_mode):
-        raise Unusable("it is no regular file")
+        raise Unusable("it is not a regular file")
     if status.st_uid != os.geteuid():
         raise Unusable("it belongs to another user")
     return status
@@ -155,22 +152,20 @@ def is_open(status: os.stat_result) -> bool:
 
 
 def is_writable_by_others(status: os.stat_result) -> bool:
-    """Whether others could have written what is in it."""
+    """Whether others can write to the file."""
     return bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
 
 def check(path: str) -> Identity | None:
-    """Which file is there, closed to others from now on; None, and it raises, as `inspect`."""
+    """Close a file to others and return its identity; None, and errors, as for `inspect`."""
     status = inspect(path)
-    if status is None:
-        return None
-    if is_open(status):
+    if status is not None and is_open(status):
         os.chmod(path, _FILE)
-    return status.st_dev, status.st_ino
+    return (status.st_dev, status.st_ino) if status is not None else None
 
 
 def create(path: str, content: bytes = b"") -> None:
-    """Make a file that was not there. Raises `FileExistsError`, or another `OSError`."""
+    """Create a file. Raises `FileExistsError` or another `OSError`."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFELY, _FILE)
     try:
         os.fchmod(descriptor, _FILE)
@@ -179,8 +174,8 @@ def create(path: str, content: bytes = b"") -> None:
         os.close(descriptor)
 
 
-def made(path: str) -> Identity | None:
-    """Which file is there, after seeing that there is one that is ours. Raises `Unusable` or `OSError`."""
+def ensure_file(path: str) -> Identity | None:
+    """Create a file if there is none, close it to others, and return its identity. Raises `Unusable` or `OSError`."""
     make_folder(path)
     if (known := check(path)) is None:
         with contextlib.suppress(FileExistsError):  # another process was quicker
@@ -190,7 +185,7 @@ def made(path: str) -> Identity | None:
 
 
 def replace(path: str, content: bytes) -> None:
-    """Put a file in the place of another, at once and whole. Raises `OSError`."""
+    """Replace a file atomically. Raises `OSError`."""
     new = f"{path}.{os.getpid()}.{os.urandom(4).hex()}.new"
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFELY, _FILE)
     try:
@@ -202,15 +197,15 @@ def replace(path: str, content: bytes) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        _put(new, path, content)
+        _move(new, path, content)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(new)
         raise
 
 
-def _put(new: str, path: str, content: bytes) -> None:
-    """Rename `new` to `path`; a file that is a mount of its own can only be written in place."""
+def _move(new: str, path: str, content: bytes) -> None:
+    """Rename `new` to `path`. A file that is a mount point can only be written in place."""
     try:
         os.replace(new, path)
     except OSError as error:
@@ -221,13 +216,13 @@ def _put(new: str, path: str, content: bytes) -> None:
 
 
 def overwrite(path: str, content: bytes) -> None:
-    """Write a file in place, which keeps its hard links and mounts; where that fails it is restored. Raises `OSError`.
+    """Write a file in place, which keeps its hard links and mounts, and restore it on failure. Raises `OSError`.
 
-    What it grows by is written first, so a full disk is noticed before anything is lost.
+    The part beyond the old end is written first, so a full disk is noticed before anything is lost.
     """
     descriptor = os.open(path, os.O_RDWR | _SAFELY)
     try:
-        before = _at(descriptor, 0, os.fstat(descriptor).st_size)
+        before = _read_at(descriptor, 0, os.fstat(descriptor).st_size)
         try:
             _write_at(descriptor, content[len(before) :], len(before))
             _write_at(descriptor, content[: len(before)], 0)
@@ -241,7 +236,7 @@ def overwrite(path: str, content: bytes) -> None:
         os.close(descriptor)
 
 
-def _at(descriptor: int, offset: int, size: int) -> bytes:
+def _read_at(descriptor: int, offset: int, size: int) -> bytes:
     pieces: list[bytes] = []
     while size > 0 and (piece := os.pread(descriptor, size, offset)):
         pieces.append(piece)
@@ -257,7 +252,7 @@ def _write_at(descriptor: int, content: bytes, offset: int) -> None:
 
 
 def sweep(path: str) -> None:
-    """Remove what processes that were killed left of `replace`; nobody may be writing. Raises `OSError`."""
+    """Remove leftovers of `replace` in killed processes. No process may be writing. Raises `OSError`."""
     folder, name = os.path.split(path)
     for entry in os.listdir(folder):
         if re.fullmatch(rf"{re.escape(name)}\.[0-9]+\.[0-9a-f]{{8}}\.new", entry):
@@ -266,11 +261,11 @@ def sweep(path: str) -> None:
 
 
 def lock(path: str, seconds: float = 0.0, poll_seconds: float = 0.0) -> int | None:
-    """A descriptor that has the file for itself until it is closed; None where another has it. Raises `OSError`."""
+    """Lock a file until the returned descriptor is closed; None if another process has locked it. Raises `OSError`."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _SAFELY, _FILE)
     is_taken = False
     try:
-        is_taken = take(descriptor, seconds, poll_seconds)
+        is_taken = acquire(descriptor, seconds, poll_seconds)
     finally:
         if not is_taken:
             os.close(descriptor)
@@ -278,10 +273,10 @@ def lock(path: str, seconds: float = 0.0, poll_seconds: float = 0.0) -> int | No
 
 
 @contextlib.contextmanager
-def alone(path: str, seconds: float, poll_seconds: float) -> Generator[None]:
-    """No other process that asks for it changes the file meanwhile. Raises `Unusable` where that takes too long."""
+def locked(path: str, seconds: float, poll_seconds: float) -> Generator[None]:
+    """Hold the lock of `path` during the block. Raises `Unusable` if another process holds it too long."""
     if (descriptor := lock(f"{path}.lock", seconds, poll_seconds)) is None:
-        raise Unusable(f"{holder(f'{path}.lock')} holds it")
+        raise Unusable(f"{holder(f'{path}.lock')} has locked it")
     try:
         yield
     finally:
@@ -291,7 +286,7 @@ def alone(path: str, seconds: float, poll_seconds: float) -> Generator[None]:
 def read(path: str, most: int) -> bytes:
     """The first bytes of a file. Raises `OSError`.
 
-    Closing a file gives up every lock that this process has on it: never of a database that is in use.
+    Never call this for a database in use: closing a file releases all locks that this process has on it.
     """
     descriptor = os.open(path, os.O_RDONLY | _SAFELY)
     try:
@@ -301,7 +296,7 @@ def read(path: str, most: int) -> bytes:
 
 
 def identity(path: str) -> Identity | None:
-    """Which file is there now; None where there is none, or it can't be seen."""
+    """The identity of a file; None if there is none or it is inaccessible."""
     try:
         status = os.lstat(path)
     except OSError:
@@ -310,14 +305,14 @@ def identity(path: str) -> Identity | None:
 
 
 def remove(path: str, known: Identity | None) -> None:
-    """Remove the file that is known to be bad; one that another process put in its place stays. Raises `OSError`."""
+    """Remove a file, unless another process has replaced it. Raises `OSError`."""
     if known is not None and identity(path) == known:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
 
 
 def warn_once(message: str, path: str, reason: object) -> None:
-    """Tell people once in the life of this process."""
+    """Log a warning once per process."""
     if (message, path) not in warned:
         warned.add((message, path))
         logger.warning(message, file=path, reason=reason)
@@ -329,7 +324,7 @@ def reason(error: Exception) -> str:
 
 
 def _is_passable(path: str) -> bool:
-    """Whether the system can be asked for it."""
+    """Whether the path is absolute and can be passed to the system."""
     try:
         return os.path.isabs(path) and b"\x00" not in os.fsencode(path)
     except UnicodeEncodeError:

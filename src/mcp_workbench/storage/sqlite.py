@@ -1,15 +1,14 @@
-"""A SQLite file of ours: opened, made where it is empty, and what SQLite's errors mean.
+"""Opens our SQLite files, creates their tables, and translates SQLite's errors.
 
-Whatever SQLite says becomes one of three: `Busy` (another process writes just now), `Damaged` (the file is not what
-we wrote) or `Unusable` (the system does not let us). A connection is used by the thread that opened it and no other;
-Python's module raises where one tries.
+Every error of SQLite becomes `Busy` (another process is writing), `Damaged` (the content is broken or not ours) or
+`Unusable` (the system refuses). Only the thread that opened a connection may use it; Python's module raises otherwise.
 
-The journal is the rollback journal. A write-ahead log would need memory that processes share: network file systems
-have none, a read-only folder can't hold it, and a file that is cut short meanwhile would end us with SIGBUS. Nothing
-is flushed to the disk, so a write takes less than a millisecond; what a power failure leaves is damage like any other.
+Files use the rollback journal. A write-ahead log needs shared memory, which network file systems and read-only folders
+lack, and a truncated file would kill the process with SIGBUS. Writes are not flushed to the disk, so they take less
+than a millisecond. Damage by a power failure is handled like any other damage.
 """
 
-# ruff: noqa: PTH120 -- on the way to a first open, and importing pathlib takes longer than all of this
+# ruff: noqa: PTH120 -- a first open needs this module, and importing pathlib takes longer than all of it
 
 from __future__ import annotations
 
@@ -26,14 +25,14 @@ from mcp_workbench.storage.secure_files import Busy, Damaged, Unusable, read
 from mcp_workbench.wire.caller import CAPABILITIES_BYTES
 
 STORE_CACHE_BYTES = 256 * 1024
-"""Memory for pages of the file that were read: the system keeps them too."""
+"""SQLite's page cache. It can be small, since the system caches the file too."""
 STORE_HEAD_BYTES = 4096
-"""How much of a damaged file is read to tell whether it was ours: its first page, which names the tables."""
+"""How much of a damaged file is read to recognise it as ours: its first page, which names the tables."""
 
 LISTS: Final = 0x4D435057
-"""`MCPW`: marks a file as a store of lists, beside the names of its tables."""
+"""`MCPW`: the application id of the catalog file."""
 RECORD: Final = 0x4D435052
-"""`MCPR`: marks a file as a record of what workbenches do."""
+"""`MCPR`: the application id of the record."""
 
 _BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DENIED: Final = (
@@ -47,7 +46,7 @@ _DENIED: Final = (
     sqlite3.SQLITE_AUTH,
 )
 _PRIMARY: Final = 0xFF
-"""The part of SQLite's codes that says what is wrong, without how that came to light."""
+"""Masks the primary code in SQLite's extended error codes."""
 
 
 class Database:
@@ -56,7 +55,7 @@ class Database:
     def __init__(
         self, path: str, schema: Sequence[str], version: int, limits: Limits, *, application: int = LISTS
     ) -> None:
-        """Open a file that is there; an empty one gets the tables of `schema`."""
+        """Open an existing file. An empty one gets the tables of `schema`."""
         self._path = path
         self._application = application
         with self._explained():
@@ -79,7 +78,7 @@ class Database:
         self._connection.executemany(statement, rows)
 
     def row(self, statement: str, values: Sequence[Any] = ()) -> tuple[Any, ...] | None:
-        """The first row; then the statement is over, and with it its lock."""
+        """The first row. Ends the statement, which releases its lock."""
         cursor = self.run(statement, values)
         row = cursor.fetchone()
         cursor.close()
@@ -87,7 +86,10 @@ class Database:
 
     @contextlib.contextmanager
     def transaction(self, kind: Literal["DEFERRED", "IMMEDIATE"]) -> Generator[None]:
-        """All or nothing. Who means to write says so at the beginning: two readers can't both become writers."""
+        """Run the block as one transaction.
+
+        Writers begin with IMMEDIATE: two readers can't both become writers.
+        """
         with self._explained():
             try:
                 self.run(f"BEGIN {kind}")
@@ -105,14 +107,14 @@ class Database:
         if self._is_blank():
             self._make([*schema, f"PRAGMA application_id = {self._application}", f"PRAGMA user_version = {version}"])
         if self._number("application_id") != self._application:
-            raise Damaged("it is no file of ours")
+            raise Damaged("it is not our file")
         if (found := self._number("user_version")) != version:
             newer = found > version
-            raise Unusable("a newer version of the program made it") if newer else Damaged("an older version made it")
+            raise Unusable("a newer version of the program wrote it") if newer else Damaged("an older version wrote it")
 
     def _make(self, statements: Sequence[str]) -> None:
         with self.transaction("IMMEDIATE"):
-            if self._is_blank():  # else another process was quicker
+            if self._is_blank():  # another process may have been faster
                 for statement in statements:
                     self.run(statement)
 
@@ -128,21 +130,21 @@ class Database:
             yield
         except sqlite3.Error as error:
             raise self._meaning(error) from None
-        except (UnicodeDecodeError, msgspec.ValidationError):  # damage in a name that SQLite repeats, or in a row
+        except (UnicodeDecodeError, msgspec.ValidationError):  # a damaged name in SQLite's message, or a damaged row
             raise Damaged("it is damaged") from None
         except MemoryError:
-            raise Unusable("there is no memory for it") from None
+            raise Unusable("there is not enough memory") from None
 
     def _meaning(self, error: sqlite3.Error) -> Exception:
         code = getattr(error, "sqlite_errorcode", None)
         if code is None:
-            return error  # not of SQLite, but of how we use its module
+            return error  # we used the module wrongly
         what = code & _PRIMARY
         if what in _BUSY or code == sqlite3.SQLITE_READONLY_DBMOVED:
             return Busy()
         if what == sqlite3.SQLITE_READONLY and self._may_write():
-            return Damaged("it is damaged")  # the file itself says that it is read-only
-        # Our statements are right, so whatever else SQLite has against them is the fault of what the file holds.
+            return Damaged("it is damaged")  # a damaged header marks the file as read-only
+            # Our statements are valid, so any other error is due to the content of the file.
         return Unusable(str(error)) if what in _DENIED else Damaged("it is damaged")
 
     def _may_write(self) -> bool:
@@ -150,7 +152,7 @@ class Database:
 
 
 def is_ours(path: str, mark: bytes, *, application: int = LISTS) -> bool:
-    """Whether a damaged file was of ours, or is empty: it has our number, or `mark`, on its first page.
+    """Whether a damaged file is empty or was ours: its first page has our application id or `mark`.
 
     Raises `OSError`.
     """
@@ -159,12 +161,12 @@ def is_ours(path: str, mark: bytes, *, application: int = LISTS) -> bool:
 
 
 def _connect(path: str, limits: Limits) -> sqlite3.Connection:
-    # mode=rw: a file that is gone is not made by SQLite, which does not care who may read it.
+    # mode=rw keeps SQLite from creating a missing file, which others could read.
     escaped = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     connection = sqlite3.connect(
         f"file://{escaped}?mode=rw", uri=True, isolation_level=None, timeout=limits.store_busy_seconds
     )
     connection.text_factory = bytes
-    # A damaged length must not have SQLite reserve a gigabyte.
+    # A damaged length must not make SQLite allocate a gigabyte.
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, limits.store_entry_bytes + CAPABILITIES_BYTES)
     return connection

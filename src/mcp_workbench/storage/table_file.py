@@ -1,9 +1,9 @@
-"""A file of tables that is opened when it is needed, found again where somebody replaced it, and made anew if damaged.
+"""A database file that is opened on demand, reopened if another process replaced it, and rebuilt if damaged.
 
-What is in the tables is the matter of who keeps them. It does not import SQLite, which some Pythons lack.
+The caller defines the tables. This module does not import SQLite, which some Pythons lack.
 """
 
-# ruff: noqa: PTH119 -- on the way to a first open, and importing pathlib takes longer than all of this
+# ruff: noqa: PTH119 -- a first open needs this module, and importing pathlib takes longer than all of it
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ R = TypeVar("R")
 
 
 class Kind(NamedTuple, Generic[T]):
-    """Of what kind a file is."""
+    """A kind of file."""
 
     name: str
-    """Of the file, where nobody chose another one."""
+    """The default file name."""
     loss: str
-    """What people are told when it is made anew."""
+    """The log message when the file is rebuilt."""
     tries: int
-    """How often it is made anew."""
+    """How often one process rebuilds it."""
     opened: Callable[[str], T]
-    """Its tables. Raises `ImportError`, or what `Database` raises."""
+    """Opens the tables. Raises `ImportError`, or the errors of `Database`."""
     was_ours: Callable[[str], bool]
     """Whether a damaged file was of this kind. Raises `OSError`."""
 
 
 class KeptFile(Generic[T]):
-    """The file at a path. It belongs to the thread that opened it."""
+    """The file at a path. Only the thread that opened it may use it."""
 
     def __init__(self, path: str, kind: Kind[T]) -> None:
         self.path = secure_files.located(path)
@@ -50,7 +50,7 @@ class KeptFile(Generic[T]):
         self._times_rebuilt = 0
 
     def act(self, action: Callable[[T], R]) -> R:
-        """What the action gives. Raises `Busy`, `Unusable` or `OSError`."""
+        """Run an action on the tables and return its result. Raises `Busy`, `Unusable` or `OSError`."""
         while True:
             try:
                 return action(self._open())
@@ -58,17 +58,17 @@ class KeptFile(Generic[T]):
                 self._rebuild(damage)
 
     def let_go(self) -> None:
-        """Close it, until the next use."""
+        """Close the file until the next use."""
         if self.tables is not None:
             self.tables.close()
             self.tables = None
 
     def _open(self) -> T:
-        """The tables of the file that is there now: another process may have made it anew, or somebody removed it."""
+        """The tables of the present file, which may have been replaced or removed since the last use."""
         if self.tables is not None and secure_files.identity(self.path) != self._identity:
             self.let_go()
         if self.tables is None:
-            self._identity = secure_files.made(self.path)
+            self._identity = secure_files.ensure_file(self.path)
             try:
                 self.tables = self._kind.opened(self.path)
             except ImportError:
@@ -76,17 +76,17 @@ class KeptFile(Generic[T]):
         return self.tables
 
     def _rebuild(self, damage: Damaged) -> None:
-        """Remove a file that is of no use. Raises `Unusable` or `OSError` where it can't or must not be removed."""
+        """Remove a damaged file. Raises `Unusable` or `OSError` if it can't or must not be removed."""
         self.let_go()
         if self._times_rebuilt >= self._kind.tries:
             raise Unusable("it is damaged again and again")
         if not self._is_in_its_place() and not self._kind.was_ours(self.path):
             raise Unusable(f"{damage}; another file is not overwritten")
         self._times_rebuilt += 1
-        secure_files.remove(self.path, self._identity)  # SQLite removes its journal
+        secure_files.remove(self.path, self._identity)  # SQLite removes the journal
         secure_files.warn_once(self._kind.loss, self.path, damage)
 
     def _is_in_its_place(self) -> bool:
-        """Whether a file of this name in this folder can't be anything else."""
+        """Whether the file has its default name in our folder, so that it can only be ours."""
         folder, name = os.path.split(self.path)
         return name == self._kind.name and os.path.basename(folder) == FOLDER_NAME

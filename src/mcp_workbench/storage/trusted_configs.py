@@ -1,14 +1,14 @@
-"""Which configuration files of projects this user trusts: each by where it lies and by what is in it.
+"""The project configurations that this user trusts, each identified by its path and its content.
 
-Guarantees: a file is used only if it is byte for byte the one that was trusted, in the same folder; the bytes that are
-compared are those that are parsed, since they are read once. A file that was never trusted is not even read. Where the
-record of trust can't be used, nothing is trusted.
+Guarantees: a file is used only if it has the same bytes and the same path as when it was trusted; the compared bytes
+are the parsed ones, since they are read once. A file that was never trusted is not even read. If the list can't be
+used, nothing is trusted.
 
-A file is known by the real path of its folder and its own name, and not by where a link of that name leads: commands
-in it are relative to the folder, so a link in another folder to a trusted file would start other programs.
+The path is the real path of the folder with the file's own name. Links of that name are not followed: commands in the
+file are relative to its folder, so a link to it from another folder would start other programs.
 """
 
-# ruff: noqa: PTH109, PTH118 -- on the way of a start, where importing pathlib is noticeable
+# ruff: noqa: PTH109, PTH118 -- imported at startup, which pathlib would slow down
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from mcp_workbench.storage import secure_files
 from mcp_workbench.storage.secure_files import LOGIN_POLL_SECONDS, Unusable
 
 TRUST_STORE_BYTES = 1024 * 1024
-"""The file of what is trusted: a few hundred bytes for each project."""
+"""The file that lists trusted projects: a few hundred bytes for each."""
 TRUST_LOCK_SECONDS = 5.0
-"""How long one `mcp-workbench trust` waits for another: each writes a small file."""
+"""How long one `mcp-workbench trust` waits for another. Each writes a small file."""
 
 Standing: TypeAlias = Literal["trusted", "changed", "gone"]
 
@@ -42,12 +42,12 @@ _HOW = "mcp-workbench trust"
 
 
 class TrustedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """One file, as it was when somebody trusted it."""
+    """A trusted file, as it was when the user trusted it."""
 
     path: str
     sha256: str
     since: str
-    """When that was: a date and time in UTC."""
+    """The date and time in UTC."""
 
 
 class _TrustFile(msgspec.Struct, frozen=True):
@@ -60,66 +60,66 @@ class _TrustVersion(msgspec.Struct, frozen=True):
 
 
 def store_path(environ: Mapping[str, str]) -> str:
-    """Where the record of trust is: in the user's state folder."""
+    """The file with the list, in the user's state folder."""
     return own_file(environ, "state", STORE_NAME)
 
 
 def place_of(file: str) -> str:
-    """How a file is known: the real path of its folder, and its own name. Raises `OSError`."""
+    """The path that identifies a file: the real path of its folder, and its own name. Raises `OSError`."""
     folder, name = os.path.split(os.path.join(os.getcwd(), file))
     return os.path.join(os.path.realpath(folder), name)
 
 
 def digest(source: SourceText) -> str:
-    """What stands for the bytes of a file; its text is exactly them, since they are UTF-8."""
+    """The hash of a file's bytes, which are exactly its text in UTF-8."""
     return _sha256(source.text.encode())
 
 
 def _sha256(content: bytes) -> str:
-    import hashlib  # noqa: PLC0415 -- only where a file is trusted, or is to be
+    import hashlib  # noqa: PLC0415 -- only needed for trusted files
 
     return hashlib.sha256(content).hexdigest()
 
 
 class Trust:
-    """The record of one user. Raises `TrustFailed` for what it can't do."""
+    """The list of one user's trusted files. Its methods raise `TrustFailed`."""
 
     def __init__(self, environ: Mapping[str, str], limits: Limits = DEFAULTS) -> None:
         self.path = secure_files.located(store_path(environ))
         self._limits = limits
 
     def files(self) -> list[TrustedFile]:
-        """What is trusted, in the order in which that came about."""
+        """The trusted files, in the order in which they were trusted."""
         with self._explained("read"):
             return self._read()
 
     def find(self, place: str) -> TrustedFile | None:
-        """What is known of the file at a place."""
+        """The entry of a file."""
         return next((file for file in self.files() if file.path == place), None)
 
     def add(self, place: str, sha256: str) -> None:
-        """Trust the file at a place, if it is this one."""
+        """Trust a file with this content."""
         try:
             place.encode()
         except UnicodeEncodeError:
             raise TrustFailed(
-                "its path is no UTF-8", hint="Rename the folder, or pass the file with --config."
+                "its path is not valid UTF-8", hint="Rename the folder, or pass the file with --config."
             ) from None
         since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         new = TrustedFile(path=place, sha256=sha256, since=since)
         self._change(lambda files: [*(file for file in files if file.path != place), new])
 
     def remove(self, place: str) -> bool:
-        """Trust it no more; whether it was."""
-        was = self.find(place) is not None
-        if was:
-            self._change(lambda files: [file for file in files if file.path != place])
-        return was
+        """Stop trusting a file; False if it was not trusted."""
+        if self.find(place) is None:
+            return False
+        self._change(lambda files: [file for file in files if file.path != place])
+        return True
 
     def _change(self, change: Callable[[list[TrustedFile]], list[TrustedFile]]) -> None:
         with self._explained("written"):
             secure_files.make_folder(self.path)
-            with secure_files.alone(self.path, TRUST_LOCK_SECONDS, LOGIN_POLL_SECONDS):
+            with secure_files.locked(self.path, TRUST_LOCK_SECONDS, LOGIN_POLL_SECONDS):
                 newest = change(self._read())[-self._limits.trusted_files :]
                 secure_files.replace(
                     self.path, msgspec.json.format(msgspec.json.encode(_TrustFile(VERSION, newest)), indent=2)
@@ -146,16 +146,13 @@ class Trust:
         try:
             yield
         except (OSError, Unusable) as error:
-            hint = "Put that right, or remove the file: nothing is trusted then, and you can trust files anew."
-            problem = f"what you trust can't be {doing}: {self.path}: {secure_files.reason(error)}"
+            hint = "Fix that, or remove the file: then nothing is trusted, and you can trust files again."
+            problem = f"the list of trusted projects can't be {doing}: {self.path}: {secure_files.reason(error)}"
             raise TrustFailed(problem, hint=hint) from None
 
 
 def renew(environ: Mapping[str, str], file: str, before: bytes, after: bytes) -> None:
-    """Keep a file trusted whose user changed it with one of our commands, if it was trusted as it was before.
-
-    Raises `TrustFailed`.
-    """
+    """Trust a file again after one of our commands changed it, if it was trusted before. Raises `TrustFailed`."""
     try:
         place = place_of(file)
     except OSError as error:
@@ -167,7 +164,7 @@ def renew(environ: Mapping[str, str], file: str, before: bytes, after: bytes) ->
 
 
 def standing(file: TrustedFile, limits: Limits = DEFAULTS) -> Standing:
-    """Whether a file that was trusted is still as it was."""
+    """Whether a trusted file is unchanged."""
     try:
         source = read_source(file.path, limits)
     except ConfigError:
@@ -176,7 +173,7 @@ def standing(file: TrustedFile, limits: Limits = DEFAULTS) -> Standing:
 
 
 def trusted_source(environ: Mapping[str, str], limits: Limits = DEFAULTS) -> SourceText | None:
-    """The configuration of the current folder, which is there, if it is trusted as it is now; the log says so."""
+    """The existing configuration of the current folder, if the user trusts its content; logs whether it is used."""
     try:
         place = place_of(FILE_NAME)
         known = Trust(environ, limits).find(place)
@@ -185,26 +182,28 @@ def trusted_source(environ: Mapping[str, str], limits: Limits = DEFAULTS) -> Sou
         logger.warning("the configuration of this folder is not used", reason=error)
         return None
     if known is None or source is None:
-        logger.info("the configuration of this folder is not trusted and not used", file=place, trust=_HOW)
+        logger.info("the configuration of this folder is not used: you have not trusted it", file=place, trust=_HOW)
         return None
     if digest(source) != known.sha256:
-        logger.warning("the configuration of this folder changed since you trusted it", file=place, trust=_HOW)
+        logger.warning(
+            "the configuration of this folder is not used: it changed since you trusted it", file=place, trust=_HOW
+        )
         return None
-    logger.info("the configuration of this folder is used, which you trust", file=place)
+    logger.info("using the trusted configuration of this folder", file=place)
     return source
 
 
 def trusted_again(environ: Mapping[str, str], limits: Limits = DEFAULTS) -> SourceText:
-    """The configuration of the current folder, which was in force before, if it is trusted as it is now.
+    """The configuration of the current folder, which was used before, if the user trusts its present content.
 
     Raises `ConfigError` or `TrustFailed`.
     """
     try:
         place = place_of(FILE_NAME)
     except OSError as error:
-        raise ConfigError(f"its folder can't be found: {secure_files.reason(error)}", hint="Start it anew.") from None
+        raise ConfigError(f"its folder can't be found: {secure_files.reason(error)}", hint="Restart it.") from None
     known = Trust(environ, limits).find(place)
     source = read_source(place, limits)
     if known is None or digest(source) != known.sha256:
-        raise ConfigError("it is not trusted as it is now", file=place, hint=f"Look at it, then run '{_HOW}' there.")
+        raise ConfigError("you have not trusted its present content", file=place, hint=f"Review it, then run '{_HOW}'.")
     return source

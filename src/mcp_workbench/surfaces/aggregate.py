@@ -116,7 +116,7 @@ class Aggregate:
     def extensions(self, caller: Caller) -> dict[str, Any]:
         """The extensions that native surfaces declare, as far as known without starting a server."""
         router, toolboxes = self._workbench.at(caller), self._scope.all()
-        found: dict[str, Any] = {eras.SKILLS: {}} if router.having("skills", toolboxes) else {}
+        found: dict[str, Any] = {eras.SKILLS: {}} if router.having_list("skills", toolboxes) else {}
         if any(server.toolbox in toolboxes for server in router.declaring(eras.APPS)):
             found[eras.APPS] = {}
         return found

@@ -169,14 +169,14 @@ class ProxySurface(AggregateSurface):
 
     async def _check_known(self, router: Router, request: OpenArguments) -> None:
         """Refuse names that no server of the toolbox has, before one is started for them. Raises `ToolsNotFound`."""
-        known = await router.known_of(request.toolbox)
+        known = await router.known_toolbox(request.toolbox)
         if known is None:
             return
         try:
             _chosen(known, request.tools)
         except ToolsNotFound:
             await router.recheck((request.toolbox,), "tools")
-            _chosen(await router.known_of(request.toolbox) or known, request.tools)
+            _chosen(await router.known_toolbox(request.toolbox) or known, request.tools)
 
     async def corrections(self, exchange: Exchange) -> Corrections:
         """Looks up what a mistaken call stands for, among all that is known without starting a server."""

@@ -86,7 +86,7 @@ class Skills:
         self, router: Router, exchange: Exchange, params: dict[str, Raw], uri: str
     ) -> tuple[Located, Raw]:
         """An unlisted skill, from the one server that has it. Raises `RpcError`."""
-        servers = router.having("skills", self._scope.of(exchange.caller))
+        servers = router.having_list("skills", self._scope.of(exchange.caller))
         results: dict[Located, Raw] = {}
         for group in ({Located(server, uri) for server in servers}, self._resources.known.labelled(router, uri)):
             for one in sorted(group) if not results else ():

@@ -1,1 +1,4 @@
-"""Text from strangers made safe to show: escaped, redacted, shortened, and compared for "Did you mean"."""
+"""Text processing: sanitizes and redacts untrusted text, suggests names, shortens tracebacks.
+
+Every other package may import all of its modules; it imports none of them.
+"""

@@ -1,8 +1,8 @@
-"""Secrets in text: found in their usual encodings, and replaced by `***`.
+"""Redacts secrets in text: finds them in their usual encodings and replaces them by `***`.
 
-Guarantees: of a secret that was registered nothing is left, whether it stands there plain, in base64 (by itself or
-inside a longer text), URL-encoded, or escaped as JSON and Python do, whole or line by line. It never raises, and a
-text without secrets is returned as it is. Looking for a thousand secrets in a log line takes a tenth of a millisecond.
+Guarantees: nothing is left of a registered secret, whether it appears plain, in base64 (also inside a longer encoded
+text), URL-encoded, or escaped as in JSON and Python, whole or line by line. It never raises, and returns a text without
+secrets unchanged. Searching a log line for a thousand secrets takes a tenth of a millisecond.
 """
 
 from __future__ import annotations
@@ -16,24 +16,25 @@ from typing import Final, NamedTuple
 from mcp_workbench.text.sanitize import escape
 
 SECRET_LENGTH = 6
-"""Shorter values are not redacted: `1` or `true` would black out every log line."""
+"""Shorter values are not redacted: hiding `1` or `true` would make every log line unreadable."""
 ESCAPE_LAYERS = 3
-"""Escapes within escapes that are resolved in search of a secret: JSON in JSON has two."""
+"""Nested escapes that are resolved in search of a secret. JSON in JSON has two."""
 SECRET_PIECE_LENGTH = 256
-"""A longer secret is looked for in pieces of this length, so that no text is read far beyond what is shown."""
+"""A longer secret is searched for in pieces of this length, so that no text is scanned far beyond the part that is
+shown."""
 FEW_PATTERNS = 500
-"""Up to this many forms of secrets each is looked for by itself; beyond, a table of their first bytes is faster."""
+"""Up to this many patterns are searched one by one. Beyond that, a table of their first bytes is faster."""
 
 HIDDEN: Final = b"***"
 
 _ESCAPED_BYTE: Final = 3
-"""Bytes of an encoded byte: `%41`."""
+"""The length of an encoded byte, such as `%41`."""
 _HEX: Final = rb"[0-9A-Fa-f]"
 _PERCENT: Final = rb"%" + _HEX * 2
 _PAIR: Final = rb"\\u[dD][89abAB]" + _HEX * 2 + rb"\\u[dD][c-fC-F]" + _HEX * 2
 _BACKSLASH: Final = _PAIR + rb"|\\u" + _HEX * 4 + rb"|\\x" + _HEX * 2 + rb"|\\[\"'\\/bfnrt]"
 _CONTINUATION: Final = range(0x80, 0xC0)
-"""Bytes of UTF-8 that begin no character."""
+"""Continuation bytes of UTF-8."""
 _CONTROLS: Final = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
 
 
@@ -49,24 +50,24 @@ class Redactor:
 
     @property
     def longest(self) -> int:
-        """How many bytes a secret may have in the longest of its encodings."""
+        """The most bytes that a secret can take in any encoding."""
         self._collect()
         return self._longest
 
     def hide_later(self, secrets: Callable[[], Iterable[str]]) -> None:
-        """Never show these, and ask for them when there is a text to redact: most runs start without one."""
+        """Register secrets that are computed at the first redaction, which most runs never reach."""
         self._pending.append(secrets)
 
     def _collect(self) -> None:
         if not self._pending:
             return
-        with self._collecting:  # another thread must not go on before all of them are known
+        with self._collecting:  # other threads wait until all secrets are known
             for secrets in tuple(self._pending):
                 self.hide(secrets())
                 self._pending.remove(secrets)
 
     def hide(self, secrets: Iterable[str]) -> None:
-        """Never show these again. Short values and plain paths are spared: they are no secrets."""
+        """Register secrets. Short values and existing paths are ignored, since they are not secret."""
         for pattern in (pattern for secret in secrets if _is_worth_hiding(secret) for pattern in _patterns(secret)):
             if pattern not in self._patterns:
                 self._patterns[pattern] = None
@@ -74,7 +75,7 @@ class Redactor:
                 self._longest = max(self._longest, _ESCAPED_BYTE * len(pattern))
 
     def forget(self, secrets: Iterable[str]) -> None:
-        """These are none any more: tokens that ended long ago, of which there would be ever more."""
+        """Unregister secrets, such as expired tokens, which would accumulate."""
         self._collect()
         for pattern in {pattern for secret in secrets if _is_worth_hiding(secret) for pattern in _patterns(secret)}:
             if pattern in self._patterns:
@@ -82,7 +83,7 @@ class Redactor:
                 self._by_head[pattern[:SECRET_LENGTH]].remove(pattern)
 
     def __call__(self, text: str, start: int = 0, end: int | None = None) -> str:
-        """`text[start:end]` without secrets; of one that reaches beyond it nothing is left either."""
+        """`text[start:end]` without secrets, including those that extend beyond it."""
         self._collect()
         data = text.encode("utf-8", "surrogatepass")
         spans = self._secrets(data) if self._patterns else []
@@ -97,13 +98,13 @@ class Redactor:
         return b"".join([*pieces, data[at:last]]).decode("utf-8", "surrogatepass")
 
     def finds(self, data: bytes) -> bool:
-        """Whether there is a secret in it."""
+        """Whether the data contains a secret."""
         self._collect()
         return bool(self._patterns and self._secrets(data))
 
     def _secrets(self, data: bytes) -> list[tuple[int, int]]:
-        """Where secrets stand, in order; those that overlap as one."""
-        spans = (span for view, steps in _views(data) for span in self._in_view(data, view, steps))
+        """The spans of secrets, in order, with overlapping ones merged."""
+        spans = (span for view, steps in _views(data) for span in self._search_view(data, view, steps))
         merged: list[tuple[int, int]] = []
         for begins, ends in sorted(_whole_characters(data, *span) for span in spans):
             if merged and begins <= merged[-1][1]:
@@ -112,30 +113,30 @@ class Redactor:
                 merged.append((begins, ends))
         return merged
 
-    def _in_view(self, data: bytes, view: bytes, steps: tuple[_Escapes, ...]) -> Iterator[tuple[int, int]]:
-        """Where secrets of a view stand in the text that it is a view of."""
+    def _search_view(self, data: bytes, view: bytes, steps: tuple[_Escapes, ...]) -> Iterator[tuple[int, int]]:
+        """The spans of secrets of a view, as positions in the original text."""
         few = len(self._patterns) < min(2 * len(view), FEW_PATTERNS)
-        found = list(self._few(view) if few else self._many(view))
+        found = list(self._search_each(view) if few else self._search_by_head(view))
         if found:
             origins = _origins(data, steps)
             for begins, ends in found:
-                while origins[ends] == origins[ends - 1]:  # in the middle of what one escape stands for
+                while origins[ends] == origins[ends - 1]:  # inside the bytes of one escape
                     ends += 1  # noqa: PLW2901
                 yield origins[begins], origins[ends]
 
-    def _few(self, view: bytes) -> Iterator[tuple[int, int]]:
+    def _search_each(self, view: bytes) -> Iterator[tuple[int, int]]:
         for pattern in self._patterns:
             begins = view.find(pattern)
             while begins >= 0:
                 ends = begins + len(pattern)
                 at = view.find(pattern, begins + 1)
-                while begins < at < ends:  # it may overlap itself
+                while begins < at < ends:  # occurrences may overlap
                     ends = at + len(pattern)
                     at = view.find(pattern, at + 1)
                 yield begins, ends
                 begins = at
 
-    def _many(self, view: bytes) -> Iterator[tuple[int, int]]:
+    def _search_by_head(self, view: bytes) -> Iterator[tuple[int, int]]:
         size, by_head = SECRET_LENGTH, self._by_head
         for at in range(len(view) - size + 1):
             for pattern in by_head.get(view[at : at + size], ()):
@@ -170,7 +171,7 @@ _TEXT: Final = _Escapes(_BACKSLASH, _unescaped)
 
 
 def _views(data: bytes) -> Iterator[tuple[bytes, tuple[_Escapes, ...]]]:
-    """A text as it is, and with escapes resolved: of URLs, of JSON or Python, of JSON within JSON, of both kinds."""
+    """The text unchanged, and with escapes resolved: of URLs, of JSON or Python, of JSON in JSON, and combinations."""
     view, steps = data, ()
     for _ in range(ESCAPE_LAYERS):
         yield view, steps
@@ -182,7 +183,7 @@ def _views(data: bytes) -> Iterator[tuple[bytes, tuple[_Escapes, ...]]]:
 
 
 def _origins(data: bytes, steps: Iterable[_Escapes]) -> Sequence[int]:
-    """Where each byte of a view comes from, and its end."""
+    """The original position of each byte of a view, and of its end."""
     origins: Sequence[int] = range(len(data) + 1)
     for pattern, meaning in steps:
         new: list[int] = []
@@ -197,7 +198,7 @@ def _origins(data: bytes, steps: Iterable[_Escapes]) -> Sequence[int]:
 
 
 def _whole_characters(data: bytes, begins: int, ends: int) -> tuple[int, int]:
-    """A secret that is no text may be found in the middle of a character."""
+    """Extend a span to whole characters, since a binary secret may match inside of one."""
     while begins and data[begins] in _CONTINUATION:
         begins -= 1
     while ends < len(data) and data[ends] in _CONTINUATION:
@@ -205,7 +206,7 @@ def _whole_characters(data: bytes, begins: int, ends: int) -> tuple[int, int]:
     return begins, ends
 
 
-# -- what to look for
+# -- patterns of a secret
 
 
 def _is_worth_hiding(value: str) -> bool:
@@ -216,29 +217,29 @@ def _is_worth_hiding(value: str) -> bool:
 
 
 def _patterns(secret: str) -> Iterator[bytes]:
-    """A secret once escapes are resolved: whole, without the white space around it, or line by line; also in base64."""
+    """The forms of a secret after escapes are resolved: whole, stripped, or line by line; also in base64."""
     for whole in {secret, secret.strip(), *secret.splitlines(), *secret.split("\n")}:
         for part in _pieces(whole):
             text, raw = part.encode("utf-8", "surrogatepass"), _bytes_of(part)
-            # In a form a space is a plus, and bytes that are no UTF-8 are read as U+FFFD.
+            # Web forms encode a space as a plus, and readers replace invalid UTF-8 by U+FFFD.
             yield from (text, text.replace(b" ", b"+"), raw, raw.decode("utf-8", "replace").encode())
-            # Python and we ourselves write \\xe4 for a character, where others mean a byte.
+            # Python and `escape` write \\xe4 for a character, where others mean a byte.
             for written in (repr(part)[1:-1], ascii(part)[1:-1], escape(part, len(part))):
                 yield re.sub(_TEXT.pattern, _TEXT.meaning, written.encode("utf-8", "surrogatepass"))
             yield from _in_base64(raw)
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """A long secret is looked for piece by piece, so that text need not be read far beyond what is shown of it."""
+    """Split a long secret, so that a text need not be scanned far beyond the part that is shown."""
     size = SECRET_PIECE_LENGTH
     for start in range(0, len(text), size):
-        piece = text[min(start, max(len(text) - size, 0)) :][:size]  # the last one is as long as the others
+        piece = text[min(start, max(len(text) - size, 0)) :][:size]  # the last piece is as long as the others
         if len(piece) >= SECRET_LENGTH:
             yield piece
 
 
 def _bytes_of(text: str) -> bytes:
-    """As the environment has it."""
+    """The bytes of a value of the environment."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -246,8 +247,8 @@ def _bytes_of(text: str) -> bytes:
 
 
 def _in_base64(raw: bytes) -> Iterator[bytes]:
-    """What is the same wherever it stands in a longer text, where three bytes become four characters."""
-    from binascii import b2a_base64  # noqa: PLC0415 -- only where there are secrets
+    """The part of a base64 encoding that does not depend on the surrounding bytes, for each alignment."""
+    from binascii import b2a_base64  # noqa: PLC0415 -- only needed if there are secrets
 
     for before in range(3):
         encoded = b2a_base64(bytes(before) + raw + bytes(3), newline=False)

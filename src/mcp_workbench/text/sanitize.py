@@ -1,8 +1,7 @@
 """Sanitizes untrusted text for people and models: one line, nothing invisible.
 
 Control characters, format characters (zero-width, right-to-left marks), line and paragraph
-separators, lone surrogates and private-use characters appear as escapes. Ordinary text of any
-script is left alone.
+separators, lone surrogates and private-use characters become escapes. Ordinary text of any script is unchanged.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _HIDDEN = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
 
 
 def escape(text: str, length: int = NAME_SHOWN_LENGTH) -> str:
-    """`text` with everything invisible escaped, cut after `length` characters."""
+    """`text` with invisible characters escaped, cut after `length` characters."""
     cut = text if len(text) <= length else text[:length] + "…"
     if cut.isascii() and cut.isprintable():
         return cut
@@ -26,7 +25,7 @@ def escape(text: str, length: int = NAME_SHOWN_LENGTH) -> str:
 
 
 def slashed(*names: str) -> str:
-    r"""The name of a server or a tool, for people to read: `toolbox/server/tool`.
+    r"""The name of a server or a tool for people: `toolbox/server/tool`.
 
     `/` and `\` inside a name are escaped, so different names never look the same: toolbox `a`, server `b/c` is
     `a/b\/c`, and toolbox `a/b`, server `c` is `a\/b/c`. Programs get the names as separate fields.

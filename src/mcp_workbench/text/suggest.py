@@ -1,7 +1,7 @@
-"""The help after "not found": the nearest name that exists, and what exists.
+"""Suggestions after "not found": the nearest known names, and the list of known names.
 
-A tool whose verb differs is never proposed. The work is bounded, however many names there are and however long:
-of very many, only those that share most fragments with the name are compared letter by letter.
+A tool with a different verb is never suggested. The work is bounded: of very many or long names, only those that share
+the most fragments with the given name are compared letter by letter.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from functools import lru_cache
 from mcp_workbench.text.sanitize import NAME_SHOWN_LENGTH, NAMES_SHOWN, escape
 
 _WORD = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+"
-_LIKE = 0.75
-"""The part of two words that must be the same, in the same order, for one to be the other misspelt."""
+_MISSPELT_SIMILARITY = 0.75
+"""The similarity from which a word counts as a misspelling of another."""
 _SWAPPED = 2
 _VERBS = frozenset(
     """
@@ -44,11 +44,11 @@ _VERBS = frozenset(
     wipe withdraw write zoom
     """.split()  # noqa: SIM905 -- one line for each would be 400 lines
 )
-"""Verbs of tool names, and words that reverse an action: in and out, on and off."""
+"""Verbs of tool names, and words that reverse an action: in, out, on, off."""
 
 
-def says_the_same(name: str, other: str) -> bool:
-    """Whether `other` can be proposed for `name`: it has the same verbs, or those that `name` misspells."""
+def has_same_verbs(name: str, other: str) -> bool:
+    """Whether `other` has the same verbs as `name`, or those that `name` misspells, so that it may be suggested."""
     ours, theirs = _words(name), _words(other)
     lost = [word for word in ours if word not in theirs]
     gained = [word for word in theirs if word not in ours]
@@ -62,7 +62,7 @@ def says_the_same(name: str, other: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _words(name: str) -> tuple[str, ...]:
-    """The words of a name, in small letters: `readFile` and `read_file` have the same."""
+    """The lower-case words of a name: the same for `readFile` and `read_file`."""
     return tuple(_stem(word.casefold()) for word in re.findall(_WORD, name[:NAME_SHOWN_LENGTH]))
 
 
@@ -72,14 +72,14 @@ def _stem(word: str) -> str:
 
 
 def _is_misspelt(word: str, verb: str) -> bool:
-    """Whether one letter is missing, added, different or swapped; or both start alike and most letters are the same."""
-    differing = _differing(word, verb)
+    """Whether one letter is missing, added, wrong or swapped, or most letters and the first one are equal."""
+    differing = _differing_letters(word, verb)
     is_swapped = differing == _SWAPPED and sorted(word) == sorted(verb)
-    return differing <= 1 or is_swapped or (word[0] == verb[0] and similarity(word, verb) >= _LIKE)
+    return differing <= 1 or is_swapped or (word[0] == verb[0] and similarity(word, verb) >= _MISSPELT_SIMILARITY)
 
 
-def _differing(word: str, other: str) -> int:
-    """Letters between the common beginning and the common end of two words."""
+def _differing_letters(word: str, other: str) -> int:
+    """The number of letters between the common prefix and the common suffix of two words."""
     start = next((n for n, (a, b) in enumerate(zip(word, other, strict=False)) if a != b), min(len(word), len(other)))
     left, right = word[start:], other[start:]
     end = next((n for n, (a, b) in enumerate(zip(left[::-1], right[::-1], strict=False)) if a != b), None)
@@ -87,10 +87,10 @@ def _differing(word: str, other: str) -> int:
 
 
 def similarity(name: str, other: str, masks: dict[str, int] | None = None) -> float:
-    """How much of two texts is the same in the same order, from 0 to 1: twice the longest common subsequence.
+    """The similarity of two texts, from 0 to 1: twice the longest common subsequence, relative to their lengths.
 
-    Its cost is a few operations on integers for each letter of `other`, whatever the letters are. `masks` are those of
-    `name`, for a caller who compares it with many.
+    It costs a few integer operations for each letter of `other`. A caller who compares `name` with many texts can pass
+    its `masks`, which `letter_positions` returns.
     """
     masks = letter_positions(name) if masks is None else masks
     row = (1 << len(name)) - 1
@@ -102,7 +102,7 @@ def similarity(name: str, other: str, masks: dict[str, int] | None = None) -> fl
 
 
 def letter_positions(name: str) -> dict[str, int]:
-    """For each letter, a bit at every position that has it."""
+    """A bit mask of the positions of each letter."""
     masks: dict[str, int] = {}
     for position, letter in enumerate(name):
         masks[letter] = masks.get(letter, 0) | 1 << position
@@ -110,34 +110,34 @@ def letter_positions(name: str) -> dict[str, int]:
 
 
 NEAREST_CANDIDATES = 300
-"""Names that are compared in search of the nearest: more would block the event loop."""
+"""Names that are compared in search of the nearest one. More would block the event loop."""
 JOINED_MATCHES_SHOWN = 5
-"""How many calls an error shows if a mistaken call can mean several."""
+"""Calls that an error shows if a mistaken call can mean several."""
 NEAREST_SHOWN = 3
-"""Names that may have been meant, where several are offered."""
+"""Names that `Did you mean` offers."""
 
 _NEAR = 0.6
 _VERY_NEAR = 0.8
 _FRAGMENT = 3
 _FRAGMENTS = 6
 _COMPARED_LETTERS = 8_000
-"""Letters of known names that are compared with one name: two milliseconds."""
+"""Letters of known names that are compared with one name, which takes two milliseconds."""
 
 
 def nearest(name: str, known: Iterable[str], *, certain: bool = False) -> str | None:
-    """The known name that was probably meant; `certain`: all but surely."""
+    """The known name that was probably meant, or with `certain` almost certainly."""
     found = nearest_names(name, known, _VERY_NEAR if certain else _NEAR)
     return found[0] if found else None
 
 
 def nearest_tools(name: str, known: Iterable[str]) -> list[str]:
-    """The known tools that were probably meant, the best first; never one that does something else."""
+    """The known tools that were probably meant, best first; never one with a different verb."""
     found = nearest_names(name, known, most=NEAREST_CANDIDATES)
-    return [other for other in found if says_the_same(name, other)][:NEAREST_SHOWN]
+    return [other for other in found if has_same_verbs(name, other)][:NEAREST_SHOWN]
 
 
 def nearest_names(name: str, known: Iterable[str], cutoff: float = _NEAR, *, most: int = NEAREST_SHOWN) -> list[str]:
-    """The known names that were probably meant, the best first; case does not matter."""
+    """The known names that were probably meant, best first. Case does not matter."""
     length = NAME_SHOWN_LENGTH
     folded = name[:length].casefold()
     by_case = {other[:length].casefold(): other for other in reversed(list(known))}
@@ -150,7 +150,7 @@ def nearest_names(name: str, known: Iterable[str], cutoff: float = _NEAR, *, mos
 
 
 def _comparable(name: str, known: Iterable[str], cutoff: float) -> list[str]:
-    """The names whose length fits; of more than can be compared, those that share most fragments with `name`."""
+    """The names of similar length; if there are too many, those that share the most fragments with `name`."""
     least, most = len(name) * cutoff / (2 - cutoff), len(name) * (2 - cutoff) / cutoff
     fitting = [other for other in reversed(list(known)) if least <= len(other) <= most]
     room = min(NEAREST_CANDIDATES, _COMPARED_LETTERS // (max(map(len, fitting), default=0) + 1))
@@ -165,28 +165,24 @@ def _comparable(name: str, known: Iterable[str], cutoff: float) -> list[str]:
 
 
 def nearest_or_known(name: str, known: Iterable[str], kind: str) -> str:
-    """`Did you mean 'read_file'?`, else which `kind` of names there are."""
+    """`Did you mean 'read_file'?`, or the known names of this `kind` if none is near."""
     names = list(known)
-    if (match := _nearest_of(name, names, kind)) is not None:
-        return f"Did you mean '{escape(match)}'?"
-    return known_names(names, kind)
+    return _did_you_mean(name, names, kind) or known_names(names, kind)
 
 
 def nearest_and_known(name: str, known: Iterable[str], kind: str) -> str:
-    """`Did you mean 'read_file'?` where a name is near, and which `kind` of names there are."""
+    """`Did you mean 'read_file'?` if a name is near, and the known names of this `kind`."""
     names = list(known)
-    match = _nearest_of(name, names, kind)
-    meant = f"Did you mean '{escape(match)}'? " if match is not None else ""
-    return f"{meant}{known_names(names, kind)}"
+    return f"{_did_you_mean(name, names, kind)} {known_names(names, kind)}".lstrip()
 
 
-def _nearest_of(name: str, known: list[str], kind: str) -> str | None:
+def _did_you_mean(name: str, known: list[str], kind: str) -> str:
     found = nearest_tools(name, known) if kind == "tools" else nearest_names(name, known)
-    return found[0] if found else None
+    return f"Did you mean '{escape(found[0])}'?" if found else ""
 
 
 def known_names(known: Iterable[str], kind: str) -> str:
-    """Which `kind` of names there are, the first of them."""
+    """The first known names of this `kind`."""
     names = list(known)
     if not names:
         return f"There are no {kind}."

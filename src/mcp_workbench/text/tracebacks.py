@@ -1,7 +1,7 @@
-"""The useful part of what a failing program wrote: the error, and the last frames of its own code.
+"""Shortens the output of a failed program to the error and the last frames of its own code.
 
-Reads the tracebacks of Python, also those of exception groups, and of Node. A text without a traceback keeps its last
-lines. Nothing is added or reworded, and the beginning of a traceback may be missing.
+It reads tracebacks of Python, including exception groups, and of Node, also if their beginning is missing. Of a text
+without a traceback it keeps the last lines. It adds and rewords nothing.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 _MOST_FRAMES: Final = 3
-"""Where it failed, and how it got there."""
+"""The failing frame and its callers."""
 _MOST_LINES: Final = 6
-"""Of an error, and of a text without a traceback."""
+"""Lines of an error, and of a text without a traceback."""
 
 _GROUP_PREFIX: Final = r"^\s*(?:\| ?|\+-[-+ \d.]*$|\+ )"
-"""What stands before each line of an exception group."""
+"""The prefix of each line of an exception group."""
 _PYTHON_FRAME: Final = r'\s+File "(.+)", line \d+(?:, in .+)?'
 _NODE_FRAME: Final = r"\s+at (?:.* )?\(?(.+?)(?::\d+){0,2}\)?(?: \{)?"
 _NODE_ERROR: Final = r"(?:Uncaught )?[A-Za-z_$][\w$.]*(?: \[\w+\])?: .*"
@@ -36,21 +36,21 @@ class _Frame(NamedTuple):
 
 
 def useful_lines(text: str) -> list[str]:
-    """The lines of `text` that tell what went wrong."""
+    """The lines of `text` that say what went wrong."""
     lines = [line.rstrip() for line in text.splitlines()]
     return _of_python(lines) or _of_node(lines) or [line for line in lines if line][-_MOST_LINES:]
 
 
-def told(failure: str) -> list[str]:
-    """A failure that may end with what a program wrote: its own first line, then the useful lines of the rest."""
+def shorten(failure: str) -> list[str]:
+    """Our error, which may end with a program's output: its first line, then the useful lines of the rest."""
     head, _, rest = failure.partition("\n")
     return [head, *useful_lines(rest)]
 
 
-def in_short(failure: str) -> str:
-    """The same on one line, without frames."""
+def on_one_line(failure: str) -> str:
+    """Our error on one line, without frames."""
     frame = rf"{_PYTHON_FRAME}|{_NODE_FRAME}"
-    lines = told(failure)
+    lines = shorten(failure)
     is_frame = [re.fullmatch(frame, line) is not None for line in lines]
     is_code = [line.startswith("    ") and before for line, before in zip(lines, [False, *is_frame], strict=False)]
     kept = (line for line, frame, code in zip(lines, is_frame, is_code, strict=True) if not frame and not code)
@@ -58,7 +58,7 @@ def in_short(failure: str) -> str:
 
 
 def _of_python(lines: Sequence[str]) -> list[str]:
-    """The frames of the last traceback, then its exception."""
+    """The own frames of the last traceback, then its exception."""
     if any(re.match(r"\s+[|+] ", line) for line in lines):
         lines = [re.sub(_GROUP_PREFIX, "", line) for line in lines]
     at = [number for number, line in enumerate(lines) if re.fullmatch(_PYTHON_FRAME, line)]
@@ -77,7 +77,7 @@ def _of_python(lines: Sequence[str]) -> list[str]:
 
 
 def _of_node(lines: Sequence[str]) -> list[str]:
-    """The error, then the frames of the last stack, which begins where it failed."""
+    """The error, then the own frames of the last stack, innermost first."""
     at = [number for number, line in enumerate(lines) if re.fullmatch(_NODE_FRAME, line)]
     if not at:
         return []
@@ -92,7 +92,7 @@ def _of_node(lines: Sequence[str]) -> list[str]:
 
 
 def _own(frames: Sequence[_Frame]) -> Sequence[_Frame]:
-    """The frames of the program's own code, which is a package where a launcher started it; the outermost is first."""
+    """The frames of the program's own code, outermost first. A launcher's program is a package."""
     code = [frame for frame in frames if not re.fullmatch(_LIBRARY, frame.path)]
     own = [frame for frame in code if not frame.package and not re.fullmatch(_LAUNCHER, frame.path)]
     package = next((frame.package for frame in code if frame.package), "")
@@ -100,7 +100,7 @@ def _own(frames: Sequence[_Frame]) -> Sequence[_Frame]:
 
 
 def _paragraph(lines: Sequence[str]) -> list[str]:
-    """The first lines, until an empty one."""
+    """The first lines, up to an empty one."""
     end = lines.index("") if "" in lines else len(lines)
     return list(lines[:end][:_MOST_LINES])
 

@@ -1,1 +1,4 @@
-"""Messages on a wire: framing, envelopes, a symmetric JSON-RPC peer, and the seam above it."""
+"""JSON-RPC on the wire: framing, envelopes, a symmetric peer, and the `Exchange` that links clients to servers.
+
+Every other package may import any of its modules; it imports neither clients nor servers.
+"""

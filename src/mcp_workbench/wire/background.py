@@ -1,4 +1,4 @@
-"""Background tasks with an owner, which waits for them or cancels them."""
+"""Background tasks that belong to an owner, who awaits or cancels them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ T = TypeVar("T")
 
 
 def consume_exception(done: asyncio.Future[Any]) -> None:
-    """A done-callback that keeps the event loop from logging an exception that nobody awaits."""
+    """Done callback that keeps the event loop from logging an exception that nobody retrieves."""
     if not done.cancelled():
         done.exception()
 
 
 class BackgroundTasks:
-    """The running tasks of one owner. An exception in one of them is not logged."""
+    """The running tasks of one owner. Their exceptions are not logged."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[Any]] = set()
@@ -36,7 +36,7 @@ class BackgroundTasks:
         return task
 
     def cancel(self) -> None:
-        """Request the cancellation of all of them."""
+        """Request the cancellation of all running tasks."""
         for task in self:
             task.cancel()
 
@@ -47,7 +47,7 @@ class BackgroundTasks:
 
 @contextlib.contextmanager
 def in_background(work: Coroutine[Any, Any, T]) -> Generator[asyncio.Task[T]]:
-    """Run `work` during a `with` block, and cancel it when the block ends."""
+    """Run `work` during a `with` block and cancel it at the end of the block."""
     tasks = BackgroundTasks()
     try:
         yield tasks.start(work)

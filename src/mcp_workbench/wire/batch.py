@@ -1,4 +1,4 @@
-"""JSON-RPC batches, which only protocol version 2025-03-26 has: an array of messages, answered with an array."""
+"""JSON-RPC batches: arrays of messages, answered with one array. Only protocol version 2025-03-26 has them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BATCH_BYTES = 32 * 1024 * 1024
 
 VERSION: Final = "2025-03-26"
 BatchElement: TypeAlias = Message | RpcError
-"""A message of a batch, or the error for an element that is not one."""
+"""A message of a batch, or the error for an element that is not a message."""
 
 _decoder = msgspec.json.Decoder(list[Raw])
 
@@ -30,7 +30,7 @@ def is_batch(line: bytes) -> bool:
 
 
 def read_batch(line: bytes, version: str, most: int) -> list[BatchElement]:
-    """The messages of a batch. Raises `RpcError` for one that is empty, too long, or of another version."""
+    """The messages of a batch. Raises `RpcError` if it is empty, too long, or not allowed in this version."""
     if version != VERSION:
         raise no_batch(version)
     try:
@@ -38,16 +38,16 @@ def read_batch(line: bytes, version: str, most: int) -> list[BatchElement]:
     except (msgspec.DecodeError, RecursionError) as error:
         raise RpcError(jsonrpc.PARSE_ERROR, f"Parse error: {error}") from None
     if not parts:
-        raise _refused("a batch must have a message")
+        raise _invalid("a batch must have a message")
     if len(parts) > most:
-        raise _refused(f"a batch may have at most {most} messages")
+        raise _invalid(f"a batch may have at most {most} messages")
     return [_read(bytes(part)) for part in parts]
 
 
 def no_batch(version: str) -> RpcError:
-    """The error for a batch from a client that speaks another version, or has not negotiated one yet."""
+    """The error for a batch from a client that speaks another version or has not negotiated one yet."""
     spoken = f", and this client speaks {escape(version)}" if version else ""
-    return _refused(f"only protocol version {VERSION} has batches{spoken}. Send each message on its own")
+    return _invalid(f"only protocol version {VERSION} has batches{spoken}. Send each message on its own")
 
 
 def first_request(parts: Sequence[BatchElement]) -> Id | None:
@@ -56,7 +56,7 @@ def first_request(parts: Sequence[BatchElement]) -> Id | None:
     return next((id_ for id_ in ids if id_ is not None and id_ is not UNSET), None)
 
 
-def _refused(problem: str) -> RpcError:
+def _invalid(problem: str) -> RpcError:
     return RpcError(jsonrpc.INVALID_REQUEST, f"Invalid request: {problem}")
 
 
@@ -69,29 +69,29 @@ def _read(part: bytes) -> BatchElement:
 
 _TOO_LARGE: Final = RpcError(
     jsonrpc.INTERNAL_ERROR,
-    f"The answers to this batch are over {BATCH_BYTES} bytes. Send this request by itself",
+    f"The answers to this batch exceed {BATCH_BYTES} bytes. Send this request on its own",
 )
 
 
 class BatchResponse:
     """The answers to one batch, sent as one array once all are ready.
 
-    A cancelled request is answered with an error, since the other answers wait for the same array. The answers wait
-    in memory, so one that would make the array too large is replaced by an error.
+    A cancelled request is answered with an error, since the other answers wait for the same array. An answer that
+    would make the array too large for memory is replaced by an error.
     """
 
     def __init__(self, about: Id | None, send: Callable[[Envelope], None], account: Account | None = None) -> None:
-        """`about` is the request that all messages about the batch belong to. `account` counts answers that wait."""
+        """`about` is the request that messages about the whole batch name. `account` counts the waiting answers."""
         self._account = account or Account()
         self.about = about
         self._send = send
         self._lines: list[bytes] = []
         self._size = 0
         self._waiting: dict[asyncio.Task[None], Id] = {}
-        self._is_whole = False
+        self._is_complete = False
 
     def write(self, answer: Envelope) -> None:
-        """Add the answer to a request, either from the task that computed it or from outside of any task."""
+        """Add an answer, either from the task that computed it or from outside of any task."""
         line = answer.line
         if self._size + len(line) > BATCH_BYTES and answer.id is not None:
             line = Envelope(_TOO_LARGE, answer.id).line
@@ -103,21 +103,21 @@ class BatchResponse:
         self._send_if_ready()
 
     def wait_for(self, task: asyncio.Task[None], id_: Id) -> None:
-        """Expect the answer to a request from a task, unless that is cancelled."""
+        """Expect an answer from `task`. If the task is cancelled, an error takes its place."""
         self._waiting[task] = id_
-        task.add_done_callback(self._ended)
 
     def complete(self) -> None:
         """Mark the batch as fully read."""
-        self._is_whole = True
+        self._is_complete = True
         self._send_if_ready()
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def ended(self, task: asyncio.Task[None]) -> None:
+        """A task that `wait_for` named has ended, perhaps without an answer."""
         if (id_ := self._waiting.pop(task, None)) is not None:
             self.write(Envelope(RpcError(jsonrpc.REQUEST_CANCELLED, "Request cancelled"), id_))
 
     def _send_if_ready(self) -> None:
-        if self._is_whole and not self._waiting and self._lines:
+        if self._is_complete and not self._waiting and self._lines:
             lines, self._lines = self._lines, []
             self._account.release(sum(map(len, lines)))
             self._send(Envelope(about=self.about, encoded=b"[" + b",".join(lines) + b"]"))

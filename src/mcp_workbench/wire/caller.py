@@ -1,4 +1,4 @@
-"""Who calls, as far as the rest of the program needs to know."""
+"""The caller of a request: its protocol version, its declared capabilities, and whose connections it uses."""
 
 from __future__ import annotations
 
@@ -12,34 +12,31 @@ from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, RpcError
 
 CAPABILITIES_BYTES = 64 * 1024
-"""What a client may declare; the longest seen in use is under 1 KiB."""
+"""The capabilities that a client declares. The largest in real use are under 1 KiB."""
 RECORD_CLIENTS = 50
-"""How many clients of one workbench are recorded, current and former, by name and version."""
+"""Clients of one workbench that are recorded by name and version, current and former."""
 RECORD_NAME_LENGTH = 200
-"""Characters of a tool's name: an agent may call anything."""
+"""Characters of a tool's name. An agent may send any name."""
 
 QUESTIONS: Final[Mapping[str, str]] = {
     "sampling/createMessage": "sampling",
     "elicitation/create": "elicitation",
     "roots/list": "roots",
 }
-"""What a server may ask a client, and the capability by which a client allows it."""
+"""Requests that a server may make of a client, and the capability that allows each."""
 
 Key: TypeAlias = tuple[str, bool, bytes]
-"""Whose connections and lists a call uses: audience, era, declared capabilities."""
+"""Identifies the connections and lists that a call uses: audience, era, declared capabilities."""
 
 ELICIT: Final = "elicitation/create"
 _FIRST_WITH_URLS: Final = "2025-11-25"
 
 LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-"""The protocol's log levels, from the least severe."""
-
-
-_SHOWN_LENGTH: Final = RECORD_NAME_LENGTH
+"""The protocol's log levels, least severe first."""
 
 
 class ClientInfo(NamedTuple):
-    """A client as it introduces itself: `clientInfo`, and the version of the protocol that it speaks."""
+    """A client's `clientInfo` and protocol version."""
 
     name: str
     version: str
@@ -47,9 +44,9 @@ class ClientInfo(NamedTuple):
 
 
 def read_client_info(raw: Raw | None, protocol: str) -> ClientInfo | None:
-    """None where a client does not say its name."""
+    """The client's name and version; None if it gives no name."""
     info = jsonrpc.members(raw)
-    name, version = ((jsonrpc.text_or_none(info.get(key)) or "")[:_SHOWN_LENGTH] for key in ("name", "version"))
+    name, version = ((jsonrpc.text_or_none(info.get(key)) or "")[:RECORD_NAME_LENGTH] for key in ("name", "version"))
     return ClientInfo(name, version, protocol) if name else None
 
 
@@ -59,31 +56,32 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     modern: bool
     capabilities: Raw = EMPTY_OBJECT
-    """What it declared, and so what is declared to servers on its behalf."""
+    """Its declared capabilities, which are declared to servers on its behalf."""
     principal: str = "local"
-    """Whose credentials the call came with; on stdio the user that started us."""
+    """The owner of the credentials; on stdio the user who started the workbench."""
     audience: str = ""
-    """Which client's session may see what servers say. Without one a connection may serve several
-    clients, and whatever can't be told apart on it reaches none of them."""
+    """The client session that gets the servers' messages. If empty, several clients may share a connection, and
+    messages on it that can't be attributed reach none of them."""
     log_level: str | None = None
     answers: frozenset[str] = frozenset()
-    """The questions that it declared it can be asked."""
+    """The server requests that it declared it can answer."""
     transparent: bool = False
-    """Whether it uses the *server* surface, where it reconnects for the rest of a response that the server ended."""
+    """Whether it uses the *server* surface. If the server ends a response early, such a client reconnects for the
+    rest."""
     key: Key = ("", False, b"{}")
 
     @property
     def is_handshake_client(self) -> bool:
-        """Whether it is an MCP client of the handshake era. Python code that uses the workbench is not."""
+        """Whether it is an MCP client of the handshake era. Python code that uses the library is not."""
         return not self.modern and bool(self.version)
 
     @property
     def answers_differ(self) -> bool:
-        """Whether it matters which call a question belongs to: the roots are the same for all."""
+        """Whether its answers depend on the call that caused the question. The roots are the same for all calls."""
         return bool(self.answers - {"roots/list"})
 
     def allows(self, method: str, params: Mapping[str, Raw]) -> bool:
-        """Whether it declared the capability for this question. An elicitation capability without modes means forms."""
+        """Whether it declared the capability for this request. An elicitation capability without modes means forms."""
         if method != ELICIT or method not in self.answers:
             return method in self.answers
         modes = jsonrpc.members(jsonrpc.members(self.capabilities).get("elicitation"))
@@ -92,7 +90,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         return "form" in modes or "url" not in modes
 
     def wants(self, level: str | None) -> bool:
-        """Whether a log message of this level is for a modern request: only if it asked for logs."""
+        """Whether a modern request wants log messages of this level. Without a log level it wants none."""
         if self.log_level not in LEVELS:
             return False
         return level not in LEVELS or LEVELS.index(level) >= LEVELS.index(self.log_level)
@@ -108,12 +106,12 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_page(method: str, params: Mapping[str, Raw]) -> bool:
-    """Whether a question asks the person to open a page: an elicitation in URL mode."""
+    """Whether a request asks the person to open a page: an elicitation in URL mode."""
     return method == ELICIT and jsonrpc.text_or_none(params.get("mode")) == "url"
 
 
 LIBRARY: Final = Caller(version="", modern=False)
-"""Python code that uses the workbench without being an MCP client: it can't be asked.
+"""Python code that uses the library. It answers no questions.
 
-It counts as a handshake client, like most hosts, so its lists are right for them. Most servers speak that era too.
+It counts as a handshake client, as most hosts do, so both can share cached lists. Most servers speak that era too.
 """

@@ -1,7 +1,7 @@
-"""How long requests may wait: one timer for all that a peer has made, set to the earliest deadline.
+"""Deadlines of a peer's requests, with one timer that is set to the earliest.
 
-A request has a deadline for silence, which progress starts again, and a hard one. While the other side
-waits for somebody else its silence is not its own.
+A request has an idle deadline, which progress restarts, and a hard deadline. The idle deadline is paused while the
+other side waits for somebody else, such as a client that answers its question.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NEVER = float("inf")
 
 
 class Pending(msgspec.Struct, eq=False):
-    """A request of ours that waits for its answer."""
+    """A request that waits for its answer."""
 
     future: asyncio.Future[Raw]
     on_progress: OnProgress | None
@@ -34,64 +34,63 @@ class Pending(msgspec.Struct, eq=False):
 
 
 class Deadlines:
-    """The deadlines of the requests in `pending`, which others fill and empty."""
+    """The deadlines of the requests in `pending`, which the peer maintains."""
 
     def __init__(self, pending: Collection[Pending]) -> None:
         self._pending = pending
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self.due = NEVER
-        """When the timer looks for deadlines that passed."""
-        self._holds: Counter[object] = Counter()
+        """When the timer fires next."""
+        self._pauses: Counter[object] = Counter()
         self._is_closed = False
 
     @property
-    def is_held(self) -> bool:
-        """Whether the other side waits for somebody else now."""
-        return bool(self._holds)
+    def is_paused(self) -> bool:
+        """Whether an idle deadline is paused now."""
+        return bool(self._pauses)
 
     @contextlib.contextmanager
-    def held(self, owner: object = None) -> Generator[None]:
-        """The other side waits for somebody else meanwhile: its silence is not its own.
+    def pause(self, owner: object = None) -> Generator[None]:
+        """Pause the idle deadlines of `owner`'s requests, or of all if it is None.
 
-        That holds for the requests of `owner`, for all where that is None. Idle deadlines start again
-        afterwards; hard ones count on.
+        They restart at the end of the block. Hard deadlines keep running.
         """
-        self._holds[owner] += 1
+        self._pauses[owner] += 1
         try:
             yield
         finally:
             now = self._loop.time()
             for pending in self._pending:
-                if self._is_held(pending):
+                if self._is_request_paused(pending):
                     pending.quiet_since = now
-            self._holds[owner] -= 1
-            self._holds = +self._holds
-            self._look()
+            self._pauses[owner] -= 1
+            self._pauses = +self._pauses
+            self._expire()
 
     def close(self) -> None:
-        """Nothing waits any more."""
+        """Stop the timer for good."""
         self._is_closed = True
         self.arm(NEVER)
 
-    def _is_held(self, pending: Pending) -> bool:
-        return None in self._holds or pending.owner in self._holds
+    def _is_request_paused(self, pending: Pending) -> bool:
+        return None in self._pauses or pending.owner in self._pauses
 
     def arm(self, due: float) -> None:
-        """Look for deadlines that passed at this time."""
+        """Set the timer."""
         if self._timer is not None:
             self._timer.cancel()
         self.due = due
-        self._timer = self._loop.call_at(due, self._look) if due < NEVER else None
+        self._timer = self._loop.call_at(due, self._expire) if due < NEVER else None
 
-    def _look(self) -> None:
+    def _expire(self) -> None:
         if self._is_closed:
             return
         now = self._loop.time()
         next_due = NEVER
         for pending in self._pending:
             due = pending.hard_at
-            if not (self._holds and self._is_held(pending)):
+            if not (self._pauses and self._is_request_paused(pending)):
                 due = min(due, pending.quiet_since + pending.idle_seconds)
             if due > now:
                 next_due = min(next_due, due)
@@ -105,13 +104,13 @@ def _timeout(pending: Pending, *, hard: bool) -> CallTimeout:
         return call_too_long(pending.hard_seconds)
     return CallTimeout(
         f"no answer and no progress for {pending.idle_seconds:g} s",
-        hint="It was told to stop. Ask for less, or set a longer callTimeout for the server.",
+        hint="The call was cancelled. Ask for less, or set a longer callTimeout for the server.",
     )
 
 
 def call_too_long(seconds: float) -> CallTimeout:
-    """The hard deadline passed."""
+    """The error after the hard deadline passed."""
     return CallTimeout(
         f"not done within {seconds:g} s, the longest that a call may last",
-        hint="It was told to stop. Ask for less, or set a longer maxCallTime for the server.",
+        hint="The call was cancelled. Ask for less, or set a longer maxCallTime for the server.",
     )

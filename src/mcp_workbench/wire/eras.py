@@ -1,7 +1,7 @@
-"""The two eras of the protocol: their versions, and the names that the modern one reserves.
+"""The two eras of the protocol: their versions, reserved names and notifications.
 
-Handshake era: `initialize`, a session, requests from servers. Modern era: no session, every request
-carries who calls and at which version in its `_meta`.
+The handshake era has `initialize`, sessions and requests from servers. The modern era has no sessions: the `_meta` of
+every request carries the client and the version.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ CLIENT_INFO: Final = f"{RESERVED}clientInfo"
 CLIENT_CAPABILITIES: Final = f"{RESERVED}clientCapabilities"
 LOG_LEVEL: Final = f"{RESERVED}logLevel"
 ENVELOPE: Final = frozenset({PROTOCOL_VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL})
-"""What of a modern request's `_meta` is for who receives it, and does not travel."""
+"""The keys of a modern request's `_meta` that are for its receiver and are not passed on."""
 SERVER_INFO: Final = f"{RESERVED}serverInfo"
 SUBSCRIPTION_ID: Final = f"{RESERVED}subscriptionId"
 
 LIST_CHANGED: Final[dict[str, str]] = {
     f"notifications/{kind}/list_changed": kind for kind in ("tools", "prompts", "resources")
 }
-"""Notifications of a changed list, and which list it is."""
+"""Notifications of a changed list, and the list."""
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 LOGGED: Final = "notifications/message"
 RESOURCE_UPDATED: Final = "notifications/resources/updated"
 TASK_CHANGED: Final = ("notifications/tasks/status", "notifications/tasks")
-"""The same, in the handshake era and as the modern extension has it."""
+"""Status notifications of tasks, in the handshake era and in the modern extension."""
 HANDSHAKE_NOTICES: Final = frozenset({"notifications/initialized", "notifications/roots/list_changed"})
-"""What a client may say in the handshake era only."""
+"""Notifications that a client may send in the handshake era only."""
 ELICITED: Final = "notifications/elicitation/complete"
 SUBSCRIBED: Final = frozenset({*LIST_CHANGED, RESOURCE_UPDATED, *TASK_CHANGED})
 """Notifications that belong to a subscription or a session, not to a call."""
 KNOWN_NOTICES: Final = SUBSCRIBED | {LOGGED, ELICITED}
-"""What a handshake server may say at any time, and a modern client hears only where it asked for it."""
+"""Notifications that a handshake server may send at any time. A modern client gets them only on request."""
 TASKS: Final = f"{RESERVED}tasks"
 """The modern extension for tasks."""
 SKILLS: Final = f"{RESERVED}skills"
@@ -50,4 +50,4 @@ INPUT_REQUIRED: Final = "input_required"
 PROGRESS_TOKEN: Final = "progressToken"  # noqa: S105 -- no password
 
 SELF: Final[dict[str, Any]] = {"name": "mcp-workbench", "title": "MCP Workbench", "version": __version__}
-"""How we introduce ourselves to clients and servers."""
+"""The name and version that the workbench sends to clients and servers."""

@@ -1,8 +1,8 @@
-"""Messages on pipes: one JSON text per line, bounded in size, written in batches.
+"""Line framing on pipes, sockets and files: one JSON text per line, bounded in size, written in batches.
 
-`LineBuffer` takes linear time and never holds more than one message. `LineReader` and
-`LineWriter` put it on an asyncio transport; a file descriptor that asyncio can't watch (a regular
-file, /dev/null) is read by one thread. None of them knows what a line means.
+`LineBuffer` takes linear time and never holds more than one message. `LineReader` and `LineWriter` attach to asyncio
+transports; a thread reads descriptors that asyncio can't watch (regular files, /dev/null). None of them interprets
+lines.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ READ_CHUNK_BYTES = 256 * 1024
 
 _SMALL_BYTES: Final = 4096
 _MOST_WAITING: Final = 256
-"""Lines that wait for their turn while reading goes on: more than honest peers send in one."""
+"""Lines that may wait while reading goes on: more than well-behaved peers send in one turn."""
 
 
 class LineBuffer:
-    """Cuts a stream of chunks into lines of at most `max_bytes`, in memory proportional to the line."""
+    """Splits a stream of chunks into lines of at most `max_bytes`, in memory proportional to the line."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._parts: list[bytes | bytearray] = []
         self.size = 0
-        """The bytes of the line that is not complete yet."""
+        """The bytes of the incomplete line."""
         self.overflowed = False
 
     def feed(self, data: bytes) -> list[bytes]:
@@ -50,7 +50,7 @@ class LineBuffer:
             return []
         *lines, rest = data.split(b"\n")
         if not rest and not self.size and len(data) <= self._max_bytes:
-            return lines  # whole lines, as they mostly come
+            return lines  # fast path: most chunks hold whole lines
         if lines:
             lines[0] = self._take(lines[0])
         if rest:
@@ -58,11 +58,11 @@ class LineBuffer:
         return self._checked(lines)
 
     def rest(self) -> bytes:
-        """What came after the last line break."""
+        """The incomplete line."""
         return b"".join(self._parts)
 
     def _keep(self, piece: bytes) -> None:
-        """Keep a part of a line. Small pieces are merged: each object costs more than the few bytes in it."""
+        """Keep part of a line. Small pieces are merged, since an object costs more than a few bytes."""
         self.size += len(piece)
         last = self._parts[-1] if self._parts else None
         if len(piece) >= _SMALL_BYTES:
@@ -95,7 +95,7 @@ class LineBuffer:
         self.discard()
 
     def discard(self) -> None:
-        """Forget the line that is not complete yet."""
+        """Drop the incomplete line."""
         self._parts.clear()
         self.size = 0
 
@@ -103,11 +103,11 @@ class LineBuffer:
 class LineReader(asyncio.Protocol):
     """Hands each line to `on_line`, in order, then calls `on_end` once.
 
-    Lines are handled for one millisecond per turn of the event loop. Reading pauses until those that came are handled,
-    and for as long as the peer's `share` says.
+    It handles lines for one millisecond per turn of the event loop. Reading pauses until all received lines are
+    handled, and as long as the peer's `share` says.
 
-    With `last_line`, input that ends without a line break ends in a line all the same: people type
-    that. From a server it is the message in which it died.
+    With `last_line`, input that ends without a line break has a last line, since people type such input. From a server
+    it is the message during which it died.
     """
 
     def __init__(
@@ -133,11 +133,11 @@ class LineReader(asyncio.Protocol):
         self._transport: asyncio.ReadTransport | None = None
         self._is_paused = False
         self._is_waiting = False
-        """Another turn is due."""
-        self._holds_back = False
-        """Nothing is read until the lines that came are handled, or the peer has rested."""
-        self._is_over = False
-        """Nothing follows the lines that came."""
+        """Whether another turn is scheduled."""
+        self._is_held_back = False
+        """Whether reading pauses until the received lines are handled or the peer has rested."""
+        self._is_at_end = False
+        """Whether the input has ended."""
         self._ended = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -150,13 +150,13 @@ class LineReader(asyncio.Protocol):
         if self._held or self._buffer.size:
             self._count()
         if not self._is_waiting:
-            self._work()
+            self._handle_lines()
 
     def _count(self) -> None:
-        """Twice: a message that came in pieces exists in pieces and as a whole when it is put together."""
+        """Count bytes twice: while a message is joined, it exists in pieces and as a whole."""
         if (change := 2 * self._buffer.size - self._held) > 0:
             self._account.reserve(change)
-        elif change:  # later: until then the message is on its way to whoever counts it next
+        elif change:  # later, when the message's next holder counts it
             self._loop.call_soon(self._loop.call_soon, self._account.release, -change)
         self._held += change
 
@@ -166,12 +166,12 @@ class LineReader(asyncio.Protocol):
         self.connection_lost(None)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 -- asyncio's signature
-        self._is_over = True
+        self._is_at_end = True
         if not self._is_waiting:
-            self._work()
+            self._handle_lines()
 
     def close(self) -> None:
-        """Stop reading; nothing is called after this, and nothing is held."""
+        """Stop reading and free the buffer. No callback follows."""
         self._ended = True
         self._lines.clear()
         self._buffer.discard()
@@ -191,13 +191,13 @@ class LineReader(asyncio.Protocol):
     def _pause_or_resume(self) -> None:
         if self._transport is None:
             return
-        if self._is_paused or self._holds_back:
+        if self._is_paused or self._is_held_back:
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()
 
-    def _work(self) -> None:
-        """Handle lines for one turn, then rest if there are more or the peer has used up its share."""
+    def _handle_lines(self) -> None:
+        """Handle lines for one turn. Continue later if there are more, or the peer has used up its share."""
         self._is_waiting = False
         lines, ends_at = self._lines, 0.0
         while lines and not self._ended:
@@ -213,16 +213,18 @@ class LineReader(asyncio.Protocol):
             return
         if self._lines or rest_seconds:
             self._is_waiting = True
-            self._loop.call_later(rest_seconds, self._work) if rest_seconds else self._loop.call_soon(self._work)
+            self._loop.call_later(rest_seconds, self._handle_lines) if rest_seconds else self._loop.call_soon(
+                self._handle_lines
+            )
         elif self._buffer.overflowed:
             self._end(MessageTooLarge(f"a message was larger than {self._max_bytes} bytes"))
             return
-        elif self._is_over:
+        elif self._is_at_end:
             self._end(None)
             return
         holds_back = rest_seconds > 0 or len(self._lines) > _MOST_WAITING
-        if holds_back != self._holds_back:
-            self._holds_back = holds_back
+        if holds_back != self._is_held_back:
+            self._is_held_back = holds_back
             self._pause_or_resume()
 
     def _end(self, fault: Fault | None) -> None:
@@ -233,9 +235,9 @@ class LineReader(asyncio.Protocol):
 
 
 class LineWriter(asyncio.BaseProtocol):
-    """Writes lines: the first of a turn of the event loop at once, the others in one system call.
+    """Writes lines. The first of each turn of the event loop is written at once, the others in one system call.
 
-    What a congested peer has not read is counted in `account`.
+    `account` counts the bytes that a congested peer has not read.
     """
 
     def __init__(
@@ -258,13 +260,13 @@ class LineWriter(asyncio.BaseProtocol):
         self._is_full = False
         self._batching = False
         self.is_closed = False
-        """What is written now reaches nobody."""
+        """Whether the peer is gone or the writer was closed."""
         self.most_bytes = limits.write_buffer_bytes
         self.most_notice_bytes = limits.unread_notice_bytes
         self._notice_bytes = 0
-        """Written of messages that may be dropped, since the peer had last read everything."""
+        """Bytes of droppable messages that were written since the peer had last read everything."""
         self.congested = False
-        """The peer reads slower than we write, by more than `write_buffer_bytes`."""
+        """Whether more than `write_buffer_bytes` wait for the peer to read them."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.WriteTransport", transport)
@@ -278,26 +280,26 @@ class LineWriter(asyncio.BaseProtocol):
         self._lines.append(line)
         self._waiting_bytes += len(line)
         if self._waiting_bytes > self.most_bytes and not self.congested:
-            self._is_full = True  # the transport will know at the end of this turn; others must not add to it
+            self._is_full = True  # the transport notices only at the end of this turn
             self.pause_writing()
         if not self._batching:
-            # The first line of a turn leaves at once, for latency; the others follow together.
+            # The first line of a turn leaves at once for low latency; the others follow together.
             self._batching = True
             self.flush()
-            self._loop.call_soon(self._turn_over)
+            self._loop.call_soon(self._end_turn)
 
     def _has_unread_notices(self) -> bool:
-        """Whether the peer has not read many notifications: answers wait behind them."""
+        """Whether many notifications are unread, behind which answers would wait."""
         if not self._waiting_bytes and (self._transport is None or not self._transport.get_write_buffer_size()):
             self._notice_bytes = 0
         return self._notice_bytes > self.most_notice_bytes or self.congested
 
-    def _turn_over(self) -> None:
+    def _end_turn(self) -> None:
         self._batching = False
         self.flush()
 
     def flush(self) -> None:
-        """Hand everything to the transport now."""
+        """Pass all buffered lines to the transport."""
         if self.is_closed or not self._lines or self._transport is None:
             return
         self._lines.append(b"")
@@ -314,7 +316,7 @@ class LineWriter(asyncio.BaseProtocol):
 
     @property
     def is_hung_up(self) -> bool:
-        """Whether nobody can read what is written. A TCP peer that left looks like one that only stopped writing."""
+        """Whether nobody can read the output. A TCP peer that left looks like one that only stopped writing."""
         if self.is_closed or self._transport is None:
             return True
         end = self._transport.get_extra_info("socket") or self._transport.get_extra_info("pipe")
@@ -325,7 +327,7 @@ class LineWriter(asyncio.BaseProtocol):
         return any(state & (select.POLLHUP | select.POLLERR) for _, state in poll.poll(0))
 
     async def drained(self) -> None:
-        """Return when the peer has read enough to be written to."""
+        """Wait until the peer has read enough that writing may go on."""
         if self.is_closed or not self.congested:
             return
         waiter = self._loop.create_future()
@@ -356,16 +358,16 @@ class LineWriter(asyncio.BaseProtocol):
             self._on_lost()
 
     async def finish(self, seconds: float) -> None:
-        """Give the peer this long to read what is buffered, then close."""
+        """Give the peer this long to read the buffered output, then close."""
         self.flush()
         if self._transport is not None and not self.is_closed and self._transport.get_write_buffer_size():
-            self._transport.set_write_buffer_limits(high=0)  # drained() now means: empty
+            self._transport.set_write_buffer_limits(high=0)  # now drained() waits until the buffer is empty
             with in_background(self.drained()) as drained:
                 await asyncio.wait((drained,), timeout=seconds)
         self.close()
 
     def close(self) -> None:
-        """Write what the peer takes at once, then close."""
+        """Write as much as the peer accepts at once, then close."""
         self.flush()
         self.is_closed = True
         self._release()
@@ -373,7 +375,7 @@ class LineWriter(asyncio.BaseProtocol):
             self._transport.close()
 
     def abort(self) -> None:
-        """Close at once, whatever is still buffered."""
+        """Close at once and drop buffered output."""
         self.is_closed = True
         self._release()
         if self._transport is not None:
@@ -394,7 +396,7 @@ class LineWriter(asyncio.BaseProtocol):
 
 
 async def read_lines(descriptor: int, reader: LineReader) -> None:
-    """Attach `reader` to a file descriptor, which it owns from now on."""
+    """Attach `reader` to a file descriptor, which it then owns."""
     loop = asyncio.get_running_loop()
     if _is_watchable(descriptor):
         await loop.connect_read_pipe(lambda: reader, os.fdopen(descriptor, "rb", buffering=0))
@@ -403,13 +405,13 @@ async def read_lines(descriptor: int, reader: LineReader) -> None:
 
 
 async def write_lines(descriptor: int, writer: LineWriter, *, source: int | None = None) -> None:
-    """Attach `writer` to a file descriptor, which it owns from now on. `source` is where its peer is read from."""
+    """Attach `writer` to a file descriptor, which it then owns. `source` is the one its peer is read from."""
     loop = asyncio.get_running_loop()
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         writer.connection_made(_FileTransport(descriptor))
         return
     if source is not None and _is_one_socket(source, descriptor):
-        # A pipe's transport takes input on the descriptor for the end of its reader.
+        # The transport for pipes would take input on the socket for a closed reader.
         duplex, _ = await loop.create_connection(lambda: writer, sock=socket.socket(fileno=descriptor))
         duplex.pause_reading()
         transport: asyncio.WriteTransport = duplex
@@ -419,13 +421,13 @@ async def write_lines(descriptor: int, writer: LineWriter, *, source: int | None
 
 
 def _is_one_socket(source: int, sink: int) -> bool:
-    """Whether both are the same socket, as inetd and socat pass it."""
+    """Whether both descriptors are the same socket, as inetd and socat pass it."""
     read, written = os.fstat(source), os.fstat(sink)
     return stat.S_ISSOCK(read.st_mode) and os.path.samestat(read, written)
 
 
 def _is_watchable(descriptor: int) -> bool:
-    """Whether the event loop can wait for it: pipes, sockets and terminals, but not /dev/null."""
+    """Whether the event loop can watch it: pipes, sockets and terminals, but not /dev/null."""
     mode = os.fstat(descriptor).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or (stat.S_ISCHR(mode) and os.isatty(descriptor))
 
@@ -442,7 +444,7 @@ def _read_in_thread(loop: asyncio.AbstractEventLoop, descriptor: int, reader: Li
     def pump() -> None:
         with os.fdopen(descriptor, "rb", buffering=0) as file, contextlib.suppress(RuntimeError):
             more = True
-            while more:  # RuntimeError: the loop was closed, so nobody waits for more
+            while more:  # RuntimeError: the loop was closed
                 data = file.read(size)
                 taken.clear()
                 loop.call_soon_threadsafe(take, data)
@@ -453,7 +455,7 @@ def _read_in_thread(loop: asyncio.AbstractEventLoop, descriptor: int, reader: Li
 
 
 class _ThreadTransport(asyncio.ReadTransport):
-    """Lets a reader pause the thread that reads for it."""
+    """Lets a reader pause the thread that reads its input."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -462,7 +464,7 @@ class _ThreadTransport(asyncio.ReadTransport):
         self._is_closed = False
 
     def wait(self) -> bool:
-        """Wait until reading may go on; False where it is over."""
+        """Wait until reading may go on; False if the reader was closed."""
         self._may_read.wait()
         return not self._is_closed
 
@@ -478,7 +480,7 @@ class _ThreadTransport(asyncio.ReadTransport):
 
 
 class _FileTransport(asyncio.WriteTransport):
-    """A regular file: it takes every write at once."""
+    """Writes to a regular file, which accepts every write at once."""
 
     def __init__(self, descriptor: int) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""JSON-RPC 2.0 envelopes. What stands inside `params`, `result` and `error` stays raw JSON.
+"""JSON-RPC 2.0 envelopes, and lenient readers of raw JSON. `params`, `result` and `error` stay raw.
 
-`read` guarantees that a message is well-formed JSON in UTF-8 and one of the four kinds; it raises
-`Unreadable` for everything else, whatever the bytes. It does not know what any method means.
+`read` guarantees that a message is well-formed JSON in UTF-8 and one of the four kinds, and raises `Unreadable` for
+any other bytes. It does not interpret methods.
 """
 
 from __future__ import annotations
@@ -16,25 +16,26 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 REPAIR_BYTES = 256 * 1024
-"""The longest message in which broken surrogate pairs are repaired: 90 ms of regex at worst."""
+"""The largest message in which broken surrogate pairs are repaired. At worst the regular expression takes 90 ms."""
 REFUSAL_LENGTH = 2048
-"""Characters of the message with which a server refuses a request that are passed on."""
+"""Characters of the message of a server's error that are passed on."""
 CUT_DEPTH = 128
-"""Where an item of a list that is nested too deep to be read is cut: twice what is accepted, so it is withheld."""
+"""In a list that is nested too deep to parse, each item is cut off at this depth. That is twice the accepted depth, so
+the item is withheld."""
 CUT_BYTES = 1024 * 1024
-"""The longest list that is cut so: ten times one that any client could use."""
+"""The largest list that is cut in this way: ten times what any client could use."""
 CUT_BRACKETS = 60_000
-"""Brackets that are looked at for it, those in a row as one: 60 ms."""
+"""Runs of brackets that are scanned for this, which takes 60 ms."""
 ID_LENGTH = 1024
-"""Characters in a request's id; it is repeated in the answer."""
+"""Characters of a request's id, which the answer repeats."""
 ID_BATCH = 64
-"""Ids drawn from the system's noise at once."""
+"""Ids generated from one read of the system's random source."""
 IDENTIFIER_SCAN_BYTES = 4096
-"""How far into an unreadable message its id is looked for."""
+"""How many bytes of an unreadable message are searched for its id."""
 
 Id: TypeAlias = int | str
 Params: TypeAlias = Mapping[str, Any]
-"""An object to be sent: values are plain, or `Raw` where they are passed on as they came."""
+"""An object to send. Values are Python objects, or `Raw` if they are passed on unchanged."""
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -46,41 +47,41 @@ MISSING_CLIENT_CAPABILITY: Final = -32021
 UNSUPPORTED_VERSION: Final = -32022
 URL_ELICITATION_REQUIRED: Final = -32042
 RESOURCE_NOT_FOUND: Final = -32002
-"""In the handshake era; a modern client gets `INVALID_PARAMS`."""
+"""In the handshake era. A modern client gets `INVALID_PARAMS`."""
 REQUEST_CANCELLED: Final = -32800
-"""Answers a cancelled request if something waits for the answer, as in the SDK; otherwise there is no answer."""
+"""Answers a cancelled request if something waits for the answer, as in the SDK; else there is no answer."""
 SERVER_FAILED: Final = -31001
-"""A server behind the workbench failed. Outside of what the protocol reserves."""
+"""A server behind the workbench failed. The code is outside of the protocol's reserved range."""
 
 NOTHING: Final = Raw()
-"""An absent field. (`Raw | None` would read a JSON null as absent.)"""
+"""A missing field. (`Raw | None` would read a JSON null as missing.)"""
 EMPTY_OBJECT: Final = Raw(b"{}")
 
 
 class Message(msgspec.Struct):
-    """The envelope of any of the four kinds."""
+    """The envelope of a request, notification, result or error."""
 
     jsonrpc: Literal["2.0"]
     id: Id | UnsetType | None = UNSET
     method: str | None = None
     params: dict[str, Raw] = {}
-    """Its members, each still raw; see `NotAnObject`."""
+    """The raw members; see `NotAnObject`."""
     result: Raw = NOTHING
     error: Raw = NOTHING
 
 
 class NotAnObject(dict[str, Raw]):
-    """The params of a message that has something else in their place: none, for readers that are lenient."""
+    """Stands for params that are not an object. Lenient readers see no members."""
 
 
 class _OddMessage(Message):
-    """A message whose params are no object."""
+    """A message whose params are not an object."""
 
     params: Raw = NOTHING  # type: ignore[assignment]
 
 
 class ErrorBody(msgspec.Struct):
-    """The `error` of a response, read as tolerantly as its uses allow."""
+    """The `error` of a response, read leniently."""
 
     code: int = 0
     message: str = ""
@@ -88,7 +89,7 @@ class ErrorBody(msgspec.Struct):
 
 
 class RpcError(Exception):
-    """A request is answered with a JSON-RPC error."""
+    """Raise this to answer a request with a JSON-RPC error."""
 
     def __init__(self, code: int, message: str, data: Any = UNSET) -> None:
         super().__init__(message)
@@ -104,7 +105,7 @@ class RpcError(Exception):
 
 
 class Unreadable(Exception):
-    """A line is not a message. `claims` tells whether it looks like it wanted to be one."""
+    """A line is not a message. `claims` says whether it looks like it was meant as one."""
 
     def __init__(self, problem: str, *, syntax: bool, claims: bool, is_deep: bool = False) -> None:
         super().__init__(problem)
@@ -122,7 +123,7 @@ def refusal(problem: Unreadable) -> RpcError:
 
 
 class _Request(msgspec.Struct):
-    """What tells that a message with a wrong envelope was meant as a request."""
+    """The fields by which a message with an invalid envelope is recognised as a request."""
 
     id: Id
     method: str
@@ -146,9 +147,9 @@ _BRACE, _BRACKET, _QUOTE, _NULL = b'{["n'
 """The first byte of well-formed JSON tells its kind."""
 
 _BRACKETS = rb'(?:[^\[\]{}"]++|"(?:[^"\\]++|\\.)*+")*+([\[{]+|[\]}]+)'
-"""Brackets of one kind in a row, after whatever is none."""
+"""A run of brackets of one kind, after other characters."""
 _HEX = rb"[0-9a-fA-F]{2}"
-# Patterns are text here and compiled at their first use: most runs never need one.
+# Patterns are compiled at their first use: most runs never need one.
 _LONE_SURROGATE = (
     rb"(?<!\\)((?:\\\\)*)(?:"
     rb"\\u[dD][89abAB]" + _HEX + rb"(?!\\u[dD][c-fC-F]" + _HEX + rb")"
@@ -158,9 +159,9 @@ _ID = rb'"id"\s*:\s*(\d{1,16})(?!\d)'
 
 
 def read(line: bytes) -> Message:
-    """The message on a line, repaired where its text is not quite Unicode.
+    """The message on a line, with invalid Unicode repaired.
 
-    A response has exactly one of result and error, and an id: null only where an error could not name one.
+    A response must have an id, and either a result or an error. The id may be null only for an error.
     """
     if not line.isascii():
         line = _as_utf8(line)
@@ -186,7 +187,7 @@ def _as_utf8(line: bytes) -> bytes:
 
 
 def _read_repaired(line: bytes, error: Exception) -> Message:
-    """A byte order mark is passed over, half a surrogate pair becomes U+FFFD; whatever else is wrong is told."""
+    """Read a line without its byte order mark, or with lone surrogates replaced by U+FFFD. Raises `Unreadable`."""
     if line.startswith(_MARK):
         return read(line[len(_MARK) :])
     if isinstance(error, msgspec.ValidationError):
@@ -207,7 +208,7 @@ def _read_repaired(line: bytes, error: Exception) -> Message:
 
 
 def _read_oddly(line: bytes) -> Message:
-    """A message whose params may be something else than an object; null is as good as none."""
+    """Read a message whose params may be of any type. null counts as missing."""
     odd = _odd_decoder.decode(line)
     params: dict[str, Raw] = {}
     if is_object(odd.params):
@@ -218,14 +219,14 @@ def _read_oddly(line: bytes) -> Message:
 
 
 def _looks_like_message(line: bytes) -> bool:
-    """Whether it begins as messages do; what merely quotes one does not."""
+    """Whether a line begins like a message. Text that quotes one does not."""
     return re.match(_BEGINNING, line) is not None
 
 
 def cut_nesting(line: bytes) -> bytes:
-    """A message that is nested too deep, with `null` for what is deepest: too deep still, but it can be read.
+    """Replace the deepest parts of a message by `null`, so that it can be read. It is still nested too deep to accept.
 
-    One that is longer, or has more brackets, is left as it is: looking at each takes time.
+    A message that is longer than `CUT_BYTES`, or has more brackets than `CUT_BRACKETS`, is returned unchanged.
     """
     if len(line) > CUT_BYTES:
         return line
@@ -252,7 +253,7 @@ def cut_nesting(line: bytes) -> bytes:
 def recover_ids(line: bytes, known: Callable[[int], bool]) -> list[int]:
     """The ids of our requests that an unreadable answer names, near its start or its end.
 
-    More than one only where the line holds more than one message: what a message quotes is none of its own.
+    Only a line with several messages has more than one: further ids in a single message are quoted text.
     """
     if not _looks_like_message(line):
         return []
@@ -265,7 +266,7 @@ def recover_ids(line: bytes, known: Callable[[int], bool]) -> list[int]:
 
 
 def leading_id(line: bytes) -> Id | None:
-    """The id of an unreadable request, where that is sure: it is good JSON, or the id stands before all else."""
+    """The id of an unreadable request, if that is certain: it is valid JSON, or the id precedes the params."""
     with contextlib.suppress(msgspec.DecodeError, ValueError, RecursionError):
         id_ = _request_decoder.decode(line).id
         return id_ if isinstance(id_, int) or len(id_) <= ID_LENGTH else None
@@ -273,51 +274,51 @@ def leading_id(line: bytes) -> Id | None:
     match = re.search(_LEADING_ID, head) if params else None
     try:
         return _id_decoder.decode(match[1]) if match else None
-    except ValueError:  # also what is no UTF-8
+    except ValueError:  # also for invalid UTF-8
         return None
 
 
 def is_present(raw: Raw) -> bool:
-    """Whether a field was there, a null included."""
+    """Whether a field is present. null counts."""
     return memoryview(raw).nbytes > 0
 
 
 def is_object(raw: Raw) -> bool:
-    """Whether well-formed JSON is an object."""
+    """Whether valid JSON is an object."""
     view = memoryview(raw)
     return view.nbytes > 0 and view[0] == _BRACE
 
 
 def is_list(raw: Raw) -> bool:
-    """Whether well-formed JSON is an array."""
+    """Whether valid JSON is an array."""
     view = memoryview(raw)
     return view.nbytes > 0 and view[0] == _BRACKET
 
 
 def is_text(raw: Raw) -> bool:
-    """Whether well-formed JSON is a string."""
+    """Whether valid JSON is a string."""
     view = memoryview(raw)
     return view.nbytes > 0 and view[0] == _QUOTE
 
 
 def is_true(raw: Raw | None) -> bool:
-    """Whether a field is there and true."""
+    """Whether a field is present and true."""
     return raw is not None and bytes(raw) == b"true"
 
 
 def is_null(raw: Raw) -> bool:
-    """Whether well-formed JSON is null."""
+    """Whether valid JSON is null."""
     view = memoryview(raw)
     return view.nbytes > 0 and view[0] == _NULL
 
 
 def text(raw: Raw) -> str:
-    """The string. Raises `msgspec.DecodeError` for others."""
+    """The string. Raises `msgspec.DecodeError` for any other value."""
     return _text_decoder.decode(raw)
 
 
 def text_or_none(raw: Raw | None) -> str | None:
-    """The string, None where it is something else."""
+    """The string; None for any other value."""
     if raw is None or not (view := memoryview(raw)).nbytes or view[0] != _QUOTE:
         return None
     return _text_decoder.decode(raw)
@@ -332,7 +333,7 @@ def number_or_none(raw: Raw | None) -> float | None:
 
 
 def members(raw: Raw | None) -> dict[str, Raw]:
-    """The members of a JSON object, each still raw; anything else, or what is nested too deep, has none."""
+    """The raw members of a JSON object; empty for any other value and for one that is nested too deep."""
     if raw is None or not (view := memoryview(raw)).nbytes or view[0] != _BRACE:
         return {}
     try:
@@ -342,7 +343,7 @@ def members(raw: Raw | None) -> dict[str, Raw]:
 
 
 def fields(raw: Raw) -> dict[str, Raw]:
-    """The members of a JSON object, each still raw. Raises `msgspec.DecodeError` for others."""
+    """The raw members of a JSON object. Raises `msgspec.DecodeError` for any other value."""
     try:
         return _object_decoder.decode(raw)
     except RecursionError:
@@ -350,7 +351,7 @@ def fields(raw: Raw) -> dict[str, Raw]:
 
 
 def with_meta(params: Params, added: Params) -> Params:
-    """The params with more in their `_meta`, which may be raw, decoded or missing."""
+    """The params with members added to their `_meta`, which may be raw, decoded or missing."""
     meta: Any = params.get("_meta")
     if isinstance(meta, Raw):
         meta = members(meta)
@@ -361,12 +362,12 @@ def id_or_none(raw: Raw | None) -> Id | None:
     """A request id or progress token; None for any other value."""
     try:
         return _id_decoder.decode(raw) if raw is not None else None
-    except ValueError:  # also what is not UTF-8
+    except ValueError:  # also for invalid UTF-8
         return None
 
 
 def error_body(raw: Raw) -> ErrorBody:
-    """The error of a response; one without code or message is still an error."""
+    """The error of a response, which may lack a code or a message."""
     try:
         return _error_decoder.decode(raw)
     except (msgspec.DecodeError, RecursionError):
@@ -374,9 +375,9 @@ def error_body(raw: Raw) -> ErrorBody:
 
 
 class Envelope(msgspec.Struct, eq=False):
-    """A message of ours, encoded when its bytes are first needed.
+    """A message to send, encoded when its bytes are first needed.
 
-    Whoever carries it learns from its fields what it is and which request it belongs to, never from its bytes.
+    Its fields say what it is and which request it belongs to, so no transport needs to parse the bytes.
     """
 
     content: Params | Raw | RpcError = NOTHING
@@ -386,11 +387,11 @@ class Envelope(msgspec.Struct, eq=False):
     method: str = ""
     """Empty for an answer."""
     about: Id | None = None
-    """Which of the other side's requests it answers or belongs to."""
+    """The other side's request that it answers or belongs to."""
     may_drop: bool = False
-    """A notification that is soon outdated: it is dropped if the other side has not read many others."""
+    """Whether it may be dropped if the other side has many unread notifications, since it is soon outdated."""
     encoded: bytes = b""
-    """The bytes, once they were needed."""
+    """Its bytes, once encoded."""
 
     @property
     def is_answer(self) -> bool:
@@ -417,9 +418,9 @@ class Envelope(msgspec.Struct, eq=False):
 
 
 class Ids:
-    """Ids that a peer cannot guess, so that it cannot answer what it was not asked.
+    """Random ids below 2**52. A peer can't guess them, so it can't answer a request that it did not get.
 
-    Below 2**52: servers in JavaScript lose larger ones.
+    Larger ids would lose precision in JavaScript.
     """
 
     def __init__(self) -> None:

@@ -1,16 +1,15 @@
-"""One memory budget for the process, over everything that waits for a peer.
+"""The memory budget of the process, for everything that waits for a peer.
 
-An `Account` counts the bytes that one client or one connection makes the process hold: answers that the client has not
-read, answers that are being made, requests that are being answered, events kept for a broken stream, messages that are
-still arriving. Two integer additions per message. As the total grows the budget refuses, sheds and closes, each at its
-own threshold:
+An `Account` counts the bytes that one client or connection makes the process hold: unread answers, answers that are
+being built, requests that are being handled, events kept for a broken stream, and messages that are still arriving.
+That costs two integer additions per message. As the total grows, the budget acts at three thresholds:
 
-    refuse   a client that holds more than its fair share gets no new calls
+    refuse   clients that hold more than a fair share get no new calls
     shed     kept events and held notifications are dropped, and the calls of the largest client are cancelled
-    close    the connection that holds the most is closed; among similar ones, the one that has held it longest
+    close    the connections that hold the most are closed; among similar ones, those that have held it longest
 
-A client whose unread answers exceed its share is paused: its servers are not read until it reads. So a slow client
-loses nothing, and one that never reads costs at most its share. The budget does not interpret the bytes.
+A client whose unread answers exceed its share is paused: the workbench does not read from its servers until the
+client reads. So a slow client loses nothing, and one that never reads costs at most its share.
 """
 
 from __future__ import annotations
@@ -26,31 +25,30 @@ from mcp_workbench import logger
 from mcp_workbench.limits import Limits
 
 MEMORY_REFUSE_SHARE = 0.6
-"""When this part of the rest is held, clients that hold more than a fair share get no new calls."""
+"""When this share of the rest is held, clients that hold more than a fair share get no new calls."""
 MEMORY_SHED_SHARE = 0.75
-"""At this part, kept events are dropped and the calls of the largest client are cancelled."""
+"""At this share, kept events are dropped and the calls of the largest client are cancelled."""
 MEMORY_CLOSE_SHARE = 0.9
-"""At this part, the connections that hold the most are closed."""
+"""At this share, the connections that hold the most are closed."""
 MEMORY_CLIENT_SHARE = 0.25
-"""The part that one client may hold. That is room for twelve answers of the largest size, so eight at once can
-safely wait to be read."""
+"""The share that one client may hold: twelve answers of the largest size, so eight at once can safely wait to be
+read."""
 MEMORY_RELIEF = 0.9
-"""Each of these levels ends below this part of its threshold, so that it does not flap with every message."""
+"""Each level ends below this share of its threshold, so that it does not flap with every message."""
 MEMORY_REVIEW_SECONDS = 0.1
-"""How often the workbench checks who holds too much while it is under pressure: only a few of the largest messages
-can arrive in that time."""
+"""How often the accounts are reviewed under pressure. Only a few of the largest messages can arrive in that time."""
 MEMORY_SMALL_BYTES = 16 * 1024
-"""Requests up to this size are not counted while they are answered: a thousand of them are a fair share."""
+"""Requests up to this size are not counted while they are answered. A thousand of them are a fair share."""
 
 CALM, REFUSE, SHED, CLOSE = range(4)
 LEVELS: Final = ("calm", "refuse", "shed", "close")
-_SIMILAR: Final = 0.5
-"""An account that holds this part of what the largest holds may be closed in its place, if it has held it longer."""
+_SIMILAR_SHARE: Final = 0.5
+"""An account that holds this share of the largest one may be closed instead of it, if it has held it longer."""
 _MIB: Final = 1024 * 1024
 
 
 class _Unlimited:
-    """Counts without consequences: for code that runs without a workbench, and for accounts that have ended."""
+    """A budget without limits, for code that runs without a workbench and for ended accounts."""
 
     def __init__(self) -> None:
         self.held = 0
@@ -63,12 +61,12 @@ class _Unlimited:
 
 
 class Account:
-    """The bytes that one client or one connection makes the process hold."""
+    """The bytes that one client or connection makes the process hold."""
 
     __slots__ = (
         "_budget",
+        "_building",
         "_client",
-        "_making",
         "_watchers",
         "cancel",
         "close",
@@ -85,21 +83,21 @@ class Account:
     def __init__(self, budget: MemoryBudget | _Unlimited | None = None, label: str = "") -> None:
         self._budget = budget or _Unlimited()
         self._client = self
-        self._making: asyncio.Lock | None = None
+        self._building: asyncio.Lock | None = None
         self._watchers: list[Callable[[bool], None]] = []
         self.label = label
         self.held = 0
         self.unread = 0
-        """The part of it that its client has not read."""
+        """The bytes that the client has not read."""
         self.kept = 0
-        """The part of it that is dropped under pressure, and so does not count against the client."""
+        """The bytes that can be dropped under pressure, and so do not count against the client."""
         self.limit = self._budget.share
         self.since = 0.0
-        """When it began to hold something."""
+        """When it last began to hold anything."""
         self.is_paused = False
-        """Whether its servers must not be read: the client does not read what it is sent."""
+        """Whether reading from its servers is paused, because the client does not read."""
         self.shed: Callable[[], None] | None = None
-        """Drops what the client can do without."""
+        """Drops the kept bytes."""
         self.cancel: Callable[[], None] | None = None
         """Cancels the client's calls."""
         self.close: Callable[[], None] | None = None
@@ -127,16 +125,16 @@ class Account:
             budget.fall()
 
     def change(self, size: int) -> None:
-        """Reserve, or release where `size` is negative."""
+        """Reserve bytes, or release them if `size` is negative."""
         self.reserve(size) if size > 0 else self.release(-size)
 
     def keep(self, size: int) -> None:
-        """Count bytes that are kept in case the client comes back, or no longer where `size` is negative."""
+        """Count bytes that are kept in case the client reconnects; a negative `size` ends that."""
         self.kept += size
         self.change(size)
 
     def wrote(self, size: int) -> None:
-        """Count bytes that wait until the client reads them."""
+        """Count bytes that wait for the client to read them."""
         self.unread += size
         self.reserve(size)
         if self.unread > self.limit and not self.is_paused:
@@ -149,13 +147,13 @@ class Account:
             self._pause(False)  # noqa: FBT003
 
     def set_limit(self, limit: float) -> None:
-        """Change how much it may hold."""
+        """Set how much it may hold."""
         self.limit = limit
         if (self.unread > limit) != self.is_paused:
             self._pause(not self.is_paused)
 
     def watch(self, watcher: Callable[[bool], None]) -> None:
-        """Call `watcher` with True when the client is paused, with False when it goes on."""
+        """Call `watcher` with True when the client is paused, and with False when it resumes."""
         self._client._watchers.append(watcher)  # noqa: SLF001 -- of the same class
         if self._client.is_paused:
             watcher(True)  # noqa: FBT003
@@ -165,7 +163,7 @@ class Account:
             watchers.remove(watcher)
 
     async def unpaused(self) -> None:
-        """Return when the client has read enough."""
+        """Wait until the client has read enough."""
         if not self._client.is_paused:
             return
         room: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -181,10 +179,10 @@ class Account:
             self.unwatch(watcher)
 
     @contextlib.asynccontextmanager
-    async def making(self) -> AsyncGenerator[Callable[[int], None]]:
-        """Make an answer that may be large: one at a time for each client, and none while the client does not read.
+    async def building(self) -> AsyncGenerator[Callable[[int], None]]:
+        """Build an answer that may be large: one at a time per client, and none while the client is paused.
 
-        Yields a function that counts the bytes of the answer while it is made.
+        Yields a function that counts the bytes of the answer while it is built.
         """
         made = 0
 
@@ -193,8 +191,8 @@ class Account:
             made += size
             self.reserve(size)
 
-        self._making = self._making or asyncio.Lock()
-        async with self._making:
+        self._building = self._building or asyncio.Lock()
+        async with self._building:
             await self.unpaused()
             try:
                 yield count
@@ -202,13 +200,13 @@ class Account:
                 self.release(made)
 
     def open(self, label: str, close: Callable[[], None] | None = None) -> Account:
-        """The account of a connection that works for this client: it is paused with the client."""
+        """Open the account of a connection that works for this client and is paused with it."""
         account = self._budget.open(label, close) if isinstance(self._budget, MemoryBudget) else Account(label=label)
         account._client = self  # noqa: SLF001 -- of the same class
         return account
 
     def end(self) -> None:
-        """Count nothing more: what it holds goes with its owner."""
+        """Stop counting. The held bytes are freed with their owner."""
         if isinstance(self._budget, MemoryBudget):
             self._budget.forget(self)
         self._budget = _Unlimited()
@@ -223,10 +221,10 @@ class Account:
 
 
 class MemoryBudget:
-    """All accounts of the process, and what happens as they grow."""
+    """All accounts of the process, and the reactions as they grow."""
 
     def __init__(self, limits: Limits, changed: Callable[[], None] = lambda: None) -> None:
-        """`changed` is called at each change of the level."""
+        """`changed` is called whenever the level changes."""
         self._changed = changed
         self._review_seconds = MEMORY_REVIEW_SECONDS
         self._relief = MEMORY_RELIEF
@@ -240,14 +238,14 @@ class MemoryBudget:
         self.floor = float("-inf")
         self._accounts: set[Account] = set()
         self._timer: asyncio.Handle | None = None
-        self._told: set[tuple[str, str]] = set()
+        self._logged: set[tuple[str, str]] = set()
 
     @property
     def state(self) -> str:
         return LEVELS[self.level]
 
     def open(self, label: str, close: Callable[[], None] | None = None) -> Account:
-        """A new account. `close` closes the connection that it belongs to."""
+        """Open an account. `close` closes its connection."""
         account = Account(self, label)
         account.close = close
         self._accounts.add(account)
@@ -256,7 +254,7 @@ class MemoryBudget:
         return account
 
     def forget(self, account: Account) -> None:
-        """An account has ended."""
+        """Remove an ended account."""
         if account in self._accounts:
             self._accounts.discard(account)
             self.held -= account.held
@@ -264,29 +262,29 @@ class MemoryBudget:
                 self.fall()
 
     def rise(self) -> None:
-        """The total exceeds the ceiling."""
+        """Raise the level, since the total exceeds the ceiling."""
         before = self.level
         while self.level < CLOSE and self.held > self._thresholds[self.level]:
             self.level += 1
-        self._moved(before)
-        # Not now: whoever reserved the bytes is in the middle of its work.
+        self._update_bounds(before)
+        # Not at once: the caller that reserved the bytes is in the middle of its work.
         if self._timer is None or self.level != before:
             self._schedule(0)
 
     def fall(self) -> None:
-        """The total is below the floor."""
+        """Lower the level, since the total is below the floor."""
         before = self.level
         while self.level and self.held < self._floor_of(self.level):
             self.level -= 1
-        self._moved(before)
+        self._update_bounds(before)
         if not self.level:
-            self._told.clear()
+            self._logged.clear()
             self._set_limits()
 
     def _floor_of(self, level: int) -> float:
         return self._thresholds[level - 1] * self._relief
 
-    def _moved(self, before: int) -> None:
+    def _update_bounds(self, before: int) -> None:
         self.ceiling = self._thresholds[min(self.level, CLOSE - 1)]
         self.floor = self._floor_of(self.level) if self.level else float("-inf")
         if self.level == before:
@@ -300,7 +298,7 @@ class MemoryBudget:
             self._highest = CALM
         self._changed()
 
-    # -- what happens under pressure
+    # -- reactions to pressure
 
     def _schedule(self, seconds: float) -> None:
         if self._timer is not None:
@@ -334,36 +332,36 @@ class MemoryBudget:
         clients = [account for account in self._accounts if account.cancel is not None and account.is_full]
         if self.level >= SHED and clients:
             largest = max(clients, key=lambda account: account.held)
-            self._tell("a client's calls are cancelled to free memory", largest)
+            self._log_once("a client's calls are cancelled to free memory", largest)
             if largest.cancel is not None:
                 largest.cancel()
 
     def _close(self) -> None:
-        """Close connections until the total would be below the threshold."""
+        """Close connections until the total will be below the threshold."""
         excess = self.held - self._floor_of(CLOSE)
         candidates = [account for account in self._accounts if account.close is not None and account.held > 0]
         while excess > 0 and candidates:
-            most = max(account.held for account in candidates) * _SIMILAR
+            most = max(account.held for account in candidates) * _SIMILAR_SHARE
             victim = min((one for one in candidates if one.held >= most), key=lambda account: account.since)
             candidates.remove(victim)
             excess -= victim.held
-            self._tell("connections are closed to free memory", victim)
+            self._log_once("connections are closed to free memory", victim)
             if victim.close is not None:
                 victim.close()
 
-    def _tell(self, what: str, account: Account) -> None:
-        """Log it once for each holder, until the pressure is over."""
-        if (what, account.label) not in self._told:
-            self._told.add((what, account.label))
+    def _log_once(self, what: str, account: Account) -> None:
+        """Log a message once per holder, until the pressure is over."""
+        if (what, account.label) not in self._logged:
+            self._logged.add((what, account.label))
             logger.warning(what, holder=account.label, mib=round(account.held / _MIB))
 
 
 def trim() -> None:
-    """Return freed memory to the system with glibc; other C libraries need no help.
+    """Return freed memory to the system if the C library is glibc; others do so themselves.
 
-    glibc serves blocks of up to 32 MiB from one heap once such blocks were freed. That is fast, but one small object
-    above freed messages keeps all of them mapped: 709 MB of RSS with 383 MB in use. Mapping each large block separately
-    would cost a third more CPU time for large messages. A call takes 8 ms for 100 MB, 0.3 ms if little is free.
+    After blocks of up to 32 MiB were freed, glibc serves such blocks from its heap. That is fast, but one small object
+    above freed messages keeps them all mapped: 709 MB of RSS with 383 MB in use. Mapping each large block separately
+    would cost a third more CPU time for large messages. A trim takes 8 ms for 100 MB, and 0.3 ms if little is free.
     """
     _malloc_trim()(0)
 

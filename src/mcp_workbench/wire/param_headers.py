@@ -1,7 +1,7 @@
-"""Values in HTTP headers of the modern era: their encoding, and the tool parameters that `x-mcp-header` mirrors.
+"""Tool parameters that `x-mcp-header` mirrors in HTTP headers (modern era), and the encoding of header values.
 
-`SentHeaders` makes the headers of a call to a server, `ReceivedHeaders` compares those of a client with the body. Both
-learn from the lists of tools that pass by; no server is started or asked for it.
+`SentHeaders` makes the headers of a call to a server. `ReceivedHeaders` compares a client's headers with the body. Both
+learn the parameters from tool lists that pass through, so no server is started or asked for them.
 """
 
 from __future__ import annotations
@@ -30,43 +30,43 @@ NAMED_BY: Final = {"tools/call": "name", "prompts/get": "name", "resources/read"
 
 _HEADER_NAME: Final = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 _TYPES: Final = ("string", "integer", "boolean")
-_ONE: Final = frozenset(
+_SCHEMA_KEYWORDS: Final = frozenset(
     {"items", "contains", "unevaluatedItems", "additionalProperties", "propertyNames", "unevaluatedProperties"}
     | {"not", "if", "then", "else", "contentSchema"}
 )
-_SEVERAL: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-_NAMED: Final = frozenset({"patternProperties", "dependentSchemas", "$defs", "definitions"})
+_LIST_KEYWORDS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_MAP_KEYWORDS: Final = frozenset({"patternProperties", "dependentSchemas", "$defs", "definitions"})
 _MARKED: Final = MARK.encode()
 _NO_SCALAR: Final[list[Any]] = []
-"""Stands for a value that no header can carry."""
+"""Stands for a value that has no header form."""
 _SAFE: Final = r"[\x20-\x7e]*"
 _BEGIN, _END = "=?base64?", "?="
 
 Path: TypeAlias = tuple[str, ...]
 """Names of properties, from the outermost."""
 Tree: TypeAlias = "dict[str, Parameter | Tree]"
-"""The marked parameters of a tool, nested as its arguments are."""
+"""The mirrored parameters of a tool, nested like its arguments."""
 
 MIRRORED_PARAMETERS = 64
-"""Such parameters of one tool."""
+"""Header parameters of one tool."""
 
 
 class Parameter(NamedTuple):
-    """A parameter that has a header."""
+    """A mirrored parameter: its header and its type."""
 
     header: str
     type: str
 
 
 def encode(value: str) -> str:
-    """A value that survives as a header: plain if possible, else as marked base64."""
+    """Encode a header value: plain if possible, else as base64 with a marker."""
     if re.fullmatch(_SAFE, value) and value == value.strip() and not _is_encoded(value):
         return value
     return f"{_BEGIN}{base64.b64encode(value.encode('utf-8', 'replace')).decode('ascii')}{_END}"
 
 
 def decode(value: str | None) -> str | None:
-    """The value that `encode` was given; None for malformed or non-canonical base64."""
+    """Decode a header value; None for malformed or non-canonical base64."""
     if value is None or not _is_encoded(value):
         return value
     payload = value[len(_BEGIN) : -len(_END)]
@@ -82,19 +82,19 @@ def _is_encoded(value: str) -> bool:
 
 
 def render(value: Any) -> str | None:
-    """An argument as the text of its header; None if it has no such form."""
+    """An argument as the text of its header; None if it has no header form."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if not isinstance(value, str | int | float):
         return None
     try:
         return str(value)
-    except ValueError:  # more digits than Python writes
+    except ValueError:  # more digits than Python formats
         return None
 
 
 def matches(parameter: Parameter, value: Any, header: str) -> bool:
-    """Whether a decoded header has the value of an argument. Whole numbers compare as numbers: 42 is 42.0."""
+    """Whether a decoded header equals an argument. Whole numbers are compared as numbers: 42 equals 42.0."""
     whole, point, fraction = header.partition(".")
     is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
     if (
@@ -105,13 +105,13 @@ def matches(parameter: Parameter, value: Any, header: str) -> bool:
     ):
         try:
             return int(whole) == int(value) and (not point or not fraction.strip("0"))
-        except ValueError:  # more digits than Python reads
+        except ValueError:  # more digits than Python parses
             return False
     return header == render(value)
 
 
-def mirrored(schema: Any) -> dict[Path, Parameter] | None:
-    """The parameters that have headers, by their path; None if an annotation is invalid."""
+def mirrored_parameters(schema: Any) -> dict[Path, Parameter] | None:
+    """The mirrored parameters by path; None if an annotation is invalid."""
     found: dict[Path, Parameter] = {}
     taken: set[str] = set()
     for path, part in _positions(schema):
@@ -128,7 +128,7 @@ def mirrored(schema: Any) -> dict[Path, Parameter] | None:
 
 
 def _positions(schema: Any) -> Iterator[tuple[Path | None, Mapping[str, Any]]]:
-    """Every schema within a schema; its path if only `properties` lead to it."""
+    """Every subschema, with its path if only `properties` lead to it."""
     waiting: list[tuple[Path | None, Any]] = [((), schema)]
     while waiting:
         path, node = waiting.pop()
@@ -137,23 +137,23 @@ def _positions(schema: Any) -> Iterator[tuple[Path | None, Mapping[str, Any]]]:
         part = cast("dict[str, Any]", node)
         yield path, part
         for keyword, value in part.items():
-            waiting += _below(path, keyword, value)
+            waiting += _children(path, keyword, value)
 
 
-def _below(path: Path | None, keyword: str, value: Any) -> list[tuple[Path | None, Any]]:
+def _children(path: Path | None, keyword: str, value: Any) -> list[tuple[Path | None, Any]]:
     if keyword == "properties" and isinstance(value, dict):
         named = cast("dict[str, Any]", value)
         return [((*path, name) if path is not None else None, part) for name, part in named.items()]
-    if keyword in _ONE:
+    if keyword in _SCHEMA_KEYWORDS:
         return [(None, value)]
-    if keyword in _SEVERAL and isinstance(value, list):
+    if keyword in _LIST_KEYWORDS and isinstance(value, list):
         return [(None, part) for part in cast("list[Any]", value)]
-    if keyword in _NAMED and isinstance(value, dict):
+    if keyword in _MAP_KEYWORDS and isinstance(value, dict):
         return [(None, part) for part in cast("dict[str, Any]", value).values()]
     return []
 
 
-# -- of calls to servers
+# -- calls to servers
 
 
 class _Tool(msgspec.Struct, rename="camel"):
@@ -162,15 +162,15 @@ class _Tool(msgspec.Struct, rename="camel"):
 
 
 class _Listed(msgspec.Struct):
-    """The message with a list, as far as it is looked at."""
+    """A message with a tool list; only the result is read."""
 
     result: dict[str, Raw]
 
 
 class SentHeaders:
-    """The headers of calls to one modern server, learned from the lists that pass by.
+    """The headers of calls to one modern server, learned from its tool lists.
 
-    By the protocol a tool whose annotations are wrong is left out of the list.
+    The protocol requires that a tool with invalid annotations is left out of the list.
     """
 
     def __init__(self, label: ServerIdentifier, limits: Limits) -> None:
@@ -183,7 +183,7 @@ class SentHeaders:
         return name in self._tools
 
     def learn(self, message: bytes) -> bytes:
-        """Take note of a list that passes by; the list without the tools that may not be offered."""
+        """Learn from a list; returns it without the tools whose annotations are invalid."""
         if _MARKED not in message:
             return message
         try:
@@ -198,16 +198,16 @@ class SentHeaders:
         return jsonrpc.encode({**whole, "result": {**listed, "tools": kept}})
 
     def _take(self, raw: Raw) -> bool:
-        """Note a tool; False where it may not be offered."""
+        """Learn from a tool; False if its annotations are invalid."""
         if _MARKED not in bytes(raw):
             return True
         try:
             tool = msgspec.json.decode(raw, type=_Tool)
         except (msgspec.DecodeError, RecursionError):
             return True
-        found = mirrored(tool.input_schema)
+        found = mirrored_parameters(tool.input_schema)
         if found is None:
-            what = "a tool is left out: its header annotations are invalid"
+            what = "left out a tool with invalid header annotations"
             logger.warning(what, server=self._label, tool=tool.name)
             self._tools.pop(tool.name, None)
             return False
@@ -216,7 +216,7 @@ class SentHeaders:
         return True
 
     def headers(self, name: str, arguments: Any) -> dict[str, str]:
-        """The headers of a call of the tool of this name, from its arguments."""
+        """The headers of a call, from its arguments."""
         known = self._tools.get(name)
         if not known or arguments is None:
             return {}
@@ -233,7 +233,7 @@ def _value(arguments: Any, path: Path) -> Any:
     return arguments
 
 
-# -- of calls by clients
+# -- calls from clients
 
 
 class _List(msgspec.Struct):
@@ -241,17 +241,14 @@ class _List(msgspec.Struct):
 
 
 class ReceivedHeaders:
-    """The tools that mirror arguments in headers, learned from the lists that clients got at one endpoint.
-
-    To learn them, no server is started or asked.
-    """
+    """The tools that mirror arguments in headers, learned from the lists that clients got at one endpoint."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._trees: dict[str, Tree] = {}
 
     def learn(self, listed: Raw) -> None:
-        """Take note of a page of tools."""
+        """Learn from a page of tools."""
         page = bytes(listed)
         if not self._trees and _MARKED not in page:
             return
@@ -278,9 +275,9 @@ class ReceivedHeaders:
 
 
 def _tree(schema: Any) -> Tree:
-    """The marked parameters; none if an annotation is invalid, since no client goes by it."""
+    """The mirrored parameters; empty if an annotation is invalid, since clients ignore it then."""
     tree: Tree = {}
-    for path, parameter in (mirrored(schema) or {}).items():
+    for path, parameter in (mirrored_parameters(schema) or {}).items():
         node = tree
         for name in path[:-1]:
             node = cast("Tree", node.setdefault(name, {}))
@@ -324,7 +321,7 @@ def _scalar(raw: Raw | None) -> Any:
         return _NO_SCALAR
     try:
         return json.loads(bytes(raw))
-    except ValueError:  # a number of thousands of digits
+    except ValueError:  # a number with thousands of digits
         return _NO_SCALAR
 
 

@@ -1,9 +1,9 @@
 """A symmetric JSON-RPC peer: requests, notifications, progress and cancellation, both ways.
 
-Guarantees: every request that we make has exactly one outcome, whatever bytes arrive; a peer
-cannot answer what it was not asked; what arrives is handled in order, and notifications are sent
-before the answer they precede; a cancelled caller tells the other side. There is no thread and no
-queue per message. It does not know what any method means, nor which side of the workbench it is on.
+Guarantees: every request that we send has exactly one outcome, whatever bytes arrive; the other side can't answer a
+request that it did not get; messages are handled in order of arrival, and notifications are sent before the answer
+that they precede; a cancelled caller notifies the other side. There is no thread and no queue per message. A peer does
+not interpret methods and does not know whether the other side is a client or a server.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from mcp_workbench.wire.jsonrpc import Envelope, ErrorBody, Id, Message, Params,
 from mcp_workbench.wire.memory_budget import MEMORY_SMALL_BYTES, Account
 
 CANCELLED = "notifications/cancelled"
-_KEPT = frozenset({*eras.LIST_CHANGED, eras.ACKNOWLEDGED})
-"""Notifications that say something once: whoever does not read them now must find them later."""
+_NEVER_DROPPED = frozenset({*eras.LIST_CHANGED, eras.ACKNOWLEDGED})
+"""Notifications that are sent only once, so a slow reader must still get them."""
 
 
 class Handler(Protocol):
-    """What a peer does with what the other side starts."""
+    """Handles the requests and notifications of the other side."""
 
     def request(self, method: str, params: dict[str, Raw], line: PeerRequest) -> Awaitable[Raw]:
         """Answer a request. Raises `RpcError` to answer with an error."""
@@ -45,31 +45,31 @@ class Handler(Protocol):
         ...
 
     def unreadable(self, line: bytes, problem: Unreadable) -> None:
-        """Decide what a line that is no message means."""
+        """Handle a line that is not a message."""
         ...
 
     def complaint(self, error: ErrorBody) -> None:
-        """The other side could not read something that we sent, and can't say what."""
+        """Handle an error without an id: the other side could not read one of our messages."""
         ...
 
 
 class Writer(Protocol):
-    """What carries our messages to the other side."""
+    """Sends messages to the other side."""
 
     @property
     def congested(self) -> bool:
-        """The other side does not read what we send."""
+        """Whether the other side does not read."""
         ...
 
     @property
     def is_closed(self) -> bool: ...
 
     async def drained(self) -> None:
-        """Until it is not congested any more."""
+        """Wait until it is no longer congested."""
         ...
 
     def write(self, envelope: Envelope) -> None:
-        """Send a message, unless it may be dropped and the other side has not read many others of that kind."""
+        """Send a message, unless it may be dropped and the other side has many unread ones of that kind."""
         ...
 
 
@@ -89,14 +89,14 @@ class Peer:
         share: FairShare | None = None,
         account: Account | None = None,
     ) -> None:
-        """Without `answers_always` it lets requests drop of a peer that does not read its answers.
+        """Without `answers_always`, requests of a peer that does not read its answers are dropped.
 
-        `admit` is called for each request with the number of requests under way; what it returns, if not None, is sent
-        as the answer. `passes` decides by its method and its size whether a notification is handled at all.
-        `over` is told when nobody waits for the answer to a request of ours any more, `adjourn` when the other side
-        should come back later for the rest of what a request of its own brings.
-        `share` is charged for the work of every message that answers no request of ours; `account` counts the other
-        side's requests while they are answered.
+        `admit` is called for each request with the number of requests under way. If it returns a value, that is sent as
+        the answer. `passes` decides by method and size whether a notification is handled. `over` is called with the id
+        of
+        each of our requests when it has ended, and `adjourn` with the id of a request whose response should end early.
+        `share` is charged for the work of every message that is not an answer. `account` counts the other side's
+        requests while they are handled.
         """
         self._account = account or Account()
         self.adjourn = adjourn
@@ -112,21 +112,21 @@ class Peer:
         self._inbound: dict[Id, asyncio.Task[None]] = {}
         self._batched: set[asyncio.Task[None]] = set()
         self._fault: Fault | None = None
-        self._deaf: Fault | None = None
+        self._given_up: Fault | None = None
         self._share = share
         self._deadlines = Deadlines(self._pending.values())
-        self.heard_at = 0.0
-        """When something came last, of whatever kind, by the clock of the event loop; 0 if never."""
+        self.received_at = 0.0
+        """When the last message of any kind arrived, in the time of the event loop; 0 if none did."""
         self.messages = 0
-        """Messages that came."""
+        """The number of received messages."""
         self.strays = 0
-        """BatchResponse to nothing that we asked, or a second time."""
+        """The number of answers that belong to no open request, and of requests that were dropped."""
 
-    def held(self, owner: object = None) -> AbstractContextManager[None]:
-        """See `Deadlines.held`."""
-        return self._deadlines.held(owner)
+    def pause_deadlines(self, owner: object = None) -> AbstractContextManager[None]:
+        """See `Deadlines.pause`."""
+        return self._deadlines.pause(owner)
 
-    # -- what we start
+    # -- our requests
 
     async def request(
         self,
@@ -142,16 +142,18 @@ class Peer:
         lenient: bool = False,
         about: Id | None = None,
     ) -> Raw:
-        """Send a request and return its raw result; the other side's progress goes to `on_progress`.
+        """Send a request and return its raw result. Progress goes to `on_progress`.
 
-        Raises the `Fault` that ended it: `ServerRefused` for a JSON-RPC error, `CallTimeout` after
-        `idle_seconds` of silence (progress is none) or `hard_seconds` in all, or whatever ended the
-        connection. A deadline of 0 is none. For `about` see `Envelope`.
-        `stamp` is added to the request's `_meta`. `lenient`: of an answer that is nested too deep to be read, the
-        deepest is left out.
+        Raises the `Fault` that ended it: `ServerRefused` for a JSON-RPC error, `CallTimeout` after `idle_seconds`
+        without
+        an answer or progress, or after `hard_seconds` in all, or the fault that ended the connection. 0 means no
+        deadline.
+        For `about` see `Envelope`. `stamp` is added to the request's `_meta`. If `lenient`, the deepest parts of an
+        answer
+        that is nested too deep are left out.
         """
-        if self._deaf is not None:
-            raise self._deaf.unsent()
+        if self._given_up is not None:
+            raise self._given_up.unsent()
         while (id_ := self._ids()) in self._pending:
             pass
         now, hard = self._loop.time(), hard_seconds or NEVER
@@ -163,9 +165,9 @@ class Peer:
         sent = False
         try:
             if self._writer.congested or self._writer.is_closed:
-                await self._until_writable(pending)
+                await self._wait_until_writable(pending)
             if stamp or idle_seconds or on_progress is not None:
-                # Progress restarts the idle deadline, so it is asked for, under a token of our own.
+                # Request progress under our own token, since it restarts the idle deadline.
                 token = {"progressToken": id_} if idle_seconds or on_progress is not None else {}
                 params = jsonrpc.with_meta(params, {**(stamp or {}), **token})
             self._writer.write(Envelope(params, id_, method, about))
@@ -173,7 +175,7 @@ class Peer:
             return await pending.future
         except (asyncio.CancelledError, CallTimeout) as ending:
             if not sent and isinstance(ending, CallTimeout):
-                raise ending.copy_with(hint="The server does not read what it is sent; it may be stuck.") from None
+                raise ending.copy_with(hint="The server does not read its input; it may be stuck.") from None
             if sent and cancellable and self._fault is None and id_ in self._pending:
                 reason = "the caller cancelled it" if isinstance(ending, asyncio.CancelledError) else str(ending)
                 self.notify(CANCELLED, {"requestId": id_, "reason": reason}, about)
@@ -184,11 +186,11 @@ class Peer:
                 self._over(id_)
 
     def is_waiting(self, id_: int) -> bool:
-        """Whether a request of ours has no answer yet."""
+        """Whether our request has no answer yet."""
         return id_ in self._pending
 
     def owner_of(self, id_: int) -> object:
-        """The `owner` of a request of ours that has no answer yet."""
+        """The `owner` of our request, if it has no answer yet."""
         pending = self._pending.get(id_)
         return pending.owner if pending is not None else None
 
@@ -196,16 +198,16 @@ class Peer:
         self._writer.write(Envelope(params, None, method, about, may_drop))
 
     @property
-    def is_held(self) -> bool:
-        """The other side waits for somebody else now."""
-        return self._deadlines.is_held
+    def has_paused_deadlines(self) -> bool:
+        """Whether the other side waits for somebody else now."""
+        return self._deadlines.is_paused
 
     @property
     def congested(self) -> bool:
-        """The other side does not read what we send."""
+        """Whether the other side does not read."""
         return self._writer.congested
 
-    # -- what arrives
+    # -- received messages
 
     def receive(self, line: bytes, owner: object = None) -> None:
         """Handle one line. Never raises, never waits.
@@ -214,7 +216,7 @@ class Peer:
         stream.
         """
         if self._fault is not None:
-            return  # what follows in the same read
+            return  # more lines of the same read
         share = self._share
         began = monotonic() if share is not None else 0.0
         try:
@@ -227,74 +229,70 @@ class Peer:
             share.charge(monotonic() - began)
 
     def _receive_unreadable(self, line: bytes, problem: Unreadable, owner: object) -> bool:
-        """Handle a line that is no message, as far as it can be read; whether it answered a request of ours."""
+        """Handle a line that is not a valid message; whether it answered one of our requests."""
         ids = jsonrpc.recover_ids(line, self._pending.__contains__) if problem.is_deep else []
         if ids and self._pending[ids[0]].lenient:
             try:
                 return self.take(jsonrpc.read(jsonrpc.cut_nesting(line)), len(line), owner)
             except Unreadable as second:
                 problem = second
-        self.heard_at = self._loop.time()
+        self.received_at = self._loop.time()
         self._handler.unreadable(line, problem)
         return False
 
     def take(self, message: Message, size: int, owner: object = None) -> bool:
-        """Handle a message of `size` bytes that was read already; whether it answered a request of ours.
+        """Handle a decoded message of `size` bytes; whether it answered one of our requests.
 
         Never raises, never waits. See `receive`.
         """
-        self.heard_at = self._loop.time()
+        self.received_at = self._loop.time()
         self.messages += 1
+        return self._dispatch(message, size, owner)
+
+    def _dispatch(self, message: Message, size: int, owner: object, batch: BatchResponse | None = None) -> bool:
         if message.method is None:
-            return self._answered(message)
+            return self._handle_answer(message)
         if message.id is jsonrpc.UNSET:
-            self._notified(message.method, message.params, owner, size)
+            self._handle_notification(message.method, message.params, owner, size)
         else:
-            self._requested(message.id, message.method, message.params, owner, size=size)
+            self._handle_request(message, message.method, size, owner, batch)
         return False
 
     def receive_batch(self, parts: Sequence[BatchElement]) -> None:
-        """Handle one batch; its answers are sent together. Never raises, never waits."""
+        """Handle a batch; its answers are sent together. Never raises, never waits."""
         answers = BatchResponse(first_request(parts), self._writer.write, self._account)
         for part in parts:
             if isinstance(part, RpcError):
                 answers.write(Envelope(part))
-                continue
-            if part.method is None:
-                self._answered(part)
-                continue
-            size = sum(memoryview(value).nbytes for value in part.params.values())
-            if part.id is jsonrpc.UNSET:
-                self._notified(part.method, part.params, None, size)
             else:
-                self._requested(part.id, part.method, part.params, None, answers, size=size)
+                self._dispatch(part, sum(memoryview(value).nbytes for value in part.params.values()), None, answers)
         answers.complete()
 
     def fail_request(self, line: bytes, fault: Callable[[], Fault]) -> bool:
-        """Fail the request that an unreadable answer belongs to, or several; False if none can be told."""
+        """Fail the requests that an unreadable answer belongs to; False if they can't be identified."""
         ids = jsonrpc.recover_ids(line, self._pending.__contains__)
         for id_ in ids:
             self._fail(id_, fault())
         return bool(ids)
 
     def fail(self, id_: int, fault: Fault) -> None:
-        """A request of ours gets no answer, for this reason. One that is over already is left alone."""
+        """Fail one of our requests, unless it has ended."""
         if id_ in self._pending:
             self._fail(id_, fault)
 
     def refuse(self, line: bytes, error: RpcError) -> None:
-        """Answer something unreadable, under its id if that can be told."""
+        """Answer an unreadable request with an error, under its id if that is certain."""
         id_ = jsonrpc.leading_id(line)
         self._writer.write(Envelope(error, id_, about=id_))
 
     def give_up(self, fault: Fault) -> None:
-        """The other side will answer nothing more: what we asked it fails with `fault`, and what we ask it."""
-        self._deaf = self._deaf or fault
+        """Fail all our open and future requests with `fault`, since the other side will not answer."""
+        self._given_up = self._given_up or fault
         for id_ in tuple(self._pending):
             self._fail(id_, fault)
 
     def close(self, fault: Fault) -> None:
-        """The connection is over: our requests fail with `fault`, their requests are cancelled."""
+        """End the connection: fail our requests with `fault` and cancel the other side's."""
         if self._fault is not None:
             return
         self._fault = fault
@@ -304,7 +302,7 @@ class Peer:
             task.cancel(str(fault))
 
     def shed(self, error: RpcError) -> None:
-        """Cancel every request that is being answered, and answer it with `error`. A batch answers for its own."""
+        """Cancel the other side's requests and answer them with `error`. Batches answer their own."""
         for id_, task in tuple(self._inbound.items()):
             if task not in self._batched:
                 del self._inbound[id_]
@@ -313,20 +311,20 @@ class Peer:
 
     @property
     def serving(self) -> frozenset[asyncio.Task[None]]:
-        """The tasks that answer the other side's requests now."""
+        """The tasks that handle the other side's requests."""
         return frozenset(self._inbound.values())
 
-    # -- answers to us
+    # -- answers to our requests
 
-    def _answered(self, message: Message) -> bool:
-        """Settle the request that a response belongs to; whether there is one."""
+    def _handle_answer(self, message: Message) -> bool:
+        """Settle the request that a response belongs to; False if there is none."""
         id_ = message.id
         if id_ is None:
-            self._complained(jsonrpc.error_body(message.error))
+            self._handle_error_without_id(jsonrpc.error_body(message.error))
             return False
         if not isinstance(id_, int) or id_ not in self._pending:
             self.strays += 1
-            logger.debug("an answer to nothing that was asked", id=id_, so_far=self.strays)
+            logger.debug("an answer to no open request", id=id_, so_far=self.strays)
             return False
         if message.error is not jsonrpc.NOTHING:
             body = jsonrpc.error_body(message.error)
@@ -337,8 +335,8 @@ class Peer:
             future.set_result(message.result)
         return True
 
-    def _complained(self, error: ErrorBody) -> None:
-        """An error without an id. Only those that say "unreadable" concern a request of ours."""
+    def _handle_error_without_id(self, error: ErrorBody) -> None:
+        """Handle an error without an id. Only parse errors and invalid requests concern one of our requests."""
         self.strays += 1
         if error.code in (jsonrpc.PARSE_ERROR, jsonrpc.INVALID_REQUEST):
             self._handler.complaint(error)
@@ -349,31 +347,31 @@ class Peer:
         else:
             future.set_exception(fault)
 
-    async def _until_writable(self, pending: Pending) -> None:
-        """Wait until the other side has read enough, or the request is over before it was sent."""
+    async def _wait_until_writable(self, pending: Pending) -> None:
+        """Wait until the other side has read enough, or the request ended before it was sent."""
         with in_background(self._writer.drained()) as drained:
             await asyncio.wait((drained, pending.future), return_when=asyncio.FIRST_COMPLETED)
         if pending.future.done() or self._writer.is_closed:
             try:
-                await pending.future  # why the connection ends comes soon after its end
+                await pending.future  # fails with the reason soon after the connection ended
             except Fault as fault:
                 raise fault if isinstance(fault, CallTimeout) else fault.unsent() from None
 
-    # -- what the other side starts
+    # -- the other side's requests and notifications
 
-    def _notified(self, method: str, params: dict[str, Raw], owner: object, size: int) -> None:
+    def _handle_notification(self, method: str, params: dict[str, Raw], owner: object, size: int) -> None:
         if method == PROGRESS:
-            self._progressed(params, size)
+            self._handle_progress(params, size)
         elif method == CANCELLED:
-            self._cancelled(params)
+            self._handle_cancellation(params)
         elif self._passes(method, size):
             try:
                 self._handler.notification(method, params, owner)
-            except Exception as error:  # noqa: BLE001 -- what follows in the same read must not be lost
+            except Exception as error:  # noqa: BLE001 -- later messages of the same read must not be lost
                 logger.error("a notification failed inside the workbench", method=method, error=repr(error))
 
-    def _progressed(self, params: dict[str, Raw], size: int) -> None:
-        """Progress of a request of ours: its deadline starts again, and its client is told."""
+    def _handle_progress(self, params: dict[str, Raw], size: int) -> None:
+        """Handle progress of our request: restart its idle deadline and notify its caller."""
         token = jsonrpc.id_or_none(params.get("progressToken"))
         pending = self._pending.get(token) if isinstance(token, int) else None
         if pending is None or pending.future.done():
@@ -382,23 +380,18 @@ class Peer:
         if pending.on_progress is not None and self._passes(PROGRESS, size):
             pending.on_progress(params)
 
-    def _cancelled(self, params: dict[str, Raw]) -> None:
-        """They no longer want an answer. What is not known, or done, is ignored."""
+    def _handle_cancellation(self, params: dict[str, Raw]) -> None:
+        """Cancel a request of the other side, unless it has ended."""
         id_ = jsonrpc.id_or_none(params.get("requestId"))
         if id_ is not None and (task := self._inbound.pop(id_, None)) is not None:
-            # Its id is free from now on; it may never take a step, and so not clean up itself.
+            # Free the id here: a task that never started does not clean up.
             task.cancel("the client cancelled it")
 
-    def _requested(
-        self,
-        id_: Any,
-        method: str,
-        params: dict[str, Raw],
-        owner: object,
-        batch: BatchResponse | None = None,
-        *,
-        size: int,
+    def _handle_request(
+        self, message: Message, method: str, size: int, owner: object, batch: BatchResponse | None
     ) -> None:
+        id_: Any = message.id
+        params = message.params
         out = self._writer if batch is None else batch
         if self._writer.congested and not self._answers_always:
             self.strays += 1
@@ -413,13 +406,20 @@ class Peer:
         elif self._fault is None:
             line = PeerRequest(self, id_ if batch is None else batch.about, owner)
             task = self._inbound[id_] = self._loop.create_task(self._answer(id_, method, params, line, out))
-            if size > MEMORY_SMALL_BYTES:
-                self._account.reserve(size)
-                task.add_done_callback(lambda _: self._account.release(size))
+            held = size if size > MEMORY_SMALL_BYTES else 0
+            if held or batch is not None:  # most requests need no callback
+                self._account.reserve(held)
+                task.add_done_callback(lambda task: self._handled(task, held, batch))
             if batch is not None:
                 batch.wait_for(task, id_)
                 self._batched.add(task)
-                task.add_done_callback(self._batched.discard)
+
+    def _handled(self, task: asyncio.Task[None], held: int, batch: BatchResponse | None) -> None:
+        """Clean up after a request, even if its task was cancelled before its first step."""
+        self._account.release(held)
+        if batch is not None:
+            self._batched.discard(task)
+            batch.ended(task)
 
     async def _answer(
         self, id_: Id, method: str, params: dict[str, Raw], line: PeerRequest, out: Writer | BatchResponse
@@ -430,7 +430,7 @@ class Peer:
         except RpcError as error:
             out.write(Envelope(error, id_, about=id_))
         except asyncio.CancelledError:
-            # By the protocol a cancelled request gets no answer; nobody waits for this task.
+            # The protocol gives a cancelled request no answer, and nobody awaits this task.
             return
         except Exception as error:  # noqa: BLE001 -- a defect of ours must not end the connection
             logger.error("a request failed inside the workbench", method=method, error=repr(error))
@@ -442,7 +442,7 @@ class Peer:
 
 
 class PeerRequest(msgspec.Struct, eq=False):
-    """A request that the other side made, while it is open."""
+    """An open request of the other side."""
 
     peer: Peer
     request_id: Id | None
@@ -450,8 +450,8 @@ class PeerRequest(msgspec.Struct, eq=False):
     """See `Peer.receive`."""
 
     def notify(self, method: str, params: Params) -> None:
-        # What is about to be outdated must not pile up for a client that does not read.
-        self.peer.notify(method, params, self.request_id, may_drop=method not in _KEPT)
+        # Notifications that are soon outdated must not pile up for a client that does not read.
+        self.peer.notify(method, params, self.request_id, may_drop=method not in _NEVER_DROPPED)
 
     async def ask(self, method: str, params: Params, on_progress: OnProgress | None = None) -> Raw:
         return await self.peer.request(method, params, on_progress, about=self.request_id)

@@ -16,20 +16,20 @@ from msgspec import Raw
 from mcp_workbench.wire import jsonrpc
 
 Projection: TypeAlias = Literal["none", "value", "schema"]
-"""How a call's result is projected: not at all, by its value alone, or because its tool's schema is wrapped."""
+"""How a call's result is projected: not at all, if its value requires it, or because its tool's schema is wrapped."""
 
 _ROOT: Final = "#/properties/result"
 _REFERENCES: Final = frozenset({"$ref", "$dynamicRef"})
 _DATA: Final = frozenset({"const", "enum", "default", "examples"})
-"""Keywords that hold data: a `$ref` in them is not a reference."""
+"""Keywords whose values are data: a `$ref` in them is not a reference."""
 _NAMED: Final = frozenset(
     {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"}
 )
-"""Keywords that hold schemas under arbitrary names."""
+"""Keywords whose values are schemas under arbitrary names."""
 
 
 def wrapped_schema(schema: Raw) -> Raw | None:
-    """An output schema as handshake clients accept it; None if its root is an object already."""
+    """An output schema wrapped for handshake clients; None if its root is an object already."""
     members = jsonrpc.members(schema)
     if jsonrpc.text_or_none(members.get("type")) == "object":
         return None
@@ -39,10 +39,10 @@ def wrapped_schema(schema: Raw) -> Raw | None:
 
 
 def handshake_tools(result: Raw, is_compilable: Callable[[Raw], bool]) -> Raw:
-    """A `tools/list` result with every output schema that handshake clients refuse wrapped; the rest is unchanged.
+    """A `tools/list` result in which the output schemas that handshake clients refuse are wrapped.
 
-    A schema that would not be compilable even then is left out, as it is where the results of its tool are projected.
-    What is no list of tools, or a schema that is nested too deep, is passed on as it is.
+    A schema that does not compile even when wrapped is left out; the results of its tool are projected accordingly.
+    Anything that is not a list of tools, and a schema that is nested too deep, is passed on unchanged.
     """
     members = jsonrpc.members(result)
     listed = members.get("tools")
@@ -78,11 +78,11 @@ def handshake_result(members: dict[str, Raw], projection: Projection) -> dict[st
         return None
     if jsonrpc.is_object(value):
         return {**members, "structuredContent": {"result": value}} if projection == "schema" else None
-    # Handshake clients show text: without a text block the value would be lost to their models.
-    return {**members, **_told(members, value), "structuredContent": {"result": value}}
+    # Handshake clients show text. Without a text block their models would not see the value.
+    return {**members, **_with_text(members, value), "structuredContent": {"result": value}}
 
 
-def _told(members: dict[str, Raw], value: Raw) -> dict[str, Any]:
+def _with_text(members: dict[str, Raw], value: Raw) -> dict[str, Any]:
     """The `content` with the value added as text; empty if there is a text block already."""
     try:
         blocks = msgspec.json.decode(members.get("content", b"[]"), type=list[Raw])
@@ -97,36 +97,36 @@ def _told(members: dict[str, Raw], value: Raw) -> dict[str, Any]:
 
 
 def _rebased(schema: Raw) -> Raw:
-    """The schema with its root-relative pointers adjusted to its new location."""
+    """The schema with its pointers adjusted to its new location."""
     text = bytes(schema)
     if b"ef" not in text and b"\\u" not in text:  # no `$ref`, even in escaped form
         return schema
-    return _rebase(schema, _keyword)
+    return _rebase(schema, _rebase_keyword)
 
 
 def _rebase(raw: Raw, rebase: Callable[[str, Raw], Any]) -> Raw:
-    """Every member of an object, or every item of a list, rebased; anything else has no references."""
+    """Rebase every member of an object or item of a list. Other values have no references."""
     if jsonrpc.is_list(raw):
         items = msgspec.json.decode(raw, type=list[Raw])
-        return Raw(jsonrpc.encode([_rebase(item, _keyword) for item in items]))
+        return Raw(jsonrpc.encode([_rebase(item, _rebase_keyword) for item in items]))
     if not jsonrpc.is_object(raw):
         return raw
     members = jsonrpc.fields(raw)
-    if rebase is _keyword and _is_own_document(members.get("$id")):
+    if rebase is _rebase_keyword and _is_own_document(members.get("$id")):
         return raw
     return Raw(jsonrpc.encode({name: rebase(name, value) for name, value in members.items()}))
 
 
-def _keyword(name: str, value: Raw) -> Raw:
+def _rebase_keyword(name: str, value: Raw) -> Raw:
     if name in _DATA:
         return value
     if name in _REFERENCES:
         return _pointer(value)
-    return _rebase(value, _named if name in _NAMED else _keyword)
+    return _rebase(value, _rebase_schema if name in _NAMED else _rebase_keyword)
 
 
-def _named(_: str, schema: Raw) -> Raw:
-    return _rebase(schema, _keyword)
+def _rebase_schema(_: str, schema: Raw) -> Raw:
+    return _rebase(schema, _rebase_keyword)
 
 
 def _pointer(raw: Raw) -> Raw:
@@ -137,5 +137,5 @@ def _pointer(raw: Raw) -> Raw:
 
 
 def _is_own_document(identifier: Raw | None) -> bool:
-    """Whether a schema's `$id` makes it the root of its pointers. A bare fragment only names it."""
+    """Whether a schema's `$id` makes it the root of its pointers. A bare fragment does not."""
     return identifier is not None and not (jsonrpc.text_or_none(identifier) or "").startswith("#")

@@ -143,7 +143,7 @@ class FileStore:
     def _change(self, change: Callable[[dict[str, Login]], dict[str, Login]]) -> None:
         with _told():
             secure_files.make_folder(self._path)
-            with secure_files.alone(self._path, self._limits.login_lock_seconds, LOGIN_POLL_SECONDS):
+            with secure_files.locked(self._path, self._limits.login_lock_seconds, LOGIN_POLL_SECONDS):
                 secure_files.sweep(self._path)
                 new = change(self._current())
                 secure_files.replace(self._path, msgspec.json.encode(_File(VERSION, list(new.values()))))

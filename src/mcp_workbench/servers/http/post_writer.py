@@ -213,5 +213,5 @@ class Outbox(ABC):
         self.peer.fail(post.id, fault)
         if is_expired(fault):
             self._owner.end(expired())  # of the others it is not known what became of them
-        elif not self.peer.heard_at and (not fault.counts or not fault.was_sent):
+        elif not self.peer.received_at and (not fault.counts or not fault.was_sent):
             self._owner.end(fault)  # nothing was agreed on, and asking in another way would not help

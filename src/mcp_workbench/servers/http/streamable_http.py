@@ -293,7 +293,7 @@ class Posting(Outbox):
             return expired()
         if message is None:
             return by_status(response, method)
-        self.peer.heard_at = asyncio.get_running_loop().time()
+        self.peer.received_at = asyncio.get_running_loop().time()
         return refused(message)
 
     async def _list_tools(self, post: Post) -> None:
