@@ -13,9 +13,9 @@ import httpx2
 import pytest
 
 from mcp_workbench import Limits
-from mcp_workbench.serve.http.event_stream import EventStream, event, primer
-from mcp_workbench.serve.http.protocol import Outlet
+from mcp_workbench.serve.http.connection import LingeringTransport
 from mcp_workbench.serve.http.request import HttpRequest
+from mcp_workbench.serve.http.responses import EventStream, event, primer
 from mcp_workbench.serve.http.sessions import HttpSession
 from tests.serve.http.serving import (
     Handshake,
@@ -267,7 +267,7 @@ async def test_an_unread_answer_counts_after_the_end_of_its_session(tmp_path: Pa
             session = the_session(running)
             await wait_until(lambda: session.account.unread > len(text), what="the answer")
             assert (await http.delete(client.path, headers=client.headers)).status_code == 200
-            await asyncio.wait((session.over,))
+            await asyncio.wait((session.ended,))
             assert budget.held > len(text)
         await wait_until(lambda: budget.held == 0, what="the end of the stream")
         assert all(account.held == 0 for account in budget._accounts)
@@ -402,7 +402,7 @@ class Recorder(asyncio.Transport):
 
 async def test_what_is_written_in_one_turn_leaves_in_one_piece():
     below = Recorder()
-    outlet = Outlet(below, Limits())
+    outlet = LingeringTransport(below, Limits())
     for part in (b"a", b"", b"b"):
         outlet.write(part)
     assert below.said == []
@@ -417,7 +417,7 @@ async def test_what_is_written_in_one_turn_leaves_in_one_piece():
 
 async def test_what_is_large_leaves_at_once_so_that_its_writer_sees_whether_it_is_read():
     below = Recorder()
-    outlet = Outlet(below, Limits())
+    outlet = LingeringTransport(below, Limits())
     outlet.write(b"a")
     outlet.write(b"b" * 65536)
     assert below.said == [b"a" + b"b" * 65536]
@@ -425,7 +425,7 @@ async def test_what_is_large_leaves_at_once_so_that_its_writer_sees_whether_it_i
 
 async def test_what_was_written_leaves_before_the_end_and_nothing_after_it():
     below = Recorder()
-    outlet = Outlet(below, Limits())
+    outlet = LingeringTransport(below, Limits())
     outlet.write(b"a")
     outlet.close()
     outlet.write(b"b")
@@ -435,7 +435,7 @@ async def test_what_was_written_leaves_before_the_end_and_nothing_after_it():
 
 async def test_nothing_is_written_to_what_is_closed():
     below = Recorder()
-    outlet = Outlet(below, Limits())
+    outlet = LingeringTransport(below, Limits())
     outlet.write(b"a")
     below.abort()
     await asyncio.sleep(0)

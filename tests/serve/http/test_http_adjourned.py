@@ -11,9 +11,8 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from mcp_workbench import Limits
-from mcp_workbench.serve.http.event_log import EventLog
-from mcp_workbench.serve.http.event_stream import stream_head
-from mcp_workbench.serve.http.session_streams import SessionStreams
+from mcp_workbench.serve.http.responses import stream_head
+from mcp_workbench.serve.http.session_streams import EventLog, SessionStreams
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.jsonrpc import Envelope
 from tests.serve.http.adjourning import adjourning

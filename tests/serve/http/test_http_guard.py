@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mcp_workbench.serve.http.address import Address
-from mcp_workbench.serve.http.guard import Guard, Refused
-from mcp_workbench.serve.http.head import Head
+from mcp_workbench.serve.http.guard import Guard
+from mcp_workbench.serve.http.request import RequestHead, RequestRefused
 from tests.serve.http.serving import ALICE, BOTH, TOKENS, greeting, raw_exchange, served
 from tests.support.configs import rogue, starts, write_config
 
@@ -16,19 +16,19 @@ LOCAL = Address("127.0.0.1", 8300)
 ROUTES = ("/mcp", "/mcp/dev", "/mcp/dev/fs", "/healthz", "/healthz/", "/%68ealthz", "/nothing")
 
 
-def head(**headers: str | list[str]) -> Head:
+def head(**headers: str | list[str]) -> RequestHead:
     pairs = [
         (name.encode(), one.encode("latin-1"))
         for name, value in headers.items()
         for one in ([value] if isinstance(value, str) else value)
     ]
-    return Head({"method": "GET", "headers": pairs})
+    return RequestHead({"method": "GET", "headers": pairs})
 
 
 def status_of(guard: Guard, **headers: str | list[str]) -> int:
     try:
         guard.check_place(head(**headers))
-    except Refused as refused:
+    except RequestRefused as refused:
         return refused.status
     return 200
 
@@ -157,7 +157,7 @@ def test_a_token_is_known_or_refused_the_same_way(case: str):
     if owner:
         assert guard.owner(head(authorization=values)) == owner
         return
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(RequestRefused) as raised:
         guard.owner(head(authorization=values))
     assert raised.value.status == 401
     assert str(raised.value) == "A bearer token is required"

@@ -12,8 +12,8 @@ import pytest
 from mcp_workbench import Limits, logger
 from mcp_workbench.serve.endpoint import ClientEndpoint
 from mcp_workbench.serve.http.address import Address
-from mcp_workbench.serve.http.guard import Guard, Refused
-from mcp_workbench.serve.http.head import Head
+from mcp_workbench.serve.http.guard import Guard
+from mcp_workbench.serve.http.request import RequestHead, RequestRefused
 from tests.serve.http.serving import (
     ALICE,
     BOTH,
@@ -91,8 +91,8 @@ async def test_a_port_that_is_not_written_as_ports_are_is_another_one(config: Pa
 def status_of(guard: Guard, **headers: str) -> int:
     pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
     try:
-        guard.check_place(Head({"method": "GET", "headers": pairs}))
-    except Refused as refused:
+        guard.check_place(RequestHead({"method": "GET", "headers": pairs}))
+    except RequestRefused as refused:
         return refused.status
     return 200
 

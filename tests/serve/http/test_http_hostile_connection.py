@@ -14,8 +14,7 @@ from mcp_workbench import Limits, logger
 from mcp_workbench.command_errors import ListenFailed
 from mcp_workbench.serve.http import listener
 from mcp_workbench.serve.http.address import Address
-from mcp_workbench.serve.http.crowd import Crowd
-from mcp_workbench.serve.http.protocol import HTTP_READ_BYTES, Connection
+from mcp_workbench.serve.http.connection import HTTP_READ_BYTES, ClientConnection, ConnectionLimiter
 from tests.serve.http.serving import SECONDS, modern, raw_exchange, raw_modern, rpc, served
 from tests.support.configs import received, rogue, write_config
 from tests.support.procs import wait_until
@@ -86,13 +85,13 @@ async def test_the_rest_of_a_request_that_began_behind_another_may_come_later(co
 
 async def test_no_more_is_read_at_a_time_than_is_taken_apart_quickly(config: Path, monkeypatch: pytest.MonkeyPatch):
     sizes: list[int] = []
-    take = Connection.data_received
+    take = ClientConnection.data_received
 
-    def noted(self: Connection, data: bytes) -> None:
+    def noted(self: ClientConnection, data: bytes) -> None:
         sizes.append(len(data))
         take(self, data)
 
-    monkeypatch.setattr(Connection, "data_received", noted)
+    monkeypatch.setattr(ClientConnection, "data_received", noted)
     async with served(config) as running, running.client() as http:
         await http.post("/mcp", json=rpc("initialize", {"padding": "x" * 500_000}))
     assert max(sizes) == HTTP_READ_BYTES
@@ -103,7 +102,7 @@ def test_those_who_come_when_there_are_too_many_are_counted_and_told_in_one_line
 ):
     told: list[object] = []
     monkeypatch.setattr(logger, "warning", lambda _message, **values: told.append(values["refused"]))
-    crowd: Crowd[object] = Crowd()
+    crowd: ConnectionLimiter[object] = ConnectionLimiter()
     for hundredths in range(250):
         crowd.refused(100, hundredths / 100)
     assert told == [1, 100, 100]
@@ -156,7 +155,7 @@ def test_what_nobody_caught_while_a_request_was_answered_is_told(monkeypatch: py
     root, server = logging.getLogger(), logging.getLogger("uvicorn.error")
     before = (root.handlers[:], root.level, server.level)
     try:
-        listener._log_to_observe()
+        listener._redirect_library_logs()
         server.error("Exception in ASGI application")
         server.warning("something of no interest")
         logging.getLogger("mcp").error("something of a library")

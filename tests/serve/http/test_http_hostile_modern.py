@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mcp_workbench import Limits
-from mcp_workbench.serve.http.modern import StreamLine
+from mcp_workbench.serve.http.modern_endpoint import OpenModernRequest
 from tests.serve.http.serving import (
     Served,
     modern,
@@ -79,14 +79,14 @@ async def send(running: Served, message: Json, path: str) -> asyncio.StreamWrite
 async def test_what_waits_for_a_modern_client_that_reads_nothing_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    waiting: dict[StreamLine, list[int]] = {}
-    notify = StreamLine.notify
+    waiting: dict[OpenModernRequest, list[int]] = {}
+    notify = OpenModernRequest.notify
 
-    def noted(line: StreamLine, *arguments: object) -> None:
+    def noted(line: OpenModernRequest, *arguments: object) -> None:
         notify(line, *arguments)  # type: ignore[arg-type]
         waiting.setdefault(line, []).append(line._stream.unread)
 
-    monkeypatch.setattr(StreamLine, "notify", noted)
+    monkeypatch.setattr(OpenModernRequest, "notify", noted)
     limits = Limits(http_notice_bytes=50_000)
     config = write_config(tmp_path, {"dev": {"fs": rogue("progress", 10_000_000)}})
     async with served(config, limits=limits, send_buffer=4096) as running, running.client() as http:

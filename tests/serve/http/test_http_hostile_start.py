@@ -15,8 +15,8 @@ import pytest
 from mcp_workbench import logger
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.serve.http.address import Address, read_address
-from mcp_workbench.serve.http.guard import Guard, Refused
-from mcp_workbench.serve.http.head import Head
+from mcp_workbench.serve.http.guard import Guard
+from mcp_workbench.serve.http.request import RequestHead, RequestRefused
 from mcp_workbench.serve.http.tokens import find_tokens
 from mcp_workbench.serve.signals import UncaughtReporter
 from tests.serve.http.serving import ALICE, BOB, Served, modern, post_modern, use
@@ -111,8 +111,8 @@ def test_a_token_that_nobody_could_show_is_refused_at_the_start_and_not_told(tmp
     assert str(raised.value).isprintable()
 
 
-def head(token: str) -> Head:
-    return Head({"method": "GET", "headers": [(b"authorization", f"Bearer {token}".encode())]})
+def head(token: str) -> RequestHead:
+    return RequestHead({"method": "GET", "headers": [(b"authorization", f"Bearer {token}".encode())]})
 
 
 @pytest.mark.parametrize("case", GOOD)
@@ -121,7 +121,7 @@ def test_every_token_that_is_taken_is_known_to_the_guard(tmp_path: Path, case: s
     guard = Guard(LOCAL, tokens)
     for name, token in tokens.items():
         assert guard.owner(head(token)) == name
-        with pytest.raises(Refused):
+        with pytest.raises(RequestRefused):
             guard.owner(head(token[1:]))
 
 

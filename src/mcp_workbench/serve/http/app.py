@@ -23,11 +23,17 @@ from starlette.types import Message, Receive, Scope, Send
 from mcp_workbench import logger
 from mcp_workbench.config.model import find_server, find_toolbox
 from mcp_workbench.errors import Overloaded, RequestError, SessionNotFound
-from mcp_workbench.serve.http.guard import Guard, Refused
-from mcp_workbench.serve.http.head import Head, cached_if_short
-from mcp_workbench.serve.http.modern import ModernFront
-from mcp_workbench.serve.http.protocol import WIRE, Connection
-from mcp_workbench.serve.http.request import HttpRequest, HungUp, read_body
+from mcp_workbench.serve.http.connection import CONNECTION, ClientConnection
+from mcp_workbench.serve.http.guard import Guard
+from mcp_workbench.serve.http.modern_endpoint import ModernEndpoint
+from mcp_workbench.serve.http.request import (
+    ClientDisconnected,
+    HttpRequest,
+    RequestHead,
+    RequestRefused,
+    cached_if_short,
+    read_body,
+)
 from mcp_workbench.serve.http.responses import SESSION_ID, error_response
 from mcp_workbench.serve.http.sessions import HttpSession, Sessions
 from mcp_workbench.surfaces.failures import as_rpc_error
@@ -54,63 +60,63 @@ class App:
         self._guard = guard
         self._limits = workbench.limits
         self._sessions = Sessions(workbench)
-        self._modern: dict[tuple[str, View], ModernFront] = {}
+        self._modern_endpoints: dict[tuple[str, View], ModernEndpoint] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        start, sent = time.monotonic(), Sent(scope, send, self._limits.http_write_seconds)
+        start, sender = time.monotonic(), ResponseSender(scope, send, self._limits.http_write_seconds)
         try:
-            response = await self._answer(scope, receive, sent)
+            response = await self._answer(scope, receive, sender)
             if response is not None:
-                await response(scope, receive, sent)
-        except HungUp:
-            sent.wire.abort()
+                await response(scope, receive, sender)
+        except ClientDisconnected:
+            sender.connection.abort()
         finally:
             if logger.log.shows("debug"):
                 method, path, ms = scope["method"], scope["path"], round((time.monotonic() - start) * 1000)
-                logger.debug("http", method=method, path=path, status=sent.status, ms=ms, owner=sent.owner)
+                logger.debug("http", method=method, path=path, status=sender.status, ms=ms, owner=sender.owner)
 
     async def close(self) -> None:
         """End every session; what is under way may end by itself, for a moment."""
-        fronts = tuple(self._modern.values())
+        endpoints = tuple(self._modern_endpoints.values())
         seconds = self._limits.drain_seconds
-        await asyncio.gather(self._sessions.close(seconds), *(front.drain(seconds) for front in fronts))
-        await asyncio.gather(*(front.end() for front in fronts))
+        await asyncio.gather(self._sessions.close(seconds), *(endpoint.drain(seconds) for endpoint in endpoints))
+        await asyncio.gather(*(endpoint.end() for endpoint in endpoints))
 
-    async def _answer(self, scope: Scope, receive: Receive, sent: Sent) -> Response | None:
+    async def _answer(self, scope: Scope, receive: Receive, sender: ResponseSender) -> Response | None:
         """Answer a request; a response that it returns is still to be sent."""
         parts = _parts(scope["raw_path"])
         try:
-            head = Head(scope)
+            head = RequestHead(scope)
             self._guard.check_place(head)
             if parts == [HEALTH]:
                 return _health(scope["method"])
-            sent.owner = self._guard.owner(head)
-            sent.wire.authenticated()
-            request = await self._read(head, receive, sent)
-        except Refused as refused:
+            sender.owner = self._guard.owner(head)
+            sender.connection.authenticated()
+            request = await self._read(head, receive, sender)
+        except RequestRefused as refused:
             return _refusal(refused)
         try:
-            return await self._route(request, self._view(parts), sent)
+            return await self._route(request, self._view(parts), sender)
         except (RequestError, Overloaded, RpcError) as error:
             return _failure(error, request.id)
 
-    async def _read(self, head: Head, receive: Receive, sent: Sent) -> HttpRequest:
-        """Read a request within its bounds. Raises `Refused`."""
+    async def _read(self, head: RequestHead, receive: Receive, sender: ResponseSender) -> HttpRequest:
+        """Read a request within its bounds. Raises `RequestRefused`."""
         if head.method not in METHODS:
-            raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, "Method not allowed", allow=", ".join(METHODS))
-        body = await self._read_body(head, receive, sent) if head.method == "POST" else b""
-        return HttpRequest(head, body, sent.wire)
+            raise RequestRefused(HTTPStatus.METHOD_NOT_ALLOWED, "Method not allowed", allow=", ".join(METHODS))
+        body = await self._read_body(head, receive, sender) if head.method == "POST" else b""
+        return HttpRequest(head, body, sender.connection)
 
-    async def _read_body(self, head: Head, receive: Receive, sent: Sent) -> bytes:
+    async def _read_body(self, head: RequestHead, receive: Receive, sender: ResponseSender) -> bytes:
         """The body of a request. Under memory pressure, a connection that sends a large one slowly is closed."""
-        wire = sent.wire
-        if wire.has_body or int(head.headers.get("content-length", sys.maxsize)) <= MEMORY_SMALL_BYTES:
-            return await read_body(head, wire, receive, self._limits)
-        account = self._workbench.budget.open(f"a request of {sent.owner}", close=wire.abort)
+        connection = sender.connection
+        if connection.has_body or int(head.headers.get("content-length", sys.maxsize)) <= MEMORY_SMALL_BYTES:
+            return await read_body(head, connection, receive, self._limits)
+        account = self._workbench.budget.open(f"a request of {sender.owner}", close=connection.abort)
         try:
-            return await read_body(head, wire, receive, self._limits, account)
+            return await read_body(head, connection, receive, self._limits, account)
         finally:
             account.end()
 
@@ -124,27 +130,27 @@ class App:
             find_server(self._workbench.config, parts[1], parts[2])
         return View(*parts[1:])
 
-    async def _route(self, request: HttpRequest, view: View, sent: Sent) -> Response | None:
+    async def _route(self, request: HttpRequest, view: View, sender: ResponseSender) -> Response | None:
         """Hand a request to who answers it. Raises `RequestError`, `Overloaded`, `RpcError`."""
         version = request.headers.get("mcp-protocol-version")
         if _is_enveloped(request) or (version is not None and version not in HANDSHAKE_VERSIONS):
             if request.is_batch:
                 raise no_batch(version or "")
-            return await self._modern_front(view, sent.owner).handle(request, sent)
+            return await self._modern_endpoint(view, sender.owner).handle(request, sender)
         given = request.headers.get(SESSION_ID)
         if given is not None:
-            session = self._sessions.find(given, view, sent.owner)
+            session = self._sessions.find(given, view, sender.owner)
             if session is None:
                 raise SessionNotFound
-            return await session.handle(request, sent)
+            return await session.handle(request, sender)
         if request.message is None or request.message.method != "initialize":
             raise RpcError(jsonrpc.INVALID_REQUEST, "The header Mcp-Session-Id is missing; begin with initialize")
-        return await _greet(self._sessions.begin(view, sent.owner), request, sent)
+        return await _greet(self._sessions.begin(view, sender.owner), request, sender)
 
-    def _modern_front(self, view: View, owner: str) -> ModernFront:
-        if (front := self._modern.get((owner, view))) is None:
-            front = self._modern[owner, view] = ModernFront(self._workbench, view, owner)
-        return front
+    def _modern_endpoint(self, view: View, owner: str) -> ModernEndpoint:
+        if (endpoint := self._modern_endpoints.get((owner, view))) is None:
+            endpoint = self._modern_endpoints[owner, view] = ModernEndpoint(self._workbench, view, owner)
+        return endpoint
 
 
 def _is_enveloped(request: HttpRequest) -> bool:
@@ -164,7 +170,7 @@ async def _greet(session: HttpSession, request: HttpRequest, send: Send) -> Resp
             session.abandon()
 
 
-class Sent:
+class ResponseSender:
     """The `send` of a request. It hangs up on a client that does not read.
 
     A large body is sent in pieces, each when the client has read most of the one before. So the bytes exist once, and
@@ -174,7 +180,7 @@ class Sent:
     def __init__(self, scope: Scope, send: Send, seconds: float) -> None:
         self._send = send
         self._seconds = seconds
-        self.wire: Connection = scope["state"][WIRE]
+        self.connection: ClientConnection = scope["state"][CONNECTION]
         self._head: Message | None = None
         self.status: int | None = None
         self.owner = ""
@@ -186,18 +192,18 @@ class Sent:
         body: bytes = message.get("body", b"")
         if (head := self._head) is not None:
             self._head = None
-            if len(body) <= PIECE_BYTES and not message.get("more_body") and self.wire.respond(head, body):
+            if len(body) <= PIECE_BYTES and not message.get("more_body") and self.connection.respond(head, body):
                 return
             await self._write(head)
         last = 0
-        while len(body) - last > PIECE_BYTES and not self.wire.lost.done():
+        while len(body) - last > PIECE_BYTES and not self.connection.lost.done():
             piece = body[last : last + PIECE_BYTES]
             last += PIECE_BYTES
             await self._write({"type": message["type"], "body": piece, "more_body": True})
         await self._write({**message, "body": body[last:]} if last else message)
 
     async def _write(self, message: Message) -> None:
-        if not self.wire.is_congested:
+        if not self.connection.is_congested:
             await self._send(message)  # which does not wait
             return
         try:
@@ -205,7 +211,7 @@ class Sent:
                 await self._send(message)
         except TimeoutError:
             logger.info("a client does not read what it asked for; its connection is closed", owner=self.owner)
-            self.wire.abort()
+            self.connection.abort()
 
 
 @cached_if_short
@@ -223,11 +229,11 @@ def _parts(raw: bytes) -> Sequence[str] | None:
 
 def _health(method: str) -> Response:
     if method not in ("GET", "HEAD"):
-        raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, "Method not allowed", allow="GET")
+        raise RequestRefused(HTTPStatus.METHOD_NOT_ALLOWED, "Method not allowed", allow="GET")
     return Response("ok\n", media_type="text/plain")
 
 
-def _refusal(refused: Refused) -> Response:
+def _refusal(refused: RequestRefused) -> Response:
     """Nothing more is read on a connection whose request was not read to its end."""
     headers = {**refused.headers, "connection": "close"}
     return error_response(RpcError(jsonrpc.INVALID_REQUEST, str(refused)), refused.status, None, headers)

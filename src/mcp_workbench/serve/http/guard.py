@@ -9,22 +9,13 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from mcp_workbench.serve.http.address import LOOPBACK_NAMES, Address
-from mcp_workbench.serve.http.head import Head, cached_if_short
+from mcp_workbench.serve.http.request import RequestHead, RequestRefused, cached_if_short
 
 MISDIRECTED: Final = 421
 FORBIDDEN: Final = 403
 UNAUTHORIZED: Final = 401
 BAD_REQUEST: Final = 400
 _PORT_DIGITS: Final = 5
-
-
-class Refused(Exception):
-    """A request that is not looked at any further."""
-
-    def __init__(self, status: int, message: str, **headers: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
 
 class HostPort(NamedTuple):
@@ -44,26 +35,26 @@ class Guard:
         if address.is_wildcard:
             self._names |= {socket.gethostname().lower()}
 
-    def check_place(self, head: Head) -> None:
-        """The host and the origin. Raises `Refused`."""
+    def check_place(self, head: RequestHead) -> None:
+        """The host and the origin. Raises `RequestRefused`."""
         host = _host_port(head.single("host") or "")
         if host is None or not self._is_ours(host):
-            raise Refused(MISDIRECTED, "This host is not served here")
+            raise RequestRefused(MISDIRECTED, "This host is not served here")
         if "origin" in head.headers:
             origin = head.single("origin")
             if origin is None or not self._is_own_origin(origin, host):
-                raise Refused(FORBIDDEN, "Requests from this origin are not allowed")
+                raise RequestRefused(FORBIDDEN, "Requests from this origin are not allowed")
         _check_framing(head)
 
-    def owner(self, head: Head) -> str:
-        """Whose token it carries. Raises `Refused`, the same whatever is wrong with it."""
+    def owner(self, head: RequestHead) -> str:
+        """Whose token it carries. Raises `RequestRefused`, the same whatever is wrong with it."""
         token = _bearer(head.single("authorization") or "")
         found = ""
         for name, known in self._tokens:  # each is compared: how long it takes tells nothing
             if hmac.compare_digest(token, known):
                 found = name
         if not found:
-            raise Refused(UNAUTHORIZED, "A bearer token is required", www_authenticate="Bearer")
+            raise RequestRefused(UNAUTHORIZED, "A bearer token is required", www_authenticate="Bearer")
         return found
 
     def _is_own_origin(self, origin: str, host: HostPort) -> bool:
@@ -80,13 +71,13 @@ class Guard:
         return given.host in self._names or (self._any_address and _is_address(given.host))
 
 
-def _check_framing(head: Head) -> None:
-    """A body that nobody reads, or that two readers would cut differently, is none. Raises `Refused`."""
+def _check_framing(head: RequestHead) -> None:
+    """A body that nobody reads, or that two readers would cut differently, is none. Raises `RequestRefused`."""
     length, is_chunked = head.headers.get("content-length", ""), "transfer-encoding" in head.headers
     if length and is_chunked:
-        raise Refused(BAD_REQUEST, "A body has a length, or comes in chunks")
+        raise RequestRefused(BAD_REQUEST, "A body has a length, or comes in chunks")
     if head.method != "POST" and (is_chunked or length.strip("0")):
-        raise Refused(BAD_REQUEST, "Only POST has a body")
+        raise RequestRefused(BAD_REQUEST, "Only POST has a body")
 
 
 def _bearer(value: str) -> bytes:

@@ -26,9 +26,8 @@ from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.serve.config_watcher import ConfigWatcher
 from mcp_workbench.serve.http.address import Address
 from mcp_workbench.serve.http.app import App
-from mcp_workbench.serve.http.crowd import Crowd
+from mcp_workbench.serve.http.connection import ClientConnection, ConnectionLimiter
 from mcp_workbench.serve.http.guard import Guard
-from mcp_workbench.serve.http.protocol import Connection
 from mcp_workbench.serve.http.tokens import Tokens
 from mcp_workbench.serve.signals import SIGNALS, ignore_signals, on_signal, report, report_threads
 from mcp_workbench.workbench import Workbench
@@ -74,7 +73,7 @@ def serve(
 ) -> int:
     """Serve clients until a signal comes; the exit status."""
     logger.log.redact.hide(tokens.by_name.values())
-    _log_to_observe()
+    _redirect_library_logs()
     gc.freeze()
     report_threads()
     try:
@@ -103,7 +102,7 @@ async def _serve(
         ready()
         try:
             with ConfigWatcher(workbench, origin, limits):
-                return await listener.over
+                return await listener.ended
         finally:
             await listener.close()
 
@@ -118,12 +117,12 @@ class Listener:
         self._state = ServerState()
         self._server: asyncio.Server | None = None
         self._signals = 0
-        self.over: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def start(self, opened: socket.socket) -> None:
         config = ServerConfig(
             self._app,
-            http=Connection,
+            http=ClientConnection,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -133,9 +132,9 @@ class Listener:
             timeout_keep_alive=self._limits.http_keep_alive_seconds,  # type: ignore[arg-type]  # a number of seconds
         )
         config.load()
-        crowd: Crowd[Connection] = Crowd()
+        limiter: ConnectionLimiter[ClientConnection] = ConnectionLimiter()
         self._server = await asyncio.get_running_loop().create_server(
-            lambda: Connection(config, self._state, crowd, self._limits),
+            lambda: ClientConnection(config, self._state, limiter, self._limits),
             sock=opened,
             backlog=max(1, self._limits.http_connections // _TURNS_TO_AUTHENTICATE),  # asyncio accepts these in a turn
         )
@@ -148,8 +147,8 @@ class Listener:
             self._workbench.kill()
             os._exit(128 + number)
         logger.info("ending", signal=signal.Signals(number).name)
-        if not self.over.done():
-            self.over.set_result(128 + number)
+        if not self.ended.done():
+            self.ended.set_result(128 + number)
 
     async def close(self) -> None:
         """No more connections; what is under way may end by itself, for a moment; then all servers end."""
@@ -180,19 +179,19 @@ class Listener:
             await asyncio.wait(tasks, timeout=self._limits.http_ending_seconds)
 
 
-class _ToObserve(logging.Handler):
+class _LibraryLogHandler(logging.Handler):
     """What libraries log: one line, without secrets, where somebody looks for it."""
 
     def emit(self, record: logging.LogRecord) -> None:
         with contextlib.suppress(Exception):  # a message that does not fit its arguments is no reason to fail
             error = repr(record.exc_info[1]) if record.exc_info else None
             # uvicorn's errors are what nobody caught while a request was answered: defects of ours.
-            tell = logger.error if record.name == _SERVER and record.levelno >= logging.ERROR else logger.debug
-            tell("library", name=record.name, level=record.levelname, said=record.getMessage(), error=error)
+            log = logger.error if record.name == _SERVER and record.levelno >= logging.ERROR else logger.debug
+            log("library", name=record.name, level=record.levelname, said=record.getMessage(), error=error)
 
 
-def _log_to_observe() -> None:
+def _redirect_library_logs() -> None:
     root = logging.getLogger()
-    root.handlers[:] = [_ToObserve()]
+    root.handlers[:] = [_LibraryLogHandler()]
     root.setLevel(logging.WARNING if logger.log.shows("debug") else logging.CRITICAL)
     logging.getLogger(_SERVER).setLevel(logging.WARNING if logger.log.shows("debug") else logging.ERROR)

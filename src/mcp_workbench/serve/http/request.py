@@ -3,37 +3,82 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from collections.abc import Callable, Sized
+from functools import lru_cache
+from typing import Final, TypeVar
 
 from msgspec import Raw
-from starlette.types import Receive
+from starlette.types import Receive, Scope
 
 from mcp_workbench.limits import Limits
-from mcp_workbench.serve.http.guard import Refused
-from mcp_workbench.serve.http.head import Head, cached_if_short
-from mcp_workbench.serve.http.protocol import Connection
+from mcp_workbench.serve.http.connection import ClientConnection
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.batch import is_batch
 from mcp_workbench.wire.jsonrpc import Id, Message, RpcError, Unreadable
 from mcp_workbench.wire.memory_budget import Account
+
+T = TypeVar("T", bound=Sized)
+R = TypeVar("R")
+
+_USUAL_LENGTH: Final = 256
+"""Longer values are not cached: nobody may fill the memory with them."""
+
+
+def cached_if_short(read: Callable[[T], R]) -> Callable[[T], R]:
+    """Cache what was read from a header or a path: clients send the same ones again and again."""
+    cached = lru_cache(maxsize=64)(read)
+    return lambda value: cached(value) if len(value) <= _USUAL_LENGTH else read(value)
+
+
+class RequestHead:
+    """The method and the headers of a request."""
+
+    __slots__ = ("headers", "method", "repeated")
+
+    def __init__(self, scope: Scope) -> None:
+        self.method: str = scope["method"]
+        self.headers: dict[str, str] = {}
+        """The first value of each header, by its name in lower case."""
+        self.repeated: set[str] = set()
+        """The names of headers that are there more than once."""
+        for raw_name, raw_value in scope["headers"]:
+            name = raw_name.decode("latin-1")
+            if name in self.headers:
+                self.repeated.add(name)
+            else:
+                self.headers[name] = raw_value.decode("latin-1")
+
+    def single(self, name: str) -> str | None:
+        """The value of a header that is there exactly once."""
+        return self.headers.get(name) if name not in self.repeated else None
+
 
 _BREAKS: Final = bytes.maketrans(b"\r\n", b"  ")
 _JSON: Final = "application/json"
 _EVENTS: Final = "text/event-stream"
 
 
-class HungUp(Exception):
+class RequestRefused(Exception):
+    """A request that is not looked at any further."""
+
+    def __init__(self, status: int, message: str, **headers: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+class ClientDisconnected(Exception):
     """The client is gone before it was answered."""
 
 
 class HttpRequest:
     """A request that passed the guard."""
 
-    __slots__ = ("_meta", "body", "headers", "is_batch", "message", "method", "problem", "repeated", "wire")
+    __slots__ = ("_meta", "body", "connection", "headers", "is_batch", "message", "method", "problem", "repeated")
 
-    def __init__(self, head: Head, body: bytes, wire: Connection) -> None:
+    def __init__(self, head: RequestHead, body: bytes, connection: ClientConnection) -> None:
         self.method, self.headers, self.repeated = head.method, head.headers, head.repeated
-        self.wire = wire
+        self.connection = connection
         """The connection that it came on."""
         self.body = body
         self._meta: dict[str, Raw] | None = None
@@ -93,12 +138,12 @@ def _accepts(accept: str) -> tuple[bool, bool]:
 
 
 async def read_body(
-    head: Head, wire: Connection, receive: Receive, limits: Limits, account: Account | None = None
+    head: RequestHead, connection: ClientConnection, receive: Receive, limits: Limits, account: Account | None = None
 ) -> bytes:
-    """The whole body on one line, which `account` counts while it arrives. Raises `Refused`, or `HungUp`."""
+    """The whole body on one line; `account` counts it. Raises `RequestRefused` or `ClientDisconnected`."""
     if int(head.headers.get("content-length", 0)) > limits.http_body_bytes:  # h11 lets only digits pass
         raise _too_large(limits)
-    if wire.has_body:
+    if connection.has_body:
         body, _ = await _piece(receive)
     else:
         body = await _arriving(receive, limits, account)
@@ -118,20 +163,20 @@ async def _arriving(receive: Receive, limits: Limits, account: Account | None) -
                     account.reserve(len(piece))
                 body += piece
     except TimeoutError:
-        raise Refused(408, f"The body did not come within {limits.http_body_seconds:g} seconds") from None
+        raise RequestRefused(408, f"The body did not come within {limits.http_body_seconds:g} seconds") from None
     return bytes(body)
 
 
 async def _piece(receive: Receive) -> tuple[bytes, bool]:
-    """A part of the body, and whether it is the last. Raises `HungUp`."""
+    """A part of the body, and whether it is the last. Raises `ClientDisconnected`."""
     message = await receive()
     if message["type"] == "http.disconnect":
-        raise HungUp
+        raise ClientDisconnected
     return message.get("body", b""), not message.get("more_body", False)
 
 
-def _too_large(limits: Limits) -> Refused:
-    return Refused(413, f"The body has more than {limits.http_body_bytes} bytes")
+def _too_large(limits: Limits) -> RequestRefused:
+    return RequestRefused(413, f"The body has more than {limits.http_body_bytes} bytes")
 
 
 def one_line(body: bytes) -> bytes:

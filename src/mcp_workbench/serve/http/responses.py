@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Final
 
 from starlette.responses import Response
+from starlette.types import Message, Send
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 
+from mcp_workbench.limits import Limits
+from mcp_workbench.serve.http.connection import ClientConnection
+from mcp_workbench.serve.http.request import one_line
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.jsonrpc import Envelope, Id, RpcError
+from mcp_workbench.wire.memory_budget import Account
 
 SESSION_ID: Final = "mcp-session-id"
 _NONE: Final[Mapping[str, str]] = {}
@@ -33,3 +40,213 @@ def unsupported_type(headers: Mapping[str, str] = _NONE) -> Response:
 
 def empty(status: HTTPStatus, headers: Mapping[str, str] = _NONE) -> Response:
     return Response(status_code=status, headers=headers)
+
+
+_PING: Final = b": ping\r\n\r\n"
+_HEADERS: Final = (
+    (b"cache-control", b"no-cache, no-transform"),
+    (b"connection", b"keep-alive"),
+    (b"content-type", b"text/event-stream"),
+    (b"x-accel-buffering", b"no"),
+)
+_JSON_HEADERS: Final = [(b"content-type", b"application/json")]
+
+
+def stream_head(*headers: tuple[bytes, bytes]) -> Message:
+    """The head of a response that is a stream."""
+    return {"type": "http.response.start", "status": HTTPStatus.OK.value, "headers": [*_HEADERS, *headers]}
+
+
+def primer(number: str, retry_ms: int) -> bytes:
+    """The event that only says from where and how soon a broken stream can be resumed."""
+    return f"id: {number}\r\ndata: \r\nretry: {retry_ms}\r\n\r\n".encode()
+
+
+def event(number: str, line: bytes) -> tuple[bytes, bytes, bytes]:
+    """A message as an event that can be resumed from, in parts: a large message is not copied."""
+    return b"id: %b\r\nevent: message\r\ndata: " % number.encode(), one_line(line), b"\r\n\r\n"
+
+
+def plain_event(line: bytes) -> tuple[bytes, bytes, bytes]:
+    """A message as an event of a stream that can't be resumed."""
+    return b"event: message\r\ndata: ", one_line(line), b"\r\n\r\n"
+
+
+class EventStream:
+    """Events for the connection on which a client waits for them.
+
+    Events that come soon leave together with the head of the response, which has a length if they are all of it.
+    """
+
+    def __init__(self, limits: Limits, head: Message, first: Iterable[bytes], on_sent: Callable[[int], None]) -> None:
+        """`on_sent` gets the number of bytes that no longer wait, of those that `put` was given."""
+        self._limits = limits
+        self._head = head
+        self._on_sent = on_sent
+        self._pending: list[bytes] = [*first]
+        self._size = self._sending = 0
+        self._is_complete = self._is_lost = self._has_event = False
+        self._loop = asyncio.get_running_loop()
+        self._waiter: asyncio.Future[None] | None = None
+
+    @property
+    def unread(self) -> int:
+        """The bytes that the client has not read."""
+        return self._size + self._sending
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether nobody reads it any more."""
+        return self._is_lost
+
+    def put(self, event: Iterable[bytes], size: int, *, is_last: bool) -> None:
+        """One more event, in parts; `size` is what `on_sent` gets for it."""
+        if self._is_complete:
+            self._on_sent(size)
+            return
+        self._pending.extend(event)
+        self._size += size
+        self._is_complete = is_last
+        self._wake()
+
+    def close(self) -> None:
+        """Nothing more comes on this connection."""
+        self._is_complete = True
+        self._wake()
+
+    def lose(self) -> None:
+        """The connection is gone: drop what waits for it."""
+        self._is_lost = True
+        self._pending.clear()
+        size, self._size = self._size, 0
+        self._on_sent(size)
+        self.close()
+
+    async def run(self, send: Send) -> None:
+        """Send all of it, until its end."""
+        await self._wait_for_event(self._limits.http_prime_seconds)
+        await self._send_events(send)
+
+    async def _send_events(self, send: Send) -> None:
+        if not self._is_lost:
+            await send(self._whole_head() if self._is_complete else self._head)
+        while not self._is_lost:
+            if await self._send_waiting(send):
+                return
+            if not await self._wait_for_event(self._limits.http_ping_seconds):
+                self._pending.append(_PING)
+
+    def _whole_head(self) -> Message:
+        """The head of a response that is all there: with its length it need not be sent in chunks."""
+        length = str(sum(map(len, self._pending))).encode()
+        return {**self._head, "headers": [*self._head["headers"], (b"content-length", length)]}
+
+    async def _send_waiting(self, send: Send) -> bool:
+        """Whether that was the end."""
+        parts, is_last = self._pending, self._is_complete
+        self._pending = []
+        self._has_event = False
+        is_small = sum(map(len, parts)) < HIGH_WATER_LIMIT
+        is_whole = is_last and is_small
+        self._sending, self._size = self._size, 0
+        try:
+            for part in (b"".join(parts),) if is_small else _joined(parts):
+                await send(_body(part, is_last=is_whole))
+            if is_last and not is_whole:
+                await send(_body(b"", is_last=True))  # which waits for the client to read
+        finally:  # the client has read what was sent, or nobody will
+            size, self._sending = self._sending, 0
+            self._on_sent(size)
+        return is_last
+
+    async def _wait_for_event(self, seconds: float) -> bool:
+        """Until there is an event, or the end; False if some time passed before that."""
+        if not self._has_event:
+            self._waiter = self._loop.create_future()
+            timer = self._loop.call_later(seconds, _resolve, self._waiter)
+            try:
+                await self._waiter
+            finally:
+                timer.cancel()
+        return self._has_event
+
+    def _wake(self) -> None:
+        self._has_event = True
+        if self._waiter is not None:
+            _resolve(self._waiter)
+
+
+class OpenStreams:
+    """The streams that are sent now, and their connections."""
+
+    def __init__(self) -> None:
+        self._connections: dict[EventStream, ClientConnection] = {}
+
+    async def run(
+        self, stream: EventStream, connection: ClientConnection, send: Send, hang_up: Callable[[object], None]
+    ) -> None:
+        """Send a stream until it ends or its connection is lost, which calls `hang_up`."""
+        self._connections[stream] = connection
+        connection.lost.add_done_callback(hang_up)
+        try:
+            await stream.run(send)
+        finally:
+            connection.lost.remove_done_callback(hang_up)
+            del self._connections[stream]
+
+    def disconnect(self) -> None:
+        """Close the connections whose answers the client does not read."""
+        for stream, connection in tuple(self._connections.items()):
+            if stream.unread:
+                connection.abort()
+
+
+class AnswerStream(EventStream):
+    """The response to a modern request: JSON with a status if the answer comes before any event, else events."""
+
+    def __init__(self, limits: Limits, account: Account) -> None:
+        """`account` counts what the client has not read."""
+        super().__init__(limits, stream_head(), (), account.was_read)
+        self._account = account
+        self._is_streaming = False
+
+    def notify(self, line: bytes) -> None:
+        """One more notification."""
+        self._account.wrote(len(line))
+        self.put(plain_event(line), len(line), is_last=False)
+
+    def answer(self, line: bytes, status: int) -> None:
+        """The answer, and the end. The status counts only where it is the whole response."""
+        self._account.wrote(len(line))
+        if self._is_streaming or self._pending:
+            self.put(plain_event(line), len(line), is_last=True)
+        else:
+            self._head = {"type": "http.response.start", "status": status, "headers": _JSON_HEADERS}
+            self.put((line,), len(line), is_last=True)
+
+    async def run(self, send: Send) -> None:
+        await self._wait_for_event(self._limits.http_ping_seconds)
+        self._is_streaming = True
+        await self._send_events(send)
+
+
+def _body(body: bytes, *, is_last: bool) -> Message:
+    return {"type": "http.response.body", "body": body, "more_body": not is_last}
+
+
+def _joined(parts: list[bytes]) -> Iterator[bytes]:
+    """Small parts joined, to be sent in one piece; large ones as they are, since joining them would copy them."""
+    small: list[bytes] = []
+    for part in parts:
+        if len(part) < HIGH_WATER_LIMIT:
+            small.append(part)
+        else:
+            yield b"".join(small)
+            yield part
+            small = []
+    yield b"".join(small)
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -5,17 +5,92 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 from starlette.types import Message
 
 from mcp_workbench.limits import Limits
-from mcp_workbench.serve.http.event_log import Event, EventLog, StreamKey
-from mcp_workbench.serve.http.event_stream import EventStream
+from mcp_workbench.serve.http.responses import EventStream, event, primer
 from mcp_workbench.wire.jsonrpc import NOTHING, Envelope, Id
 from mcp_workbench.wire.memory_budget import Account
 
-HTTP_HELD = 64
+HTTP_RETRY_MS = 1000
+"""How long a client should wait before it asks for a broken stream again."""
+
+StreamKey: TypeAlias = Id | None
+"""Which stream of a session: the request that it answers, or None for the stream that belongs to no request."""
+
+
+class StoredEvent(NamedTuple):
+    """One event, as it was written."""
+
+    number: int
+    stream: StreamKey
+    parts: tuple[bytes, ...]
+    size: int
+    is_primer: bool = False
+    is_last: bool = False
+    """Whether it ends its stream: the answer."""
+
+
+class EventLog:
+    """Keeps events within bounds, the newest last."""
+
+    def __init__(self, limits: Limits, account: Account | None = None) -> None:
+        """`account` counts what is kept."""
+        self._limits = limits
+        self._account = account or Account()
+        self._events: deque[StoredEvent] = deque()
+        self._bytes = 0
+        self._last_number = 0
+
+    def add(self, stream: StreamKey, line: bytes, *, is_last: bool) -> StoredEvent:
+        """Keep a message as an event."""
+        self._last_number += 1
+        parts = event(str(self._last_number), line)
+        return self._store(StoredEvent(self._last_number, stream, parts, sum(map(len, parts)), is_last=is_last))
+
+    def prime(self, stream: StreamKey) -> StoredEvent:
+        """The event that tells a client how to resume a stream."""
+        self._last_number += 1
+        data = primer(str(self._last_number), HTTP_RETRY_MS)
+        return self._store(StoredEvent(self._last_number, stream, (data,), len(data), is_primer=True))
+
+    def is_primed(self, stream: StreamKey) -> bool:
+        """Whether the client was told how to resume a stream."""
+        return any(stored.is_primer and stored.stream == stream for stored in self._events)
+
+    def find(self, event_id: str) -> StoredEvent | None:
+        """The event with this id, if it is still kept."""
+        return next((stored for stored in self._events if str(stored.number) == event_id), None)
+
+    def after(self, last_event: StoredEvent) -> list[StoredEvent]:
+        """The events that followed on the same stream."""
+        return [
+            stored
+            for stored in self._events
+            if stored.number > last_event.number and stored.stream == last_event.stream and not stored.is_primer
+        ]
+
+    def clear(self) -> None:
+        """Forget every event: a client whose connection breaks gets no more of them."""
+        self._account.keep(-self._bytes)
+        self._events.clear()
+        self._bytes = 0
+
+    def _store(self, added: StoredEvent) -> StoredEvent:
+        before = self._bytes
+        self._events.append(added)
+        self._bytes += added.size
+        while len(self._events) > self._limits.http_events or (
+            self._bytes > self._limits.http_event_bytes and len(self._events) > 1
+        ):
+            self._bytes -= self._events.popleft().size
+        self._account.keep(self._bytes - before)
+        return added
+
+
+HTTP_QUEUED_MESSAGES = 64
 """Messages that belong to no request, while a client has no stream open for them: the last of them are kept."""
 
 _FIRST_WITH_PRIMERS: Final = "2025-11-25"
@@ -44,8 +119,8 @@ class SessionStreams:
         self._on_dropped = on_dropped
         self._log = EventLog(limits, self._account)
         self._open: dict[StreamKey, EventStream] = {}
-        self._held: deque[Envelope] = deque()
-        self._bytes = self._held_bytes = self._notice_bytes = 0
+        self._queued: deque[Envelope] = deque()
+        self._bytes = self._queued_bytes = self._notice_bytes = 0
         self._drained = asyncio.Event()
         self._drained.set()
         self.is_closed = False
@@ -68,9 +143,9 @@ class SessionStreams:
         if about is not None and envelope.is_answer:
             self._on_answer(about)
         if about is None and None not in self._open:
-            self._hold(envelope)
+            self._queue(envelope)
         else:
-            self._put(envelope)
+            self._log_and_send(envelope)
 
     def _has_unread_notices(self) -> bool:
         """Whether the client has not read many notifications: answers wait behind them."""
@@ -94,7 +169,7 @@ class SessionStreams:
             stream.close()
         self._open.clear()
         self._log.clear()
-        self._held.clear()
+        self._queued.clear()
         self._drained.set()
 
     def hand_over(self, account: Account) -> None:
@@ -111,8 +186,8 @@ class SessionStreams:
     def shed(self) -> None:
         """Drop what is kept for a client that comes back."""
         self._log.clear()
-        while self._held:
-            self._drop()
+        while self._queued:
+            self._drop_oldest()
 
     # -- streams
 
@@ -124,24 +199,24 @@ class SessionStreams:
         can_resume = key is not None and version is not None and version >= _FIRST_WITH_PRIMERS
         stream = self._open[key] = self._new(self._log.prime(key).parts if can_resume else ())
         if key is None:
-            self._release()
+            self._send_queued()
         return stream
 
     def resume(self, event_id: str) -> tuple[StreamKey, EventStream]:
         """The rest of a stream, on a new connection that replaces the old one. One that is unknown ends at once."""
-        seen = self._log.find(event_id)
+        last_event = self._log.find(event_id)
         stream = self._new(())
-        if seen is None or seen.is_last:
+        if last_event is None or last_event.is_last:
             stream.close()
             return None, stream
-        if (former := self._open.pop(seen.stream, None)) is not None:
+        if (former := self._open.pop(last_event.stream, None)) is not None:
             former.lose()
-        self._open[seen.stream] = stream
-        for one in self._log.after(seen):
-            self._send(stream, one)
-        if seen.stream is None:
-            self._release()
-        return seen.stream, stream
+        self._open[last_event.stream] = stream
+        for stored in self._log.after(last_event):
+            self._send(stream, stored)
+        if last_event.stream is None:
+            self._send_queued()
+        return last_event.stream, stream
 
     def leave(self, key: StreamKey, stream: EventStream) -> None:
         """The connection of a stream is gone; what still comes is kept for a client that resumes it."""
@@ -157,37 +232,37 @@ class SessionStreams:
     def _new(self, first: Iterable[bytes]) -> EventStream:
         return EventStream(self._limits, self._head, first, self.sent)
 
-    def _put(self, envelope: Envelope) -> None:
+    def _log_and_send(self, envelope: Envelope) -> None:
         key = envelope.about
         event = self._log.add(key, envelope.line, is_last=key is not None and envelope.is_answer)
         if (stream := self._open.get(key)) is not None:
             self._send(stream, event)
 
-    def _send(self, stream: EventStream, event: Event) -> None:
+    def _send(self, stream: EventStream, event: StoredEvent) -> None:
         self._bytes += event.size
         self._account.wrote(event.size)
         if self._bytes > self._limits.write_buffer_bytes:
             self._drained.clear()
         stream.put(event.parts, event.size, is_last=event.is_last)
 
-    def _hold(self, envelope: Envelope) -> None:
+    def _queue(self, envelope: Envelope) -> None:
         size = len(envelope.line)
         envelope.content = NOTHING  # its bytes are enough, and are all that is counted
-        self._held.append(envelope)
-        self._held_bytes += size
+        self._queued.append(envelope)
+        self._queued_bytes += size
         self._account.keep(size)
-        while len(self._held) > HTTP_HELD or self._held_bytes > self._limits.http_event_bytes:
-            self._drop()
+        while len(self._queued) > HTTP_QUEUED_MESSAGES or self._queued_bytes > self._limits.http_event_bytes:
+            self._drop_oldest()
 
-    def _drop(self) -> None:
-        dropped = self._held.popleft()
-        self._held_bytes -= len(dropped.line)
+    def _drop_oldest(self) -> None:
+        dropped = self._queued.popleft()
+        self._queued_bytes -= len(dropped.line)
         self._account.keep(-len(dropped.line))
         if dropped.is_request and dropped.id is not None:
             self._on_dropped(dropped.id)
 
-    def _release(self) -> None:
-        self._account.keep(-self._held_bytes)
-        held, self._held, self._held_bytes = self._held, deque[Envelope](), 0
-        for envelope in held:
-            self._put(envelope)
+    def _send_queued(self) -> None:
+        self._account.keep(-self._queued_bytes)
+        queued, self._queued, self._queued_bytes = self._queued, deque[Envelope](), 0
+        for envelope in queued:
+            self._log_and_send(envelope)

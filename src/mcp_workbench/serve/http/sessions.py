@@ -17,11 +17,10 @@ from mcp_workbench.errors import Fault, InputUnavailable, Overloaded, SessionNot
 from mcp_workbench.serve.early_initialize import new_callers
 from mcp_workbench.serve.endpoint import PeerEndpoint
 from mcp_workbench.serve.http import responses
-from mcp_workbench.serve.http.event_log import StreamKey
-from mcp_workbench.serve.http.event_stream import EventStream, OpenStreams, stream_head
-from mcp_workbench.serve.http.protocol import Connection
-from mcp_workbench.serve.http.request import HttpRequest, HungUp
-from mcp_workbench.serve.http.session_streams import SessionStreams
+from mcp_workbench.serve.http.connection import ClientConnection
+from mcp_workbench.serve.http.request import ClientDisconnected, HttpRequest
+from mcp_workbench.serve.http.responses import EventStream, OpenStreams, stream_head
+from mcp_workbench.serve.http.session_streams import SessionStreams, StreamKey
 from mcp_workbench.surfaces.failures import as_rpc_error
 from mcp_workbench.surfaces.server_info import View
 from mcp_workbench.wire import jsonrpc
@@ -55,13 +54,13 @@ class HttpSession(PeerEndpoint):
         self._headers = {responses.SESSION_ID: self.id}
         self._unanswered: set[Id] = set()
         """Requests whose stream is still owed an answer."""
-        self._coming: set[Id] = set()
+        self._waiting: set[Id] = set()
         """Requests that wait until the client reads what it was sent."""
         head = stream_head((responses.SESSION_ID.encode(), self.id.encode()))
         self._open = OpenStreams()
         callers = new_callers(view, owner)
         account = workbench.account(callers.audience)
-        self._streams = SessionStreams(limits, head, self._unanswered.discard, self._unasked, account)
+        self._streams = SessionStreams(limits, head, self._unanswered.discard, self._question_dropped, account)
         account.label, account.shed, account.close = f"a session of {owner}", self._streams.shed, self._open.disconnect
         super().__init__(workbench, callers, view, self._streams)
         self._loop = asyncio.get_running_loop()
@@ -69,8 +68,8 @@ class HttpSession(PeerEndpoint):
         self._idle: asyncio.TimerHandle | None = None
         self._idle_since = self._loop.time()
         self._is_ending = False
-        self._end = asyncio.Event()
-        self.over: asyncio.Task[None] = self._loop.create_task(self._live())
+        self._end_requested = asyncio.Event()
+        self.ended: asyncio.Task[None] = self._loop.create_task(self._run())
 
     # -- requests
 
@@ -82,7 +81,7 @@ class HttpSession(PeerEndpoint):
             if isinstance(answer, Response):
                 return answer
             request.forget_body()
-            await self._run(*answer, request.wire, send)
+            await self._send(*answer, request.connection, send)
             return None
         finally:
             self._requests -= 1
@@ -110,13 +109,13 @@ class HttpSession(PeerEndpoint):
             return self._refused(problem)
         if message.method is not None and isinstance(message.id, int | str):
             return await self._request(message.id, message, request)
-        await self._until_read(request)
+        await self._wait_until_read(request)
         self._peer.take(message, len(request.body))
         self._end_cancelled(message)
         return self._accepted(HTTPStatus.ACCEPTED)
 
     async def _request(self, id_: Id, message: Message, request: HttpRequest) -> Response | Streaming:
-        if (refused := await self._turn(id_, request)) is not None:
+        if (refused := await self._admit(id_, request)) is not None:
             return refused
         stream = self._streams.open(id_, _version(message, request))
         self._unanswered.add(id_)
@@ -133,10 +132,10 @@ class HttpSession(PeerEndpoint):
         if first is None:
             if (problem := next((part for part in batch if isinstance(part, RpcError)), None)) is not None:
                 return self._refused(problem)
-            await self._until_read(request)
+            await self._wait_until_read(request)
             self._take_batch(batch)
             return self._accepted(HTTPStatus.ACCEPTED)
-        if (refused := await self._turn(first, request)) is not None:
+        if (refused := await self._admit(first, request)) is not None:
             return refused
         stream = self._streams.open(first)
         self._take_batch(batch)
@@ -159,53 +158,53 @@ class HttpSession(PeerEndpoint):
             return responses.error_response(conflict, HTTPStatus.CONFLICT, headers=self._headers)
         return None, self._streams.open(None)
 
-    async def _run(self, key: StreamKey, stream: EventStream, wire: Connection, send: Send) -> None:
+    async def _send(self, key: StreamKey, stream: EventStream, connection: ClientConnection, send: Send) -> None:
         """Send a stream until it ends or its connection is lost."""
 
         def leave(_: object = None) -> None:
             self._streams.leave(key, stream)
 
         try:
-            await self._open.run(stream, wire, send, leave)
+            await self._open.run(stream, connection, send, leave)
         finally:
             leave()
 
-    async def _until_read(self, request: HttpRequest) -> None:
+    async def _wait_until_read(self, request: HttpRequest) -> None:
         """Wait until the client has read enough of what it was sent: it can't have more work done before.
 
-        Its request counts meanwhile. Raises `HungUp`.
+        Its request counts meanwhile. Raises `ClientDisconnected`.
         """
         if not self.account.is_paused:
             return
-        account = self._workbench.budget.open(f"a request of {self.owner}", request.wire.abort)
+        account = self._workbench.budget.open(f"a request of {self.owner}", request.connection.abort)
         account.reserve(len(request.body))
         try:
             with in_background(self.account.unpaused()) as was_read:
-                await asyncio.wait((was_read, request.wire.lost), return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait((was_read, request.connection.lost), return_when=asyncio.FIRST_COMPLETED)
         finally:
             account.end()
-        if request.wire.lost.done():
-            raise HungUp
+        if request.connection.lost.done():
+            raise ClientDisconnected
 
-    async def _turn(self, id_: Id, request: HttpRequest) -> Response | None:
+    async def _admit(self, id_: Id, request: HttpRequest) -> Response | None:
         """Wait until the client has read enough of what it was sent; the refusal if a request can't be taken."""
         if self.is_taken(id_):
             return self._refused(
                 RpcError(jsonrpc.INVALID_REQUEST, "A request with this id is still being answered"), id_
             )
         if self.account.is_paused:
-            self._coming.add(id_)
+            self._waiting.add(id_)
             try:
-                await self._until_read(request)
+                await self._wait_until_read(request)
             finally:
-                self._coming.discard(id_)
+                self._waiting.discard(id_)
         if self.is_open:
             return None
         return responses.error_response(as_rpc_error(SessionNotFound()), HTTPStatus.NOT_FOUND, id_)
 
     def is_taken(self, request: Id) -> bool:
         """Whether a request with this id is being answered."""
-        return request in self._unanswered or request in self._coming or self._streams.is_open(request)
+        return request in self._unanswered or request in self._waiting or self._streams.is_open(request)
 
     def _end_cancelled(self, message: Message) -> None:
         """The stream of a cancelled request ends with an error: this era ends a stream only with an answer."""
@@ -245,7 +244,7 @@ class HttpSession(PeerEndpoint):
             self.abandon()  # also where the client hung up, and no request of its is left to end it
             raise
 
-    def _unasked(self, question: Id) -> None:
+    def _question_dropped(self, question: Id) -> None:
         """Fail a question that no client came for."""
         if isinstance(question, int):
             self._peer.fail(question, InputUnavailable("its client opened no stream for questions outside of calls"))
@@ -261,9 +260,9 @@ class HttpSession(PeerEndpoint):
     def is_greeted(self) -> bool:
         return self._callers.handshake is not None
 
-    async def _live(self) -> None:
+    async def _run(self) -> None:
         try:
-            await self._end.wait()
+            await self._end_requested.wait()
         finally:
             self._is_ending = True
             self._close(ShuttingDown("The session is over"))
@@ -272,7 +271,7 @@ class HttpSession(PeerEndpoint):
     def abandon(self) -> None:
         """End it, without waiting for that."""
         self._is_ending = True
-        self._end.set()
+        self._end_requested.set()
 
     async def drain(self, seconds: float) -> None:
         """Let what is under way end by itself, for a moment."""
@@ -283,7 +282,7 @@ class HttpSession(PeerEndpoint):
     async def end(self) -> None:
         """End the session, and all that was started for it."""
         self.abandon()
-        await asyncio.wait((self.over,))
+        await asyncio.wait((self.ended,))
 
     def _close(self, fault: Fault) -> None:
         if self._idle is not None:
@@ -338,23 +337,23 @@ class Sessions:
     def begin(self, view: View, owner: str) -> HttpSession:
         """A new session. Raises `Overloaded`."""
         limits = self._workbench.limits
-        every = [session for session in self._all.values() if session.is_open]
-        own = [session for session in every if session.owner == owner]
-        if len(own) >= limits.http_owner_sessions or len(every) >= limits.http_sessions:
+        open_sessions = [session for session in self._all.values() if session.is_open]
+        own = [session for session in open_sessions if session.owner == owner]
+        if len(own) >= limits.http_owner_sessions or len(open_sessions) >= limits.http_sessions:
             longest = max(own, key=lambda session: session.idle_seconds, default=None)
             if longest is None or longest.idle_seconds < limits.http_left_seconds:
                 raise Overloaded(
-                    f"{len(own)} sessions are open with this token, {len(every)} in all",
+                    f"{len(own)} sessions are open with this token, {len(open_sessions)} in all",
                     hint="End one (DELETE), or wait until one was idle for long enough.",
                 )
             logger.info("a session was left and is over, since another begins", owner=owner)
             longest.abandon()
         session = HttpSession(self._workbench, view, owner)
         self._all[session.id] = session
-        session.over.add_done_callback(lambda _: self._ended(session.id))
+        session.ended.add_done_callback(lambda _: self._forget(session.id))
         return session
 
-    def _ended(self, session: str) -> None:
+    def _forget(self, session: str) -> None:
         self._all.pop(session, None)
         if self._trimming is None:
             self._trimming = self._loop.call_later(HTTP_TRIM_SECONDS, self._trim)

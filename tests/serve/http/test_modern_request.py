@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from mcp.shared import inbound
 from msgspec import Raw
 
-from mcp_workbench.serve.http.envelope import ModernRequest, checked
-from mcp_workbench.serve.http.head import Head
-from mcp_workbench.serve.http.protocol import Connection
-from mcp_workbench.serve.http.request import HttpRequest
+from mcp_workbench.serve.http.connection import ClientConnection
+from mcp_workbench.serve.http.modern_request import ModernRequest, check
+from mcp_workbench.serve.http.request import HttpRequest, RequestHead
 from mcp_workbench.wire.jsonrpc import RpcError
 from mcp_workbench.wire.param_headers import ReceivedHeaders
 from tests.serve.http.serving import BOTH, META
@@ -27,10 +26,10 @@ TOKENS = st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=6)
 
 
 def request(headers: dict[str, str], body: object) -> HttpRequest:
-    wire: Connection = SimpleNamespace()  # type: ignore[assignment]  # nothing is sent here
+    wire: ClientConnection = SimpleNamespace()  # type: ignore[assignment]  # nothing is sent here
     raw = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
     usual = [(b"accept", BOTH.encode()), (b"content-type", b"application/json")]
-    head = Head({"method": "POST", "headers": [*usual, *raw]})
+    head = RequestHead({"method": "POST", "headers": [*usual, *raw]})
     return HttpRequest(head, json.dumps(body).encode(), wire)
 
 
@@ -64,7 +63,7 @@ def requests(draw: st.DrawFn) -> tuple[dict[str, str], dict[str, Any]]:
 def test_an_envelope_is_judged_as_the_sdk_judges_it(drawn: tuple[dict[str, str], dict[str, Any]]):
     headers, body = drawn
     theirs = inbound.classify_inbound_request(body, headers=headers)
-    ours = checked(request(headers, body), has_tasks=False)
+    ours = check(request(headers, body), has_tasks=False)
     if isinstance(theirs, inbound.InboundLadderRejection):
         assert not isinstance(ours, ModernRequest)
         assert json.loads(ours.body)["error"]["code"] == theirs.code

@@ -13,11 +13,11 @@ from mcp_workbench import logger
 from mcp_workbench.errors import InputUnavailable
 from mcp_workbench.serve.early_initialize import new_callers
 from mcp_workbench.serve.endpoint import ClientEndpoint, call_shed
-from mcp_workbench.serve.http import envelope
-from mcp_workbench.serve.http.envelope import ModernRequest
-from mcp_workbench.serve.http.event_stream import AnswerStream, OpenStreams
-from mcp_workbench.serve.http.protocol import Connection
+from mcp_workbench.serve.http import modern_request
+from mcp_workbench.serve.http.connection import ClientConnection
+from mcp_workbench.serve.http.modern_request import ModernRequest
 from mcp_workbench.serve.http.request import HttpRequest
+from mcp_workbench.serve.http.responses import AnswerStream, OpenStreams
 from mcp_workbench.surfaces.server_info import View
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.exchange import OnProgress
@@ -26,21 +26,21 @@ from mcp_workbench.wire.memory_budget import Account
 from mcp_workbench.wire.param_headers import ReceivedHeaders
 from mcp_workbench.workbench import Workbench
 
-_KEPT: Final = frozenset({*eras.LIST_CHANGED, eras.ACKNOWLEDGED})
+_NEVER_DROPPED: Final = frozenset({*eras.LIST_CHANGED, eras.ACKNOWLEDGED})
 """Notifications that are sent once, and not dropped for a client that reads slowly."""
 
 
-class StreamLine:
+class OpenModernRequest:
     """A modern request while it is open: notifications go onto its own stream."""
 
-    def __init__(self, request_id: Id, stream: AnswerStream, most_bytes: int, account: Account) -> None:
+    def __init__(self, request_id: Id, stream: AnswerStream, most_unread_bytes: int, account: Account) -> None:
         self.request_id = request_id
         self._stream = stream
-        self._most = most_bytes
+        self._most_unread_bytes = most_unread_bytes
         self._account = account
 
     def notify(self, method: str, params: Params) -> None:
-        if (self._stream.unread > self._most or self._account.is_paused) and method not in _KEPT:
+        if (self._stream.unread > self._most_unread_bytes or self._account.is_paused) and method not in _NEVER_DROPPED:
             return  # It is about to be outdated, and must not pile up for a client that does not read.
         self._stream.notify(Envelope(params, None, method).line)
 
@@ -52,7 +52,7 @@ class StreamLine:
         """A modern response is not resumed."""
 
 
-class Nowhere:
+class NoOpenRequest:
     """Outside of its requests a modern client can't be reached."""
 
     request_id = None
@@ -70,7 +70,7 @@ class Nowhere:
         """There is no response."""
 
 
-class ModernFront:
+class ModernEndpoint:
     """The modern requests of one token at one endpoint."""
 
     def __init__(self, workbench: Workbench, view: View, owner: str) -> None:
@@ -79,21 +79,21 @@ class ModernFront:
         self._owner = owner
         self._loop = asyncio.get_running_loop()
         self._requests = 0
-        self._last = 0.0
-        self._look: asyncio.TimerHandle | None = None
+        self._idle_since = 0.0
+        self._idle_timer: asyncio.TimerHandle | None = None
         self._leaving: set[asyncio.Task[None]] = set()
         self._serving: set[asyncio.Task[None]] = set()
         self._shed: set[asyncio.Task[None]] = set()
         """Those that were cancelled to free memory."""
         self._open = OpenStreams()
-        self._mirrored = ReceivedHeaders(workbench.limits.mirrored_tools)
-        self._front = self._new_front()
+        self._received_headers = ReceivedHeaders(workbench.limits.mirrored_tools)
+        self._endpoint = self._new_endpoint()
 
-    def _new_front(self) -> ClientEndpoint:
-        front = ClientEndpoint(self._workbench, new_callers(self._view, self._owner), self._view, Nowhere())
-        account = front.account
+    def _new_endpoint(self) -> ClientEndpoint:
+        endpoint = ClientEndpoint(self._workbench, new_callers(self._view, self._owner), self._view, NoOpenRequest())
+        account = endpoint.account
         account.label, account.cancel, account.close = f"requests of {self._owner}", self._cancel, self._open.disconnect
-        return front
+        return endpoint
 
     def _cancel(self) -> None:
         for work in tuple(self._serving):
@@ -105,22 +105,24 @@ class ModernFront:
         """Handle one HTTP request; what it returns is still to be sent."""
         self._requests += 1
         try:
-            asked = envelope.checked(request, has_tasks=self._view.has_tasks)
-            if isinstance(asked, Response):
-                return asked
-            stream = AnswerStream(self._workbench.limits, self._front.account)
-            work = self._loop.create_task(self._answer(asked, request, stream))
-            del asked  # the client may take long to read the answer
+            modern = modern_request.check(request, has_tasks=self._view.has_tasks)
+            if isinstance(modern, Response):
+                return modern
+            stream = AnswerStream(self._workbench.limits, self._endpoint.account)
+            work = self._loop.create_task(self._answer(modern, request, stream))
+            del modern  # the client may take long to read the answer
             request.forget_body()
-            await self._send(stream, work, request.wire, send)
+            await self._send(stream, work, request.connection, send)
             return None
         finally:
             self._requests -= 1
-            self._last = self._loop.time()
-            if self._look is None:
-                self._look = self._loop.call_later(self._workbench.limits.http_idle_seconds, self._rest)
+            self._idle_since = self._loop.time()
+            if self._idle_timer is None:
+                self._idle_timer = self._loop.call_later(self._workbench.limits.http_idle_seconds, self._expire)
 
-    async def _send(self, stream: AnswerStream, work: asyncio.Task[None], wire: Connection, send: Send) -> None:
+    async def _send(
+        self, stream: AnswerStream, work: asyncio.Task[None], connection: ClientConnection, send: Send
+    ) -> None:
         """Send the stream of an answer until it ends or its connection is lost."""
         self._serving.add(work)
         work.add_done_callback(self._serving.discard)
@@ -129,13 +131,13 @@ class ModernFront:
             stream.lose()
             work.cancel("the client hung up")
 
-        await self._open.run(stream, wire, send, hang_up)
+        await self._open.run(stream, connection, send, hang_up)
 
-    async def _answer(self, asked: ModernRequest, request: HttpRequest, stream: AnswerStream) -> None:
+    async def _answer(self, modern: ModernRequest, request: HttpRequest, stream: AnswerStream) -> None:
         """Compute the answer and put it onto the stream."""
         answer: Raw | RpcError
         try:
-            answer = await self._result(asked, request, stream)
+            answer = await self._result(modern, request, stream)
         except RpcError as error:
             answer = error
         except asyncio.CancelledError:
@@ -146,50 +148,50 @@ class ModernFront:
         except Exception as error:  # noqa: BLE001 -- a defect of ours ends this request and no other
             logger.error("a request failed inside the workbench", error=repr(error))
             answer = RpcError(jsonrpc.INTERNAL_ERROR, "Internal error")
-        status = envelope.status_of(answer) if isinstance(answer, RpcError) else 200
-        stream.answer(Envelope(answer, asked.id).line, status)
+        status = modern_request.status_of(answer) if isinstance(answer, RpcError) else 200
+        stream.answer(Envelope(answer, modern.id).line, status)
 
-    async def _result(self, asked: ModernRequest, request: HttpRequest, stream: AnswerStream) -> Raw:
-        if asked.method == "initialize":  # it belongs to the handshake era; here each request has its own era
+    async def _result(self, modern: ModernRequest, request: HttpRequest, stream: AnswerStream) -> Raw:
+        if modern.method == "initialize":  # it belongs to the handshake era; here each request has its own era
             raise RpcError(jsonrpc.METHOD_NOT_FOUND, "Method not found: initialize")
-        if asked.method == "tools/call":
-            self._mirrored.check(asked.params, request.headers, request.repeated)
-        front = self._front
-        if (overload := front.overload(len(self._serving) - 1)) is not None:
-            return front.refusal(overload, asked.method, asked.params, asked.meta)
-        line = StreamLine(asked.id, stream, self._workbench.limits.http_notice_bytes, front.account)
-        front.account.reserve(asked.size)
+        if modern.method == "tools/call":
+            self._received_headers.check(modern.params, request.headers, request.repeated)
+        endpoint = self._endpoint
+        if (overload := endpoint.overload(len(self._serving) - 1)) is not None:
+            return endpoint.refusal(overload, modern.method, modern.params, modern.meta)
+        line = OpenModernRequest(modern.id, stream, self._workbench.limits.http_notice_bytes, endpoint.account)
+        endpoint.account.reserve(modern.size)
         try:
-            result = await front.request(asked.method, asked.params, line, asked.meta)
+            result = await endpoint.request(modern.method, modern.params, line, modern.meta)
         finally:
-            front.account.release(asked.size)
-        if asked.method == "tools/list":
-            self._mirrored.learn(result)
+            endpoint.account.release(modern.size)
+        if modern.method == "tools/list":
+            self._received_headers.learn(result)
         return result
 
     async def drain(self, seconds: float) -> None:
         """Let what is under way end by itself, for a moment."""
-        self._front.end_subscriptions()
+        self._endpoint.end_subscriptions()
         if self._serving:
             await asyncio.wait(self._serving, timeout=seconds)
 
     async def end(self) -> None:
-        if self._look is not None:
-            self._look.cancel()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
         for work in tuple(self._serving):
             work.cancel("the workbench is closing")
-        await asyncio.gather(self._front.leave(), *self._leaving)
+        await asyncio.gather(self._endpoint.leave(), *self._leaving)
 
-    def _rest(self) -> None:
+    def _expire(self) -> None:
         """End what nobody used for long, and its servers; the next request begins anew."""
         limit = self._workbench.limits.http_idle_seconds
-        idle = 0.0 if self._requests or self._serving else self._loop.time() - self._last
+        idle = 0.0 if self._requests or self._serving else self._loop.time() - self._idle_since
         if idle < limit:
-            self._look = self._loop.call_later(limit - idle, self._rest)
+            self._idle_timer = self._loop.call_later(limit - idle, self._expire)
             return
         logger.info("what modern requests shared was idle and is over", owner=self._owner)
-        self._look = None
-        leaving = self._loop.create_task(self._front.leave())
+        self._idle_timer = None
+        leaving = self._loop.create_task(self._endpoint.leave())
         self._leaving.add(leaving)
         leaving.add_done_callback(self._leaving.discard)
-        self._front = self._new_front()
+        self._endpoint = self._new_endpoint()

@@ -46,7 +46,7 @@ def status_of(error: RpcError) -> HTTPStatus:
     return _STATUS.get(error.code, HTTPStatus.OK)
 
 
-def checked(request: HttpRequest, *, has_tasks: bool) -> ModernRequest | Response:
+def check(request: HttpRequest, *, has_tasks: bool) -> ModernRequest | Response:
     """The checked request; or the response, if the workbench does not need to see the request."""
     if (refused := _check_form(request)) is not None:
         return refused
@@ -58,7 +58,7 @@ def checked(request: HttpRequest, *, has_tasks: bool) -> ModernRequest | Respons
     if message.method is None or message.id is None:
         return _refused(_invalid())
     try:
-        _check(request, message.method, message.params, has_tasks=has_tasks)
+        _check_envelope(request, message.method, message.params, has_tasks=has_tasks)
     except RpcError as error:
         return _refused(error, message.id)
     return ModernRequest(message.id, message.method, message.params, request.meta, len(request.body))
@@ -85,7 +85,7 @@ def _acknowledged(request: HttpRequest) -> Response:
     return responses.empty(HTTPStatus.ACCEPTED)
 
 
-def _check(request: HttpRequest, method: str, params: dict[str, Raw], *, has_tasks: bool) -> None:
+def _check_envelope(request: HttpRequest, method: str, params: dict[str, Raw], *, has_tasks: bool) -> None:
     """Raises `RpcError` where the headers and the envelope are wrong."""
     if isinstance(params, jsonrpc.NotAnObject):
         raise RpcError(jsonrpc.INVALID_PARAMS, "params must be an object")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 import socket
 import sys
-from typing import Any, Final, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 import h11
 from starlette.types import Message
@@ -17,12 +18,56 @@ from uvicorn.server import ServerState
 
 from mcp_workbench import logger
 from mcp_workbench.limits import Limits
-from mcp_workbench.serve.http.crowd import Crowd
+from mcp_workbench.logger import LOG_REPEAT_SECONDS
+
+C = TypeVar("C")
+
+
+class ConnectionLimiter(Generic[C]):
+    """The connections that are served. The log says at most once a second how many were refused."""
+
+    def __init__(self) -> None:
+        self._strangers: dict[C, None] = {}
+        self._known: set[C] = set()
+        self._unlogged = 0
+        self._logged_at = -math.inf
+
+    def __len__(self) -> int:
+        return len(self._strangers) + len(self._known)
+
+    def enter(self, newcomer: C, most: int) -> C | None:
+        """Who must leave so that the limit holds: nobody, another connection, or the newcomer itself."""
+        self._strangers[newcomer] = None
+        if len(self) <= most:
+            return None
+        is_full = len(self._strangers) == 1
+        evicted = newcomer if is_full else next(iter(self._strangers))
+        self.leave(evicted)
+        return evicted
+
+    def authenticated(self, connection: C) -> None:
+        """It showed a valid token."""
+        if connection in self._strangers:
+            del self._strangers[connection]
+            self._known.add(connection)
+
+    def leave(self, connection: C) -> None:
+        """It is served no longer."""
+        self._strangers.pop(connection, None)
+        self._known.discard(connection)
+
+    def refused(self, open_now: int, now: float) -> None:
+        """One more was refused, or closed for another one."""
+        self._unlogged += 1
+        if now - self._logged_at >= LOG_REPEAT_SECONDS:
+            logger.warning("connections were refused: there are too many", refused=self._unlogged, open=open_now)
+            self._unlogged, self._logged_at = 0, now
+
 
 HTTP_READ_BYTES = 16 * 1024
 """Read from a connection in one turn: its chunks may have a byte each, and thousands of them take long."""
 
-WIRE: Final = "wire"
+CONNECTION: Final = "connection"
 """Where a request finds its connection, in its scope's state."""
 _BUSY: Final = 503
 _LATE: Final = 408
@@ -40,7 +85,7 @@ _REASONS: Final = {
 }
 
 
-class Outlet:
+class LingeringTransport:
     """A transport that sends in one piece what is written in one turn of the event loop.
 
     Its other side can read what it was told last, though it has not sent everything: a system that closes a connection
@@ -51,7 +96,7 @@ class Outlet:
         self._transport = transport
         self._limits = limits
         self._loop = asyncio.get_running_loop()
-        self._given_up = 0.0
+        self._give_up_at = 0.0
         self._written: list[bytes] = []
         self._size = 0
 
@@ -59,7 +104,7 @@ class Outlet:
         return getattr(self._transport, name)
 
     def write(self, data: bytes) -> None:
-        if not data or self._given_up:
+        if not data or self._give_up_at:
             return
         if not self._written:
             self._loop.call_soon(self._flush)
@@ -79,33 +124,33 @@ class Outlet:
             self._transport.write(b"".join(written))
 
     def is_closing(self) -> bool:
-        return bool(self._given_up) or self._transport.is_closing()
+        return bool(self._give_up_at) or self._transport.is_closing()
 
     def close(self) -> None:
         """Say that nothing more comes; whatever the other side still sends is not looked at."""
         if self.is_closing():
             return
         self._flush()
-        self._given_up = self._loop.time() + self._limits.http_write_seconds
+        self._give_up_at = self._loop.time() + self._limits.http_write_seconds
         try:
             self._transport.write_eof()
             self._transport.resume_reading()
         except OSError:  # the other side is gone already
             self._transport.abort()
         else:
-            self._wait()
+            self._poll_end()
 
-    def _wait(self) -> None:
+    def _poll_end(self) -> None:
         self._loop.call_later(self._limits.http_ending_seconds, self._end)
 
     def _end(self) -> None:
-        if self._transport.get_write_buffer_size() and self._loop.time() < self._given_up:
-            self._wait()
+        if self._transport.get_write_buffer_size() and self._loop.time() < self._give_up_at:
+            self._poll_end()
         else:
             self._transport.abort()
 
 
-class Parser(h11.Connection):
+class RequestParser(h11.Connection):
     """h11's parser with an exact bound for the head of a request: h11 itself checks only heads that are incomplete."""
 
     def __init__(self, head_bytes: int) -> None:
@@ -122,16 +167,18 @@ class Parser(h11.Connection):
         return super().next_event()
 
 
-class Connection(H11Protocol):
+class ClientConnection(H11Protocol):
     """It closes what sends its head too slowly, or too much, or comes when there are too many."""
 
-    def __init__(self, config: ServerConfig, state: ServerState, crowd: Crowd[Connection], limits: Limits) -> None:
+    def __init__(
+        self, config: ServerConfig, state: ServerState, limiter: ConnectionLimiter[ClientConnection], limits: Limits
+    ) -> None:
         super().__init__(config, state, {})
-        self.conn = Parser(limits.http_head_bytes)
+        self.conn = RequestParser(limits.http_head_bytes)
         self._limits = limits
-        self._crowd = crowd
-        self._late: asyncio.TimerHandle | None = None
-        self._ahead = 0
+        self._limiter = limiter
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._bytes_ahead = 0
         """Bytes that came after a request that is being answered."""
         self.lost: asyncio.Future[None] = self.loop.create_future()
         """Done when it is closed, by whichever side."""
@@ -141,13 +188,13 @@ class Connection(H11Protocol):
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         # What is read in one turn is taken apart in one turn: chunks of a byte each must not hold others up.
         transport.max_size = HTTP_READ_BYTES  # type: ignore[attr-defined]  # asyncio's own, not declared
-        super().connection_made(cast("asyncio.Transport", Outlet(transport, self._limits)))
-        self.app_state = {WIRE: self}
-        self._expect_head()
-        leaving = self._crowd.enter(self, self._limits.http_connections)
-        if leaving is not None:
-            self._crowd.refused(len(self._crowd), self.loop.time())
-            leaving.make_way()
+        super().connection_made(cast("asyncio.Transport", LingeringTransport(transport, self._limits)))
+        self.app_state = {CONNECTION: self}
+        self._start_head_timer()
+        evicted = self._limiter.enter(self, self._limits.http_connections)
+        if evicted is not None:
+            self._limiter.refused(len(self._limiter), self.loop.time())
+            evicted.evict()
 
     # -- the connection as requests see it
 
@@ -168,7 +215,7 @@ class Connection(H11Protocol):
 
     def authenticated(self) -> None:
         """Note that a request on it showed a valid token."""
-        self._crowd.authenticated(self)
+        self._limiter.authenticated(self)
 
     def respond(self, head: Message, body: bytes) -> bool:
         """Send a whole response in one piece; False where only uvicorn and h11 know how to.
@@ -181,27 +228,27 @@ class Connection(H11Protocol):
             return False
         cycle.response_started = cycle.response_complete = True
         self.transport.write(_head_bytes(head) + body)
-        ahead, self.conn = self.conn.trailing_data[0], Parser(self._limits.http_head_bytes)
+        ahead, self.conn = self.conn.trailing_data[0], RequestParser(self._limits.http_head_bytes)
         cycle.on_response()
         if ahead:
             self.conn.receive_data(ahead)
             self.handle_events()
-            self._look_ahead()
+            self._resume_head_timer()
         return True
 
     # -- its bounds
 
-    def make_way(self) -> None:
+    def evict(self) -> None:
         """Close it: there are too many connections."""
-        self._head_is_there()
+        self._stop_head_timer()
         if len(self.connections) <= self._limits.http_connections * 2:
-            self._say_last(_BUSY, "There are too many connections")
+            self._respond_and_close(_BUSY, "There are too many connections")
         else:
             self.transport.abort()  # those that are told so wait until they have read it, and may not be without number
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._head_is_there()
-        self._crowd.leave(self)
+        self._stop_head_timer()
+        self._limiter.leave(self)
         super().connection_lost(exc)
         self.lost.set_result(None)
 
@@ -210,34 +257,34 @@ class Connection(H11Protocol):
             return
         super().data_received(data)
         if self._is_answering:
-            self._head_is_there()
-            self._read_on(len(data))
+            self._stop_head_timer()
+            self._continue_reading(len(data))
         elif not self.transport.is_closing():
-            self._expect_head()
+            self._start_head_timer()
 
-    def _read_on(self, size: int) -> None:
+    def _continue_reading(self, size: int) -> None:
         """Go on reading behind a request that is being answered: who does not read does not see a client hang up."""
         cycle: Any = self.cycle
         if cycle.more_body or not self.flow.read_paused:
             return
-        self._ahead += size
-        if self._ahead > self._limits.http_head_bytes:
+        self._bytes_ahead += size
+        if self._bytes_ahead > self._limits.http_head_bytes:
             logger.info("a client sent more than the next request's head before it was answered")
             self.transport.abort()
         else:
             self.flow.resume_reading()
 
     def on_response_complete(self) -> None:
-        self._ahead = 0
+        self._bytes_ahead = 0
         super().on_response_complete()
-        self._look_ahead()
+        self._resume_head_timer()
 
-    def _look_ahead(self) -> None:
+    def _resume_head_timer(self) -> None:
         """Expect the rest of the next request, if some of it came already."""
         if self._is_answering:  # the next request had come already
-            self._head_is_there()
+            self._stop_head_timer()
         elif self.conn.trailing_data[0]:
-            self._expect_head()
+            self._start_head_timer()
 
     def timeout_keep_alive_handler(self) -> None:
         if self.transport.get_write_buffer_size():
@@ -248,33 +295,35 @@ class Connection(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         """What is no HTTP. A host that is missing, or there twice, is another one's."""
         problem = sys.exception()
-        self._head_is_there()
+        self._stop_head_timer()
         if isinstance(problem, h11.RemoteProtocolError) and "Host" in str(problem):
-            self._say_last(_MISDIRECTED, "This host is not served here")
+            self._respond_and_close(_MISDIRECTED, "This host is not served here")
         elif isinstance(problem, h11.RemoteProtocolError) and problem.error_status_hint == _LARGE:
-            self._say_last(_LARGE, f"The head of the request has more than {self._limits.http_head_bytes} bytes")
+            self._respond_and_close(
+                _LARGE, f"The head of the request has more than {self._limits.http_head_bytes} bytes"
+            )
         else:
-            self._say_last(_BAD, msg)
+            self._respond_and_close(_BAD, msg)
 
     @property
     def _is_answering(self) -> bool:
         cycle: Any = self.cycle
         return cycle is not None and not cycle.response_complete
 
-    def _expect_head(self) -> None:
-        if self._late is None:
-            self._late = self.loop.call_later(self._limits.http_head_seconds, self._head_is_late)
+    def _start_head_timer(self) -> None:
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(self._limits.http_head_seconds, self._head_timed_out)
 
-    def _head_is_there(self) -> None:
-        if self._late is not None:
-            self._late.cancel()
-            self._late = None
+    def _stop_head_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
 
-    def _head_is_late(self) -> None:
-        self._late = None
-        self._say_last(_LATE, "The request did not come in time")
+    def _head_timed_out(self) -> None:
+        self._head_timer = None
+        self._respond_and_close(_LATE, "The request did not come in time")
 
-    def _say_last(self, status: int, text: str) -> None:
+    def _respond_and_close(self, status: int, text: str) -> None:
         """Answer without having read a request, and close."""
         if self.transport.is_closing():
             return
