@@ -1,7 +1,7 @@
-"""One side of an MCP session over two file descriptors.
+"""One side of an MCP session over two file descriptors; it works for clients and servers.
 
-Guarantees: a bad line gets an error and the next line is read; once the input has ended, no request of ours waits for
-an answer; closing writes what was answered. It does not know which side it is on.
+Guarantees: a malformed line gets an error, and reading continues. Once the input ends, our pending requests fail.
+Closing flushes the answers.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from mcp_workbench.wire.jsonrpc import ErrorBody, RpcError, Unreadable
 from mcp_workbench.wire.peer import Peer, PeerRequest
 
 FINAL_WRITE_SECONDS = 1.0
-"""How long the other side may still read its last answers."""
+"""How long the other side may take to read its last answers."""
 
 
 async def refuse(method: str, _params: dict[str, Raw], _line: PeerRequest) -> Raw:
-    """Answers the requests to a side that answers none."""
+    """Refuse every request."""
     raise RpcError(jsonrpc.METHOD_NOT_FOUND, f"Method not found: {method}")
 
 
 class PipeConnection:
-    """A `Peer` with its pipes; `answer` is called for each request of the other side."""
+    """A `Peer` on two pipes. `answer` is called for each request of the other side."""
 
     def __init__(self, answer: Callable[[str, dict[str, Raw], PeerRequest], Awaitable[Raw]] = refuse) -> None:
         self._answer = answer
@@ -38,19 +38,19 @@ class PipeConnection:
         self._over = asyncio.Event()
 
     async def open(self, source: int, sink: int) -> None:
-        """Read from `source` and write to `sink`, and own both."""
+        """Read from `source` and write to `sink`. The connection closes both."""
         await write_lines(sink, self._writer, source=source)
         await read_lines(source, self._reader)
 
     async def serve(self) -> None:
-        """Until the input has ended, and what was asked before is answered."""
+        """Run until the input ends and every request is answered."""
         await self._over.wait()
         if serving := self.peer.serving:
             await asyncio.wait(serving)
         await self.close()
 
     async def close(self) -> None:
-        """Stop reading and write what is left."""
+        """Stop reading and flush the output."""
         self._reader.close()
         self.peer.close(ServerExited("the connection is closed"))
         await self._writer.finish(FINAL_WRITE_SECONDS)
@@ -61,7 +61,7 @@ class PipeConnection:
         return self._answer(method, params, line)
 
     def notification(self, method: str, params: dict[str, Raw], owner: object) -> None:
-        """Ignored: progress and cancellations are for the peer, and nothing else concerns us."""
+        """Ignored: the peer handles progress and cancellation, and no others matter here."""
 
     def unreadable(self, line: bytes, problem: Unreadable) -> None:
         self.peer.refuse(line, jsonrpc.refusal(problem))
@@ -72,9 +72,9 @@ class PipeConnection:
     def _input_ended(self, fault: Fault | None) -> None:
         if fault is not None:
             self.peer.refuse(b"", RpcError(jsonrpc.INVALID_REQUEST, str(fault)))
-        self.peer.give_up(fault or ServerExited("the other side has left"))
+        self.peer.give_up(fault or ServerExited("the other side has disconnected"))
         self._over.set()
 
     def _output_lost(self) -> None:
-        self.peer.close(ServerExited("the other side reads nothing more"))
+        self.peer.close(ServerExited("the other side has stopped reading"))
         self._over.set()

@@ -1,8 +1,8 @@
 """A demo server: typed functions as its tools, offered over stdin and stdout in one or both protocol eras.
 
-Guarantees: a function is called only with arguments that fit its schema, and whatever is wrong with them, or with what
-they ask for, becomes a result with `isError` that says what to change. Tools run in one thread, in the order of their
-requests, so they need no locks, and pings and cancellations get through. Nothing but the protocol reaches stdout.
+Guarantees: a function is called only with arguments that match its schema. Any problem with the arguments becomes a
+result with `isError` that says what to change. Tools run in one thread, in the order of their requests, so they need no
+locks and do not block pings or cancellation. Only the protocol reaches stdout.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from mcp_workbench.wire.peer import PeerRequest
 JsonObject = dict[str, Any]
 Schema = dict[str, Any]
 Report = Callable[[int, int, str], None]
-"""Tells the client how far a call is: done, of how many, and what. Ends a call that was cancelled."""
+"""Sends progress to the client: done, total, message. Raises in a cancelled call."""
 Function = TypeVar("Function", bound=Callable[..., JsonObject | str])
 
 _CACHING: JsonObject = {"ttlMs": 3_600_000, "cacheScope": "public"}
@@ -58,22 +58,22 @@ _HINTS = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True
 
 
 class ToolError(Exception):
-    """The call asks for something impossible; the text is for the model that made it."""
+    """The call can't be done; the text is for the model that made it."""
 
 
 # -- tools
 
 
 def object_schema(properties: Mapping[str, Schema], optional: int = 0) -> Schema:
-    """A closed object in which everything is required but the last `optional` properties."""
+    """The schema of a closed object; all but the last `optional` properties are required."""
     required = list(properties)[: len(properties) - optional]
     return {"type": "object", "properties": dict(properties), "required": required, "additionalProperties": False}
 
 
 def check(schema: Schema, value: Any, place: str = "arguments") -> None:
-    """Raise a `ToolError` unless `value` fits; `place` is how its text names the value.
+    """Raise a `ToolError` that calls the value `place` unless it matches the schema.
 
-    It knows the keywords of the schemas here. A boolean is no number, and a number is finite.
+    Supports only the keywords used here. Booleans are not numbers, and numbers are finite.
     """
     noun, types = _KINDS[schema["type"]]
     if not isinstance(value, types) or isinstance(value, bool):
@@ -100,7 +100,7 @@ def _check_members(schema: Schema, values: JsonObject) -> None:
 
 
 class DemoTool(NamedTuple):
-    """A function and its definition, as `tools/list` shows it."""
+    """A function and its definition in `tools/list`."""
 
     run: Callable[..., JsonObject | str]
     definition: JsonObject
@@ -108,7 +108,7 @@ class DemoTool(NamedTuple):
     """Whether `run` gets a `Report` before its arguments."""
 
     def result(self, arguments: JsonObject, report: Report) -> JsonObject:
-        """The answer to a call. An object is sent as structured content and as text."""
+        """Run a call. An object becomes structured content and text."""
         try:
             check(self.definition["inputSchema"], arguments)
             value = self.run(report, **arguments) if self.reports else self.run(**arguments)
@@ -123,7 +123,7 @@ class DemoTool(NamedTuple):
 
 
 class Server:
-    """One server. With `modern` it answers each request in the era that the request shows."""
+    """One server. With `modern` it answers each request in the era of that request."""
 
     def __init__(self, name: str, title: str, instructions: str, *, modern: bool = False) -> None:
         self.name = name
@@ -142,9 +142,9 @@ class Server:
         reports: bool = False,
         **hints: bool,
     ) -> Callable[[Function], Function]:
-        """Offer a function under its own name. Its docstring is the description, its defaults make arguments optional.
+        """Register a function as a tool. Its docstring is the description; arguments with defaults are optional.
 
-        Without `output` it returns a text, else an object with these properties. `hints` are annotations.
+        It returns an object with the properties of `output`, or text without `output`. `hints` are annotations.
         """
 
         def add(run: Function) -> Function:
@@ -162,15 +162,15 @@ class Server:
         return add
 
     def run(self) -> None:
-        """Speak on this process's stdin and stdout until the client leaves."""
+        """Serve on stdin and stdout until the client disconnects."""
         output = os.dup(1)
         os.dup2(2, 1)  # a stray print must not break the protocol
         with suppress(KeyboardInterrupt):
             asyncio.run(self.serve(os.dup(0), output))
-        os.set_blocking(0, True)  # the shell shares a terminal, and does not expect what asyncio made of it
+        os.set_blocking(0, True)  # asyncio made a terminal non-blocking that we share with the shell
 
     async def serve(self, source: int, sink: int) -> None:
-        """Speak on two file descriptors until the input has ended."""
+        """Serve on two file descriptors until the input ends."""
         connection = PipeConnection(self._answer)
         await connection.open(source, sink)
         await connection.serve()
@@ -232,7 +232,7 @@ class Server:
 
 
 def _decoded(members: dict[str, Raw]) -> tuple[JsonObject, JsonObject]:
-    """The params of a request, and the `_meta` among them."""
+    """Decode the params of a request, and the `_meta` in them."""
     if isinstance(members, jsonrpc.NotAnObject):
         raise RpcError(jsonrpc.INVALID_PARAMS, "params must be an object")
     try:

@@ -1,9 +1,9 @@
 """The guided tour behind `mcp-workbench demo`.
 
-Starts the real workbench as a child process with three toolboxes of demo servers, talks to it as an agent's host
-would, and shows every message that matters. Every step checks that the workbench did what its text says. Guarantees: it
-ends by itself, leaves no process and no file behind, and returns 0 only if every step succeeded; on a failure it shows
-the end of the workbench's own log.
+It starts the real workbench as a child process with three toolboxes of demo servers, talks to it like an agent's host,
+and shows the important messages. Guarantees: every step checks that the workbench did what the text says; the tour ends
+within a deadline, leaves no process and no file behind, and returns 0 only if every step succeeded. On failure it shows
+the end of the workbench's log.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ JsonObject = dict[str, Any]
 
 PACKAGE = "mcp_workbench.demo.servers"
 WIDTH = 100
-"""In a pipe, and at a terminal that is wider."""
+"""The widest output, in columns."""
 _SHOWN_LINES = 6
-"""Enough of an answer to see what it is; an error is shown in full."""
+"""Lines shown of an answer; errors are shown in full."""
 _DEADLINE_SECONDS = 30
-"""The tour takes about two seconds; something is wrong long before this has passed."""
+"""The tour takes about two seconds; after this long something is wrong."""
 _END_SECONDS = 5
-"""How long the workbench may take to end, before it is killed."""
+"""How long the workbench may take to exit before it is killed."""
 _LOG = "workbench.log"
 _LOG_LINES = 15
 _BYTES_PER_TOKEN = 4
-"""No tokenizer is needed: this is close enough to compare."""
+"""An estimate instead of a tokenizer: close enough to compare."""
 
 _PROC = Path("/proc")
 _INHERITED = ("HOME", "LANG", "PATH", "PYTHONPATH", "USER")
@@ -62,7 +62,7 @@ _TOOLBOXES = {
 }
 _WAY_ON = """
 1. mcp-workbench import: groups the MCP servers of your hosts into toolboxes.
-2. mcp-workbench doctor: starts each once, and says what is wrong.
+2. mcp-workbench doctor: starts each server once and reports problems.
 3. mcp-workbench install --all --remove-imported: moves them behind it; uninstall --all undoes that.
 No servers yet? mcp-workbench add has examples: mcp-workbench add --help
 """
@@ -77,11 +77,11 @@ _QUERY = {"query": "friday"}
 
 
 class TourError(Exception):
-    """A step did not do what it shows."""
+    """A step did not do what its text says."""
 
 
 class Display:
-    """Writes the tour to `out`: at most 100 columns, and colours only at a terminal."""
+    """Writes the tour to `out`, at most 100 columns wide, with colours only at a terminal."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -89,17 +89,17 @@ class Display:
         self._steps = 0
 
     def step(self, title: str) -> None:
-        """A numbered title with space above."""
+        """Write a numbered title after a blank line."""
         self._steps += 1
         self.show("")
         self.show(title, f"{self._steps}. ", "strong", indent=0)
 
     def aside(self, text: str) -> None:
-        """A remark on the step."""
+        """Write a remark."""
         self.show(text, tone="quiet")
 
     def show(self, text: str, mark: str = "", tone: Tone = "", *, indent: int = 3, most: int | None = None) -> None:
-        """A paragraph with a mark in front of it, cut after `most` lines."""
+        """Write a paragraph after a mark, cut after `most` lines."""
         room = self._width - indent - len(mark)
         pieces = [piece for line in text.splitlines() or [""] for piece in folded(line.expandtabs(), room)]
         for number, piece in enumerate(pieces[:most]):
@@ -110,37 +110,37 @@ class Display:
 
 
 class Tour:
-    """One walk through the workbench behind `peer`."""
+    """The steps of the tour, on the workbench behind `peer`."""
 
     def __init__(self, peer: Peer, display: Display) -> None:
         self._peer = peer
         self._display = display
 
     async def take(self) -> None:
-        """All steps, in order."""
+        """Run the steps of the first session."""
         start = await self._connect()
         read = start + await self._open_first()
         await self._call()
         await self._answer_mistakes()
         await self._compare(start, read)
-        self._display.step("It need not know where a tool is: it can search every toolbox.")
+        self._display.step("The agent need not know where a tool is: it can search every toolbox.")
         found = (await self._open("*", query="how many days until a date"))["tools"]
         best = [ToolIdentifier.of(tool) for tool in found[:1]]
         _expect(best == [_DAYS_BETWEEN], "the best match is another tool")
         self._display.show(f"best of {len(found)}: {json.dumps(best[0].params())}", "- ")
 
     async def come_back(self) -> None:
-        """What a second session sees."""
+        """Run the step of a second session."""
         self._display.step("The agent comes back tomorrow. Toolboxes open from the cache; no server starts.")
         answer = await self._open("writing")
         _expect(answer.get("stored") is True, "the toolbox was not opened from the cache")
         tools, servers = count(len(answer["tools"]), "tool"), count(answer["servers_connected"], "server")
-        self._display.show(f"{tools} of {servers}, as they were listed", "- ")
+        self._display.show(f"{tools} of {servers}, from the cache", "- ")
         self._show_processes(0)
 
     async def _connect(self) -> int:
-        """The first look; how many tokens it costs."""
-        self._display.step("An agent connects. This is all that it sees:")
+        """Connect; returns how many tokens that costs the agent."""
+        self._display.step("An agent connects. This is all it sees:")
         instructions = (await self._request("server/discover", {}))["instructions"]
         tools = (await self._request("tools/list", {}))["tools"]
         _expect([tool["name"] for tool in tools] == ["open_toolbox", "use_tool"], "the list is not the two tools")
@@ -156,7 +156,7 @@ class Tour:
         return cost
 
     async def _open_first(self) -> int:
-        """The first toolbox; how many tokens it costs."""
+        """Open the first toolbox; returns how many tokens that costs the agent."""
         self._display.step("It opens the toolbox that it needs. Only now do that toolbox's servers start.")
         answer = await self._open("writing")
         for server in _TOOLBOXES["writing"][1]:
@@ -172,35 +172,35 @@ class Tour:
         note = {"title": "Launch", "text": "Ship the release on Friday", "tags": ["work"]}
         await self._use(_ADD_NOTE, note, "Ship the release")
         await self._use(_SEARCH_NOTES, _QUERY, "Ship the release")
-        self._display.aside("The second call found what the first one kept: both reached the same server process.")
-        self._display.step("Another server has a tool with the same name. Nothing collides, nothing is renamed.")
+        self._display.aside("The second call found the note of the first: both reached the same server process.")
+        self._display.step("Another server has a tool with the same name. They do not collide, and neither is renamed.")
         await self._use(_SEARCH_TEXT, {"text": "Monday: plan\nFriday: ship\n", **_QUERY}, '"line": 2')
         self._show_processes(2)
-        self._display.step("A call does not need an open toolbox: only the server that has the tool starts.")
+        self._display.step("A call does not need an open toolbox: only the server with that tool starts.")
         await self._use(_DAYS_BETWEEN, {"start": "2026-07-28", "end": "2026-12-24"}, '"days": 149')
-        self._display.aside("It can speak MCP 2026-07-28, the other two only older versions; the agent need not know.")
+        self._display.aside("It speaks MCP 2026-07-28, the other two only older versions. The agent need not know.")
         self._show_processes(3)
         self._display.step("A longer call reports its progress through the workbench.")
         await self._use(_COUNT_PRIMES, {"limit": 2_000_000}, "148933", reports=True)
         self._show_processes(4)
 
     async def _answer_mistakes(self) -> None:
-        self._display.step("Mistakes are answered with help that a model can act on.")
+        self._display.step("The answer to a mistake helps the model to correct it.")
         await self._use(_MISSPELT, _QUERY, "Did you mean 'search'?", fails=True)
-        self._display.step("A joined name, as older versions had them, is answered with the call to send instead.")
+        self._display.step("A joined name from older versions is answered with the call to send instead.")
         await self._show_call(historical_names(_SEARCH_NOTES)[-1], _QUERY, '"notes"', fails=True)
 
     async def _compare(self, start: int, read: int) -> None:
-        self._display.step("What the agent did not have to read (to compare, the demo now opens the rest too).")
+        self._display.step("What the agent did not have to read (to compare, the demo now opens the other toolboxes).")
         opened = [await self._open(toolbox, is_shown=False) for toolbox in _TOOLBOXES]
         tools = [tool for answer in opened for tool in answer["tools"]]
         added = ("toolbox_name", "source_server")
         flat = _tokens([{key: value for key, value in tool.items() if key not in added} for tool in tools])
         show, mark = self._display.show, "- "
-        show(f"{flat:5} tokens: all {len(tools)} tools of the five servers, had each been added alone", mark)
-        show(f"{start:5} tokens: the start with the workbench, however many tools there are", mark)
-        show(f"{read:5} tokens: the same with the toolbox that was opened", mark)
-        show(f"{flat - read:5} tokens not read, and more with every tool in a toolbox that stays closed", mark)
+        show(f"{flat:5} tokens: all {len(tools)} tools of the five servers, if each were added directly", mark)
+        show(f"{start:5} tokens: the start with the workbench, regardless of the number of tools", mark)
+        show(f"{read:5} tokens: the start and the opened toolbox", mark)
+        show(f"{flat - read:5} tokens saved, and more for every tool in a toolbox that stays closed", mark)
         self._display.aside(f"All are estimates (bytes / {_BYTES_PER_TOKEN}), for five small servers.")
         self._show_processes(5)
 
@@ -260,7 +260,7 @@ def _text(answer: JsonObject) -> str:
 
 
 def _tokens(value: object) -> int:
-    """About how many tokens `value` costs an agent that reads it as JSON."""
+    """Estimate the tokens of `value` as JSON."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return len(text.encode()) // _BYTES_PER_TOKEN
 
@@ -269,21 +269,21 @@ def _tokens(value: object) -> int:
 
 
 def running_servers() -> dict[int, str] | None:
-    """The demo servers below this process by their PID, as /proc has them; None where there is no /proc."""
+    """The demo servers among our descendants, by PID; None on systems without /proc."""
     if not (_PROC / "self" / "stat").is_file():
         return None
     parents: dict[int, int] = {}
     for entry in _PROC.glob("[0-9]*"):
-        with suppress(OSError):  # the name of the program stands in brackets and may hold anything
+        with suppress(OSError):  # the program's name is in brackets and may contain anything
             parents[int(entry.name)] = int((entry / "stat").read_text(errors="replace").rpartition(")")[2].split()[1])
     ours = [os.getpid()]
-    for ancestor in ours:  # grows while it is read: each generation adds the next
+    for ancestor in ours:  # the list grows during the loop: each process adds its children
         ours += [pid for pid, parent in parents.items() if parent == ancestor]
     return {pid: name for pid in ours if (name := server_name(pid))}
 
 
 def server_name(pid: int) -> str | None:
-    """The demo server that this process is; None for any other."""
+    """The name of the demo server in a process, else None."""
     with suppress(OSError):
         words = (_PROC / str(pid) / "cmdline").read_bytes().decode(errors="replace").split("\0")
         return next((word.removeprefix(f"{PACKAGE}.") for word in words if word.startswith(f"{PACKAGE}.")), None)
@@ -291,7 +291,7 @@ def server_name(pid: int) -> str | None:
 
 
 def configuration() -> dict[str, Any]:
-    """What a person would write into a configuration file, with this interpreter as the command."""
+    """The configuration of the demo, with this interpreter as the command."""
     command = {"command": sys.executable, "env": _environment("PYTHONPATH")}
     toolboxes: JsonObject = {}
     for name, (description, servers) in _TOOLBOXES.items():
@@ -306,7 +306,7 @@ def _environment(*names: str) -> dict[str, str]:
 
 @asynccontextmanager
 async def _workbench(folder: Path) -> AsyncGenerator[Peer]:
-    """Start a workbench that stores everything in `folder`, connect to it, and end it."""
+    """Run a workbench that stores everything in `folder`, with a connection to it."""
     file = folder / "workbench-config.json"
     file.write_text(json.dumps(configuration(), indent=2), encoding="utf-8")
     stored = dict.fromkeys(("XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"), str(folder))
@@ -335,7 +335,7 @@ async def _workbench(folder: Path) -> AsyncGenerator[Peer]:
 
 
 async def run(out: TextIO | None = None) -> int:
-    """Show the tour on `out` (stdout unless told); 0 if all went well, else 1."""
+    """Show the tour on `out`, by default stdout. Returns 0 on success, else 1."""
     display = Display(out or sys.stdout)
     display.show("MCP Workbench: one MCP server in front of many", tone="strong", indent=0)
     with tempfile.TemporaryDirectory(prefix="mcp-workbench-demo-") as name:
@@ -345,7 +345,7 @@ async def run(out: TextIO | None = None) -> int:
                 await _show(display, folder)
         except TimeoutError:
             return _failed(display, folder, f"The demo did not end within {_DEADLINE_SECONDS} seconds.")
-        except Exception as error:  # noqa: BLE001 -- the last stop: any failure becomes text and a status
+        except Exception as error:  # noqa: BLE001 -- any failure becomes text and an exit status
             reason = str(error) if isinstance(error, TourError) else f"{type(error).__name__}: {error}"
             return _failed(display, folder, f"The demo failed: {reason}")
     return 0
@@ -375,8 +375,8 @@ def _failed(display: Display, folder: Path, reason: str) -> int:
 
 
 def show_way_on(display: Display) -> None:
-    """What to do next; after `make demo` the program is not on the PATH of the shell."""
+    """Show what to do next; after `make demo` the program is not on the shell's PATH."""
     display.show("\nTo go on:", indent=0)
     display.show(_WAY_ON.strip())
     if shutil.which("mcp-workbench") is None:
-        display.show(f"Your shell does not find mcp-workbench: write its path, {Path(sys.argv[0])}")
+        display.show(f"Your shell does not find mcp-workbench. Use its path: {Path(sys.argv[0])}")

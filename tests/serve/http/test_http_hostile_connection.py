@@ -144,7 +144,7 @@ def test_a_host_that_is_not_known_is_told_as_that(monkeypatch: pytest.MonkeyPatc
         raise OSError(socket.EAI_NONAME, "nodename nor servname provided")
 
     monkeypatch.setattr(socket, "create_server", create_server)
-    with pytest.raises(ListenFailed, match="not known") as caught:
+    with pytest.raises(ListenFailed, match="host is unknown") as caught:
         listener.listen(Address("nowhere.invalid", 80))
     assert "port" not in caught.value.hint
 

@@ -31,7 +31,7 @@ LOCAL = Address("127.0.0.1", 8300)
 @pytest.mark.parametrize("host", ["0", "00", "0.0", "0x0", "127.1", "0x7f.1", "2130706433", "1.2.3"])
 def test_an_address_in_short_is_refused_as_only_the_system_reads_it(host: str):
     """`0` is every address of the machine to the system, and a name to everybody else."""
-    with pytest.raises(ConfigError, match="is no host"):
+    with pytest.raises(ConfigError, match="is not a host"):
         read_address(f"{host}:9000")
 
 

@@ -1,4 +1,4 @@
 """Real MCP servers over stdio, each a module to start with `python -m`.
 
-They need no network and no files, and keep nothing after they end.
+They need no network and no files, and store nothing on disk.
 """

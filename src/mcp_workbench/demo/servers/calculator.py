@@ -1,8 +1,8 @@
 """Arithmetic, statistics, units and prime numbers. Speaks both protocol eras.
 
-An expression comes from a stranger. Guarantees: only numbers, + - * / // % **, brackets, a few constants and functions
-are understood; no name is looked up anywhere else and no attribute exists; the depth of its tree, every operand and
-every power are bounded, and the result is a finite number.
+Expressions are untrusted. Guarantees: they may contain only numbers, + - * / // % **, brackets, and a few constants and
+functions; other names and attributes are refused. The depth of the expression and the size of every operand and power
+are limited, and the result is finite.
 
 `count_primes` takes long enough to report progress and to be cancelled.
 """
@@ -19,9 +19,9 @@ from mcp_workbench.demo.server import JsonObject, Report, Schema, Server, ToolEr
 
 Number = int | float
 
-# Deeper nesting than anyone writes, far less than what exhausts the interpreter's stack.
+# Deeper than anyone nests, but far from exhausting the interpreter's stack.
 _MAX_DEPTH = 50
-# Bits of a whole number: enough for 300 digits, little enough for every operation to be instant.
+# Bits of an integer: enough for 300 digits, few enough for instant operations.
 _MAX_BITS = 1024
 # A call can be cancelled whenever it reports.
 _SIEVE_STEP = 250_000
@@ -42,7 +42,7 @@ _EXPRESSION: Schema = {"type": "string", "description": f"For example {_EXAMPLE}
 _NUMBERS: Schema = {"type": "array", "items": _NUMBER, "minItems": 1, "maxItems": 10_000}
 _STATISTICS = ("sum", "mean", "median", "minimum", "maximum", "standard_deviation")
 _UNIT: Schema = {"type": "string", "enum": [unit for units in UNITS.values() for unit in units]}
-_SOURCE: Schema = {**_UNIT, "description": "The unit that the value has"}
+_SOURCE: Schema = {**_UNIT, "description": "The unit of the value"}
 _TARGET: Schema = {**_UNIT, "description": "The unit to convert to, of the same quantity"}
 # The largest takes about half a second.
 _LIMIT: Schema = {"type": "integer", "description": "Up to here", "minimum": 2, "maximum": 50_000_000}
@@ -56,7 +56,7 @@ SERVER = Server(
 
 
 def _power(base: Number, exponent: Number) -> Number:
-    # The result has at least so many bits, and at most about twice as many.
+    # A lower bound of the result's bits, which are at most about twice as many.
     if isinstance(base, int) and isinstance(exponent, int) and (base.bit_length() - 1) * exponent > _MAX_BITS:
         raise OverflowError
     result: object = base**exponent

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from mcp_workbench.demo.server import JsonObject, Schema, Server, ToolError
 
 MAX_DAYS = 3_660_000
-"""Every day of the calendar, and few enough for the arithmetic not to overflow before it is checked."""
+"""Covers the whole calendar; date arithmetic can't overflow before the check."""
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _SATURDAY = 5
 
@@ -47,7 +47,7 @@ def days_between(start: str, end: str) -> JsonObject:
 
 @SERVER.tool("Add days to a date", {"date": _DATE, "days": _DAYS}, {"date": _STRING, "weekday": _WEEKDAY})
 def add_days(date: str, days: int) -> JsonObject:
-    """The date that lies a number of days after another, or before it if the number is negative."""
+    """The date a number of days after another one, or before it if the number is negative."""
     try:
         later = _day(date, "date") + timedelta(days=days)
     except OverflowError:
@@ -57,7 +57,7 @@ def add_days(date: str, days: int) -> JsonObject:
 
 @SERVER.tool("Day of the week", {"date": _DATE}, {"weekday": _WEEKDAY, "iso_week": _STRING})
 def weekday(date: str) -> JsonObject:
-    """Which day of the week a date is, and its week of the year by ISO 8601."""
+    """The day of the week of a date, and its ISO 8601 week."""
     day = _day(date, "date")
     iso = day.isocalendar()
     return {"weekday": _WEEKDAYS[day.weekday()], "iso_week": f"{iso.year:04}-W{iso.week:02}"}
@@ -66,7 +66,7 @@ def weekday(date: str) -> JsonObject:
 def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
-    # Names come from outside: they may be folders, paths or unreadable, besides being unknown.
+    # A name from a client may be a folder, a path or undecodable.
     except (KeyError, ValueError, OSError):
         raise ToolError(f"Unknown time zone '{name}'. Use a name like UTC, Europe/Berlin or Asia/Tokyo") from None
 
@@ -74,7 +74,7 @@ def _zone(name: str) -> ZoneInfo:
 def _day(text: str, name: str) -> Date:
     with suppress(ValueError):
         day = Date.fromisoformat(text)
-        if day.isoformat() == text:  # week dates and the compact form are read too, but not promised
+        if day.isoformat() == text:  # Python also accepts week dates and the compact form
             return day
     raise ToolError(f"{name} must be a date as YYYY-MM-DD, for example 2026-07-28")
 

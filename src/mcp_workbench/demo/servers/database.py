@@ -1,7 +1,7 @@
 """Read-only SQL over a small sample database in memory. A handshake-era server.
 
-Guarantees: no statement can change the data, reach a file or load code; rows, the size of a value
-and the work of a query are bounded.
+Guarantees: no statement can change the data, access a file or load code. The number of rows, the size of a value and
+the work of a query are limited.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 from mcp_workbench.demo.server import JsonObject, Schema, Server, ToolError, object_schema
 
 MAX_ROWS = 200
-# Together they keep the largest answer small enough for memory.
+# Together they limit the size of an answer.
 _VALUE_BYTES = 10_000
 _MAX_COLUMNS = 20
-# The engine asks back every so many of its steps; after so many answers (about two seconds) it stops.
+# SQLite calls back every so many steps; after so many calls (about two seconds) the query stops.
 _STEPS_PER_CHECK = 100_000
 _MAX_CHECKS = 1000
 
@@ -37,16 +37,16 @@ _HARMLESS = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION
 _TEXT: Schema = {"type": "string"}
 _TABLE = object_schema({"name": _TEXT, "definition": _TEXT})
 _SQL: Schema = {"type": "string", "description": "A SELECT", "minLength": 1, "maxLength": 5000}
-_ROW_COUNT: Schema = {"description": "At most so many rows", "minimum": 1, "maximum": MAX_ROWS, "default": 50}
+_ROW_COUNT: Schema = {"description": "The most rows to return", "minimum": 1, "maximum": MAX_ROWS, "default": 50}
 _LIMIT: Schema = {"type": "integer", **_ROW_COUNT}
-# What a cell of the answer can be; the kind of JSON Schema that the argument check does not need.
+# For output only: the argument check does not support several types.
 _ROW: Schema = {"type": "array", "items": {"type": ["string", "number", "null"]}}
 _MORE: Schema = {"type": "boolean", "description": "Whether there are rows beyond the limit"}
 
 
 def _sample_database() -> sqlite3.Connection:
-    """A fresh database with the sample tables, closed to everything but reading."""
-    # Tools run on another thread than the one that imports them, but always one at a time.
+    """Create a read-only database with the sample tables."""
+    # Tools run on another thread than the import, but one at a time.
     connection = sqlite3.connect(":memory:", check_same_thread=False)
     connection.executescript(_SAMPLE)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _VALUE_BYTES)
@@ -96,7 +96,7 @@ def _run(sql: str, most: int) -> tuple[list[str], list[list[Any]]]:
 
 
 def _cell(value: object) -> object:
-    """What JSON can hold: bytes are named by their size, infinity by its name."""
+    """Convert a value to JSON: bytes become their size, infinity its name."""
     if isinstance(value, bytes):
         return f"<{len(value)} bytes>"
     return str(value) if isinstance(value, float) and math.isinf(value) else value

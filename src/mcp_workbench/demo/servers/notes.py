@@ -1,6 +1,6 @@
 """Notes that live as long as the process: add, list, search, delete.
 
-A handshake-era server with state, so that calls can be seen to reach the same process.
+A handshake-era server with state, which shows that calls reach the same process.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from itertools import count
 from mcp_workbench.demo.server import JsonObject, Schema, Server, ToolError, object_schema
 
 MAX_NOTES = 1000
-"""They are in memory only, so a client in a loop must not be able to fill it."""
+"""A client in a loop must not be able to fill the memory."""
 
 _TITLE: Schema = {"type": "string", "description": "A short heading", "minLength": 1, "maxLength": 200}
 _TEXT: Schema = {"type": "string", "description": "The note itself", "maxLength": 20_000}
@@ -30,7 +30,7 @@ _ids = count(1)
     "Add a note", {"title": _TITLE, "text": _TEXT, "tags": _TAGS}, _NOTE, readOnlyHint=False, idempotentHint=False
 )
 def add_note(title: str, text: str, tags: list[str] | None = None) -> JsonObject:
-    """Keep a note and return it with its id. Notes last until the server ends."""
+    """Store a note and return it with its id. Notes last until the server ends."""
     if len(NOTES) >= MAX_NOTES:
         raise ToolError(f"There are {MAX_NOTES} notes already. Delete one first.")
     note: JsonObject = {"id": next(_ids), "title": title, "text": text, "tags": tags or []}
@@ -40,7 +40,7 @@ def add_note(title: str, text: str, tags: list[str] | None = None) -> JsonObject
 
 @SERVER.tool("List notes", {"tag": {**_TAG, "description": "Only notes with this tag"}}, _NOTES)
 def list_notes(tag: str | None = None) -> JsonObject:
-    """All notes, oldest first; with a tag, only those that carry it."""
+    """List all notes, oldest first, or only those with a tag."""
     return {"notes": [note for note in NOTES.values() if tag is None or tag in note["tags"]]}
 
 
@@ -53,7 +53,7 @@ def search(query: str) -> JsonObject:
 
 @SERVER.tool("Delete a note", {"id": _ID}, _NOTE, readOnlyHint=False, destructiveHint=True, idempotentHint=False)
 def delete_note(id: int) -> JsonObject:  # noqa: A002 -- the argument's name on the wire
-    """Remove a note for good and return what it said."""
+    """Delete a note permanently and return it."""
     if id not in NOTES:
         raise ToolError(f"There is no note {id}. Call list_notes to see which exist.")
     return NOTES.pop(id)

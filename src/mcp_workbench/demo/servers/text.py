@@ -14,11 +14,11 @@ from mcp_workbench.demo.server import JsonObject, Schema, Server, object_schema
 
 WORDS_PER_MINUTE = 230
 MAX_MATCHES = 100
-"""The description of `search` names it."""
+"""The description of `search` contains this number."""
 
 _TEXT: Schema = {"type": "string", "description": "The text to work on", "maxLength": 200_000}
 _SLUG_TEXT: Schema = {**_TEXT, "maxLength": 1000}
-# Comparing costs the product of both lengths in the worst case.
+# A comparison takes time proportional to the product of both lengths in the worst case.
 _BEFORE: Schema = {"type": "string", "description": "The old text", "maxLength": 20_000}
 _AFTER: Schema = {**_BEFORE, "description": "The new text"}
 _QUERY: Schema = {"type": "string", "description": "The phrase to look for", "minLength": 1, "maxLength": 200}
@@ -28,7 +28,7 @@ _COUNT: Schema = {"type": "integer", "minimum": 0}
 _COUNTS: dict[str, Schema] = {"words": _COUNT, "characters": _COUNT, "lines": _COUNT}
 _MATCH = object_schema({"line": {"type": "integer", "minimum": 1}, "text": {"type": "string"}})
 
-SERVER = Server("text", "Text", "Works on the text that it is given; keeps nothing.")
+SERVER = Server("text", "Text", "Works on the text in the arguments; stores nothing.")
 
 
 @SERVER.tool("Count words", {"text": _TEXT}, {**_COUNTS, "reading_minutes": {"type": "number"}})

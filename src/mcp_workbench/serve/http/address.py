@@ -1,4 +1,4 @@
-"""Where the workbench listens."""
+"""The address that `serve --http` listens on, parsed from its option."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from mcp_workbench.errors import ConfigError
 
 HTTP_PORT = 8300
-"""Where `serve --http` listens unless it is told otherwise: free on most machines, and no other MCP program's."""
+"""The default port of `serve --http`: free on most machines, and used by no other MCP program."""
 
 LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 _LARGEST_PORT = 65535
@@ -19,19 +19,19 @@ _EXPECTED = "Write --http HOST:PORT, for example --http 127.0.0.1:8300 or --http
 
 
 class Address(NamedTuple):
-    """A host and a port; port 0 is any that is free."""
+    """A host and a port; port 0 means any free port."""
 
     host: str = "127.0.0.1"
     port: int = HTTP_PORT
 
     @property
     def shown(self) -> str:
-        """As it stands in a URL."""
+        """The form used in URLs."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
     def is_wildcard(self) -> bool:
-        """It stands for every address of the machine."""
+        """Whether it means every address of the machine."""
         try:
             return ipaddress.ip_address(self.host).is_unspecified
         except ValueError:
@@ -39,24 +39,24 @@ class Address(NamedTuple):
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine reaches it."""
+        """Whether only this machine can reach it."""
         return is_loopback(self.host)
 
     @property
     def answers_loopback(self) -> bool:
-        """Whether this machine reaches it under the usual names."""
+        """Whether this machine can reach it as localhost."""
         return self.is_local or self.is_wildcard
 
     @property
     def reachable(self) -> Address:
-        """Where a client on this machine finds it."""
+        """The address for a client on this machine."""
         if not self.is_wildcard:
             return self
         return self._replace(host="::1" if ":" in self.host else "127.0.0.1")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, seen from itself only."""
+    """Whether a host is a loopback address or localhost."""
     if host.lower() == "localhost":
         return True
     try:
@@ -66,7 +66,7 @@ def is_loopback(host: str) -> bool:
 
 
 def read_address(text: str) -> Address:
-    """What `--http` says: `HOST:PORT`, `HOST`, `:PORT`, `PORT` or nothing. Raises `ConfigError`."""
+    """Parse the value of `--http`: `HOST:PORT`, `HOST`, `:PORT`, `PORT` or nothing. Raises `ConfigError`."""
     if not text:
         return Address()
     if text.isascii() and text.isdigit():
@@ -74,27 +74,27 @@ def read_address(text: str) -> Address:
     if text.startswith("["):
         host, bracket, rest = text[1:].partition("]")
         if not bracket or (rest and not rest.startswith(":")):
-            raise ConfigError(f"--http {text} is no address", hint=_EXPECTED)
+            raise ConfigError(f"--http {text} is not an address", hint=_EXPECTED)
         return Address(_host(host), _port(rest[1:]) if rest else HTTP_PORT)
     host, colon, port = text.partition(":")
     if ":" in port:
-        raise ConfigError(f"--http {text} is no address: IPv6 needs brackets", hint=_EXPECTED)
+        raise ConfigError(f"--http {text} is not an address: IPv6 needs brackets", hint=_EXPECTED)
     return Address(_host(host) if host else Address().host, _port(port) if colon else HTTP_PORT)
 
 
 def _host(text: str) -> str:
-    """An address as it stands in URLs, or a name. Raises `ConfigError`."""
+    """Normalize an IP address or a host name. Raises `ConfigError`."""
     try:
         return str(ipaddress.ip_address(text))
     except ValueError:
         name = _ascii(text)
     if not re.fullmatch(_NAME, name) or _is_short_address(name):
-        raise ConfigError(f"--http: {text!r} is no host", hint=_EXPECTED)
+        raise ConfigError(f"--http: {text!r} is not a host", hint=_EXPECTED)
     return name
 
 
 def _ascii(name: str) -> str:
-    """A name as clients write it in a request; nothing where it can't be written."""
+    """The name as clients send it, in punycode; empty if that is impossible."""
     try:
         return name if name.isascii() else name.encode("idna").decode()
     except UnicodeError:
@@ -102,7 +102,7 @@ def _ascii(name: str) -> str:
 
 
 def _is_short_address(name: str) -> bool:
-    """Systems take `0` for every address and `127.1` for loopback; clients and we do not."""
+    """Whether it is shorthand like `0` or `127.1`, which systems accept as addresses but clients do not."""
     try:
         socket.inet_aton(name)
     except OSError:
@@ -112,5 +112,5 @@ def _is_short_address(name: str) -> bool:
 
 def _port(text: str) -> int:
     if not (text.isascii() and text.isdigit()) or int(text) > _LARGEST_PORT:
-        raise ConfigError(f"--http: {text!r} is no port", hint=_EXPECTED)
+        raise ConfigError(f"--http: {text!r} is not a port", hint=_EXPECTED)
     return int(text)

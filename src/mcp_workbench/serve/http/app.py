@@ -1,9 +1,9 @@
-"""The routes: every request is guarded, read within its bounds, and handed to the session or era that it is for.
+"""The ASGI app: it guards every request, reads it within limits, and routes it to its session or modern endpoint.
 
-/healthz                     whether it runs
+/healthz                     liveness check
 /mcp                         the two meta-tools, or dynamic mode
 /mcp/{toolbox}               the tools of one toolbox
-/mcp/{toolbox}/{server}      one server, transparently
+/mcp/{toolbox}/{server}      one server, unchanged
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _VERSION_KEY: Final = eras.PROTOCOL_VERSION.encode()
 
 
 class App:
-    """Answers HTTP requests, as ASGI has them."""
+    """The ASGI application."""
 
     def __init__(self, workbench: Workbench, guard: Guard) -> None:
         self._workbench = workbench
@@ -78,14 +78,14 @@ class App:
                 logger.debug("http", method=method, path=path, status=sender.status, ms=ms, owner=sender.owner)
 
     async def close(self) -> None:
-        """End every session; what is under way may end by itself, for a moment."""
+        """End every session, after a short time for running requests to finish."""
         endpoints = tuple(self._modern_endpoints.values())
         seconds = self._limits.drain_seconds
         await asyncio.gather(self._sessions.close(seconds), *(endpoint.drain(seconds) for endpoint in endpoints))
         await asyncio.gather(*(endpoint.end() for endpoint in endpoints))
 
     async def _answer(self, scope: Scope, receive: Receive, sender: ResponseSender) -> Response | None:
-        """Answer a request; a response that it returns is still to be sent."""
+        """Answer a request. The caller sends the response that this returns; None means that it was sent already."""
         parts = _parts(scope["raw_path"])
         try:
             head = RequestHead(scope)
@@ -103,14 +103,14 @@ class App:
             return _failure(error, request.id)
 
     async def _read(self, head: RequestHead, receive: Receive, sender: ResponseSender) -> HttpRequest:
-        """Read a request within its bounds. Raises `RequestRefused`."""
+        """Read a request within the limits. Raises `RequestRefused`."""
         if head.method not in METHODS:
             raise RequestRefused(HTTPStatus.METHOD_NOT_ALLOWED, "Method not allowed", allow=", ".join(METHODS))
         body = await self._read_body(head, receive, sender) if head.method == "POST" else b""
         return HttpRequest(head, body, sender.connection)
 
     async def _read_body(self, head: RequestHead, receive: Receive, sender: ResponseSender) -> bytes:
-        """The body of a request. Under memory pressure, a connection that sends a large one slowly is closed."""
+        """Read the body of a request. Memory pressure closes a connection that sends a large one slowly."""
         connection = sender.connection
         if connection.has_body or int(head.headers.get("content-length", sys.maxsize)) <= MEMORY_SMALL_BYTES:
             return await read_body(head, connection, receive, self._limits)
@@ -121,7 +121,7 @@ class App:
             account.end()
 
     def _view(self, parts: Sequence[str] | None) -> View:
-        """What an endpoint shows. Raises `RequestError`."""
+        """What a path shows. Raises `RequestError`."""
         if not parts or parts[0] != ROOT or len(parts) > 3:  # noqa: PLR2004 -- root, toolbox, server
             raise RequestError("Not found", hint="Endpoints: /mcp, /mcp/{toolbox}, /mcp/{toolbox}/{server}")
         if len(parts) == 2:  # noqa: PLR2004
@@ -131,7 +131,7 @@ class App:
         return View(*parts[1:])
 
     async def _route(self, request: HttpRequest, view: View, sender: ResponseSender) -> Response | None:
-        """Hand a request to who answers it. Raises `RequestError`, `Overloaded`, `RpcError`."""
+        """Pass a request to its session or modern endpoint. Raises `RequestError`, `Overloaded` or `RpcError`."""
         version = request.headers.get("mcp-protocol-version")
         if _is_enveloped(request) or (version is not None and version not in HANDSHAKE_VERSIONS):
             if request.is_batch:
@@ -154,7 +154,7 @@ class App:
 
 
 def _is_enveloped(request: HttpRequest) -> bool:
-    """Whether a message carries the protocol's version, as modern ones do."""
+    """Whether the message has the protocol version in its `_meta`, as modern messages do."""
     message = request.message
     if message is None or message.method in (None, "initialize") or _VERSION_KEY not in request.body:
         return False
@@ -162,7 +162,7 @@ def _is_enveloped(request: HttpRequest) -> bool:
 
 
 async def _greet(session: HttpSession, request: HttpRequest, send: Send) -> Response | None:
-    """Answer the first request of a session, which ends if the request is refused."""
+    """Answer the first request of a session. The session ends if the request fails."""
     try:
         return await session.handle(request, send)
     finally:
@@ -171,10 +171,10 @@ async def _greet(session: HttpSession, request: HttpRequest, send: Send) -> Resp
 
 
 class ResponseSender:
-    """The `send` of a request. It hangs up on a client that does not read.
+    """The `send` of a request. It closes the connection of a client that stops reading.
 
-    A large body is sent in pieces, each when the client has read most of the one before. So the bytes exist once, and
-    whoever sends them knows when they are read.
+    It sends a large body in pieces, each after the client has read most of the previous one. So the bytes exist only
+    once, and `send` returns only when the client has read most of them.
     """
 
     def __init__(self, scope: Scope, send: Send, seconds: float) -> None:
@@ -188,7 +188,7 @@ class ResponseSender:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status, self._head = message["status"], message
-            return  # the body follows at once, and both may leave in one piece
+            return  # the body follows at once, so both can be sent in one write
         body: bytes = message.get("body", b"")
         if (head := self._head) is not None:
             self._head = None
@@ -204,20 +204,20 @@ class ResponseSender:
 
     async def _write(self, message: Message) -> None:
         if not self.connection.is_congested:
-            await self._send(message)  # which does not wait
+            await self._send(message)  # does not wait
             return
         try:
             async with asyncio.timeout(self._seconds):
                 await self._send(message)
         except TimeoutError:
-            logger.info("a client does not read what it asked for; its connection is closed", owner=self.owner)
+            logger.info("closing a connection whose client does not read its response", owner=self.owner)
             self.connection.abort()
 
 
 @cached_if_short
 def _parts(raw: bytes) -> Sequence[str] | None:
-    """The parts of the path, each decoded by itself: a name may hold anything. None where it is no text."""
-    before, slash, path = raw.removeprefix(b"http://").partition(b"/")  # as clients write it for a proxy
+    """The segments of a path, decoded after the split since a name may contain a slash. None if one is not UTF-8."""
+    before, slash, path = raw.removeprefix(b"http://").partition(b"/")  # the absolute form, sent to proxies
     if not slash or (before and not raw.startswith(b"http://")):
         return None
     try:
@@ -234,7 +234,7 @@ def _health(method: str) -> Response:
 
 
 def _refusal(refused: RequestRefused) -> Response:
-    """Nothing more is read on a connection whose request was not read to its end."""
+    """Refuse a request and close its connection, whose remaining bytes may belong to the unread body."""
     headers = {**refused.headers, "connection": "close"}
     return error_response(RpcError(jsonrpc.INVALID_REQUEST, str(refused)), refused.status, None, headers)
 

@@ -1,4 +1,10 @@
-"""One connection of a client: uvicorn's protocol, with bounds that it does not have."""
+"""Client connections: uvicorn's h11 protocol with limits, admission control and a fast path for responses.
+
+Guarantees: a client that sends its head too slowly or too large is disconnected. The number of connections is limited,
+and clients with a valid token are kept over those without: a new connection replaces the one that has been without a
+token for longest, and is refused if all others showed a token. So a flood of anonymous connections can't lock out a
+client that has a token.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +30,7 @@ C = TypeVar("C")
 
 
 class ConnectionLimiter(Generic[C]):
-    """The connections that are served. The log says at most once a second how many were refused."""
+    """Decides which connections stay open. Logs at most once a second how many were refused."""
 
     def __init__(self) -> None:
         self._strangers: dict[C, None] = {}
@@ -36,7 +42,7 @@ class ConnectionLimiter(Generic[C]):
         return len(self._strangers) + len(self._known)
 
     def enter(self, newcomer: C, most: int) -> C | None:
-        """Who must leave so that the limit holds: nobody, another connection, or the newcomer itself."""
+        """Admit a connection. Returns the one to close to keep the limit, if any: another one or the newcomer."""
         self._strangers[newcomer] = None
         if len(self) <= most:
             return None
@@ -46,29 +52,30 @@ class ConnectionLimiter(Generic[C]):
         return evicted
 
     def authenticated(self, connection: C) -> None:
-        """It showed a valid token."""
+        """Note that a connection showed a valid token."""
         if connection in self._strangers:
             del self._strangers[connection]
             self._known.add(connection)
 
     def leave(self, connection: C) -> None:
-        """It is served no longer."""
+        """Forget a closed connection."""
         self._strangers.pop(connection, None)
         self._known.discard(connection)
 
     def refused(self, open_now: int, now: float) -> None:
-        """One more was refused, or closed for another one."""
+        """Count a refused or replaced connection."""
         self._unlogged += 1
         if now - self._logged_at >= LOG_REPEAT_SECONDS:
-            logger.warning("connections were refused: there are too many", refused=self._unlogged, open=open_now)
+            logger.warning("too many connections; refusing some", refused=self._unlogged, open=open_now)
             self._unlogged, self._logged_at = 0, now
 
 
 HTTP_READ_BYTES = 16 * 1024
-"""Read from a connection in one turn: its chunks may have a byte each, and thousands of them take long."""
+"""The most read from a connection in one turn of the event loop. If each chunk has one byte, parsing thousands of them
+blocks the loop."""
 
 CONNECTION: Final = "connection"
-"""Where a request finds its connection, in its scope's state."""
+"""The key in the state of an ASGI scope under which a request finds its connection."""
 _BUSY: Final = 503
 _LATE: Final = 408
 _MISDIRECTED: Final = 421
@@ -86,10 +93,10 @@ _REASONS: Final = {
 
 
 class LingeringTransport:
-    """A transport that sends in one piece what is written in one turn of the event loop.
+    """A transport that joins the writes of one turn of the event loop, and closes lingeringly.
 
-    Its other side can read what it was told last, though it has not sent everything: a system that closes a connection
-    with something unread makes the other side forget what it has not read either.
+    If a system closes a connection with unread input, the client loses the part of the response that it has not read.
+    So `close` sends the end, keeps reading and discards the input until the client has had time to read.
     """
 
     def __init__(self, transport: asyncio.Transport, limits: Limits) -> None:
@@ -110,7 +117,7 @@ class LingeringTransport:
             self._loop.call_soon(self._flush)
         self._written.append(data)
         self._size += len(data)
-        if self._size >= HIGH_WATER_LIMIT:  # whoever writes must see that the other side does not read
+        if self._size >= HIGH_WATER_LIMIT:  # the writer must see that the client does not read
             self._flush()
 
     def get_write_buffer_size(self) -> int:
@@ -127,7 +134,7 @@ class LingeringTransport:
         return bool(self._give_up_at) or self._transport.is_closing()
 
     def close(self) -> None:
-        """Say that nothing more comes; whatever the other side still sends is not looked at."""
+        """Send the end of the stream; discard further input and close the connection soon after."""
         if self.is_closing():
             return
         self._flush()
@@ -135,7 +142,7 @@ class LingeringTransport:
         try:
             self._transport.write_eof()
             self._transport.resume_reading()
-        except OSError:  # the other side is gone already
+        except OSError:  # the client has disconnected already
             self._transport.abort()
         else:
             self._poll_end()
@@ -151,7 +158,7 @@ class LingeringTransport:
 
 
 class RequestParser(h11.Connection):
-    """h11's parser with an exact bound for the head of a request: h11 itself checks only heads that are incomplete."""
+    """h11's parser with an exact limit for the head of a request; h11 itself checks only incomplete heads."""
 
     def __init__(self, head_bytes: int) -> None:
         super().__init__(h11.SERVER, head_bytes)
@@ -160,7 +167,7 @@ class RequestParser(h11.Connection):
     def next_event(self) -> Any:
         state, data = self.their_state, self.trailing_data[0]
         if not data and state in (h11.IDLE, h11.DONE):
-            return h11.NEED_DATA  # h11 comes to the same result slowly
+            return h11.NEED_DATA  # h11 returns the same, but slowly
         is_head = state is h11.IDLE
         if is_head and len(data) > self._head_bytes and not _HEAD_END.search(data, 0, self._head_bytes):
             raise h11.RemoteProtocolError("The head is too large", error_status_hint=_LARGE)
@@ -168,7 +175,7 @@ class RequestParser(h11.Connection):
 
 
 class ClientConnection(H11Protocol):
-    """It closes what sends its head too slowly, or too much, or comes when there are too many."""
+    """The connection of one client; see the module for its limits."""
 
     def __init__(
         self, config: ServerConfig, state: ServerState, limiter: ConnectionLimiter[ClientConnection], limits: Limits
@@ -179,15 +186,15 @@ class ClientConnection(H11Protocol):
         self._limiter = limiter
         self._head_timer: asyncio.TimerHandle | None = None
         self._bytes_ahead = 0
-        """Bytes that came after a request that is being answered."""
+        """Bytes received after a request that is still being answered."""
         self.lost: asyncio.Future[None] = self.loop.create_future()
-        """Done when it is closed, by whichever side."""
+        """Done when either side has closed the connection."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        # asyncio does it only for sockets that name their protocol; without it each answer waits for 40 ms.
+        # asyncio sets it only on sockets that name their protocol; without it each response waits 40 ms.
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # What is read in one turn is taken apart in one turn: chunks of a byte each must not hold others up.
-        transport.max_size = HTTP_READ_BYTES  # type: ignore[attr-defined]  # asyncio's own, not declared
+        # Everything read in one turn is parsed in one turn: chunks of one byte each must not delay other clients.
+        transport.max_size = HTTP_READ_BYTES  # type: ignore[attr-defined]  # an attribute of asyncio's transports that typeshed lacks
         super().connection_made(cast("asyncio.Transport", LingeringTransport(transport, self._limits)))
         self.app_state = {CONNECTION: self}
         self._start_head_timer()
@@ -196,20 +203,20 @@ class ClientConnection(H11Protocol):
             self._limiter.refused(len(self._limiter), self.loop.time())
             evicted.evict()
 
-    # -- the connection as requests see it
+    # -- for the requests on it
 
     def abort(self) -> None:
-        """Close it, whatever was not sent yet."""
+        """Close the connection at once and drop unsent data."""
         self.transport.abort()
 
     @property
     def is_congested(self) -> bool:
-        """Whether what is sent now has to wait."""
+        """Whether a write has to wait for the client to read."""
         return self.flow.write_paused
 
     @property
     def has_body(self) -> bool:
-        """Whether the whole body of the request is here, so that nobody waits for it."""
+        """Whether the whole body of the request has arrived."""
         cycle: Any = self.cycle
         return not cycle.more_body
 
@@ -218,9 +225,10 @@ class ClientConnection(H11Protocol):
         self._limiter.authenticated(self)
 
     def respond(self, head: Message, body: bytes) -> bool:
-        """Send a whole response in one piece; False where only uvicorn and h11 know how to.
+        """Fast path: send a whole response in one write, without h11. Returns False if uvicorn and h11 must send it.
 
-        h11 would check each header of ours three times, so it only parses: the next request gets a parser of its own.
+        h11 would check each header three times. Since it does not see this response, the next request gets a new
+        parser.
         """
         cycle: Any = self.cycle
         is_usual = cycle.keep_alive and cycle.scope["method"] == "POST" and self.conn.their_state is h11.DONE
@@ -236,15 +244,15 @@ class ClientConnection(H11Protocol):
             self._resume_head_timer()
         return True
 
-    # -- its bounds
+    # -- limits
 
     def evict(self) -> None:
-        """Close it: there are too many connections."""
+        """Close it because there are too many connections."""
         self._stop_head_timer()
         if len(self.connections) <= self._limits.http_connections * 2:
             self._respond_and_close(_BUSY, "There are too many connections")
         else:
-            self.transport.abort()  # those that are told so wait until they have read it, and may not be without number
+            self.transport.abort()  # lingering refusals are limited too
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_head_timer()
@@ -263,13 +271,13 @@ class ClientConnection(H11Protocol):
             self._start_head_timer()
 
     def _continue_reading(self, size: int) -> None:
-        """Go on reading behind a request that is being answered: who does not read does not see a client hang up."""
+        """Keep reading while a request is answered, to notice when the client disconnects."""
         cycle: Any = self.cycle
         if cycle.more_body or not self.flow.read_paused:
             return
         self._bytes_ahead += size
         if self._bytes_ahead > self._limits.http_head_bytes:
-            logger.info("a client sent more than the next request's head before it was answered")
+            logger.info("closing a connection that sent more than a request head before its response")
             self.transport.abort()
         else:
             self.flow.resume_reading()
@@ -280,20 +288,20 @@ class ClientConnection(H11Protocol):
         self._resume_head_timer()
 
     def _resume_head_timer(self) -> None:
-        """Expect the rest of the next request, if some of it came already."""
-        if self._is_answering:  # the next request had come already
+        """Limit the time for the rest of the next request's head, if a part of it has arrived."""
+        if self._is_answering:  # the next request arrived early
             self._stop_head_timer()
         elif self.conn.trailing_data[0]:
             self._start_head_timer()
 
     def timeout_keep_alive_handler(self) -> None:
         if self.transport.get_write_buffer_size():
-            self.transport.abort()  # it was answered, and did not read it
+            self.transport.abort()  # the client has not read its response
         else:
             super().timeout_keep_alive_handler()
 
     def send_400_response(self, msg: str) -> None:
-        """What is no HTTP. A host that is missing, or there twice, is another one's."""
+        """Refuse bytes that are not HTTP. A missing or repeated Host header counts as another host."""
         problem = sys.exception()
         self._stop_head_timer()
         if isinstance(problem, h11.RemoteProtocolError) and "Host" in str(problem):
@@ -321,10 +329,10 @@ class ClientConnection(H11Protocol):
 
     def _head_timed_out(self) -> None:
         self._head_timer = None
-        self._respond_and_close(_LATE, "The request did not come in time")
+        self._respond_and_close(_LATE, "The request did not arrive in time")
 
     def _respond_and_close(self, status: int, text: str) -> None:
-        """Answer without having read a request, and close."""
+        """Send an error without a request, and close."""
         if self.transport.is_closing():
             return
         head = f"HTTP/1.1 {status} {_REASONS[status]}\r\nconnection: close\r\ncontent-type: text/plain\r\n"
@@ -333,7 +341,7 @@ class ClientConnection(H11Protocol):
 
 
 def _has_length(headers: list[tuple[bytes, bytes]]) -> bool:
-    """Whether a response has a length, and leaves the connection open."""
+    """Whether a response has a length and keeps the connection open."""
     return any(name == b"content-length" for name, _ in headers) and _CLOSE not in headers
 
 

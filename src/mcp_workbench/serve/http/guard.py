@@ -1,4 +1,4 @@
-"""Who may speak to us at all: the host, the origin and the token of a request, before anything else of it is read."""
+"""Checks the host, the origin and the token of every request before its body is read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Guard:
     """Checks every request, on every route."""
 
     def __init__(self, address: Address, tokens: Mapping[str, str]) -> None:
-        """`tokens`: by the name of who has each."""
+        """`tokens` maps the name of each client to its token."""
         self._port = address.port
         self._tokens = [(name, token.encode()) for name, token in tokens.items()]
         self._names: set[str] = {address.host.lower()} | (set(LOOPBACK_NAMES) if address.answers_loopback else set())
@@ -36,7 +36,7 @@ class Guard:
             self._names |= {socket.gethostname().lower()}
 
     def check_place(self, head: RequestHead) -> None:
-        """The host and the origin. Raises `RequestRefused`."""
+        """Check the host, the origin and the framing. Raises `RequestRefused`."""
         host = _host_port(head.single("host") or "")
         if host is None or not self._is_ours(host):
             raise RequestRefused(MISDIRECTED, "This host is not served here")
@@ -47,10 +47,10 @@ class Guard:
         _check_framing(head)
 
     def owner(self, head: RequestHead) -> str:
-        """Whose token it carries. Raises `RequestRefused`, the same whatever is wrong with it."""
+        """The name of the client with this token. Raises the same `RequestRefused` for every invalid token."""
         token = _bearer(head.single("authorization") or "")
         found = ""
-        for name, known in self._tokens:  # each is compared: how long it takes tells nothing
+        for name, known in self._tokens:  # compare all, so that the time reveals nothing
             if hmac.compare_digest(token, known):
                 found = name
         if not found:
@@ -58,7 +58,7 @@ class Guard:
         return found
 
     def _is_own_origin(self, origin: str, host: HostPort) -> bool:
-        """An address may be any server's: as an origin only the one counts that was asked."""
+        """Whether an origin is ours. On a wildcard address, an IP counts only if the request was sent to it."""
         scheme, separator, rest = origin.partition("://")
         given = _host_port(rest)
         if not separator or scheme.lower() != "http" or given is None:
@@ -72,12 +72,12 @@ class Guard:
 
 
 def _check_framing(head: RequestHead) -> None:
-    """A body that nobody reads, or that two readers would cut differently, is none. Raises `RequestRefused`."""
+    """Refuse bodies with ambiguous framing and bodies that nobody reads. Raises `RequestRefused`."""
     length, is_chunked = head.headers.get("content-length", ""), "transfer-encoding" in head.headers
     if length and is_chunked:
-        raise RequestRefused(BAD_REQUEST, "A body has a length, or comes in chunks")
+        raise RequestRefused(BAD_REQUEST, "A request can have Content-Length or Transfer-Encoding, not both")
     if head.method != "POST" and (is_chunked or length.strip("0")):
-        raise RequestRefused(BAD_REQUEST, "Only POST has a body")
+        raise RequestRefused(BAD_REQUEST, "Only POST may have a body")
 
 
 def _bearer(value: str) -> bytes:
@@ -87,7 +87,7 @@ def _bearer(value: str) -> bytes:
 
 @cached_if_short
 def _host_port(text: str) -> HostPort | None:
-    """The two parts, if it is exactly `HOST` or `HOST:PORT`."""
+    """Parse exactly `HOST` or `HOST:PORT`."""
     host, colon, port = text.rpartition(":") if not text.endswith("]") else (text, "", "")
     if not colon:
         host, port = text, "80"
@@ -104,7 +104,7 @@ def _is_port(text: str) -> bool:
 
 
 def _is_address(host: str) -> bool:
-    """An address can't be made to lead somewhere else, as a name can."""
+    """Whether a host is an IP address, which DNS rebinding can't redirect."""
     try:
         ipaddress.ip_address(host)
     except ValueError:

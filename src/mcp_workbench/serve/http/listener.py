@@ -1,6 +1,6 @@
-"""`serve --http`: a socket, connections within bounds, and an end that leaves nothing behind.
+"""`serve --http`: opens the socket, accepts connections and shuts down cleanly.
 
-Guarantees, as on stdio: a signal ends everything that was started, within five seconds and with status 128 + n; a
+Guarantees, as on stdio: signal n ends everything that was started, within five seconds and with status 128 + n. A
 second signal ends it at once.
 """
 
@@ -33,18 +33,18 @@ from mcp_workbench.serve.signals import SIGNALS, ignore_signals, on_signal, repo
 from mcp_workbench.workbench import Workbench
 
 _BACKLOG = 128
-"""Connections that wait in the system until they are accepted."""
+"""Connections that the system queues until they are accepted."""
 _TURNS_TO_AUTHENTICATE = 32
-"""Turns of the event loop that a burst of connections leaves to each newcomer at least, to send and show its token.
+"""How many turns of the event loop a new connection has to show its token during a burst of connections.
 
-asyncio accepts as many connections in one turn as it lets wait. That may be more than the limit of connections, so a
-burst would close clients whose requests have come but are not read yet.
+asyncio accepts up to `backlog` connections in one turn. If that exceeded the connection limit, a burst would evict
+clients whose requests have arrived but are not read yet.
 """
 _SERVER = "uvicorn.error"
 
 
 def listen(address: Address) -> tuple[socket.socket, Address]:
-    """A socket that listens, and where. Raises `ListenFailed`."""
+    """Open a listening socket; returns it with its actual address. Raises `ListenFailed`."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
         opened = socket.create_server((address.host, address.port), family=family, backlog=_BACKLOG)
@@ -54,10 +54,8 @@ def listen(address: Address) -> tuple[socket.socket, Address]:
 
 
 def _failed(address: Address, error: OSError) -> ListenFailed:
-    if (
-        isinstance(error, socket.gaierror) or (error.errno or 0) < 0
-    ):  # `create_server` passes on a number of getaddrinfo
-        return ListenFailed(address.shown, "this host is not known", hint="Name an address of this machine.")
+    if isinstance(error, socket.gaierror) or (error.errno or 0) < 0:  # a code of getaddrinfo
+        return ListenFailed(address.shown, "the host is unknown", hint="Use an address of this machine.")
     return ListenFailed(address.shown, os.strerror(error.errno) if error.errno else str(error))
 
 
@@ -71,7 +69,7 @@ def serve(
     ready: Callable[[], None] = lambda: None,
     origin: Origin | None = None,
 ) -> int:
-    """Serve clients until a signal comes; the exit status."""
+    """Serve clients until a signal arrives. Returns the exit status."""
     logger.log.redact.hide(tokens.by_name.values())
     _redirect_library_logs()
     gc.freeze()
@@ -108,7 +106,7 @@ async def _serve(
 
 
 class Listener:
-    """Takes connections until it is told to end."""
+    """Accepts connections until a signal arrives."""
 
     def __init__(self, workbench: Workbench, guard: Guard) -> None:
         self._workbench = workbench
@@ -127,21 +125,21 @@ class Listener:
             lifespan="off",
             log_config=None,
             access_log=False,
-            proxy_headers=False,  # nothing is decided by where a request says that it comes from
+            proxy_headers=False,  # no decision depends on the claimed address
             server_header=False,
-            timeout_keep_alive=self._limits.http_keep_alive_seconds,  # type: ignore[arg-type]  # a number of seconds
+            timeout_keep_alive=self._limits.http_keep_alive_seconds,  # type: ignore[arg-type]  # uvicorn declares an int
         )
         config.load()
         limiter: ConnectionLimiter[ClientConnection] = ConnectionLimiter()
         self._server = await asyncio.get_running_loop().create_server(
             lambda: ClientConnection(config, self._state, limiter, self._limits),
             sock=opened,
-            backlog=max(1, self._limits.http_connections // _TURNS_TO_AUTHENTICATE),  # asyncio accepts these in a turn
+            backlog=max(1, self._limits.http_connections // _TURNS_TO_AUTHENTICATE),  # accepted per turn
         )
         opened.listen(_BACKLOG)
 
     def signalled(self, number: int) -> None:
-        """The first signal ends all sessions and cleans up; the second one ends the process."""
+        """The first signal ends all sessions and cleans up; a second one kills everything at once."""
         self._signals += 1
         if self._signals > 1:
             self._workbench.kill()
@@ -151,7 +149,7 @@ class Listener:
             self.ended.set_result(128 + number)
 
     async def close(self) -> None:
-        """No more connections; what is under way may end by itself, for a moment; then all servers end."""
+        """Stop accepting, give running requests a short time to finish, then end all servers."""
         await self._stop_accepting()
         for connection in tuple(self._state.connections):
             connection.shutdown()
@@ -159,14 +157,14 @@ class Listener:
         await self._wait_for_requests()
         for connection in tuple(self._state.connections):
             connection.transport.abort()
-        await self._wait_for_requests()  # each sees that its client is gone; uvicorn logs a cancelled one as an error
+        await self._wait_for_requests()  # each notices the disconnect; uvicorn logs cancelled ones as errors
         for task in tuple(self._state.tasks):
             task.cancel()
 
     async def _stop_accepting(self) -> None:
-        """Close the listening socket when every connection that was accepted has its transport.
+        """Close the listening socket once every accepted connection has its transport.
 
-        asyncio makes it one turn later, and fails to once the server is closed: the connection would stay open.
+        asyncio creates the transport one turn later, but not on a closed server: the connection would stay open.
         """
         if self._server is not None:
             for accepting in self._server.sockets:
@@ -180,12 +178,12 @@ class Listener:
 
 
 class _LibraryLogHandler(logging.Handler):
-    """What libraries log: one line, without secrets, where somebody looks for it."""
+    """Writes the log records of libraries to our log: one redacted line each."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        with contextlib.suppress(Exception):  # a message that does not fit its arguments is no reason to fail
+        with contextlib.suppress(Exception):  # a malformed record must not fail the caller
             error = repr(record.exc_info[1]) if record.exc_info else None
-            # uvicorn's errors are what nobody caught while a request was answered: defects of ours.
+            # uvicorn logs uncaught exceptions of requests as errors: our defects.
             log = logger.error if record.name == _SERVER and record.levelno >= logging.ERROR else logger.debug
             log("library", name=record.name, level=record.levelname, said=record.getMessage(), error=error)
 

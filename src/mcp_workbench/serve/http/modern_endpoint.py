@@ -1,4 +1,4 @@
-"""Modern requests over HTTP: no session of the protocol; what a token does at one endpoint shares one `Session`."""
+"""Modern requests over HTTP. This era has no sessions: requests with one token to one URL share a `Session`."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from mcp_workbench.wire.param_headers import ReceivedHeaders
 from mcp_workbench.workbench import Workbench
 
 _NEVER_DROPPED: Final = frozenset({*eras.LIST_CHANGED, eras.ACKNOWLEDGED})
-"""Notifications that are sent once, and not dropped for a client that reads slowly."""
+"""Notifications that are sent only once, so a slow reader must get them too."""
 
 
 class OpenModernRequest:
-    """A modern request while it is open: notifications go onto its own stream."""
+    """A modern request while it is answered; its notifications go to its own response stream."""
 
     def __init__(self, request_id: Id, stream: AnswerStream, most_unread_bytes: int, account: Account) -> None:
         self.request_id = request_id
@@ -41,37 +41,37 @@ class OpenModernRequest:
 
     def notify(self, method: str, params: Params) -> None:
         if (self._stream.unread > self._most_unread_bytes or self._account.is_paused) and method not in _NEVER_DROPPED:
-            return  # It is about to be outdated, and must not pile up for a client that does not read.
+            return  # soon outdated, and it must not pile up for a client that does not read
         self._stream.notify(Envelope(params, None, method).line)
 
     async def ask(self, method: str, params: Params, on_progress: OnProgress | None = None) -> Raw:
         del params, on_progress
-        raise InputUnavailable(f"a modern client can't be asked {method} while it waits")
+        raise InputUnavailable(f"a modern client can't receive {method} during a request")
 
     def adjourn(self) -> None:
-        """A modern response is not resumed."""
+        """Does nothing: a modern response can't be resumed."""
 
 
 class NoOpenRequest:
-    """Outside of its requests a modern client can't be reached."""
+    """Stands for the missing request: outside of its requests a modern client can't be reached."""
 
     request_id = None
 
     def notify(self, method: str, params: Params) -> None:
-        """Drop a message that belongs to no request: several clients may share a token."""
+        """Drop the message: several clients may share the token."""
         del params
-        logger.debug("a message that belongs to no request was dropped", method=method)
+        logger.debug("dropping a message that belongs to no request", method=method)
 
     async def ask(self, method: str, params: Params, on_progress: OnProgress | None = None) -> Raw:
         del params, on_progress
-        raise InputUnavailable(f"its client can't be asked {method} outside of a call")
+        raise InputUnavailable(f"the client can't receive {method} outside of a call")
 
     def adjourn(self) -> None:
-        """There is no response."""
+        """Does nothing: there is no response."""
 
 
 class ModernEndpoint:
-    """The modern requests of one token at one endpoint."""
+    """Answers the modern requests of one token to one URL."""
 
     def __init__(self, workbench: Workbench, view: View, owner: str) -> None:
         self._workbench = workbench
@@ -84,7 +84,7 @@ class ModernEndpoint:
         self._leaving: set[asyncio.Task[None]] = set()
         self._serving: set[asyncio.Task[None]] = set()
         self._shed: set[asyncio.Task[None]] = set()
-        """Those that were cancelled to free memory."""
+        """The ones that were cancelled to free memory."""
         self._open = OpenStreams()
         self._received_headers = ReceivedHeaders(workbench.limits.mirrored_tools)
         self._endpoint = self._new_endpoint()
@@ -102,7 +102,7 @@ class ModernEndpoint:
             work.cancel("to free memory")
 
     async def handle(self, request: HttpRequest, send: Send) -> Response | None:
-        """Handle one HTTP request; what it returns is still to be sent."""
+        """Handle an HTTP request. The caller sends the returned response; None means that it was sent already."""
         self._requests += 1
         try:
             modern = modern_request.check(request, has_tasks=self._view.has_tasks)
@@ -110,7 +110,7 @@ class ModernEndpoint:
                 return modern
             stream = AnswerStream(self._workbench.limits, self._endpoint.account)
             work = self._loop.create_task(self._answer(modern, request, stream))
-            del modern  # the client may take long to read the answer
+            del modern  # free it: the client may take long to read the answer
             request.forget_body()
             await self._send(stream, work, request.connection, send)
             return None
@@ -123,7 +123,7 @@ class ModernEndpoint:
     async def _send(
         self, stream: AnswerStream, work: asyncio.Task[None], connection: ClientConnection, send: Send
     ) -> None:
-        """Send the stream of an answer until it ends or its connection is lost."""
+        """Send a stream until it ends; cancel the work if the connection is lost."""
         self._serving.add(work)
         work.add_done_callback(self._serving.discard)
 
@@ -134,7 +134,7 @@ class ModernEndpoint:
         await self._open.run(stream, connection, send, hang_up)
 
     async def _answer(self, modern: ModernRequest, request: HttpRequest, stream: AnswerStream) -> None:
-        """Compute the answer and put it onto the stream."""
+        """Compute the answer and put it on the stream."""
         answer: Raw | RpcError
         try:
             answer = await self._result(modern, request, stream)
@@ -145,14 +145,14 @@ class ModernEndpoint:
                 raise
             is_shed = asyncio.current_task() in self._shed
             answer = call_shed() if is_shed else RpcError(jsonrpc.INTERNAL_ERROR, "The workbench is closing")
-        except Exception as error:  # noqa: BLE001 -- a defect of ours ends this request and no other
+        except Exception as error:  # noqa: BLE001 -- a defect of ours fails only this request
             logger.error("a request failed inside the workbench", error=repr(error))
             answer = RpcError(jsonrpc.INTERNAL_ERROR, "Internal error")
         status = modern_request.status_of(answer) if isinstance(answer, RpcError) else 200
         stream.answer(Envelope(answer, modern.id).line, status)
 
     async def _result(self, modern: ModernRequest, request: HttpRequest, stream: AnswerStream) -> Raw:
-        if modern.method == "initialize":  # it belongs to the handshake era; here each request has its own era
+        if modern.method == "initialize":  # the message decides the era, and initialize belongs to the other
             raise RpcError(jsonrpc.METHOD_NOT_FOUND, "Method not found: initialize")
         if modern.method == "tools/call":
             self._received_headers.check(modern.params, request.headers, request.repeated)
@@ -170,7 +170,7 @@ class ModernEndpoint:
         return result
 
     async def drain(self, seconds: float) -> None:
-        """Let what is under way end by itself, for a moment."""
+        """Give running requests a short time to finish."""
         self._endpoint.end_subscriptions()
         if self._serving:
             await asyncio.wait(self._serving, timeout=seconds)
@@ -183,13 +183,13 @@ class ModernEndpoint:
         await asyncio.gather(self._endpoint.leave(), *self._leaving)
 
     def _expire(self) -> None:
-        """End what nobody used for long, and its servers; the next request begins anew."""
+        """End the shared session and its servers if it is idle; the next request gets a new one."""
         limit = self._workbench.limits.http_idle_seconds
         idle = 0.0 if self._requests or self._serving else self._loop.time() - self._idle_since
         if idle < limit:
             self._idle_timer = self._loop.call_later(limit - idle, self._expire)
             return
-        logger.info("what modern requests shared was idle and is over", owner=self._owner)
+        logger.info("ending the idle session of modern requests", owner=self._owner)
         self._idle_timer = None
         leaving = self._loop.create_task(self._endpoint.leave())
         self._leaving.add(leaving)

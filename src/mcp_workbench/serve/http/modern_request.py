@@ -1,4 +1,4 @@
-"""Checks of a modern request before it is answered: its form, its headers, and whether both say the same."""
+"""Checks modern requests before they are answered: content types, `_meta`, and that the headers match the body."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VERSION: Final = "mcp-protocol-version"
 METHOD: Final = "mcp-method"
 NAME: Final = "mcp-name"
 _ABOUT_TASKS: Final = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
-"""Requests of the tasks extension. Their `Mcp-Name` is the id of the task."""
+"""Requests of the tasks extension; their `Mcp-Name` is the id of the task."""
 _STATUS: Final = {
     jsonrpc.PARSE_ERROR: HTTPStatus.BAD_REQUEST,
     jsonrpc.INVALID_REQUEST: HTTPStatus.BAD_REQUEST,
@@ -30,7 +30,7 @@ _STATUS: Final = {
 
 
 class ModernRequest(NamedTuple):
-    """A request whose envelope is right."""
+    """A request that passed the checks."""
 
     id: Id
     method: str
@@ -42,12 +42,12 @@ class ModernRequest(NamedTuple):
 
 
 def status_of(error: RpcError) -> HTTPStatus:
-    """The HTTP status of an error that is the whole response."""
+    """The HTTP status for an error that is the whole response."""
     return _STATUS.get(error.code, HTTPStatus.OK)
 
 
 def check(request: HttpRequest, *, has_tasks: bool) -> ModernRequest | Response:
-    """The checked request; or the response, if the workbench does not need to see the request."""
+    """Check a request. Returns a response instead if it is refused, or is a notification."""
     if (refused := _check_form(request)) is not None:
         return refused
     message = request.message
@@ -65,7 +65,7 @@ def check(request: HttpRequest, *, has_tasks: bool) -> ModernRequest | Response:
 
 
 def _check_form(request: HttpRequest) -> Response | None:
-    """The response to a request whose form is wrong; None if it is right."""
+    """The error response for a wrong method or content type."""
     if request.method != "POST":
         return responses.empty(HTTPStatus.METHOD_NOT_ALLOWED, {"allow": "POST"})
     if not request.accepts_both:
@@ -78,7 +78,7 @@ def _invalid() -> RpcError:
 
 
 def _acknowledged(request: HttpRequest) -> Response:
-    """A notification is accepted and ignored: over HTTP the modern era has none that mean something."""
+    """Accept and ignore a notification: over HTTP the modern era defines none that matter here."""
     version = request.headers.get(VERSION, "")
     if version not in eras.MODERN_VERSIONS:
         return _refused(_unsupported(version))
@@ -86,7 +86,7 @@ def _acknowledged(request: HttpRequest) -> Response:
 
 
 def _check_envelope(request: HttpRequest, method: str, params: dict[str, Raw], *, has_tasks: bool) -> None:
-    """Raises `RpcError` where the headers and the envelope are wrong."""
+    """Check `_meta` and the headers. Raises `RpcError`."""
     if isinstance(params, jsonrpc.NotAnObject):
         raise RpcError(jsonrpc.INVALID_PARAMS, "params must be an object")
     for name in (VERSION, METHOD, NAME):

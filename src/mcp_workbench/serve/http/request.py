@@ -1,4 +1,4 @@
-"""One HTTP request of a client. Its headers are folded once, and the message in its body is decoded once."""
+"""HTTP requests: their head, their body read within limits, and the message in it, decoded once."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ T = TypeVar("T", bound=Sized)
 R = TypeVar("R")
 
 _USUAL_LENGTH: Final = 256
-"""Longer values are not cached: nobody may fill the memory with them."""
+"""Longer values are not cached, so that clients can't fill the memory with them."""
 
 
 def cached_if_short(read: Callable[[T], R]) -> Callable[[T], R]:
-    """Cache what was read from a header or a path: clients send the same ones again and again."""
+    """Cache the results of parsing headers and paths: clients send the same ones again and again."""
     cached = lru_cache(maxsize=64)(read)
     return lambda value: cached(value) if len(value) <= _USUAL_LENGTH else read(value)
 
 
 class RequestHead:
-    """The method and the headers of a request."""
+    """The method and the headers of a request; names are in lower case."""
 
     __slots__ = ("headers", "method", "repeated")
 
     def __init__(self, scope: Scope) -> None:
         self.method: str = scope["method"]
         self.headers: dict[str, str] = {}
-        """The first value of each header, by its name in lower case."""
+        """The first value of each header."""
         self.repeated: set[str] = set()
-        """The names of headers that are there more than once."""
+        """The names of headers that appear more than once."""
         for raw_name, raw_value in scope["headers"]:
             name = raw_name.decode("latin-1")
             if name in self.headers:
@@ -49,7 +49,7 @@ class RequestHead:
                 self.headers[name] = raw_value.decode("latin-1")
 
     def single(self, name: str) -> str | None:
-        """The value of a header that is there exactly once."""
+        """The value of a header that appears exactly once."""
         return self.headers.get(name) if name not in self.repeated else None
 
 
@@ -59,7 +59,7 @@ _EVENTS: Final = "text/event-stream"
 
 
 class RequestRefused(Exception):
-    """A request that is not looked at any further."""
+    """The request is refused before its message is read."""
 
     def __init__(self, status: int, message: str, **headers: str) -> None:
         super().__init__(message)
@@ -68,7 +68,7 @@ class RequestRefused(Exception):
 
 
 class ClientDisconnected(Exception):
-    """The client is gone before it was answered."""
+    """The client disconnected before its request was answered."""
 
 
 class HttpRequest:
@@ -79,7 +79,6 @@ class HttpRequest:
     def __init__(self, head: RequestHead, body: bytes, connection: ClientConnection) -> None:
         self.method, self.headers, self.repeated = head.method, head.headers, head.repeated
         self.connection = connection
-        """The connection that it came on."""
         self.body = body
         self._meta: dict[str, Raw] | None = None
         self.message: Message | None = None
@@ -97,19 +96,19 @@ class HttpRequest:
 
     @property
     def meta(self) -> dict[str, Raw]:
-        """The `_meta` of its message, decoded once."""
+        """The `_meta` of the message, decoded once."""
         if self._meta is None:
             self._meta = jsonrpc.members(self.message.params.get("_meta")) if self.message is not None else {}
         return self._meta
 
     def forget_body(self) -> None:
-        """Let go of the body: whoever answers it has what it needs, and the client may take long to read the answer."""
+        """Free the body and the message, which are not needed while the client reads its response."""
         self.body = b""
         self.message = self._meta = None
 
     @property
     def id(self) -> Id | None:
-        """The id of the message, as far as an error can name it."""
+        """The id of the message, if an error response can contain it."""
         if self.message is None:
             return jsonrpc.leading_id(self.body) if self.problem is not None else None
         return self.message.id if isinstance(self.message.id, int | str) else None
@@ -120,18 +119,18 @@ class HttpRequest:
 
     @property
     def accepts_both(self) -> bool:
-        """Whether the client takes an answer as JSON and as a stream of events, as the protocol demands."""
+        """Whether the client accepts both JSON and event streams, as the protocol demands."""
         return all(_accepts(self.headers.get("accept", "")))
 
     @property
     def is_json(self) -> bool:
-        """Whether the body claims to be JSON."""
+        """Whether the content type is JSON."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower() == _JSON
 
 
 @cached_if_short
 def _accepts(accept: str) -> tuple[bool, bool]:
-    """Whether JSON, and whether events are accepted; wildcards count."""
+    """Whether an Accept header allows JSON, and whether it allows event streams."""
     kinds = {kind.partition(";")[0].strip().lower() for kind in accept.split(",")}
     has_any = "*/*" in kinds
     return has_any or bool(kinds & {_JSON, "application/*"}), has_any or bool(kinds & {_EVENTS, "text/*"})
@@ -140,8 +139,8 @@ def _accepts(accept: str) -> tuple[bool, bool]:
 async def read_body(
     head: RequestHead, connection: ClientConnection, receive: Receive, limits: Limits, account: Account | None = None
 ) -> bytes:
-    """The whole body on one line; `account` counts it. Raises `RequestRefused` or `ClientDisconnected`."""
-    if int(head.headers.get("content-length", 0)) > limits.http_body_bytes:  # h11 lets only digits pass
+    """Read the whole body as one line; `account` counts it. Raises `RequestRefused` or `ClientDisconnected`."""
+    if int(head.headers.get("content-length", 0)) > limits.http_body_bytes:  # h11 lets only digits through
         raise _too_large(limits)
     if connection.has_body:
         body, _ = await _piece(receive)
@@ -153,7 +152,7 @@ async def read_body(
 
 
 async def _arriving(receive: Receive, limits: Limits, account: Account | None) -> bytes:
-    """A body that is not there yet, or its beginning if it is too large."""
+    """Read a body as it arrives, until it ends or exceeds the limit."""
     body, is_whole = bytearray(), False
     try:
         async with asyncio.timeout(limits.http_body_seconds):
@@ -163,12 +162,12 @@ async def _arriving(receive: Receive, limits: Limits, account: Account | None) -
                     account.reserve(len(piece))
                 body += piece
     except TimeoutError:
-        raise RequestRefused(408, f"The body did not come within {limits.http_body_seconds:g} seconds") from None
+        raise RequestRefused(408, f"The body did not arrive within {limits.http_body_seconds:g} seconds") from None
     return bytes(body)
 
 
 async def _piece(receive: Receive) -> tuple[bytes, bool]:
-    """A part of the body, and whether it is the last. Raises `ClientDisconnected`."""
+    """The next part of the body, and whether it is the last. Raises `ClientDisconnected`."""
     message = await receive()
     if message["type"] == "http.disconnect":
         raise ClientDisconnected
@@ -180,5 +179,5 @@ def _too_large(limits: Limits) -> RequestRefused:
 
 
 def one_line(body: bytes) -> bytes:
-    """JSON without line breaks: in JSON they are only between values."""
+    """Replace line breaks in JSON by spaces; they occur only between values."""
     return body.translate(_BREAKS) if b"\n" in body or b"\r" in body else body

@@ -1,4 +1,8 @@
-"""Responses that are not streams: errors, acknowledgements and their headers."""
+"""Responses to clients: errors, acknowledgements, and streams of server-sent events.
+
+A stream sends each event as soon as it exists. The response to a modern request is plain JSON if the answer comes
+before any event.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +32,7 @@ def error_response(error: RpcError, status: int, id_: Id | None = None, headers:
 
 
 def not_acceptable(*kinds: str, headers: Mapping[str, str] = _NONE) -> Response:
-    """The client does not accept what it would be sent."""
+    """The error for a client whose Accept header lacks a needed type."""
     error = RpcError(jsonrpc.INVALID_REQUEST, f"Not acceptable: the client must accept {' and '.join(kinds)}")
     return error_response(error, HTTPStatus.NOT_ACCEPTABLE, headers=headers)
 
@@ -58,28 +62,28 @@ def stream_head(*headers: tuple[bytes, bytes]) -> Message:
 
 
 def primer(number: str, retry_ms: int) -> bytes:
-    """The event that only says from where and how soon a broken stream can be resumed."""
+    """An empty event that tells the client from where, and how soon, it can resume a broken stream."""
     return f"id: {number}\r\ndata: \r\nretry: {retry_ms}\r\n\r\n".encode()
 
 
 def event(number: str, line: bytes) -> tuple[bytes, bytes, bytes]:
-    """A message as an event that can be resumed from, in parts: a large message is not copied."""
+    """A message as an event with an id, in parts so that a large message is not copied."""
     return b"id: %b\r\nevent: message\r\ndata: " % number.encode(), one_line(line), b"\r\n\r\n"
 
 
 def plain_event(line: bytes) -> tuple[bytes, bytes, bytes]:
-    """A message as an event of a stream that can't be resumed."""
+    """A message as an event without an id: its stream can't be resumed."""
     return b"event: message\r\ndata: ", one_line(line), b"\r\n\r\n"
 
 
 class EventStream:
-    """Events for the connection on which a client waits for them.
+    """The response to one request as a stream of server-sent events.
 
-    Events that come soon leave together with the head of the response, which has a length if they are all of it.
+    Events that exist soon are sent together with the head. A response that is complete by then gets a length.
     """
 
     def __init__(self, limits: Limits, head: Message, first: Iterable[bytes], on_sent: Callable[[int], None]) -> None:
-        """`on_sent` gets the number of bytes that no longer wait, of those that `put` was given."""
+        """`on_sent` gets the sizes of events, as `put` got them, that the client has read or will never get."""
         self._limits = limits
         self._head = head
         self._on_sent = on_sent
@@ -96,11 +100,11 @@ class EventStream:
 
     @property
     def is_lost(self) -> bool:
-        """Whether nobody reads it any more."""
+        """Whether the connection is lost."""
         return self._is_lost
 
     def put(self, event: Iterable[bytes], size: int, *, is_last: bool) -> None:
-        """One more event, in parts; `size` is what `on_sent` gets for it."""
+        """Add an event, in parts. `on_sent` gets `size` later."""
         if self._is_complete:
             self._on_sent(size)
             return
@@ -110,12 +114,12 @@ class EventStream:
         self._wake()
 
     def close(self) -> None:
-        """Nothing more comes on this connection."""
+        """End the response after the events that are pending."""
         self._is_complete = True
         self._wake()
 
     def lose(self) -> None:
-        """The connection is gone: drop what waits for it."""
+        """The connection is lost: drop the pending events."""
         self._is_lost = True
         self._pending.clear()
         size, self._size = self._size, 0
@@ -123,7 +127,7 @@ class EventStream:
         self.close()
 
     async def run(self, send: Send) -> None:
-        """Send all of it, until its end."""
+        """Send events until the end of the stream."""
         await self._wait_for_event(self._limits.http_prime_seconds)
         await self._send_events(send)
 
@@ -137,12 +141,12 @@ class EventStream:
                 self._pending.append(_PING)
 
     def _whole_head(self) -> Message:
-        """The head of a response that is all there: with its length it need not be sent in chunks."""
+        """The head of a complete response: with its length it needs no chunked encoding."""
         length = str(sum(map(len, self._pending))).encode()
         return {**self._head, "headers": [*self._head["headers"], (b"content-length", length)]}
 
     async def _send_waiting(self, send: Send) -> bool:
-        """Whether that was the end."""
+        """Send the pending events; returns whether the stream is complete."""
         parts, is_last = self._pending, self._is_complete
         self._pending = []
         self._has_event = False
@@ -153,14 +157,14 @@ class EventStream:
             for part in (b"".join(parts),) if is_small else _joined(parts):
                 await send(_body(part, is_last=is_whole))
             if is_last and not is_whole:
-                await send(_body(b"", is_last=True))  # which waits for the client to read
-        finally:  # the client has read what was sent, or nobody will
+                await send(_body(b"", is_last=True))  # waits for the client to read
+        finally:  # the client has read it, or never will
             size, self._sending = self._sending, 0
             self._on_sent(size)
         return is_last
 
     async def _wait_for_event(self, seconds: float) -> bool:
-        """Until there is an event, or the end; False if some time passed before that."""
+        """Wait for an event or the end of the stream; False on timeout."""
         if not self._has_event:
             self._waiter = self._loop.create_future()
             timer = self._loop.call_later(seconds, _resolve, self._waiter)
@@ -177,7 +181,7 @@ class EventStream:
 
 
 class OpenStreams:
-    """The streams that are sent now, and their connections."""
+    """The streams of one client that are being sent, and their connections."""
 
     def __init__(self) -> None:
         self._connections: dict[EventStream, ClientConnection] = {}
@@ -185,7 +189,7 @@ class OpenStreams:
     async def run(
         self, stream: EventStream, connection: ClientConnection, send: Send, hang_up: Callable[[object], None]
     ) -> None:
-        """Send a stream until it ends or its connection is lost, which calls `hang_up`."""
+        """Send a stream until it ends. Calls `hang_up` if its connection is lost."""
         self._connections[stream] = connection
         connection.lost.add_done_callback(hang_up)
         try:
@@ -195,28 +199,28 @@ class OpenStreams:
             del self._connections[stream]
 
     def disconnect(self) -> None:
-        """Close the connections whose answers the client does not read."""
+        """Close the connections on which the client has unread data."""
         for stream, connection in tuple(self._connections.items()):
             if stream.unread:
                 connection.abort()
 
 
 class AnswerStream(EventStream):
-    """The response to a modern request: JSON with a status if the answer comes before any event, else events."""
+    """The response to a modern request: JSON if the answer comes before any notification, else an event stream."""
 
     def __init__(self, limits: Limits, account: Account) -> None:
-        """`account` counts what the client has not read."""
+        """`account` counts the unread bytes."""
         super().__init__(limits, stream_head(), (), account.was_read)
         self._account = account
         self._is_streaming = False
 
     def notify(self, line: bytes) -> None:
-        """One more notification."""
+        """Add a notification."""
         self._account.wrote(len(line))
         self.put(plain_event(line), len(line), is_last=False)
 
     def answer(self, line: bytes, status: int) -> None:
-        """The answer, and the end. The status counts only where it is the whole response."""
+        """Add the answer and end the stream. The status applies only if the answer is the whole response."""
         self._account.wrote(len(line))
         if self._is_streaming or self._pending:
             self.put(plain_event(line), len(line), is_last=True)
@@ -235,7 +239,7 @@ def _body(body: bytes, *, is_last: bool) -> Message:
 
 
 def _joined(parts: list[bytes]) -> Iterator[bytes]:
-    """Small parts joined, to be sent in one piece; large ones as they are, since joining them would copy them."""
+    """Join small parts into one write; pass on large ones, since joining would copy them."""
     small: list[bytes] = []
     for part in parts:
         if len(part) < HIGH_WATER_LIMIT:

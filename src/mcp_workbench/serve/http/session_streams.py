@@ -1,4 +1,8 @@
-"""Routes the messages of one handshake session to its streams, in order, and bounds how much waits."""
+"""Routes the messages of one handshake session to its response streams, and replays them after a disconnect.
+
+Guarantees: messages keep their order, unread and stored bytes are limited, and a client that lost its connection can
+resume a stream from the events that are still stored.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +19,14 @@ from mcp_workbench.wire.jsonrpc import NOTHING, Envelope, Id
 from mcp_workbench.wire.memory_budget import Account
 
 HTTP_RETRY_MS = 1000
-"""How long a client should wait before it asks for a broken stream again."""
+"""How long a client should wait before it resumes a broken stream."""
 
 StreamKey: TypeAlias = Id | None
-"""Which stream of a session: the request that it answers, or None for the stream that belongs to no request."""
+"""Identifies a stream of a session: the id of its request, or None for the stream that belongs to no request."""
 
 
 class StoredEvent(NamedTuple):
-    """One event, as it was written."""
+    """An event as it was sent."""
 
     number: int
     stream: StreamKey
@@ -30,14 +34,14 @@ class StoredEvent(NamedTuple):
     size: int
     is_primer: bool = False
     is_last: bool = False
-    """Whether it ends its stream: the answer."""
+    """Whether it is the answer, which ends its stream."""
 
 
 class EventLog:
-    """Keeps events within bounds, the newest last."""
+    """The latest events of a session, limited in number and size."""
 
     def __init__(self, limits: Limits, account: Account | None = None) -> None:
-        """`account` counts what is kept."""
+        """`account` counts the stored bytes."""
         self._limits = limits
         self._account = account or Account()
         self._events: deque[StoredEvent] = deque()
@@ -45,13 +49,13 @@ class EventLog:
         self._last_number = 0
 
     def add(self, stream: StreamKey, line: bytes, *, is_last: bool) -> StoredEvent:
-        """Keep a message as an event."""
+        """Store a message as an event."""
         self._last_number += 1
         parts = event(str(self._last_number), line)
         return self._store(StoredEvent(self._last_number, stream, parts, sum(map(len, parts)), is_last=is_last))
 
     def prime(self, stream: StreamKey) -> StoredEvent:
-        """The event that tells a client how to resume a stream."""
+        """Store the event that tells a client how to resume a stream."""
         self._last_number += 1
         data = primer(str(self._last_number), HTTP_RETRY_MS)
         return self._store(StoredEvent(self._last_number, stream, (data,), len(data), is_primer=True))
@@ -61,11 +65,11 @@ class EventLog:
         return any(stored.is_primer and stored.stream == stream for stored in self._events)
 
     def find(self, event_id: str) -> StoredEvent | None:
-        """The event with this id, if it is still kept."""
+        """The event with this id, if it is still stored."""
         return next((stored for stored in self._events if str(stored.number) == event_id), None)
 
     def after(self, last_event: StoredEvent) -> list[StoredEvent]:
-        """The events that followed on the same stream."""
+        """The later events of the same stream."""
         return [
             stored
             for stored in self._events
@@ -73,7 +77,7 @@ class EventLog:
         ]
 
     def clear(self) -> None:
-        """Forget every event: a client whose connection breaks gets no more of them."""
+        """Forget every event, so that no stream can be resumed."""
         self._account.keep(-self._bytes)
         self._events.clear()
         self._bytes = 0
@@ -91,7 +95,7 @@ class EventLog:
 
 
 HTTP_QUEUED_MESSAGES = 64
-"""Messages that belong to no request, while a client has no stream open for them: the last of them are kept."""
+"""Messages that belong to no request and are queued while the client has no stream open for them; the latest stay."""
 
 _FIRST_WITH_PRIMERS: Final = "2025-11-25"
 
@@ -99,8 +103,8 @@ _FIRST_WITH_PRIMERS: Final = "2025-11-25"
 class SessionStreams:
     """The `Writer` of a session's peer.
 
-    A message goes onto the stream of the request that it belongs to. If the client left that stream, the message is
-    kept until the client resumes it. A message that belongs to no request waits for the stream of a GET.
+    A message goes to the stream of its request. If that connection is lost, the message is stored until the client
+    resumes the stream. A message that belongs to no request is queued until the client opens a stream with GET.
     """
 
     def __init__(
@@ -111,7 +115,7 @@ class SessionStreams:
         on_dropped: Callable[[Id], None],
         account: Account | None = None,
     ) -> None:
-        """`on_dropped` gets the ids of questions that no client came for. `account` counts what waits."""
+        """`on_dropped` gets the ids of queued requests that were dropped. `account` counts unread and stored bytes."""
         self._limits = limits
         self._account = account or Account()
         self._head = head
@@ -148,13 +152,13 @@ class SessionStreams:
             self._log_and_send(envelope)
 
     def _has_unread_notices(self) -> bool:
-        """Whether the client has not read many notifications: answers wait behind them."""
+        """Whether many notifications are unread, which delays the answers behind them."""
         if not self._bytes:
             self._notice_bytes = 0
         return self._notice_bytes > self._limits.unread_notice_bytes or self.congested
 
     def sent(self, size: int) -> None:
-        """So many bytes of what was written wait no longer."""
+        """Note that the client has read this many bytes, or will never get them."""
         self._bytes -= size
         self._account.was_read(size)
         if self._bytes <= self._limits.write_buffer_bytes:
@@ -173,7 +177,7 @@ class SessionStreams:
         self._drained.set()
 
     def hand_over(self, account: Account) -> None:
-        """Count what the client still has to read in another account, which ends when that is read."""
+        """Move the unread bytes to another account, which ends when they are read."""
         self._account.was_read(self._bytes)
         account.wrote(self._bytes)
         self._account = account
@@ -184,7 +188,7 @@ class SessionStreams:
         return self._bytes
 
     def shed(self) -> None:
-        """Drop what is kept for a client that comes back."""
+        """Drop stored events and queued messages to free memory."""
         self._log.clear()
         while self._queued:
             self._drop_oldest()
@@ -195,7 +199,7 @@ class SessionStreams:
         return key in self._open
 
     def open(self, key: StreamKey, version: str | None = None) -> EventStream:
-        """A new stream. A client of a version that can resume it is told how."""
+        """Open a stream. Its first event tells clients whose version supports it how to resume."""
         can_resume = key is not None and version is not None and version >= _FIRST_WITH_PRIMERS
         stream = self._open[key] = self._new(self._log.prime(key).parts if can_resume else ())
         if key is None:
@@ -203,7 +207,7 @@ class SessionStreams:
         return stream
 
     def resume(self, event_id: str) -> tuple[StreamKey, EventStream]:
-        """The rest of a stream, on a new connection that replaces the old one. One that is unknown ends at once."""
+        """Resume a stream after an event; the new connection replaces the old one. An unknown stream ends at once."""
         last_event = self._log.find(event_id)
         stream = self._new(())
         if last_event is None or last_event.is_last:
@@ -219,13 +223,13 @@ class SessionStreams:
         return last_event.stream, stream
 
     def leave(self, key: StreamKey, stream: EventStream) -> None:
-        """The connection of a stream is gone; what still comes is kept for a client that resumes it."""
+        """The connection of a stream is lost; later events are stored for a client that resumes it."""
         if self._open.get(key) is stream:
             del self._open[key]
         stream.lose()
 
     def adjourn(self, request: Id) -> None:
-        """End the stream of a request, if its client was told how to ask for the rest."""
+        """End the stream of a request, if the client was told how to resume it."""
         if self._log.is_primed(request) and (stream := self._open.pop(request, None)) is not None:
             stream.close()
 
@@ -247,7 +251,7 @@ class SessionStreams:
 
     def _queue(self, envelope: Envelope) -> None:
         size = len(envelope.line)
-        envelope.content = NOTHING  # its bytes are enough, and are all that is counted
+        envelope.content = NOTHING  # keep only the encoded bytes, since only they are counted
         self._queued.append(envelope)
         self._queued_bytes += size
         self._account.keep(size)

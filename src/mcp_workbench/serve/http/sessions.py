@@ -1,4 +1,4 @@
-"""Handshake sessions over HTTP: each is one client, as on stdio, whose messages come and go on many requests."""
+"""Handshake sessions over HTTP: each is one client, as on stdio, with messages spread over many HTTP requests."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from mcp_workbench.wire.peer import CANCELLED
 from mcp_workbench.workbench import Workbench
 
 HTTP_TRIM_SECONDS = 1.0
-"""How long after the end of a session freed memory is returned to the system, once for all sessions that end in
-that time."""
+"""Delay after the end of a session until freed memory is returned to the system, once for all sessions that end
+meanwhile."""
 HTTP_SESSION_BYTES = 24
-"""Random bytes in the id of a session: nobody guesses it."""
+"""Random bytes in the id of a session, so that it can't be guessed."""
 
 Streaming: TypeAlias = tuple[StreamKey, EventStream]
 """A stream to be sent, and its key."""
@@ -53,9 +53,9 @@ class HttpSession(PeerEndpoint):
         self._limits = limits
         self._headers = {responses.SESSION_ID: self.id}
         self._unanswered: set[Id] = set()
-        """Requests whose stream is still owed an answer."""
+        """Requests without an answer."""
         self._waiting: set[Id] = set()
-        """Requests that wait until the client reads what it was sent."""
+        """Requests held back until the client reads its responses."""
         head = stream_head((responses.SESSION_ID.encode(), self.id.encode()))
         self._open = OpenStreams()
         callers = new_callers(view, owner)
@@ -74,7 +74,7 @@ class HttpSession(PeerEndpoint):
     # -- requests
 
     async def handle(self, request: HttpRequest, send: Send) -> Response | None:
-        """Handle one HTTP request of the client; what it returns is still to be sent."""
+        """Handle an HTTP request. The caller sends the returned response; None means that it was sent already."""
         self._requests += 1
         try:
             answer = await self._post(request) if request.method == "POST" else self._other(request)
@@ -123,7 +123,7 @@ class HttpSession(PeerEndpoint):
         return id_, stream
 
     async def _batch(self, request: HttpRequest) -> Response | Streaming:
-        """A batch is one request with one response stream, unless there is nothing in it to answer."""
+        """Handle a batch: it gets one response stream if it contains a request, else an acknowledgement."""
         try:
             batch = self.read_batch(request.body)
         except RpcError as error:
@@ -148,13 +148,13 @@ class HttpSession(PeerEndpoint):
                 self._end_cancelled(part)
 
     def _listen(self, request: HttpRequest) -> Response | Streaming:
-        """The stream for messages that belong to no request; or the rest of a stream that broke."""
+        """Open the stream for messages that belong to no request, or resume a broken stream."""
         if not request.accepts_events:
             return responses.not_acceptable("text/event-stream", headers=self._headers)
         if last := request.headers.get("last-event-id"):
             return self._streams.resume(last)
         if self._streams.is_open(None):
-            conflict = RpcError(jsonrpc.INVALID_REQUEST, "Conflict: this session has such a stream already")
+            conflict = RpcError(jsonrpc.INVALID_REQUEST, "Conflict: this session already has an open stream")
             return responses.error_response(conflict, HTTPStatus.CONFLICT, headers=self._headers)
         return None, self._streams.open(None)
 
@@ -170,9 +170,9 @@ class HttpSession(PeerEndpoint):
             leave()
 
     async def _wait_until_read(self, request: HttpRequest) -> None:
-        """Wait until the client has read enough of what it was sent: it can't have more work done before.
+        """Backpressure: wait until the client has read enough of its responses.
 
-        Its request counts meanwhile. Raises `ClientDisconnected`.
+        The waiting request counts towards the memory budget. Raises `ClientDisconnected`.
         """
         if not self.account.is_paused:
             return
@@ -187,7 +187,7 @@ class HttpSession(PeerEndpoint):
             raise ClientDisconnected
 
     async def _admit(self, id_: Id, request: HttpRequest) -> Response | None:
-        """Wait until the client has read enough of what it was sent; the refusal if a request can't be taken."""
+        """Wait until a request can be handled; returns the response if it is refused."""
         if self.is_taken(id_):
             return self._refused(
                 RpcError(jsonrpc.INVALID_REQUEST, "A request with this id is still being answered"), id_
@@ -207,7 +207,7 @@ class HttpSession(PeerEndpoint):
         return request in self._unanswered or request in self._waiting or self._streams.is_open(request)
 
     def _end_cancelled(self, message: Message) -> None:
-        """The stream of a cancelled request ends with an error: this era ends a stream only with an answer."""
+        """Answer a cancelled request with an error: in this era only an answer ends a stream."""
         if message.method != CANCELLED:
             return
         raw = message.params.get("requestId")
@@ -222,7 +222,7 @@ class HttpSession(PeerEndpoint):
     def _accepted(self, status: HTTPStatus) -> Response:
         return responses.empty(status, self._headers)
 
-    # -- Handler of the client's Peer, where it differs
+    # -- overrides of PeerEndpoint
 
     def adjourn(self, request: Id) -> None:
         self._streams.adjourn(request)
@@ -234,26 +234,26 @@ class HttpSession(PeerEndpoint):
             return super().request(method, params, line, meta)
         except RpcError:
             if not self.is_greeted:
-                self.abandon()  # a client whose initialize fails begins again
+                self.abandon()  # after a failed initialize the client starts a new session
             raise
 
     async def _greeted(self, work: Awaitable[Raw]) -> Raw:
         try:
             return await super()._greeted(work)
         except BaseException:
-            self.abandon()  # also where the client hung up, and no request of its is left to end it
+            self.abandon()  # also if the client disconnected: no other request would end the session
             raise
 
     def _question_dropped(self, question: Id) -> None:
-        """Fail a question that no client came for."""
+        """Fail a question that the client did not fetch in time."""
         if isinstance(question, int):
-            self._peer.fail(question, InputUnavailable("its client opened no stream for questions outside of calls"))
+            self._peer.fail(question, InputUnavailable("the client has no stream open for questions outside of calls"))
 
-    # -- its life
+    # -- life cycle
 
     @property
     def is_open(self) -> bool:
-        """Whether it takes requests."""
+        """Whether it accepts requests."""
         return not self._is_ending
 
     @property
@@ -265,22 +265,22 @@ class HttpSession(PeerEndpoint):
             await self._end_requested.wait()
         finally:
             self._is_ending = True
-            self._close(ShuttingDown("The session is over"))
+            self._close(ShuttingDown("The session has ended"))
             await self._workbench.leave(self._callers.audience)
 
     def abandon(self) -> None:
-        """End it, without waiting for that."""
+        """Start to end the session, without waiting."""
         self._is_ending = True
         self._end_requested.set()
 
     async def drain(self, seconds: float) -> None:
-        """Let what is under way end by itself, for a moment."""
+        """Give running requests a short time to finish."""
         self._session.end_subscriptions()
         if serving := self._peer.serving:
             await asyncio.wait(serving, timeout=seconds)
 
     async def end(self) -> None:
-        """End the session, and all that was started for it."""
+        """End the session and everything that was started for it."""
         self.abandon()
         await asyncio.wait((self.ended,))
 
@@ -294,30 +294,30 @@ class HttpSession(PeerEndpoint):
             self._streams.hand_over(self._workbench.budget.open(self.account.label, self._open.disconnect))
         self.account.end()
 
-    # -- a session that nobody uses
+    # -- idle sessions
 
     @property
     def idle_seconds(self) -> float:
-        """For how long nobody has used it; 0 while somebody does, or a call goes on whose client may come back."""
+        """Seconds since its last use; 0 during a request or a call, whose client may reconnect."""
         return 0.0 if self._requests or self._peer.serving else self._loop.time() - self._idle_since
 
     def _expire(self) -> None:
         if (left := self._limits.http_idle_seconds - self.idle_seconds) > 0:
             self._idle = self._loop.call_later(left, self._expire)
         else:
-            logger.info("a session was idle and is over", owner=self.owner)
+            logger.info("ending an idle session", owner=self.owner)
             self.abandon()
 
 
 def _version(message: Message, request: HttpRequest) -> str | None:
-    """The version of a request: its header, or what `initialize` asks for."""
+    """The protocol version in the header of a request or in `initialize`."""
     if message.method == "initialize":
         return jsonrpc.text_or_none(message.params.get("protocolVersion"))
     return request.headers.get("mcp-protocol-version")
 
 
 class Sessions:
-    """All handshake sessions."""
+    """The handshake sessions of all clients."""
 
     def __init__(self, workbench: Workbench) -> None:
         self._workbench = workbench
@@ -329,13 +329,13 @@ class Sessions:
         return len(self._all)
 
     def find(self, session: str, view: View, owner: str) -> HttpSession | None:
-        """The session, if it is this owner's and of this endpoint; to others it does not exist."""
+        """The session, if it belongs to this owner and endpoint."""
         found = self._all.get(session)
         is_theirs = found is not None and found.is_open and found.owner == owner and found.view == view
         return found if is_theirs else None
 
     def begin(self, view: View, owner: str) -> HttpSession:
-        """A new session. Raises `Overloaded`."""
+        """Start a session. Ends the owner's longest idle one if there are too many. Raises `Overloaded`."""
         limits = self._workbench.limits
         open_sessions = [session for session in self._all.values() if session.is_open]
         own = [session for session in open_sessions if session.owner == owner]
@@ -344,9 +344,9 @@ class Sessions:
             if longest is None or longest.idle_seconds < limits.http_left_seconds:
                 raise Overloaded(
                     f"{len(own)} sessions are open with this token, {len(open_sessions)} in all",
-                    hint="End one (DELETE), or wait until one was idle for long enough.",
+                    hint="End a session with DELETE, or wait until one has been idle long enough to be replaced.",
                 )
-            logger.info("a session was left and is over, since another begins", owner=owner)
+            logger.info("ending an idle session to make room for a new one", owner=owner)
             longest.abandon()
         session = HttpSession(self._workbench, view, owner)
         self._all[session.id] = session
@@ -364,7 +364,7 @@ class Sessions:
         trim()
 
     async def close(self, drain_seconds: float) -> None:
-        """End all of them; what is under way may end by itself, for a moment."""
+        """End all sessions, after a short time for running requests to finish."""
         if self._trimming is not None:
             self._trimming.cancel()
         sessions = tuple(self._all.values())

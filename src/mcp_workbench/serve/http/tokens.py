@@ -1,4 +1,4 @@
-"""Where the tokens come from that clients must show: the environment, a file, or chance."""
+"""The bearer tokens that clients must send: from the environment or a file, else generated."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from mcp_workbench.serve.http.address import Address
 from mcp_workbench.text.sanitize import escape
 
 TOKEN_BYTES = 32
-"""Random bytes in a token that is generated: nobody guesses it."""
+"""Random bytes in a generated token."""
 TOKEN_LENGTH = 16
-"""Characters that a token must have at least: a shorter one can be guessed."""
+"""The fewest characters of a token; a shorter one can be guessed."""
 TOKEN_FILE_BYTES = 64 * 1024
-"""A file of tokens: a thousand of them."""
+"""The largest token file: about a thousand tokens."""
 
 VARIABLE: Final = "WORKBENCH_TOKEN"
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
-_HOW = f"Set {VARIABLE}, or write a token into a file that only you can read and pass --token-file FILE."
-_LINES = "Write one token a line, or 'name: token'."
+_HOW = f"Set {VARIABLE}, or pass --token-file FILE with a file that only you can read."
+_LINES = "Write one token per line, or 'name: token'."
 
 
 class Tokens(NamedTuple):
-    """The tokens, by the name of who has each."""
+    """The tokens by the names of their clients."""
 
     by_name: Mapping[str, str]
     generated: str = ""
-    """The one that was made up just now; its user must be told."""
+    """The token that was just generated, to be shown to the user."""
 
 
 def find_tokens(address: Address, environment: Mapping[str, str], file: str = "") -> Tokens:
-    """The tokens to ask for. Raises `ConfigError`."""
+    """Read or generate the tokens. Raises `ConfigError`."""
     if environment.get(VARIABLE):
         return Tokens({"token": _checked(environment[VARIABLE].strip(), VARIABLE)})
     if file:
         return Tokens(_read(Path(file)))
     if not address.is_local:
-        raise ConfigError(f"--http {address.shown} can be reached from other machines, and needs a token", hint=_HOW)
+        raise ConfigError(f"Other machines can reach --http {address.shown}, so it needs a token", hint=_HOW)
     generated = secrets.token_urlsafe(TOKEN_BYTES)
     return Tokens({"token": generated}, generated)
 
@@ -60,9 +60,9 @@ def _read(file: Path) -> dict[str, str]:
             raise ConfigError(f"two tokens have the name '{escape(name)}'", file=file, line=number, column=1)
         tokens[name] = _checked(token.strip(), f"{file}:{number}")
     if not tokens:
-        raise ConfigError("there is no token in it", file=file, hint=_LINES)
+        raise ConfigError("there is no token in this file", file=file, hint=_LINES)
     if len(set(tokens.values())) < len(tokens):
-        raise ConfigError("the same token has two names", file=file, hint="Give each client a token of its own.")
+        raise ConfigError("the same token has two names", file=file, hint="Give each client its own token.")
     return tokens
 
 
@@ -71,24 +71,24 @@ def _lines(file: Path) -> list[str]:
         with file.open("rb") as opened:
             if stat.S_IMODE(os.fstat(opened.fileno()).st_mode) & _OTHERS:
                 raise ConfigError(
-                    "others can read or change the file of tokens", file=file, hint=f"Run: chmod 600 {file}"
+                    "other users can read or change the token file", file=file, hint=f"Run: chmod 600 {file}"
                 )
             content = opened.read(TOKEN_FILE_BYTES + 1)
     except OSError as error:
-        raise ConfigError(f"the file of tokens can't be read ({error.strerror})", file=file) from None
+        raise ConfigError(f"the token file can't be read ({error.strerror})", file=file) from None
     if len(content) > TOKEN_FILE_BYTES:
-        raise ConfigError(f"it has over {TOKEN_FILE_BYTES} bytes and is no file of tokens", file=file)
+        raise ConfigError(f"a token file may have at most {TOKEN_FILE_BYTES} bytes", file=file)
     try:
         return [line.strip() for line in content.decode("ascii").splitlines()]
     except UnicodeDecodeError:
-        raise ConfigError("tokens are plain ASCII", file=file) from None
+        raise ConfigError("tokens must be plain ASCII", file=file) from None
 
 
 def _checked(token: str, place: str) -> str:
-    """A token that can stand in a header and not be guessed. The token itself is never told."""
+    """Check that a token fits into a header and can't be guessed. Errors never contain the token."""
     if not all("!" <= letter <= "~" for letter in token):
-        raise ConfigError(f"{place}: a token is visible ASCII without spaces", hint=_HOW)
+        raise ConfigError(f"{place}: a token must be printable ASCII without spaces", hint=_HOW)
     if len(token) < TOKEN_LENGTH:
-        hint = f'Make one: python3 -c "import secrets; print(secrets.token_urlsafe({TOKEN_BYTES}))"'
-        raise ConfigError(f"{place}: a token has at least {TOKEN_LENGTH} characters", hint=hint)
+        hint = f'Generate one: python3 -c "import secrets; print(secrets.token_urlsafe({TOKEN_BYTES}))"'
+        raise ConfigError(f"{place}: a token needs at least {TOKEN_LENGTH} characters", hint=hint)
     return token
