@@ -1,8 +1,8 @@
 """Renders literals, names, constraints and descriptions for signatures, each on one line.
 
-Literals are JSON with strings in single quotes, as in TypeScript: a signature is inside a JSON string, where double
-quotes would be escaped. A comment is a list of notes in fixed forms, then the description. A description that looks
-like a note starts with a dash, so that nobody takes it for a constraint.
+Literals are JSON with strings in single quotes, as in TypeScript: double quotes would be escaped, since a signature is
+inside a JSON string. A comment is a list of notes in fixed forms, then the description. A description that looks
+like a note gets a dash in front, so that it is not taken for a constraint.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def name(text: str) -> str:
 
 
 def comment(notes: Sequence[str], description: str) -> str:
-    """The comment after a value; empty if there is nothing to say."""
+    """The comment after a value; empty without notes and description."""
     if description and _LIKE_A_NOTE.match(description):
         description = f"- {description}"
     said = "; ".join([*notes, description] if description else notes)
@@ -111,7 +111,7 @@ def _letters(text: str) -> str:
 
 def constraints(schema: Schema) -> Iterator[str]:
     """Every constraint that the type does not show. Values of the wrong type are rendered unchanged."""
-    if _CONSTRAINED.isdisjoint(schema):  # as most are
+    if _CONSTRAINED.isdisjoint(schema):  # the common case
         return
     schema = _modern(schema)
     for label, least, most in _RANGES:
@@ -165,7 +165,7 @@ def _examples(schema: Schema) -> Iterator[str]:
 
 
 def _told(label: str, value: object) -> str:
-    """Formats are words, other values are literals."""
+    """A note: formats as plain words, other values as literals."""
     if label == "format" and isinstance(value, str) and _WORD.fullmatch(value):
         return f"format {value}"
     said = literal(value)

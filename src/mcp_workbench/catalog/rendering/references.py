@@ -77,7 +77,7 @@ class References:
             self._bundled.setdefault(identifier, schema)
 
     def _find(self, reference: str) -> Schema | bool | None:
-        """Not followed in a bundle of schemas, where a pointer may be relative to any of them."""
+        """Resolve a reference. Not possible in a bundle, where a pointer may be relative to any of the schemas."""
         if self._bundled:
             return self._bundled.get(reference)
         own = self._root.get("$id")

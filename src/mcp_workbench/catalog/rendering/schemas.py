@@ -53,7 +53,7 @@ def is_object(schema: object) -> TypeGuard[Schema]:
 
 
 def is_reference(schema: Schema) -> bool:
-    """True if a schema only holds a reference."""
+    """True if a schema contains only a reference."""
     return "$ref" in schema and all(keyword in _SILENT or keyword in ("$ref", "title") for keyword in schema)
 
 
@@ -68,7 +68,7 @@ def is_simple(schema: Schema) -> bool:
 
 
 def is_leaf(schema: Schema) -> bool:
-    """True if a schema is a type in one word, perhaps with title and description, as most are."""
+    """True if a schema is a type in one word, perhaps with title and description: the common case."""
     if not _LEAF.issuperset(schema) or schema.get("type") not in _SCALARS:
         return False
     return isinstance(schema.get("title", ""), str) and isinstance(schema.get("description", ""), str)

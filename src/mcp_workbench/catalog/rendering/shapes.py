@@ -119,7 +119,7 @@ class Shapes:
         return root
 
     def part(self, schema: object, depth: int, owner: str | None = None) -> Part:
-        """Any schema. One that can't be rendered, or is too deep, becomes an object with a note."""
+        """Render any schema. One that can't be rendered, or is too deep, becomes an object with a note."""
         if schema is True or schema == _EMPTY:
             return ANY
         if schema is False or schema == _NOTHING:

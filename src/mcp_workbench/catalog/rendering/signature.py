@@ -3,8 +3,8 @@
     (path: string, limit?: integer = 10 /* 1..100; how many */, mode?: 'r'|'w' = 'r')
 
 Every parameter's name, type, optionality, values, default, constraints and description can be read back from a
-signature. A schema that it can't express is an `object` with the note to see the full schema. It omits what does not
-matter for a call: `$comment`, titles next to descriptions, and keywords unknown to JSON Schema. `shapes.py` describes
+signature. A schema that it can't express is an `object` with the note to see the full schema. It omits what a
+call does not need: `$comment`, titles next to descriptions, and keywords unknown to JSON Schema. `shapes.py` describes
 the notation of types, `notes.py` that of comments.
 """
 
@@ -164,7 +164,8 @@ def _written(schema: object, references: References, work: Work, depth: int) -> 
     shapes = Shapes(references, work, depth=depth, inline_depth=SIGNATURE_INLINE_DEPTH, length=SIGNATURE_LENGTH)
     try:
         text = shapes.arguments(schema)
-        meanings = [shapes.definition(target, name) for name, target in shapes.names.pending]  # grows meanwhile
+        # `pending` grows during the loop
+        meanings = [shapes.definition(target, name) for name, target in shapes.names.pending]
     except TooLong:
         return None
     text += f" where {'; '.join(meanings)}" if meanings else ""
@@ -172,7 +173,7 @@ def _written(schema: object, references: References, work: Work, depth: int) -> 
 
 
 def _outline(schema: object) -> str:
-    """As many parameters as fit, with their types in one word, and the number of the others."""
+    """As many parameters as fit, with their types in one word, and the number of omitted ones."""
     root, _ = schemas.merged(schema if schemas.is_object(schema) else _NOTHING)
     properties = schemas.children(root, "properties")
     required = schemas.required(root)

@@ -1,7 +1,7 @@
 """Turns a tool definition into a document: what search indexes of it, and how much each word counts.
 
-A document depends on the tool and its server alone, not on other tools, so the index adds and removes one without
-looking at others. Values of the wrong type read as missing.
+A document depends only on the tool and its server, so the index can add and remove it without reading others. Values
+of the wrong type read as missing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SEARCH_PARAMETERS = 200
 """Parameters of a tool that are searched, nested ones included."""
 
 _NAME, _TITLE, _SERVER, _PARAMETER, _PARAMETER_TEXT, _AROUND = 2.0, 1.5, 1.5, 1.0, 0.6, 0.3
-"""Weight of a word in each field, relative to the description: names are short and chosen with care."""
+"""Weight of a word in each field, relative to the description: names are short and deliberate."""
 _SHORT, _LONG, _LENGTH_SHARE = 3.0, 20.0, 0.75
 """Usual words of a name and of a description; how strongly length lowers the weight of a word, from 0 to 1."""
 _SATURATION = 1.5
@@ -67,7 +67,7 @@ def read(tool: Definition, shared: Surroundings, limits: Limits) -> Document:
 
 
 def _weighed(fields: Iterable[tuple[list[str], float, float]]) -> dict[str, float]:
-    """How often each word occurs, weighted by field and by the length of the field."""
+    """The count of each word, weighted by field and by the length of the field."""
     counts: dict[str, float] = {}
     for found, weight, usual in fields:
         each = weight / (1 - _LENGTH_SHARE + _LENGTH_SHARE * len(found) / usual)

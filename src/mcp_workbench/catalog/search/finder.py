@@ -1,7 +1,7 @@
-"""Searches a router's catalog with an index that follows it.
+"""Searches a router's catalog with an index that is updated before each search.
 
-The first search builds the index; later searches index only the servers whose lists changed. Few tools are indexed on
-the event loop, many in a thread, so that no other call waits.
+The first search builds the index; later searches index only the servers whose lists changed. A few tools are
+indexed on the event loop, many in a thread, so that no other call waits.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Full-text index of tools: ranks the tools that match a query, and tells whether any fits well.
+"""Full-text index of tools: ranks the tools that match a query, and reports whether any fits well.
 
 A tool's score is the sum of the weights of the query's terms times their impacts in the tool. The best candidates are
 then reranked by adjacent words, by other matches on the same server, and by how much of the tool's name the query
-covers. Long queries are also ranked clause by clause, and the rankings are mixed. Tools with equal definitions take
-one place. Adding or removing a server costs only its own tools; the ranking does not depend on the order in which
-servers came.
+covers. Long queries are also ranked clause by clause, and the rankings are mixed. Tools with equal definitions count as
+one result. Adding or removing a server reindexes only its own tools; the ranking does not depend on the order in which
+servers were added.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Ranking(NamedTuple):
     late_share: float = 0.2
     """The share of a query's total weight that its weakest terms make up."""
     candidates: int = 60
-    """Tools that are reranked: six times what is shown."""
+    """Tools that are reranked: six times as many as are shown."""
     fit_least: float = 0.22
     """No tool fits if every sentence of a query scores below this. Chosen so that at most 1 in 100 of the public
     questions that have an answer is refused."""
@@ -110,7 +110,7 @@ class Index:
         self._next = 0
 
     def put(self, server: ServerIdentifier, tools: Iterable[Definition], *, about: str = "", offer: str = "") -> None:
-        """Replace a server's tools. `about` describes its toolbox, `offer` what else the server has."""
+        """Replace a server's tools. `about` describes its toolbox; `offer` is the server's own texts."""
         self.drop(server)
         around = document.around(server, about, offer, self._limits)
         named = {tool.name: tool for tool in tools}
@@ -275,7 +275,7 @@ class Index:
         return [found for some in servers if (found := {one for one in some if toolbox in (None, one.toolbox)})]
 
     def _with_named(self, numbers: list[int], scores: _Scores, named: list[_Servers], most: int) -> list[int]:
-        """Add tools of the named servers that are not among the matches: one each, or up to three in free places."""
+        """Add tools of the named servers that are not among the matches: one each, or up to three if there is room."""
         shown = {self._rows[same].server for number in numbers for same in self._alike[self._rows[number].definition]}
         missing = [servers for servers in named if not servers & shown][:_NEAREST]
         each = max(1, min(_NEAREST, most - len(numbers)) // max(1, len(missing)))
@@ -292,7 +292,7 @@ def _spelled(text: str) -> str:
 
 
 def _short_name(name: str) -> str:
-    """What people call a server: `osm` for `osm-mcp-server`, unless nothing is left."""
+    """What people call a server: `osm` for `osm-mcp-server`; the whole name if nothing would be left."""
     found = [word for word in _spelled(name).split() if word not in _KIND]
     return f" {' '.join(found)} " if found else _spelled(name)
 
