@@ -173,7 +173,7 @@ async def test_what_a_client_hung_up_on_is_let_go_at_once_and_its_call_goes_on(t
         await wait_until(lambda: not session._requests, what="the end of the request")
         assert not session._streams._open
         assert session.is_taken(7)
-        assert session._streams._bytes == 0
+        assert session._streams.unread_bytes == 0
 
 
 async def test_who_hangs_up_before_the_head_of_the_answer_leaves_nothing(tmp_path: Path, log: Path):

@@ -102,9 +102,9 @@ def test_those_who_come_when_there_are_too_many_are_counted_and_told_in_one_line
 ):
     told: list[object] = []
     monkeypatch.setattr(logger, "warning", lambda _message, **values: told.append(values["refused"]))
-    crowd: ConnectionLimiter[object] = ConnectionLimiter()
+    limiter = ConnectionLimiter()
     for hundredths in range(250):
-        crowd.refused(100, hundredths / 100)
+        limiter.refused(100, hundredths / 100)
     assert told == [1, 100, 100]
 
 

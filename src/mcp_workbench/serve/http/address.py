@@ -32,15 +32,14 @@ class Address(NamedTuple):
     @property
     def is_wildcard(self) -> bool:
         """Whether it means every address of the machine."""
-        try:
-            return ipaddress.ip_address(self.host).is_unspecified
-        except ValueError:
-            return False
+        ip = ip_or_none(self.host)
+        return ip is not None and ip.is_unspecified
 
     @property
     def is_local(self) -> bool:
         """Whether only this machine can reach it."""
-        return is_loopback(self.host)
+        ip = ip_or_none(self.host)
+        return self.host.lower() == "localhost" if ip is None else ip.is_loopback
 
     @property
     def answers_loopback(self) -> bool:
@@ -55,14 +54,12 @@ class Address(NamedTuple):
         return self._replace(host="::1" if ":" in self.host else "127.0.0.1")
 
 
-def is_loopback(host: str) -> bool:
-    """Whether a host is a loopback address or localhost."""
-    if host.lower() == "localhost":
-        return True
+def ip_or_none(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Parse a host that is an IP address."""
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return ipaddress.ip_address(host)
     except ValueError:
-        return False
+        return None
 
 
 def read_address(text: str) -> Address:
@@ -84,10 +81,9 @@ def read_address(text: str) -> Address:
 
 def _host(text: str) -> str:
     """Normalize an IP address or a host name. Raises `ConfigError`."""
-    try:
-        return str(ipaddress.ip_address(text))
-    except ValueError:
-        name = _ascii(text)
+    if (ip := ip_or_none(text)) is not None:
+        return str(ip)
+    name = _ascii(text)
     if not re.fullmatch(_NAME, name) or _is_short_address(name):
         raise ConfigError(f"--http: {text!r} is not a host", hint=_EXPECTED)
     return name

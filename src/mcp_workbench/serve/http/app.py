@@ -18,12 +18,11 @@ from typing import Final
 from urllib.parse import unquote_to_bytes
 
 from starlette.responses import Response
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from mcp_workbench import logger
 from mcp_workbench.config.model import find_server, find_toolbox
-from mcp_workbench.errors import Overloaded, RequestError, SessionNotFound
-from mcp_workbench.serve.http.connection import CONNECTION, ClientConnection
+from mcp_workbench.errors import Overloaded, RequestError
 from mcp_workbench.serve.http.guard import Guard
 from mcp_workbench.serve.http.modern_endpoint import ModernEndpoint
 from mcp_workbench.serve.http.request import (
@@ -34,7 +33,7 @@ from mcp_workbench.serve.http.request import (
     cached_if_short,
     read_body,
 )
-from mcp_workbench.serve.http.responses import SESSION_ID, error_response
+from mcp_workbench.serve.http.responses import SESSION_ID, ResponseSender, error_response
 from mcp_workbench.serve.http.sessions import HttpSession, Sessions
 from mcp_workbench.surfaces.failures import as_rpc_error
 from mcp_workbench.surfaces.server_info import View
@@ -45,10 +44,7 @@ from mcp_workbench.wire.jsonrpc import Id, RpcError
 from mcp_workbench.wire.memory_budget import MEMORY_SMALL_BYTES
 from mcp_workbench.workbench import Workbench
 
-ROOT: Final = "mcp"
-HEALTH: Final = "healthz"
 METHODS: Final = ("GET", "POST", "DELETE")
-PIECE_BYTES: Final = 64 * 1024
 _VERSION_KEY: Final = eras.PROTOCOL_VERSION.encode()
 
 
@@ -90,7 +86,7 @@ class App:
         try:
             head = RequestHead(scope)
             self._guard.check_place(head)
-            if parts == [HEALTH]:
+            if parts == ["healthz"]:
                 return _health(scope["method"])
             sender.owner = self._guard.owner(head)
             sender.connection.authenticated()
@@ -122,13 +118,17 @@ class App:
 
     def _view(self, parts: Sequence[str] | None) -> View:
         """What a path shows. Raises `RequestError`."""
-        if not parts or parts[0] != ROOT or len(parts) > 3:  # noqa: PLR2004 -- root, toolbox, server
-            raise RequestError("Not found", hint="Endpoints: /mcp, /mcp/{toolbox}, /mcp/{toolbox}/{server}")
-        if len(parts) == 2:  # noqa: PLR2004
-            find_toolbox(self._workbench.config, parts[1])
-        elif len(parts) > 2:  # noqa: PLR2004
-            find_server(self._workbench.config, parts[1], parts[2])
-        return View(*parts[1:])
+        match parts:
+            case ["mcp"]:
+                return View()
+            case ["mcp", toolbox]:
+                find_toolbox(self._workbench.config, toolbox)
+                return View(toolbox)
+            case ["mcp", toolbox, server]:
+                find_server(self._workbench.config, toolbox, server)
+                return View(toolbox, server)
+            case _:
+                raise RequestError("Not found", hint="Endpoints: /mcp, /mcp/{toolbox}, /mcp/{toolbox}/{server}")
 
     async def _route(self, request: HttpRequest, view: View, sender: ResponseSender) -> Response | None:
         """Pass a request to its session or modern endpoint. Raises `RequestError`, `Overloaded` or `RpcError`."""
@@ -137,12 +137,8 @@ class App:
             if request.is_batch:
                 raise no_batch(version or "")
             return await self._modern_endpoint(view, sender.owner).handle(request, sender)
-        given = request.headers.get(SESSION_ID)
-        if given is not None:
-            session = self._sessions.find(given, view, sender.owner)
-            if session is None:
-                raise SessionNotFound
-            return await session.handle(request, sender)
+        if (session_id := request.headers.get(SESSION_ID)) is not None:
+            return await self._sessions.find(session_id, view, sender.owner).handle(request, sender)
         if request.message is None or request.message.method != "initialize":
             raise RpcError(jsonrpc.INVALID_REQUEST, "The header Mcp-Session-Id is missing; begin with initialize")
         return await _greet(self._sessions.begin(view, sender.owner), request, sender)
@@ -168,50 +164,6 @@ async def _greet(session: HttpSession, request: HttpRequest, send: Send) -> Resp
     finally:
         if not session.is_greeted:
             session.abandon()
-
-
-class ResponseSender:
-    """The `send` of a request. It closes the connection of a client that stops reading.
-
-    It sends a large body in pieces, each after the client has read most of the previous one. So the bytes exist only
-    once, and `send` returns only when the client has read most of them.
-    """
-
-    def __init__(self, scope: Scope, send: Send, seconds: float) -> None:
-        self._send = send
-        self._seconds = seconds
-        self.connection: ClientConnection = scope["state"][CONNECTION]
-        self._head: Message | None = None
-        self.status: int | None = None
-        self.owner = ""
-
-    async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.status, self._head = message["status"], message
-            return  # the body follows at once, so both can be sent in one write
-        body: bytes = message.get("body", b"")
-        if (head := self._head) is not None:
-            self._head = None
-            if len(body) <= PIECE_BYTES and not message.get("more_body") and self.connection.respond(head, body):
-                return
-            await self._write(head)
-        last = 0
-        while len(body) - last > PIECE_BYTES and not self.connection.lost.done():
-            piece = body[last : last + PIECE_BYTES]
-            last += PIECE_BYTES
-            await self._write({"type": message["type"], "body": piece, "more_body": True})
-        await self._write({**message, "body": body[last:]} if last else message)
-
-    async def _write(self, message: Message) -> None:
-        if not self.connection.is_congested:
-            await self._send(message)  # does not wait
-            return
-        try:
-            async with asyncio.timeout(self._seconds):
-                await self._send(message)
-        except TimeoutError:
-            logger.info("closing a connection whose client does not read its response", owner=self.owner)
-            self.connection.abort()
 
 
 @cached_if_short

@@ -13,7 +13,8 @@ import math
 import re
 import socket
 import sys
-from typing import Any, Final, Generic, TypeVar, cast
+from http import HTTPStatus
+from typing import Any, Final, cast
 
 import h11
 from starlette.types import Message
@@ -26,41 +27,39 @@ from mcp_workbench import logger
 from mcp_workbench.limits import Limits
 from mcp_workbench.logger import LOG_REPEAT_SECONDS
 
-C = TypeVar("C")
 
-
-class ConnectionLimiter(Generic[C]):
+class ConnectionLimiter:
     """Decides which connections stay open. Logs at most once a second how many were refused."""
 
     def __init__(self) -> None:
-        self._strangers: dict[C, None] = {}
-        self._known: set[C] = set()
+        self._anonymous: dict[ClientConnection, None] = {}
+        self._authenticated: set[ClientConnection] = set()
         self._unlogged = 0
         self._logged_at = -math.inf
 
     def __len__(self) -> int:
-        return len(self._strangers) + len(self._known)
+        return len(self._anonymous) + len(self._authenticated)
 
-    def enter(self, newcomer: C, most: int) -> C | None:
+    def enter(self, newcomer: ClientConnection, most: int) -> ClientConnection | None:
         """Admit a connection. Returns the one to close to keep the limit, if any: another one or the newcomer."""
-        self._strangers[newcomer] = None
+        self._anonymous[newcomer] = None
         if len(self) <= most:
             return None
-        is_full = len(self._strangers) == 1
-        evicted = newcomer if is_full else next(iter(self._strangers))
+        is_full = len(self._anonymous) == 1
+        evicted = newcomer if is_full else next(iter(self._anonymous))
         self.leave(evicted)
         return evicted
 
-    def authenticated(self, connection: C) -> None:
+    def authenticated(self, connection: ClientConnection) -> None:
         """Note that a connection showed a valid token."""
-        if connection in self._strangers:
-            del self._strangers[connection]
-            self._known.add(connection)
+        if connection in self._anonymous:
+            del self._anonymous[connection]
+            self._authenticated.add(connection)
 
-    def leave(self, connection: C) -> None:
+    def leave(self, connection: ClientConnection) -> None:
         """Forget a closed connection."""
-        self._strangers.pop(connection, None)
-        self._known.discard(connection)
+        self._anonymous.pop(connection, None)
+        self._authenticated.discard(connection)
 
     def refused(self, open_now: int, now: float) -> None:
         """Count a refused or replaced connection."""
@@ -76,20 +75,9 @@ blocks the loop."""
 
 CONNECTION: Final = "connection"
 """The key in the state of an ASGI scope under which a request finds its connection."""
-_BUSY: Final = 503
-_LATE: Final = 408
-_MISDIRECTED: Final = 421
-_BAD: Final = 400
-_LARGE: Final = 431
+_TOO_LARGE: Final = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
 _CLOSE: Final = (b"connection", b"close")
 _HEAD_END: Final = re.compile(rb"\n\r?\n")
-_REASONS: Final = {
-    _BUSY: "Service Unavailable",
-    _LATE: "Request Timeout",
-    _MISDIRECTED: "Misdirected Request",
-    _BAD: "Bad Request",
-    _LARGE: "Request Header Fields Too Large",
-}
 
 
 class LingeringTransport:
@@ -170,16 +158,14 @@ class RequestParser(h11.Connection):
             return h11.NEED_DATA  # h11 returns the same, but slowly
         is_head = state is h11.IDLE
         if is_head and len(data) > self._head_bytes and not _HEAD_END.search(data, 0, self._head_bytes):
-            raise h11.RemoteProtocolError("The head is too large", error_status_hint=_LARGE)
+            raise h11.RemoteProtocolError("The head is too large", error_status_hint=_TOO_LARGE)
         return super().next_event()
 
 
 class ClientConnection(H11Protocol):
     """The connection of one client; see the module for its limits."""
 
-    def __init__(
-        self, config: ServerConfig, state: ServerState, limiter: ConnectionLimiter[ClientConnection], limits: Limits
-    ) -> None:
+    def __init__(self, config: ServerConfig, state: ServerState, limiter: ConnectionLimiter, limits: Limits) -> None:
         super().__init__(config, state, {})
         self.conn = RequestParser(limits.http_head_bytes)
         self._limits = limits
@@ -250,7 +236,7 @@ class ClientConnection(H11Protocol):
         """Close it because there are too many connections."""
         self._stop_head_timer()
         if len(self.connections) <= self._limits.http_connections * 2:
-            self._respond_and_close(_BUSY, "There are too many connections")
+            self._respond_and_close(HTTPStatus.SERVICE_UNAVAILABLE, "There are too many connections")
         else:
             self.transport.abort()  # lingering refusals are limited too
 
@@ -305,13 +291,14 @@ class ClientConnection(H11Protocol):
         problem = sys.exception()
         self._stop_head_timer()
         if isinstance(problem, h11.RemoteProtocolError) and "Host" in str(problem):
-            self._respond_and_close(_MISDIRECTED, "This host is not served here")
-        elif isinstance(problem, h11.RemoteProtocolError) and problem.error_status_hint == _LARGE:
+            self._respond_and_close(HTTPStatus.MISDIRECTED_REQUEST, "This host is not served here")
+        elif isinstance(problem, h11.RemoteProtocolError) and problem.error_status_hint == _TOO_LARGE:
             self._respond_and_close(
-                _LARGE, f"The head of the request has more than {self._limits.http_head_bytes} bytes"
+                HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+                f"The head of the request has more than {self._limits.http_head_bytes} bytes",
             )
         else:
-            self._respond_and_close(_BAD, msg)
+            self._respond_and_close(HTTPStatus.BAD_REQUEST, msg)
 
     @property
     def _is_answering(self) -> bool:
@@ -329,13 +316,13 @@ class ClientConnection(H11Protocol):
 
     def _head_timed_out(self) -> None:
         self._head_timer = None
-        self._respond_and_close(_LATE, "The request did not arrive in time")
+        self._respond_and_close(HTTPStatus.REQUEST_TIMEOUT, "The request did not arrive in time")
 
-    def _respond_and_close(self, status: int, text: str) -> None:
+    def _respond_and_close(self, status: HTTPStatus, text: str) -> None:
         """Send an error without a request, and close."""
         if self.transport.is_closing():
             return
-        head = f"HTTP/1.1 {status} {_REASONS[status]}\r\nconnection: close\r\ncontent-type: text/plain\r\n"
+        head = f"HTTP/1.1 {status.value} {status.phrase}\r\nconnection: close\r\ncontent-type: text/plain\r\n"
         self.transport.write(f"{head}content-length: {len(text)}\r\n\r\n{text}".encode())
         self.transport.close()
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import hmac
-import ipaddress
 import socket
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Final, NamedTuple
 
-from mcp_workbench.serve.http.address import LOOPBACK_NAMES, Address
+from mcp_workbench.serve.http.address import LOOPBACK_NAMES, Address, ip_or_none
 from mcp_workbench.serve.http.request import RequestHead, RequestRefused, cached_if_short
 
-MISDIRECTED: Final = 421
-FORBIDDEN: Final = 403
-UNAUTHORIZED: Final = 401
-BAD_REQUEST: Final = 400
 _PORT_DIGITS: Final = 5
 
 
@@ -30,20 +26,22 @@ class Guard:
         """`tokens` maps the name of each client to its token."""
         self._port = address.port
         self._tokens = [(name, token.encode()) for name, token in tokens.items()]
-        self._names: set[str] = {address.host.lower()} | (set(LOOPBACK_NAMES) if address.answers_loopback else set())
+        self._names: set[str] = {address.host.lower()}
+        if address.answers_loopback:
+            self._names.update(LOOPBACK_NAMES)
         self._any_address = address.is_wildcard
-        if address.is_wildcard:
-            self._names |= {socket.gethostname().lower()}
+        if self._any_address:
+            self._names.add(socket.gethostname().lower())
 
     def check_place(self, head: RequestHead) -> None:
         """Check the host, the origin and the framing. Raises `RequestRefused`."""
         host = _host_port(head.single("host") or "")
         if host is None or not self._is_ours(host):
-            raise RequestRefused(MISDIRECTED, "This host is not served here")
+            raise RequestRefused(HTTPStatus.MISDIRECTED_REQUEST, "This host is not served here")
         if "origin" in head.headers:
             origin = head.single("origin")
             if origin is None or not self._is_own_origin(origin, host):
-                raise RequestRefused(FORBIDDEN, "Requests from this origin are not allowed")
+                raise RequestRefused(HTTPStatus.FORBIDDEN, "Requests from this origin are not allowed")
         _check_framing(head)
 
     def owner(self, head: RequestHead) -> str:
@@ -54,7 +52,7 @@ class Guard:
             if hmac.compare_digest(token, known):
                 found = name
         if not found:
-            raise RequestRefused(UNAUTHORIZED, "A bearer token is required", www_authenticate="Bearer")
+            raise RequestRefused(HTTPStatus.UNAUTHORIZED, "A bearer token is required", www_authenticate="Bearer")
         return found
 
     def _is_own_origin(self, origin: str, host: HostPort) -> bool:
@@ -68,16 +66,17 @@ class Guard:
     def _is_ours(self, given: HostPort) -> bool:
         if given.port != self._port:
             return False
-        return given.host in self._names or (self._any_address and _is_address(given.host))
+        # DNS rebinding can't redirect an IP address
+        return given.host in self._names or (self._any_address and ip_or_none(given.host) is not None)
 
 
 def _check_framing(head: RequestHead) -> None:
     """Refuse bodies with ambiguous framing and bodies that nobody reads. Raises `RequestRefused`."""
     length, is_chunked = head.headers.get("content-length", ""), "transfer-encoding" in head.headers
     if length and is_chunked:
-        raise RequestRefused(BAD_REQUEST, "A request can have Content-Length or Transfer-Encoding, not both")
+        raise RequestRefused(HTTPStatus.BAD_REQUEST, "A request can have Content-Length or Transfer-Encoding, not both")
     if head.method != "POST" and (is_chunked or length.strip("0")):
-        raise RequestRefused(BAD_REQUEST, "Only POST may have a body")
+        raise RequestRefused(HTTPStatus.BAD_REQUEST, "Only POST may have a body")
 
 
 def _bearer(value: str) -> bytes:
@@ -101,12 +100,3 @@ def _host_port(text: str) -> HostPort | None:
 
 def _is_port(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= _PORT_DIGITS and not text.startswith("0")
-
-
-def _is_address(host: str) -> bool:
-    """Whether a host is an IP address, which DNS rebinding can't redirect."""
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True

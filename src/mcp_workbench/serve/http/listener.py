@@ -130,7 +130,7 @@ class Listener:
             timeout_keep_alive=self._limits.http_keep_alive_seconds,  # type: ignore[arg-type]  # uvicorn declares an int
         )
         config.load()
-        limiter: ConnectionLimiter[ClientConnection] = ConnectionLimiter()
+        limiter = ConnectionLimiter()
         self._server = await asyncio.get_running_loop().create_server(
             lambda: ClientConnection(config, self._state, limiter, self._limits),
             sock=opened,

@@ -20,6 +20,7 @@ from mcp_workbench.serve.http.request import HttpRequest
 from mcp_workbench.serve.http.responses import AnswerStream, OpenStreams
 from mcp_workbench.surfaces.server_info import View
 from mcp_workbench.wire import eras, jsonrpc
+from mcp_workbench.wire.background import BackgroundTasks
 from mcp_workbench.wire.exchange import OnProgress
 from mcp_workbench.wire.jsonrpc import Envelope, Id, Params, RpcError
 from mcp_workbench.wire.memory_budget import Account
@@ -30,7 +31,25 @@ _NEVER_DROPPED: Final = frozenset({*eras.LIST_CHANGED, eras.ACKNOWLEDGED})
 """Notifications that are sent only once, so a slow reader must get them too."""
 
 
-class OpenModernRequest:
+class NoOpenRequest:
+    """Stands for the missing request: outside of its requests a modern client can't be reached."""
+
+    request_id: Id | None = None
+
+    def notify(self, method: str, params: Params) -> None:
+        """Drop the message: several clients may share the token."""
+        del params
+        logger.debug("dropping a message that belongs to no request", method=method)
+
+    async def ask(self, method: str, params: Params, on_progress: OnProgress | None = None) -> Raw:
+        del params, on_progress
+        raise InputUnavailable(f"a modern client can't receive the request {method}")
+
+    def adjourn(self) -> None:
+        """Does nothing: a modern response can't be resumed."""
+
+
+class OpenModernRequest(NoOpenRequest):
     """A modern request while it is answered; its notifications go to its own response stream."""
 
     def __init__(self, request_id: Id, stream: AnswerStream, most_unread_bytes: int, account: Account) -> None:
@@ -44,31 +63,6 @@ class OpenModernRequest:
             return  # soon outdated, and it must not pile up for a client that does not read
         self._stream.notify(Envelope(params, None, method).line)
 
-    async def ask(self, method: str, params: Params, on_progress: OnProgress | None = None) -> Raw:
-        del params, on_progress
-        raise InputUnavailable(f"a modern client can't receive {method} during a request")
-
-    def adjourn(self) -> None:
-        """Does nothing: a modern response can't be resumed."""
-
-
-class NoOpenRequest:
-    """Stands for the missing request: outside of its requests a modern client can't be reached."""
-
-    request_id = None
-
-    def notify(self, method: str, params: Params) -> None:
-        """Drop the message: several clients may share the token."""
-        del params
-        logger.debug("dropping a message that belongs to no request", method=method)
-
-    async def ask(self, method: str, params: Params, on_progress: OnProgress | None = None) -> Raw:
-        del params, on_progress
-        raise InputUnavailable(f"the client can't receive {method} outside of a call")
-
-    def adjourn(self) -> None:
-        """Does nothing: there is no response."""
-
 
 class ModernEndpoint:
     """Answers the modern requests of one token to one URL."""
@@ -81,8 +75,8 @@ class ModernEndpoint:
         self._requests = 0
         self._idle_since = 0.0
         self._idle_timer: asyncio.TimerHandle | None = None
-        self._leaving: set[asyncio.Task[None]] = set()
-        self._serving: set[asyncio.Task[None]] = set()
+        self._leaving = BackgroundTasks()
+        self._serving = BackgroundTasks()
         self._shed: set[asyncio.Task[None]] = set()
         """The ones that were cancelled to free memory."""
         self._open = OpenStreams()
@@ -96,7 +90,7 @@ class ModernEndpoint:
         return endpoint
 
     def _cancel(self) -> None:
-        for work in tuple(self._serving):
+        for work in self._serving:
             self._shed.add(work)
             work.add_done_callback(self._shed.discard)
             work.cancel("to free memory")
@@ -109,7 +103,7 @@ class ModernEndpoint:
             if isinstance(modern, Response):
                 return modern
             stream = AnswerStream(self._workbench.limits, self._endpoint.account)
-            work = self._loop.create_task(self._answer(modern, request, stream))
+            work = self._serving.start(self._answer(modern, request, stream))
             del modern  # free it: the client may take long to read the answer
             request.forget_body()
             await self._send(stream, work, request.connection, send)
@@ -124,8 +118,6 @@ class ModernEndpoint:
         self, stream: AnswerStream, work: asyncio.Task[None], connection: ClientConnection, send: Send
     ) -> None:
         """Send a stream until it ends; cancel the work if the connection is lost."""
-        self._serving.add(work)
-        work.add_done_callback(self._serving.discard)
 
         def hang_up(_: object) -> None:
             stream.lose()
@@ -172,14 +164,13 @@ class ModernEndpoint:
     async def drain(self, seconds: float) -> None:
         """Give running requests a short time to finish."""
         self._endpoint.end_subscriptions()
-        if self._serving:
-            await asyncio.wait(self._serving, timeout=seconds)
+        if serving := tuple(self._serving):
+            await asyncio.wait(serving, timeout=seconds)
 
     async def end(self) -> None:
         if self._idle_timer is not None:
             self._idle_timer.cancel()
-        for work in tuple(self._serving):
-            work.cancel("the workbench is closing")
+        self._serving.cancel()
         await asyncio.gather(self._endpoint.leave(), *self._leaving)
 
     def _expire(self) -> None:
@@ -191,7 +182,5 @@ class ModernEndpoint:
             return
         logger.info("ending the idle session of modern requests", owner=self._owner)
         self._idle_timer = None
-        leaving = self._loop.create_task(self._endpoint.leave())
-        self._leaving.add(leaving)
-        leaving.add_done_callback(self._leaving.discard)
+        self._leaving.start(self._endpoint.leave())
         self._endpoint = self._new_endpoint()

@@ -67,9 +67,9 @@ def check(request: HttpRequest, *, has_tasks: bool) -> ModernRequest | Response:
 def _check_form(request: HttpRequest) -> Response | None:
     """The error response for a wrong method or content type."""
     if request.method != "POST":
-        return responses.empty(HTTPStatus.METHOD_NOT_ALLOWED, {"allow": "POST"})
+        return Response(status_code=HTTPStatus.METHOD_NOT_ALLOWED, headers={"allow": "POST"})
     if not request.accepts_both:
-        return responses.empty(HTTPStatus.NOT_ACCEPTABLE)
+        return Response(status_code=HTTPStatus.NOT_ACCEPTABLE)
     return None if request.is_json else responses.unsupported_type()
 
 
@@ -82,7 +82,7 @@ def _acknowledged(request: HttpRequest) -> Response:
     version = request.headers.get(VERSION, "")
     if version not in eras.MODERN_VERSIONS:
         return _refused(_unsupported(version))
-    return responses.empty(HTTPStatus.ACCEPTED)
+    return Response(status_code=HTTPStatus.ACCEPTED)
 
 
 def _check_envelope(request: HttpRequest, method: str, params: dict[str, Raw], *, has_tasks: bool) -> None:

@@ -9,41 +9,39 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from http import HTTPStatus
-from typing import Final
+from typing import Final, TypeAlias
 
 from starlette.responses import Response
-from starlette.types import Message, Send
+from starlette.types import Message, Scope, Send
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 
+from mcp_workbench import logger
 from mcp_workbench.limits import Limits
-from mcp_workbench.serve.http.connection import ClientConnection
+from mcp_workbench.serve.http.connection import CONNECTION, ClientConnection
 from mcp_workbench.serve.http.request import one_line
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.jsonrpc import Envelope, Id, RpcError
 from mcp_workbench.wire.memory_budget import Account
 
 SESSION_ID: Final = "mcp-session-id"
-_NONE: Final[Mapping[str, str]] = {}
+Headers: TypeAlias = Mapping[str, str] | None
+_PIECE_BYTES: Final = 64 * 1024
 
 
-def error_response(error: RpcError, status: int, id_: Id | None = None, headers: Mapping[str, str] = _NONE) -> Response:
+def error_response(error: RpcError, status: int, id_: Id | None = None, headers: Headers = None) -> Response:
     """A JSON-RPC error as the whole response."""
     return Response(Envelope(error, id_).line, status, headers, "application/json")
 
 
-def not_acceptable(*kinds: str, headers: Mapping[str, str] = _NONE) -> Response:
+def not_acceptable(*kinds: str, headers: Headers = None) -> Response:
     """The error for a client whose Accept header lacks a needed type."""
     error = RpcError(jsonrpc.INVALID_REQUEST, f"Not acceptable: the client must accept {' and '.join(kinds)}")
     return error_response(error, HTTPStatus.NOT_ACCEPTABLE, headers=headers)
 
 
-def unsupported_type(headers: Mapping[str, str] = _NONE) -> Response:
+def unsupported_type(headers: Headers = None) -> Response:
     error = RpcError(jsonrpc.INVALID_REQUEST, "Unsupported media type: Content-Type must be application/json")
     return error_response(error, HTTPStatus.UNSUPPORTED_MEDIA_TYPE, headers=headers)
-
-
-def empty(status: HTTPStatus, headers: Mapping[str, str] = _NONE) -> Response:
-    return Response(status_code=status, headers=headers)
 
 
 _PING: Final = b": ping\r\n\r\n"
@@ -76,6 +74,50 @@ def plain_event(line: bytes) -> tuple[bytes, bytes, bytes]:
     return b"event: message\r\ndata: ", one_line(line), b"\r\n\r\n"
 
 
+class ResponseSender:
+    """The `send` of a request. It closes the connection of a client that stops reading.
+
+    It sends a large body in pieces, each after the client has read most of the previous one. So the bytes exist only
+    once, and `send` returns only when the client has read most of them.
+    """
+
+    def __init__(self, scope: Scope, send: Send, seconds: float) -> None:
+        self._send = send
+        self._seconds = seconds
+        self.connection: ClientConnection = scope["state"][CONNECTION]
+        self._head: Message | None = None
+        self.status: int | None = None
+        self.owner = ""
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status, self._head = message["status"], message
+            return  # the body follows at once, so both can be sent in one write
+        body: bytes = message.get("body", b"")
+        if (head := self._head) is not None:
+            self._head = None
+            if len(body) <= _PIECE_BYTES and not message.get("more_body") and self.connection.respond(head, body):
+                return
+            await self._write(head)
+        last = 0
+        while len(body) - last > _PIECE_BYTES and not self.connection.lost.done():
+            piece = body[last : last + _PIECE_BYTES]
+            last += _PIECE_BYTES
+            await self._write({"type": message["type"], "body": piece, "more_body": True})
+        await self._write({**message, "body": body[last:]} if last else message)
+
+    async def _write(self, message: Message) -> None:
+        if not self.connection.is_congested:
+            await self._send(message)  # does not wait
+            return
+        try:
+            async with asyncio.timeout(self._seconds):
+                await self._send(message)
+        except TimeoutError:
+            logger.info("closing a connection whose client does not read its response", owner=self.owner)
+            self.connection.abort()
+
+
 class EventStream:
     """The response to one request as a stream of server-sent events.
 
@@ -89,7 +131,9 @@ class EventStream:
         self._on_sent = on_sent
         self._pending: list[bytes] = [*first]
         self._size = self._sending = 0
-        self._is_complete = self._is_lost = self._has_event = False
+        self._is_complete = self._has_event = False
+        self.is_lost = False
+        """Whether the connection is lost."""
         self._loop = asyncio.get_running_loop()
         self._waiter: asyncio.Future[None] | None = None
 
@@ -97,11 +141,6 @@ class EventStream:
     def unread(self) -> int:
         """The bytes that the client has not read."""
         return self._size + self._sending
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether the connection is lost."""
-        return self._is_lost
 
     def put(self, event: Iterable[bytes], size: int, *, is_last: bool) -> None:
         """Add an event, in parts. `on_sent` gets `size` later."""
@@ -120,7 +159,7 @@ class EventStream:
 
     def lose(self) -> None:
         """The connection is lost: drop the pending events."""
-        self._is_lost = True
+        self.is_lost = True
         self._pending.clear()
         size, self._size = self._size, 0
         self._on_sent(size)
@@ -132,9 +171,9 @@ class EventStream:
         await self._send_events(send)
 
     async def _send_events(self, send: Send) -> None:
-        if not self._is_lost:
+        if not self.is_lost:
             await send(self._whole_head() if self._is_complete else self._head)
-        while not self._is_lost:
+        while not self.is_lost:
             if await self._send_waiting(send):
                 return
             if not await self._wait_for_event(self._limits.http_ping_seconds):

@@ -124,7 +124,7 @@ class SessionStreams:
         self._log = EventLog(limits, self._account)
         self._open: dict[StreamKey, EventStream] = {}
         self._queued: deque[Envelope] = deque()
-        self._bytes = self._queued_bytes = self._notice_bytes = 0
+        self.unread_bytes = self._queued_bytes = self._notice_bytes = 0
         self._drained = asyncio.Event()
         self._drained.set()
         self.is_closed = False
@@ -153,17 +153,17 @@ class SessionStreams:
 
     def _has_unread_notices(self) -> bool:
         """Whether many notifications are unread, which delays the answers behind them."""
-        if not self._bytes:
+        if not self.unread_bytes:
             self._notice_bytes = 0
         return self._notice_bytes > self._limits.unread_notice_bytes or self.congested
 
     def sent(self, size: int) -> None:
         """Note that the client has read this many bytes, or will never get them."""
-        self._bytes -= size
+        self.unread_bytes -= size
         self._account.was_read(size)
-        if self._bytes <= self._limits.write_buffer_bytes:
+        if self.unread_bytes <= self._limits.write_buffer_bytes:
             self._drained.set()
-        if self.is_closed and not self._bytes:
+        if self.is_closed and not self.unread_bytes:
             self._account.end()
 
     def close(self) -> None:
@@ -178,14 +178,9 @@ class SessionStreams:
 
     def hand_over(self, account: Account) -> None:
         """Move the unread bytes to another account, which ends when they are read."""
-        self._account.was_read(self._bytes)
-        account.wrote(self._bytes)
+        self._account.was_read(self.unread_bytes)
+        account.wrote(self.unread_bytes)
         self._account = account
-
-    @property
-    def unread(self) -> int:
-        """The bytes that the client has not read."""
-        return self._bytes
 
     def shed(self) -> None:
         """Drop stored events and queued messages to free memory."""
@@ -243,9 +238,9 @@ class SessionStreams:
             self._send(stream, event)
 
     def _send(self, stream: EventStream, event: StoredEvent) -> None:
-        self._bytes += event.size
+        self.unread_bytes += event.size
         self._account.wrote(event.size)
-        if self._bytes > self._limits.write_buffer_bytes:
+        if self.unread_bytes > self._limits.write_buffer_bytes:
             self._drained.clear()
         stream.put(event.parts, event.size, is_last=event.is_last)
 

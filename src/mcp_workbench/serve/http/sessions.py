@@ -67,7 +67,8 @@ class HttpSession(PeerEndpoint):
         self._requests = 0
         self._idle: asyncio.TimerHandle | None = None
         self._idle_since = self._loop.time()
-        self._is_ending = False
+        self.is_open = True
+        """Whether it accepts requests."""
         self._end_requested = asyncio.Event()
         self.ended: asyncio.Task[None] = self._loop.create_task(self._run())
 
@@ -220,7 +221,7 @@ class HttpSession(PeerEndpoint):
         return responses.error_response(error, HTTPStatus.BAD_REQUEST, id_, self._headers)
 
     def _accepted(self, status: HTTPStatus) -> Response:
-        return responses.empty(status, self._headers)
+        return Response(status_code=status, headers=self._headers)
 
     # -- overrides of PeerEndpoint
 
@@ -252,11 +253,6 @@ class HttpSession(PeerEndpoint):
     # -- life cycle
 
     @property
-    def is_open(self) -> bool:
-        """Whether it accepts requests."""
-        return not self._is_ending
-
-    @property
     def is_greeted(self) -> bool:
         return self._callers.handshake is not None
 
@@ -264,13 +260,13 @@ class HttpSession(PeerEndpoint):
         try:
             await self._end_requested.wait()
         finally:
-            self._is_ending = True
+            self.is_open = False
             self._close(ShuttingDown("The session has ended"))
             await self._workbench.leave(self._callers.audience)
 
     def abandon(self) -> None:
         """Start to end the session, without waiting."""
-        self._is_ending = True
+        self.is_open = False
         self._end_requested.set()
 
     async def drain(self, seconds: float) -> None:
@@ -290,7 +286,7 @@ class HttpSession(PeerEndpoint):
         self._peer.close(fault)
         self._session.close()
         self._streams.close()
-        if self._streams.unread:
+        if self._streams.unread_bytes:
             self._streams.hand_over(self._workbench.budget.open(self.account.label, self._open.disconnect))
         self.account.end()
 
@@ -328,11 +324,12 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._all)
 
-    def find(self, session: str, view: View, owner: str) -> HttpSession | None:
-        """The session, if it belongs to this owner and endpoint."""
-        found = self._all.get(session)
-        is_theirs = found is not None and found.is_open and found.owner == owner and found.view == view
-        return found if is_theirs else None
+    def find(self, session_id: str, view: View, owner: str) -> HttpSession:
+        """The session, if it belongs to this owner and endpoint. Raises `SessionNotFound`."""
+        session = self._all.get(session_id)
+        if session is None or not session.is_open or session.owner != owner or session.view != view:
+            raise SessionNotFound
+        return session
 
     def begin(self, view: View, owner: str) -> HttpSession:
         """Start a session. Ends the owner's longest idle one if there are too many. Raises `Overloaded`."""
