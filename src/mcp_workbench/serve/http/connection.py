@@ -28,6 +28,17 @@ from mcp_workbench.limits import Limits
 from mcp_workbench.logger import LOG_REPEAT_SECONDS
 
 
+HTTP_READ_BYTES = 16 * 1024
+"""The most read from a connection in one turn of the event loop. If each chunk has one byte, parsing thousands of them
+blocks the loop."""
+
+CONNECTION: Final = "connection"
+"""The key in the state of an ASGI scope under which a request finds its connection."""
+_TOO_LARGE: Final = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+_CLOSE: Final = (b"connection", b"close")
+_HEAD_END: Final = re.compile(rb"\n\r?\n")
+
+
 class ConnectionLimiter:
     """Decides which connections stay open. Logs at most once a second how many were refused."""
 
@@ -67,17 +78,6 @@ class ConnectionLimiter:
         if now - self._logged_at >= LOG_REPEAT_SECONDS:
             logger.warning("too many connections; refusing some", refused=self._unlogged, open=open_now)
             self._unlogged, self._logged_at = 0, now
-
-
-HTTP_READ_BYTES = 16 * 1024
-"""The most read from a connection in one turn of the event loop. If each chunk has one byte, parsing thousands of them
-blocks the loop."""
-
-CONNECTION: Final = "connection"
-"""The key in the state of an ASGI scope under which a request finds its connection."""
-_TOO_LARGE: Final = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
-_CLOSE: Final = (b"connection", b"close")
-_HEAD_END: Final = re.compile(rb"\n\r?\n")
 
 
 class LingeringTransport:
@@ -180,7 +180,7 @@ class ClientConnection(H11Protocol):
         # asyncio sets it only on sockets that name their protocol; without it each response waits 40 ms.
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         # Everything read in one turn is parsed in one turn: chunks of one byte each must not delay other clients.
-        transport.max_size = HTTP_READ_BYTES  # type: ignore[attr-defined]  # an attribute of asyncio's transports that typeshed lacks
+        transport.max_size = HTTP_READ_BYTES  # type: ignore[attr-defined]  # asyncio's own
         super().connection_made(cast("asyncio.Transport", LingeringTransport(transport, self._limits)))
         self.app_state = {CONNECTION: self}
         self._start_head_timer()
@@ -288,17 +288,14 @@ class ClientConnection(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuse bytes that are not HTTP. A missing or repeated Host header counts as another host."""
-        problem = sys.exception()
         self._stop_head_timer()
+        problem = sys.exception()
+        status, text = HTTPStatus.BAD_REQUEST, msg
         if isinstance(problem, h11.RemoteProtocolError) and "Host" in str(problem):
-            self._respond_and_close(HTTPStatus.MISDIRECTED_REQUEST, "This host is not served here")
+            status, text = HTTPStatus.MISDIRECTED_REQUEST, "This host is not served here"
         elif isinstance(problem, h11.RemoteProtocolError) and problem.error_status_hint == _TOO_LARGE:
-            self._respond_and_close(
-                HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
-                f"The head of the request has more than {self._limits.http_head_bytes} bytes",
-            )
-        else:
-            self._respond_and_close(HTTPStatus.BAD_REQUEST, msg)
+            status, text = _TOO_LARGE, f"The head of the request has more than {self._limits.http_head_bytes} bytes"
+        self._respond_and_close(status, text)
 
     @property
     def _is_answering(self) -> bool:
