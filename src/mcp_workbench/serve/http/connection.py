@@ -27,7 +27,6 @@ from mcp_workbench import logger
 from mcp_workbench.limits import Limits
 from mcp_workbench.logger import LOG_REPEAT_SECONDS
 
-
 HTTP_READ_BYTES = 16 * 1024
 """The most read from a connection in one turn of the event loop. If each chunk has one byte, parsing thousands of them
 blocks the loop."""
