@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.types import Send
 
 from mcp_workbench import logger
-from mcp_workbench.errors import Fault, InputUnavailable, Overloaded, SessionNotFound, ShuttingDown
+from mcp_workbench.errors import InputUnavailable, Overloaded, SessionNotFound, ShuttingDown
 from mcp_workbench.serve.early_initialize import new_callers
 from mcp_workbench.serve.endpoint import PeerEndpoint
 from mcp_workbench.serve.http import responses
@@ -106,8 +106,7 @@ class HttpSession(PeerEndpoint):
             return await self._batch(request)
         message = request.message
         if message is None or (message.method is not None and message.id is None):
-            problem = request.problem or RpcError(jsonrpc.INVALID_REQUEST, "A request needs an id")
-            return self._refused(problem)
+            return self._refused(request.problem or RpcError(jsonrpc.INVALID_REQUEST, "A request needs an id"))
         if message.method is not None and isinstance(message.id, int | str):
             return await self._request(message.id, message, request)
         await self._wait_until_read(request)
@@ -161,14 +160,10 @@ class HttpSession(PeerEndpoint):
 
     async def _send(self, key: StreamKey, stream: EventStream, connection: ClientConnection, send: Send) -> None:
         """Send a stream until it ends or its connection is lost."""
-
-        def leave(_: object = None) -> None:
-            self._streams.leave(key, stream)
-
         try:
-            await self._open.run(stream, connection, send, leave)
+            await self._open.run(stream, connection, send, lambda _: self._streams.leave(key, stream))
         finally:
-            leave()
+            self._streams.leave(key, stream)
 
     async def _wait_until_read(self, request: HttpRequest) -> None:
         """Backpressure: wait until the client has read enough of its responses.
@@ -190,9 +185,8 @@ class HttpSession(PeerEndpoint):
     async def _admit(self, id_: Id, request: HttpRequest) -> Response | None:
         """Wait until a request can be handled; returns the response if it is refused."""
         if self.is_taken(id_):
-            return self._refused(
-                RpcError(jsonrpc.INVALID_REQUEST, "A request with this id is still being answered"), id_
-            )
+            error = RpcError(jsonrpc.INVALID_REQUEST, "A request with this id is still being answered")
+            return self._refused(error, id_)
         if self.account.is_paused:
             self._waiting.add(id_)
             try:
@@ -211,8 +205,7 @@ class HttpSession(PeerEndpoint):
         """Answer a cancelled request with an error: in this era only an answer ends a stream."""
         if message.method != CANCELLED:
             return
-        raw = message.params.get("requestId")
-        cancelled = jsonrpc.id_or_none(raw)
+        cancelled = jsonrpc.id_or_none(message.params.get("requestId"))
         if cancelled in self._unanswered:
             error = RpcError(jsonrpc.REQUEST_CANCELLED, "Request cancelled")
             self._streams.write(Envelope(error, cancelled, about=cancelled))
@@ -261,7 +254,7 @@ class HttpSession(PeerEndpoint):
             await self._end_requested.wait()
         finally:
             self.is_open = False
-            self._close(ShuttingDown("The session has ended"))
+            self._close()
             await self._workbench.leave(self._callers.audience)
 
     def abandon(self) -> None:
@@ -280,10 +273,10 @@ class HttpSession(PeerEndpoint):
         self.abandon()
         await asyncio.wait((self.ended,))
 
-    def _close(self, fault: Fault) -> None:
+    def _close(self) -> None:
         if self._idle is not None:
             self._idle.cancel()
-        self._peer.close(fault)
+        self._peer.close(ShuttingDown("The session has ended"))
         self._session.close()
         self._streams.close()
         if self._streams.unread_bytes:
