@@ -237,7 +237,7 @@ async def test_a_search_in_one_toolbox_finds_nothing_of_another(store: Path):
     async with surface(store) as (served, _):
         answer = await opened(served, query="restart")
         assert answer["tools"] == []
-        assert answer["note"] == "No tool fits this query. Without query: all 4 tools."
+        assert answer["note"] == "No tool matches this query. Omit query to get all 4 tools."
 
 
 async def test_a_search_everywhere_starts_nothing_and_names_who_never_listed(store: Path):
@@ -246,7 +246,7 @@ async def test_a_search_everywhere_starts_nothing_and_names_who_never_listed(sto
         assert answer == {
             "toolbox": "*",
             "never_listed": {"dev": ["a", "b"], "ops": ["c"]},
-            "note": "No tool fits this query. Not searched: 3 servers never listed yet; open their toolboxes first.",
+            "note": "No tool matches this query. Not searched: 3 servers whose tools are not known yet. Open their toolboxes first.",
             "tools": [],
         }
         await opened(served, "ops")
