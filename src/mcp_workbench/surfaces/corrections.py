@@ -1,8 +1,9 @@
-"""Corrects a mistaken call: finds the call that was meant, ready to send: `Send: use_tool {…}`.
+"""Corrects mistaken calls: finds the call that was meant and renders it ready to send, `Send: use_tool {…}`.
 
-It is looked up among the configured names and the known tools. A call is shown only if it can hold everything that the
-caller wrote; if several match, all are shown (at most five) and none is chosen. Nothing is started, and tools that a
-filter hides are never shown.
+Names are compared with the configured names and the known tools, in any notation: `dev/fs/read`, `fs.read`,
+`mcp__fs__read`. No name is split. Case, underscores and hyphens make no difference unless several tools differ in
+nothing else. A correction must contain everything that the caller wrote. If several calls match, all are shown (at
+most five). No server is started, and tools that a filter excludes are never shown.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ from mcp_workbench.wire import jsonrpc
 
 _SEPARATORS = ("/", ".", ":", "::", "__", "_", "-", " ")
 HOST_PREFIXES = ("mcp", "mcpworkbench", "workbench", "functions")
-"""What hosts and models put before the names of tools, `mcp__workbench__`, as `fold` leaves it."""
+"""Prefixes that hosts and models put before names of tools, such as `mcp__workbench__`, folded."""
 _ENDING = 3
 _COMPARED = 200
-"""Tools of one name whose spelling is compared: more can't be shown anyway."""
+"""Tools with one name whose spelling is compared. Not even these can all be shown."""
 
 
 def tools_meant(said: UseIntent, known: Iterable[ToolIdentifier]) -> list[ToolIdentifier]:
-    """The tools that a call can mean: those of its name that agree with most of what it says about their place."""
+    """The tools that a call can mean: those with its name whose toolbox and server agree best with the call."""
     found = _of_name(said.tool, known)
     if said.toolbox or said.server:
         found = _best(found, lambda tool: _agreement(said, tool))
@@ -47,12 +48,12 @@ def _of_name(name: str, known: Iterable[ToolIdentifier]) -> list[ToolIdentifier]
 
 
 def _is_form(name: str, folded: str, tool: ToolIdentifier) -> bool:
-    """Whether a name is that of a tool, alone or after the names of its server and toolbox."""
+    """Whether a name is the tool's own name, alone or after the names of its server and toolbox."""
     end = tool.tool[-_ENDING:]
     if end.isalnum() and not folded.endswith(end.casefold()):
-        return False  # as nearly always: to fold thousands of names takes long
+        return False  # nearly always; folding thousands of names is slow
     own = fold(tool.tool)
-    if not own:  # it has no letter, or too many
+    if not own:  # it has no letters, or is too long
         return name.endswith(tool.tool) and name in _joined_forms(tool)
     return folded.endswith(own) and folded in {prefix + own for prefix in _prefixes(tool.toolbox, tool.server)}
 
@@ -64,7 +65,7 @@ def _prefixes(toolbox: str, server: str) -> frozenset[str]:
 
 
 def _agreement(said: UseIntent, tool: ToolIdentifier) -> tuple[int, int]:
-    """How well the toolbox and server of a call agree with those of a tool: in any order, and in the right order."""
+    """How many of a call's toolbox and server agree with the tool's: in any order, and in the right order."""
     exact, folded = (tool.toolbox, tool.server), _folded_places(tool.toolbox, tool.server)
     either = sum(one in exact or (fold(one) or None) in folded for one in (said.toolbox, said.server) if one)
     return either, is_same(said.toolbox, tool.toolbox) + is_same(said.server, tool.server)
@@ -76,7 +77,7 @@ def _folded_places(toolbox: str, server: str) -> frozenset[str]:
 
 
 def _exactness(said: UseIntent, tool: ToolIdentifier) -> tuple[int, int, int]:
-    """How well the spelling fits: the tool's own or joined name first, then the names of its place."""
+    """How exactly the spelling agrees: first of the tool's own or joined name, then of its toolbox and server."""
     is_exact = said.tool == tool.tool or said.tool in _joined_forms(tool)
     places = (said.toolbox == tool.toolbox) + (said.server == tool.server)
     return is_exact, said.tool.endswith(tool.tool), places
@@ -99,12 +100,12 @@ def _best(found: list[ToolIdentifier], score: Callable[[ToolIdentifier], tuple[i
 
 
 ECHOED_ARGUMENTS_BYTES = 2048
-"""Arguments of a mistaken call up to this size are repeated in the corrected call. Longer ones are in the model's
-context already."""
+"""Arguments of a mistaken call up to this size are repeated in the correction. The model has them in its context
+already."""
 
 
 def _called(*names: str) -> frozenset[str]:
-    """Names of tools, alone and with what stands before them in hosts, as `fold` leaves them."""
+    """Folded names of tools, with and without the prefixes of hosts."""
     return frozenset(prefix + fold(name) for name in names for prefix in ("", *HOST_PREFIXES))
 
 
@@ -119,16 +120,16 @@ _USERS = _called(
     *("tools/call", "call_mcp_tool", "use_mcp_tool", "mcp_call", "tool_use"),
 )
 _WRAPPED_CALLS = 2
-"""Calls inside each other that are looked into."""
+"""Nested calls that are unwrapped."""
 _CORRECTED_TOOLS = 10
-"""Names in `tools` that are looked up: each is compared with every known tool."""
+"""With more names in `tools` none is corrected: each is compared with every known tool."""
 _METATOOLS = {called: name for name in (USE_TOOL, OPEN_TOOLBOX) for called in _called(name)}
 _SEND = "Send: "
 _EVERYWHERE = frozenset(("all", "any", "every", "everything", "alltoolboxes"))
 
 
 class Corrections:
-    """Looks up what was meant, among what one client can know."""
+    """Finds the calls that one client can have meant."""
 
     def __init__(self, config: Config, catalog: Catalog) -> None:
         self._toolboxes = config.toolboxes
@@ -136,7 +137,7 @@ class Corrections:
         self._known = list(catalog.known())
 
     def of_call(self, name: str, arguments: Raw) -> list[str]:
-        """The lines that help after a `tools/call` of this name was refused."""
+        """Lines of help after a `tools/call` of this name was refused."""
         if name == USE_TOOL:
             return self._of_use(arguments)
         if name == OPEN_TOOLBOX:
@@ -150,15 +151,15 @@ class Corrections:
         return self._of_place(name, arguments) or [*self._nearest(name), self._available()]
 
     def of_native(self, name: str, arguments: Raw) -> list[str]:
-        """The calls of the tools that have this name."""
+        """Corrections for a tool that was called by its own name."""
         return self._calls(UseIntent(tool=name, arguments=call_intent.tool_arguments(arguments)))
 
     def tools_of(self, name: str) -> list[ToolIdentifier]:
-        """The known tools that a name stands for."""
+        """The known tools that a name can mean."""
         return tools_meant(UseIntent(tool=name), self._known)
 
     def is_old_name(self, name: str, arguments: Raw) -> bool:
-        """Whether a known tool had this name, or the one in the arguments of `use_tool`, in an earlier version."""
+        """Whether the name, or the one in the arguments of `use_tool`, is an old-format name of a known tool."""
         named = call_intent.read_use(arguments).tool if name == USE_TOOL else name
         return bool(tools_once_named(named, self._known))
 
@@ -181,7 +182,7 @@ class Corrections:
         return _sends(OPEN_TOOLBOX, self._opens(said)) or ([self._available()] if is_unsaid else [])
 
     def _of_wrapped(self, metatool: str, arguments: Raw, levels: int) -> list[str]:
-        """What helps with a call that stands inside another one, or that calls a meta-tool as if it were a tool."""
+        """Help for a call inside another call, or one that passes a meta-tool to `use_tool`."""
         inner = call_intent.wrapped_call(arguments)
         if inner is None:
             said = call_intent.read_use(arguments)
@@ -195,7 +196,7 @@ class Corrections:
         return lines if any(line.startswith(_SEND) for line in lines) else []
 
     def _of_place(self, name: str, arguments: Raw) -> list[str]:
-        """What helps if a toolbox or server was called like a tool."""
+        """Help if a toolbox or server was called like a tool."""
         if not any(is_same(one, name) for place in self._servers() for one in place):
             return []
         said = call_intent.read_use(arguments)
@@ -213,7 +214,7 @@ class Corrections:
         return [*_elsewhere(said, meant), *sends] if sends else []
 
     def _unlisted(self, said: UseIntent) -> list[ToolIdentifier]:
-        """The tool itself, where its server is configured and has not listed yet: it may well exist."""
+        """The named tool, if its server is configured but has not listed its tools yet: the tool may exist."""
         if len(said.tool) > LONGEST_NAME:
             return []
         return [
@@ -224,7 +225,7 @@ class Corrections:
         ]
 
     def _call(self, tool: ToolIdentifier, said: UseIntent) -> str | None:
-        """The whole call; None if it can't hold everything that was given."""
+        """The corrected call; None if it can't contain everything that the caller wrote."""
         if said.arguments is None:
             return None
         arguments = said.arguments
@@ -241,7 +242,7 @@ class Corrections:
         return set(jsonrpc.members(jsonrpc.members(schema).get("properties")))
 
     def _without_tool(self, said: UseIntent) -> list[str]:
-        """No tool is named: what the named server has, and how to see the rest."""
+        """Help if no tool is named: the tools of the named server, and how to list others."""
         named = [place for place in self._servers() if _are_same(place, (said.toolbox, said.server))]
         listings = [listing for place in named if (listing := self._catalog.listing(*place)) is not None]
         query = (jsonrpc.text_or_none(said.spread.get("query")) or "")[:QUERY_LENGTH]
@@ -251,7 +252,7 @@ class Corrections:
         return [*(known_names(listing.tools, "tools") for listing in listings[:1]), *(opens or [self._available()])]
 
     def _nearest(self, name: str) -> list[str]:
-        """Where the tools of the most similar names are."""
+        """Where the tools with the most similar name are."""
         near = nearest_tools(name, dict.fromkeys(tool.tool for tool in self._known))[:1]
         places = [tool for tool in self._known if tool.tool in near][:JOINED_MATCHES_SHOWN]
         meant = " or ".join(f"'{escape(tool.tool)}' in {_place(tool)}" for tool in places)
@@ -278,7 +279,7 @@ class Corrections:
         return all(not name or name == EVERY_TOOLBOX or fold(name) in _EVERYWHERE for name in names)
 
     def _openings(self, said: OpenIntent) -> dict[str, list[str]]:
-        """The toolboxes that can be meant, with the names that the tools have there."""
+        """The toolboxes that can be meant, each with the tools to name."""
         if said.tools:
             return self._with_tools(said)
         names = said.toolboxes or ((said.server,) if said.server else ())
@@ -289,7 +290,7 @@ class Corrections:
         return {toolbox: [] for toolbox in self._toolboxes} if not names and len(self._toolboxes) == 1 else {}
 
     def _with_tools(self, said: OpenIntent) -> dict[str, list[str]]:
-        """The toolboxes that have all these tools, under the names that they have there."""
+        """The toolboxes that have all of the tools, with the exact names."""
         found: dict[str, dict[str, str]] = {}
         toolbox = next(iter(said.toolboxes), "")
         for name in said.tools:
@@ -304,7 +305,7 @@ class Corrections:
         return complete or unlisted
 
     def _toolboxes_named(self, name: str) -> list[str]:
-        """The toolboxes of this name; else those with a server of this name, or with both joined."""
+        """The toolboxes with this name; else those with a server of this name, alone or joined to the toolbox's."""
         if name in self._toolboxes:
             return [name]
         own = [toolbox for toolbox in self._toolboxes if is_same(toolbox, name)]
@@ -319,7 +320,7 @@ class Corrections:
 
 
 def _written_call(tool: ToolIdentifier, arguments: Raw) -> str:
-    """The arguments of `use_tool` as one line; the caller's own arguments stand in it unless they are long."""
+    """The arguments of `use_tool` as one line, with the caller's arguments unless they are long."""
     if memoryview(arguments).nbytes > ECHOED_ARGUMENTS_BYTES:
         return f'{{"tool":{_encoded(tool.params())},"arguments":<your arguments, unchanged>}}'
     return _encoded({"tool": tool.params(), "arguments": Raw(msgspec.json.format(bytes(arguments), indent=-1))})
@@ -332,7 +333,7 @@ def _sends(metatool: str, calls: Sequence[str]) -> list[str]:
 
 
 def _elsewhere(said: UseIntent, meant: Sequence[ToolIdentifier]) -> list[str]:
-    """Where the tool is, if the call looked for it in the wrong place."""
+    """Where the tool is, if the call named another toolbox or server."""
     if not (said.toolbox and said.server):
         return []
     other = [tool for tool in meant if not _are_same(tool.parts()[:2], (said.toolbox, said.server))]
@@ -352,7 +353,7 @@ def _are_same(names: Sequence[str], others: Sequence[str]) -> bool:
 
 
 def _encoded(value: object) -> str:
-    """Compact JSON on one line, with everything invisible in it escaped."""
+    """Compact JSON on one line, with invisible characters escaped."""
     text = jsonrpc.encode(value).decode()
     if text.isascii() and text.isprintable():
         return text
