@@ -15,7 +15,7 @@ from msgspec import UNSET, Raw
 
 from mcp_workbench.config.model import Config
 from mcp_workbench.serve.callers import Callers
-from mcp_workbench.surfaces.server_info import EVERYTHING, ServerInfo, View, static_hello
+from mcp_workbench.surfaces.server_info import EVERYTHING, ServerInfo, View, static_info
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.caller import Caller
 
@@ -56,33 +56,33 @@ def new_callers(view: View, principal: str = "local") -> Callers:
     return Callers(os.urandom(AUDIENCE_BYTES).hex(), view, principal)
 
 
-def initialize_result(caller: Caller, hello: ServerInfo) -> Raw:
+def initialize_result(caller: Caller, info: ServerInfo) -> Raw:
     """The answer to a handshake client's first request."""
     result: dict[str, Any] = {
-        **hello.others,
+        **info.others,
         "protocolVersion": caller.version,
-        "capabilities": hello.capabilities,
-        "serverInfo": hello.server_info,
+        "capabilities": info.capabilities,
+        "serverInfo": info.server_info,
     }
-    return Raw(jsonrpc.encode(result | _instructions(hello)))
+    return Raw(jsonrpc.encode(result | _instructions(info)))
 
 
-def discover_result(hello: ServerInfo) -> Raw:
+def discover_result(info: ServerInfo) -> Raw:
     """The answer to a modern client that asks what we are."""
     result: dict[str, Any] = {
         "supportedVersions": list(eras.MODERN_VERSIONS),
-        "capabilities": hello.capabilities,
+        "capabilities": info.capabilities,
         "ttlMs": LIST_TTL_MS,
         "cacheScope": "private",
-        **hello.others,
+        **info.others,
         "resultType": "complete",
-        "_meta": {**jsonrpc.members(hello.others.get("_meta")), eras.SERVER_INFO: hello.server_info},
+        "_meta": {**jsonrpc.members(info.others.get("_meta")), eras.SERVER_INFO: info.server_info},
     }
-    return Raw(jsonrpc.encode(result | _instructions(hello)))
+    return Raw(jsonrpc.encode(result | _instructions(info)))
 
 
-def _instructions(hello: ServerInfo) -> dict[str, Any]:
-    return {"instructions": hello.instructions} if hello.instructions else {}
+def _instructions(info: ServerInfo) -> dict[str, Any]:
+    return {"instructions": info.instructions} if info.instructions else {}
 
 
 def _waiting(source: int) -> bytes:
@@ -110,10 +110,10 @@ def _answer(config: Config, callers: Callers, line: bytes) -> bytes | None:
         return None
     if caller.modern == (message.method == "initialize"):
         return None
-    hello = static_hello(config)
+    info = static_info(config)
     if caller.modern:
-        return jsonrpc.Envelope(discover_result(hello), message.id).line
-    return jsonrpc.Envelope(initialize_result(caller, hello), message.id).line
+        return jsonrpc.Envelope(discover_result(info), message.id).line
+    return jsonrpc.Envelope(initialize_result(caller, info), message.id).line
 
 
 def _write(sink: int, answer: bytes) -> bool:

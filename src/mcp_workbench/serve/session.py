@@ -77,7 +77,7 @@ class Session:
             "server/discover": self._discover,
             "subscriptions/listen": self._subscribers.listen,
         }
-        surface.watch(self.publish)
+        surface.on_change(self.publish)
         workbench.join(audience, self)
 
     def handle(
@@ -158,7 +158,7 @@ class Session:
         return method == eras.LOGGED and self._caller is not None and self._caller.modern
 
     def changed(self, toolbox: str, kind: str) -> None:
-        if self._surface.changed(toolbox, kind):
+        if self._surface.note_change(toolbox, kind):
             self.publish(kind)
 
     async def ask(
@@ -169,7 +169,7 @@ class Session:
         on_progress: OnProgress | None,
         exchange: Exchange | None,
     ) -> Raw:
-        shown_params = self._surface.question(source, method, dict(params))
+        shown_params = self._surface.question_params(source, method, dict(params))
         if shown_params is None:
             raise InputUnavailable(f"{escape(method)} is not asked through the workbench")
         if exchange is not None:
@@ -182,7 +182,7 @@ class Session:
 
     async def _initialize(self, caller: Caller, line: OpenRequest, params: dict[str, Raw]) -> Raw:
         del line, params
-        return initialize_result(caller, await self._surface.hello(caller))
+        return initialize_result(caller, await self._surface.server_info(caller))
 
     async def _ping(self, caller: Caller, line: OpenRequest, params: dict[str, Raw]) -> Raw:
         del caller, line, params
@@ -190,7 +190,7 @@ class Session:
 
     async def _discover(self, caller: Caller, line: OpenRequest, params: dict[str, Raw]) -> Raw:
         del line, params
-        return discover_result(await self._surface.hello(caller))
+        return discover_result(await self._surface.server_info(caller))
 
     # -- methods of the surface
 

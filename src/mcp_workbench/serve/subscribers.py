@@ -90,7 +90,7 @@ class Subscribers:
 
     async def _honour(self, caller: Caller, wanted: Filter, honoured: Filter) -> None:
         """Fill `honoured` with what can be promised, as it is arranged."""
-        offered = (await self._surface.hello(caller)).capabilities
+        offered = (await self._surface.server_info(caller)).capabilities
         for kind in ("tools", "prompts", "resources"):
             name = f"{kind}_list_changed"
             if getattr(wanted, name) and _declares(offered.get(kind), "listChanged"):

@@ -174,17 +174,24 @@ class Aggregate:
 class AggregateSurface:
     """Base of the surfaces with several servers: forwards notifications and subscriptions to its `Aggregate`."""
 
-    def __init__(self, shelf: Aggregate) -> None:
-        self._shelf = shelf
+    def __init__(self, aggregate: Aggregate) -> None:
+        self._aggregate = aggregate
+        self._methods: dict[str, Method] = dict(aggregate.methods)
+
+    def method(self, name: str) -> Method | None:
+        return self._methods.get(name)
+
+    def translate(self, source: ServerIdentifier, method: str, params: dict[str, Raw]) -> Iterable[dict[str, Any]]:
+        return self._aggregate.translate(source, method, params)
 
     def notice(self, caller: Caller, method: str, params: dict[str, Raw]) -> None:
-        self._shelf.notice(caller, method, params)
+        self._aggregate.notice(caller, method, params)
 
     async def subscribe(self, caller: Caller, uri: str) -> bool:
-        return await self._shelf.subscribe(caller, uri)
+        return await self._aggregate.subscribe(caller, uri)
 
     def unsubscribe(self, caller: Caller, uri: str) -> None:
-        self._shelf.resources.unsubscribe(caller, uri)
+        self._aggregate.resources.unsubscribe(caller, uri)
 
 
 def read_level(params: dict[str, Raw]) -> str:

@@ -31,7 +31,7 @@ Method: TypeAlias = Callable[[Exchange, dict[str, Raw]], Coroutine[Any, Any, Raw
 """Answers a request. Its arguments are the exchange and the members of `params` except `_meta`. Raises `RpcError`."""
 
 
-def one_page(params: dict[str, Raw]) -> None:
+def require_first_page(params: dict[str, Raw]) -> None:
     """Check that a request asks for the only page of a list. Raises `RpcError`."""
     cursor = params.get("cursor")
     if cursor is not None and not jsonrpc.is_null(cursor):
@@ -59,7 +59,7 @@ class Surface(Protocol):
         """Whether the workbench makes the lists. A single server's lists pass through."""
         ...
 
-    async def hello(self, caller: Caller) -> ServerInfo:
+    async def server_info(self, caller: Caller) -> ServerInfo:
         """The answer to the client's first request. Raises `RpcError`."""
         ...
 
@@ -78,15 +78,15 @@ class Surface(Protocol):
         """The params of a server's notification as the client sees them: none, or one for each name of a resource."""
         ...
 
-    def question(self, source: ServerIdentifier, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+    def question_params(self, source: ServerIdentifier, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         """The params of a server's question as the client sees them; None if this surface can't ask it."""
         ...
 
-    def changed(self, toolbox: str, kind: str) -> bool:
+    def note_change(self, toolbox: str, kind: str) -> bool:
         """Take note that a list of a toolbox changed. Returns whether a list that this client sees changed."""
         ...
 
-    def watch(self, changed: Callable[[str], None]) -> None:
+    def on_change(self, notify: Callable[[str], None]) -> None:
         """Register a callback for the kinds of lists that a call of this client changes."""
         ...
 

@@ -232,5 +232,5 @@ def _text(item: Raw) -> str:
     """A string, or the name in an object; "" for any other value."""
     if (text := jsonrpc.text_or_none(item)) is not None:
         return text.strip() and text
-    said = read_use(item) if jsonrpc.is_object(item) else UseIntent()
-    return said.tool or said.toolbox or said.server
+    intent = read_use(item) if jsonrpc.is_object(item) else UseIntent()
+    return intent.tool or intent.toolbox or intent.server

@@ -18,8 +18,8 @@ from mcp_workbench.text.sanitize import escape
 from mcp_workbench.wire import jsonrpc
 
 TOOLBOXES_LISTED_WHOLE = 6
-"""With up to this many toolboxes, the description of `open_toolbox` has their descriptions in full. More would exceed the
-token bound: 400 tokens plus twice their names and descriptions. The instructions always have them in full."""
+"""With up to this many toolboxes, the description of `open_toolbox` has their descriptions in full. More would exceed
+the token bound: 400 tokens plus twice their names and descriptions. The instructions always have them in full."""
 TOOLBOX_LISTED_COST = 36
 """For each toolbox beyond that, the descriptions are shortened by this many characters in total. A toolbox costs about
 seven tokens more than its name and description: its entry in the schema, the number of its servers and separators."""

@@ -20,8 +20,8 @@ from mcp_workbench.surfaces.arguments import read_tool_arguments
 from mcp_workbench.surfaces.base import ListedItem, page
 from mcp_workbench.surfaces.descriptions import OPEN_TOOLBOX, USE_TOOL
 from mcp_workbench.surfaces.failures import as_result
-from mcp_workbench.surfaces.proxy import OLD_METATOOLS, ProxySurface, called, relay
-from mcp_workbench.surfaces.server_info import ServerInfo, extended
+from mcp_workbench.surfaces.proxy import OLD_METATOOLS, ProxySurface, read_call, relay
+from mcp_workbench.surfaces.server_info import ServerInfo, with_extensions
 from mcp_workbench.text.sanitize import NAMES_SHOWN, escape, slashed
 from mcp_workbench.text.suggest import JOINED_MATCHES_SHOWN, nearest_tools
 from mcp_workbench.wire.caller import Caller, Key
@@ -41,21 +41,21 @@ class DynamicSurface(ProxySurface):
         super().__init__(workbench)
         self._names = NameTable[ToolIdentifier]()
         self._complete: dict[Key, Config] = {}
-        self._methods |= {"tools/call": self._call_tool, **self._shelf.skills.methods}
+        self._methods |= {"tools/call": self._call_tool, **self._aggregate.skills.methods}
 
-    async def hello(self, caller: Caller) -> ServerInfo:
-        return extended(await super().hello(caller), self._shelf.extensions(caller))
+    async def server_info(self, caller: Caller) -> ServerInfo:
+        return with_extensions(await super().server_info(caller), self._aggregate.extensions(caller))
 
     async def _list_tools(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         if exchange.caller.modern:
             await self._open_all(exchange)
-        await self._shelf.resources.learn_apps(exchange.caller)
+        await self._aggregate.resources.learn_apps(exchange.caller)
         async with self.workbench.rendering(exchange.caller) as renderer:
             tools = [*map(ListedItem, self.definitions), *await self._native_tools(exchange.caller)]
             return await page("tools", tools, params, self.workbench.limits, renderer)
 
     async def _call_tool(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
-        name, arguments = called(params)
+        name, arguments = read_call(params)
         if name in (OPEN_TOOLBOX, USE_TOOL, *OLD_METATOOLS):
             return await self.call_tool(exchange, params)
         caller = exchange.caller
@@ -73,12 +73,12 @@ class DynamicSurface(ProxySurface):
         """The tool that is registered under a joined name, if any."""
         return self._names.resolve(name)
 
-    def changed(self, toolbox: str, kind: str) -> bool:
+    def note_change(self, toolbox: str, kind: str) -> bool:
         is_renewed = kind == "tools" and self.renew()
         return is_renewed or self._scope.has_shown(toolbox)
 
     def refuse_call(self, params: dict[str, Raw], fault: Fault) -> Raw:
-        identifier = self.resolve(called(params)[0])
+        identifier = self.resolve(read_call(params)[0])
         if identifier is None:
             return super().refuse_call(params, fault)
         return _failed(identifier, CallFailed(identifier, fault))
@@ -89,7 +89,7 @@ class DynamicSurface(ProxySurface):
         seen = self._scope.of(caller)
         present = self.workbench.at(caller).catalog.present()
         tools = {tool: definition for tool, definition in present if tool.toolbox in seen}
-        entries = await self._shelf.resources.with_readable_apps(caller, tools)
+        entries = await self._aggregate.resources.with_readable_apps(caller, tools)
         named = [one for one in entries.items() if self._names.register(one[0])]
         return [ListedItem(definition.raw, partial(render.native, tool, definition)) for tool, definition in named]
 
@@ -99,7 +99,7 @@ class DynamicSurface(ProxySurface):
             return
         super().note_opened(caller, toolbox)
         self._register(caller)
-        self._changed("tools")
+        self._notify("tools")
 
     async def _open_all(self, exchange: Exchange) -> None:
         """Open every toolbox, within the open deadline. Tools of failed servers are absent until these recover."""

@@ -104,7 +104,7 @@ async def opened(
     """The response for one toolbox that shows the tools in `found`."""
     detail = request.detail or ("full" if request.tools else "auto")
     # A request for some definitions usually follows an open: do not repeat the instructions.
-    instructions = {} if request.tools else toolbox.instructions
+    instructions: Mapping[str, str] = {} if request.tools else toolbox.instructions
     rendering = _Rendering(limits, renderer or Renderer())
     return await rendering.opened(lambda brevity: _toolbox_frame(toolbox, brevity), found, detail, instructions)
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
@@ -24,10 +24,10 @@ from mcp_workbench.identity import EVERY_TOOLBOX, ServerIdentifier, ToolIdentifi
 from mcp_workbench.routing.requests import ToolCall
 from mcp_workbench.surfaces.aggregate import Aggregate, AggregateSurface
 from mcp_workbench.surfaces.arguments import NoToolbox, OpenArguments, named_parts, read_open, read_use
-from mcp_workbench.surfaces.base import Method, Scope, one_page
+from mcp_workbench.surfaces.base import Scope, require_first_page
 from mcp_workbench.surfaces.descriptions import OPEN_TOOLBOX, USE_TOOL, definitions
 from mcp_workbench.surfaces.failures import as_result, as_rpc_error
-from mcp_workbench.surfaces.server_info import ServerInfo, static_hello
+from mcp_workbench.surfaces.server_info import ServerInfo, static_info
 from mcp_workbench.text.sanitize import NAMES_SHOWN, escape
 from mcp_workbench.text.suggest import NEAREST_SHOWN, known_names, nearest_tools
 from mcp_workbench.wire import jsonrpc
@@ -57,30 +57,20 @@ class ProxySurface(AggregateSurface):
         super().__init__(Aggregate(workbench, self._scope))
         self.definitions = definitions(workbench.config)
         """The definitions of the two tools, which name the toolboxes."""
-        self._changed: Callable[[str], None] = lambda _kind: None
-        self._methods: dict[str, Method] = {
-            "tools/call": self.call_tool,
-            "tools/list": self._list_tools,
-            **self._shelf.methods,
-        }
+        self._notify: Callable[[str], None] = lambda _kind: None
+        self._methods |= {"tools/call": self.call_tool, "tools/list": self._list_tools}
 
-    async def hello(self, caller: Caller) -> ServerInfo:
+    async def server_info(self, caller: Caller) -> ServerInfo:
         del caller
-        return static_hello(self.workbench.config)
+        return static_info(self.workbench.config)
 
-    def method(self, name: str) -> Method | None:
-        return self._methods.get(name)
-
-    def translate(self, source: ServerIdentifier, method: str, params: dict[str, Raw]) -> Iterable[dict[str, Any]]:
-        return self._shelf.translate(source, method, params)
-
-    def changed(self, toolbox: str, kind: str) -> bool:
+    def note_change(self, toolbox: str, kind: str) -> bool:
         return self.renew() if kind == "tools" else self._scope.has_shown(toolbox)
 
-    def watch(self, changed: Callable[[str], None]) -> None:
-        self._changed = changed
+    def on_change(self, notify: Callable[[str], None]) -> None:
+        self._notify = notify
 
-    def question(self, source: ServerIdentifier, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+    def question_params(self, source: ServerIdentifier, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         del source
         return params if method in QUESTIONS else None
 
@@ -93,15 +83,17 @@ class ProxySurface(AggregateSurface):
 
     async def _list_tools(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         del exchange
-        one_page(params)
+        require_first_page(params)
         return Raw(jsonrpc.encode({"tools": self.definitions}))
 
     def note_opened(self, caller: Caller, toolbox: str) -> None:
         """Add the prompts and resources of an opened toolbox to a handshake client's lists."""
         if caller.modern or not self._scope.open(toolbox):
             return
-        for kind in new_kinds(self.workbench, caller, (toolbox,)):
-            self._changed(kind)
+        router = self.workbench.at(caller)
+        for kind in ("prompts", "resources"):
+            if any(server.toolbox == toolbox for server in router.declaring(kind)):
+                self._notify(kind)
 
     # -- the two tools
 
@@ -112,7 +104,7 @@ class ProxySurface(AggregateSurface):
 
     async def call_tool(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         """Answer a call of a meta-tool. Errors become results."""
-        name, arguments = called(params)
+        name, arguments = read_call(params)
         try:
             if name == USE_TOOL:
                 return await relay(self.workbench, *read_use(arguments), exchange)
@@ -127,7 +119,7 @@ class ProxySurface(AggregateSurface):
 
     def refuse_call(self, params: dict[str, Raw], fault: Fault) -> Raw:
         """The result of a meta-tool call that reached no server; see `Surface.refuse_call`."""
-        name, arguments = called(params)
+        name, arguments = read_call(params)
         if name == USE_TOOL:
             with contextlib.suppress(RequestError):
                 return as_result(CallFailed(read_use(arguments)[0], fault))
@@ -199,16 +191,6 @@ class ProxySurface(AggregateSurface):
         return error.copy_with(hint="\n".join(dict.fromkeys(hint for hint in hints if hint)))
 
 
-def new_kinds(workbench: Workbench, caller: Caller, toolboxes: Iterable[str]) -> list[str]:
-    """The kinds of lists, other than tools, that these toolboxes have."""
-    router = workbench.at(caller)
-    return [
-        kind
-        for kind in ("prompts", "resources")
-        if any(server.toolbox in toolboxes for server in router.declaring(kind))
-    ]
-
-
 def _unknown(name: str) -> UnknownToolName:
     if name in OLD_METATOOLS:
         return UnknownToolName(f"Tool '{name}' not found: it is called {OLD_METATOOLS[name]}")
@@ -229,7 +211,7 @@ def _chosen(opened: Opened, names: Sequence[str]) -> list[Found]:
     return [found for name in names for found in by_name[name]]
 
 
-def called(params: dict[str, Raw]) -> tuple[str, Raw]:
+def read_call(params: dict[str, Raw]) -> tuple[str, Raw]:
     """Read the name and the arguments of a `tools/call`. Raises `RpcError`."""
     name = jsonrpc.text_or_none(params.get("name"))
     if name is None:

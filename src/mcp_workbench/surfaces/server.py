@@ -23,7 +23,7 @@ from mcp_workbench.surfaces.aggregate import read_level, read_text
 from mcp_workbench.surfaces.arguments import read_tool_arguments
 from mcp_workbench.surfaces.base import ListedItem, Method, forward, page
 from mcp_workbench.surfaces.failures import as_result, as_rpc_error, is_refused, rpc_errors
-from mcp_workbench.surfaces.proxy import called
+from mcp_workbench.surfaces.proxy import read_call
 from mcp_workbench.surfaces.server_info import ServerInfo
 from mcp_workbench.text.sanitize import escape
 from mcp_workbench.wire import eras, jsonrpc
@@ -65,7 +65,7 @@ class ServerSurface:
             "logging/setLevel": self._set_level,
         }
 
-    async def hello(self, caller: Caller) -> ServerInfo:
+    async def server_info(self, caller: Caller) -> ServerInfo:
         """The server's own answer, translated to the client's era."""
         self._is_handshake = not caller.modern
         connection = await self._connection(caller)
@@ -102,19 +102,19 @@ class ServerSurface:
         uri = jsonrpc.text_or_none(raw) or ""
         return any(uri == watched or uri.startswith(f"{watched}/") for watched in self._subscribed)
 
-    def question(self, source: ServerIdentifier, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+    def question_params(self, source: ServerIdentifier, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         """Forward every question: the client knows what it declared."""
         del source, method
         return params
 
-    def changed(self, toolbox: str, kind: str) -> bool:
+    def note_change(self, toolbox: str, kind: str) -> bool:
         """Report a change only if the configuration replaced the server: its own notifications pass through."""
         entry = self._entry()
         is_replaced = toolbox == self._server.toolbox and entry != self._entries.get(kind, self._first)
         self._entries[kind] = entry
         return is_replaced and kind in self._offers
 
-    def watch(self, changed: Callable[[str], None]) -> None:
+    def on_change(self, notify: Callable[[str], None]) -> None:
         """Do nothing: calls change no list."""
 
     def notice(self, caller: Caller, method: str, params: dict[str, Raw]) -> None:
@@ -159,7 +159,7 @@ class ServerSurface:
 
     async def _call_tool(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         """The server's result or error. A failure to reach it becomes a result that a model can read."""
-        name, arguments = called(params)
+        name, arguments = read_call(params)
         tool = ToolIdentifier(self._server.toolbox, self._server.server, name or "?")
         router = self._workbench.at(exchange.caller)
         try:
@@ -175,7 +175,7 @@ class ServerSurface:
             return as_result(failed, named=tool.params())
 
     def refuse_call(self, params: dict[str, Raw], fault: Fault) -> Raw:
-        tool = ToolIdentifier(self._server.toolbox, self._server.server, called(params)[0] or "?")
+        tool = ToolIdentifier(self._server.toolbox, self._server.server, read_call(params)[0] or "?")
         return as_result(CallFailed(tool, fault))
 
     def _is_projected(self, caller: Caller) -> bool:

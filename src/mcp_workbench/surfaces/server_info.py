@@ -46,26 +46,28 @@ _COMMON: Final[Mapping[str, Any]] = {
 }
 
 
-def static_hello(config: Config) -> ServerInfo:
+def static_info(config: Config) -> ServerInfo:
     """The answer of the whole workbench. It depends only on the configuration."""
     return ServerInfo(_COMMON, instructions(config))
 
 
-def toolbox_hello(toolbox: ToolboxConfig | None, known: Mapping[str, Any], tasks: Mapping[str, Any]) -> ServerInfo:
+def toolbox_info(
+    toolbox: ToolboxConfig | None, known: Mapping[str, Any], tasks: Mapping[str, Any]
+) -> ServerInfo:
     """The answer of one toolbox. `known` is the result of `instructions.fitted` for its servers."""
     text = toolbox_instructions(toolbox, known) if toolbox is not None else ""  # a new configuration may lack it
     return ServerInfo({**_COMMON, **tasks}, text)
 
 
-def extended(hello: ServerInfo, extensions: Mapping[str, Any]) -> ServerInfo:
+def with_extensions(info: ServerInfo, extensions: Mapping[str, Any]) -> ServerInfo:
     """Add extensions to the capabilities."""
     if not extensions:
-        return hello
-    declared = {**hello.capabilities.get("extensions", {}), **extensions}
-    return hello._replace(capabilities={**hello.capabilities, "extensions": declared})
+        return info
+    declared = {**info.capabilities.get("extensions", {}), **extensions}
+    return info._replace(capabilities={**info.capabilities, "extensions": declared})
 
 
-def declared_tasks(*, modern: bool) -> dict[str, Any]:
+def tasks_capability(*, modern: bool) -> dict[str, Any]:
     """The capability that declares tasks to clients of an era."""
     if modern:
         return {"extensions": {eras.TASKS: {}}}

@@ -23,10 +23,10 @@ from mcp_workbench.errors import CallFailed, Fault, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier, native_names
 from mcp_workbench.surfaces.aggregate import Aggregate, AggregateSurface
 from mcp_workbench.surfaces.arguments import read_tool_arguments
-from mcp_workbench.surfaces.base import ListedItem, Method, Scope, forward, one_page, page
+from mcp_workbench.surfaces.base import ListedItem, Method, Scope, forward, page, require_first_page
 from mcp_workbench.surfaces.failures import as_result, as_rpc_error, is_refused
-from mcp_workbench.surfaces.proxy import called
-from mcp_workbench.surfaces.server_info import ServerInfo, declared_tasks, extended, toolbox_hello
+from mcp_workbench.surfaces.proxy import read_call
+from mcp_workbench.surfaces.server_info import ServerInfo, tasks_capability, toolbox_info, with_extensions
 from mcp_workbench.text.sanitize import escape
 from mcp_workbench.text.suggest import nearest_or_known
 from mcp_workbench.wire import eras, jsonrpc
@@ -106,7 +106,7 @@ class Tasks:
 
     async def _list(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         """List the tasks of all running servers. Others have none."""
-        one_page(params)
+        require_first_page(params)
         from mcp_workbench.servers.listing import list_items  # noqa: PLC0415 -- few clients list tasks
 
         router = self._workbench.at(exchange.caller)
@@ -143,13 +143,8 @@ class ToolboxSurface(AggregateSurface):
         self._names: dict[str, ToolIdentifier] = {}
         self._learnt_from: Config | None = None
         self._has_listed = False
-        self._methods: dict[str, Method] = {
-            "tools/call": self._call_tool,
-            "tools/list": self._list_tools,
-            **self._shelf.methods,
-            **self._shelf.skills.methods,
-            **self._tasks.methods,
-        }
+        self._methods |= {"tools/call": self._call_tool, "tools/list": self._list_tools}
+        self._methods |= {**self._aggregate.skills.methods, **self._tasks.methods}
 
     async def watch_task(self, caller: Caller, task: str) -> bool:
         return await self._tasks.watch(caller, task)
@@ -157,48 +152,46 @@ class ToolboxSurface(AggregateSurface):
     def unwatch_task(self, caller: Caller, task: str) -> None:
         self._tasks.unwatch(caller, task)
 
-    async def hello(self, caller: Caller) -> ServerInfo:
+    async def server_info(self, caller: Caller) -> ServerInfo:
         """The answer to the first request, from what is known of the servers without starting any."""
         toolbox, limits = self._workbench.config.toolboxes.get(self._toolbox), self._workbench.limits
         known = self._workbench.at(caller).handles(toolbox) if toolbox is not None else {}
-        said = {server: handle.instructions for server, handle in known.items() if handle.instructions}
+        instructions = {server: handle.instructions for server, handle in known.items() if handle.instructions}
         share = limits.open_budget_tokens // INSTRUCTIONS_SHARE
         # A capability can't be added later in a session, so tasks are declared unless every server is known to have
         # none. Each tool declares whether it supports them.
         has_tasks = any(handle.may_have_tasks(modern=caller.modern) for handle in known.values())
-        tasks = declared_tasks(modern=caller.modern) if has_tasks else {}
-        return extended(toolbox_hello(toolbox, fitted(said, share), tasks), self._shelf.extensions(caller))
+        tasks = tasks_capability(modern=caller.modern) if has_tasks else {}
+        info = toolbox_info(toolbox, fitted(instructions, share), tasks)
+        return with_extensions(info, self._aggregate.extensions(caller))
 
     def translate(self, source: ServerIdentifier, method: str, params: dict[str, Raw]) -> Iterable[dict[str, Any]]:
         if method in eras.TASK_CHANGED:
             return [self._tasks.shown(source, params)]
-        return self._shelf.translate(source, method, params)
+        return super().translate(source, method, params)
 
-    def method(self, name: str) -> Method | None:
-        return self._methods.get(name)
-
-    def question(self, source: ServerIdentifier, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+    def question_params(self, source: ServerIdentifier, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         return self._tasks.shown(source, params) if method in QUESTIONS else None
 
-    def changed(self, toolbox: str, kind: str) -> bool:
+    def note_change(self, toolbox: str, kind: str) -> bool:
         return toolbox == self._toolbox and (kind != "tools" or self._has_listed)
 
-    def watch(self, changed: Callable[[str], None]) -> None:
+    def on_change(self, notify: Callable[[str], None]) -> None:
         """Do nothing: calls change no list."""
 
     async def _list_tools(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         self._has_listed = True  # first of all: the client must hear of changes from now on
         await self._learn(exchange.caller)
-        await self._shelf.resources.learn_apps(exchange.caller)
+        await self._aggregate.resources.learn_apps(exchange.caller)
         async with self._workbench.rendering(exchange.caller) as renderer:
             catalog = self._workbench.at(exchange.caller).catalog
             present = {tool: definition for tool, definition in catalog.present() if tool.toolbox == self._toolbox}
-            present = await self._shelf.resources.with_readable_apps(exchange.caller, present)
+            present = await self._aggregate.resources.with_readable_apps(exchange.caller, present)
             tools = [_listed(name, tool, present[tool]) for name, tool in native_names(present).items()]
             return await page("tools", tools, params, self._workbench.limits, renderer)
 
     async def _call_tool(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
-        name, arguments = called(params)
+        name, arguments = read_call(params)
         if name not in self._names or self._learnt_from is not self._workbench.config:
             await self._learn(exchange.caller)
         if name not in self._names:
@@ -215,7 +208,7 @@ class ToolboxSurface(AggregateSurface):
         return self._tasks.shown_result(ServerIdentifier(tool.toolbox, tool.server), result)
 
     def refuse_call(self, params: dict[str, Raw], fault: Fault) -> Raw:
-        tool = self._names.get(called(params)[0])
+        tool = self._names.get(read_call(params)[0])
         return as_result(fault if tool is None else CallFailed(tool, fault), named={"toolbox": self._toolbox})
 
     def _unknown(self, name: str) -> str:
