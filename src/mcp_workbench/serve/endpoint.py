@@ -70,7 +70,7 @@ class ClientEndpoint:
         if caller is None or meta or method == "initialize":
             caller = self._callers.of(method, params, meta)
         work = self._session.handle(caller, line, method, params, meta)
-        return self._initialized(work) if method == "initialize" else work
+        return self._greeted(work) if method == "initialize" else work
 
     def notification(self, method: str, params: dict[str, Raw], owner: object = None) -> None:
         del owner  # a client's messages never come on a response stream
@@ -120,7 +120,7 @@ class ClientEndpoint:
         self._session.close()
         await self._workbench.leave(self._callers.audience)
 
-    async def _initialized(self, work: Awaitable[Raw]) -> Raw:
+    async def _greeted(self, work: Awaitable[Raw]) -> Raw:
         """Await the result of `initialize`. If it fails, the client may try again."""
         try:
             return await work

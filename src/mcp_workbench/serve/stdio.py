@@ -145,7 +145,7 @@ class StdioEndpoint(PeerEndpoint):
         if self._signals > 1:
             self._workbench.kill()
             os._exit(128 + number)
-        logger.info("shutting down", signal=signal.Signals(number).name)
+        logger.info("ending", signal=signal.Signals(number).name)
         self._end(128 + number)
 
     # -- flow control and the end
