@@ -51,7 +51,7 @@ def knowing(known: Known) -> Workbench:
         for toolbox, servers in known.items():
             for server, names in servers.items():
                 definitions = [Raw(json.dumps({"name": name}).encode()) for name in names]
-                workbench.at(caller).catalog.kept(toolbox, server).put(take_listing(definitions, (), DEFAULTS))
+                workbench.at(caller).catalog.snapshot(toolbox, server).put(take_listing(definitions, (), DEFAULTS))
     return workbench
 
 

@@ -51,9 +51,7 @@ def static_info(config: Config) -> ServerInfo:
     return ServerInfo(_COMMON, instructions(config))
 
 
-def toolbox_info(
-    toolbox: ToolboxConfig | None, known: Mapping[str, Any], tasks: Mapping[str, Any]
-) -> ServerInfo:
+def toolbox_info(toolbox: ToolboxConfig | None, known: Mapping[str, Any], tasks: Mapping[str, Any]) -> ServerInfo:
     """The answer of one toolbox. `known` is the result of `instructions.fitted` for its servers."""
     text = toolbox_instructions(toolbox, known) if toolbox is not None else ""  # a new configuration may lack it
     return ServerInfo({**_COMMON, **tasks}, text)
