@@ -79,8 +79,7 @@ class Definition(msgspec.Struct, frozen=True, dict=True):
 
         if not (name := own_name(raw)):
             raise Unrepairable("it has no name")
-        repaired = repair_tool(raw, handshake=handshake)
-        return cls(name, repaired.raw, repaired.wraps_output)
+        return cls(name, *repair_tool(raw, handshake=handshake))
 
     def memoized(self, make: Callable[[Definition], T]) -> T:
         """A value that `make` derives from this definition, cached."""

@@ -39,16 +39,11 @@ _ESSENTIAL: Final = frozenset({"properties", "required", "arguments"})
 """Optional members that say how to call something, or that the rest of a schema depends on."""
 
 
-class RepairedTool(Struct, frozen=True):
-    """A tool that every official client of an era accepts."""
+def repair_tool(raw: Raw, *, handshake: bool) -> tuple[Raw, bool]:
+    """Repair a tool for clients of an era. Raises `Unrepairable`.
 
-    raw: Raw
-    wraps_output: bool = False
-    """Whether its output schema is wrapped for handshake clients; then its results must be wrapped too."""
-
-
-def repair_tool(raw: Raw, *, handshake: bool) -> RepairedTool:
-    """Repair a tool for clients of an era. Raises `Unrepairable`."""
+    Returns the tool, and whether its output schema is wrapped: then its results must be wrapped too.
+    """
     given = jsonrpc.fields(raw)
     members = dict(given)
     members["inputSchema"] = _input_schema(given.get("inputSchema"))
@@ -59,7 +54,7 @@ def repair_tool(raw: Raw, *, handshake: bool) -> RepairedTool:
     if not handshake:
         members |= _modern_schemas(given)
     in_order = {name: members[name] for name in (*given, *members) if name in members}
-    return RepairedTool(_encoded(in_order), handshake and wraps_output)
+    return _encoded(in_order), handshake and wraps_output
 
 
 def repair_item(raw: Raw, model: type[Struct], named_by: str) -> Raw:

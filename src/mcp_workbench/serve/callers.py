@@ -167,14 +167,15 @@ def _read_declared(capabilities: Raw, view: View, *, modern: bool) -> Declared:
         changed = True
     if changed:
         capabilities = Raw(jsonrpc.encode(declared))
-    return Declared(capabilities, _canonical(capabilities), answers)
+    return Declared(capabilities, canonical(capabilities), answers)
 
 
-def _canonical(capabilities: Raw) -> bytes:
+def canonical(raw: Raw | bytes) -> bytes:
+    """JSON with sorted keys, to compare values; unchanged if it is not readable."""
     try:
-        return msgspec.json.encode(msgspec.json.decode(capabilities), order="sorted")
+        return msgspec.json.encode(msgspec.json.decode(raw), order="sorted")
     except (msgspec.DecodeError, RecursionError):
-        return bytes(capabilities)
+        return bytes(raw)
 
 
 def _unsupported(requested: Any) -> RpcError:

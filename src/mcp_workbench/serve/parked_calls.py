@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from mcp_workbench.limits import Limits
+from mcp_workbench.serve.callers import canonical
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange, OpenRequest
@@ -32,11 +33,7 @@ _ADDED = ("_meta", "inputResponses", "requestState")
 
 def same_request(method: str, params: dict[str, Raw]) -> Request:
     """The identity of a request, which its retry shares."""
-    original = Raw(jsonrpc.encode({key: value for key, value in params.items() if key not in _ADDED}))
-    try:
-        return method, msgspec.json.encode(msgspec.json.decode(original), order="sorted")
-    except (msgspec.DecodeError, RecursionError):
-        return method, bytes(original)
+    return method, canonical(jsonrpc.encode({key: value for key, value in params.items() if key not in _ADDED}))
 
 
 class ParkedCall(msgspec.Struct, frozen=True):

@@ -16,7 +16,7 @@ from mcp_workbench.catalog.definition import Item
 from mcp_workbench.catalog.rendering import render
 from mcp_workbench.errors import WorkbenchError
 from mcp_workbench.identity import PromptIdentifier, ServerIdentifier, joined_name, native_names
-from mcp_workbench.surfaces.base import ListedItem, Method, Scope, forward, page
+from mcp_workbench.surfaces.base import ListedItem, Method, Scope, forward, page, read_text
 from mcp_workbench.surfaces.resources import Resources
 from mcp_workbench.surfaces.skills import Skills
 from mcp_workbench.text.sanitize import escape
@@ -200,11 +200,3 @@ def read_level(params: dict[str, Raw]) -> str:
     if level not in LEVELS:
         raise RpcError(jsonrpc.INVALID_PARAMS, f"level must be one of {', '.join(LEVELS)}")
     return level
-
-
-def read_text(params: dict[str, Raw], member: str) -> str:
-    """Read a member that must be a string. Raises `RpcError`."""
-    value = jsonrpc.text_or_none(params.get(member))
-    if value is None:
-        raise RpcError(jsonrpc.INVALID_PARAMS, f"{member} must be a string")
-    return value

@@ -31,6 +31,14 @@ Method: TypeAlias = Callable[[Exchange, dict[str, Raw]], Coroutine[Any, Any, Raw
 """Answers a request. Its arguments are the exchange and the members of `params` except `_meta`. Raises `RpcError`."""
 
 
+def read_text(params: dict[str, Raw], member: str) -> str:
+    """Read a member that must be a string. Raises `RpcError`."""
+    value = jsonrpc.text_or_none(params.get(member))
+    if value is None:
+        raise RpcError(jsonrpc.INVALID_PARAMS, f"{member} must be a string")
+    return value
+
+
 def require_first_page(params: dict[str, Raw]) -> None:
     """Check that a request asks for the only page of a list. Raises `RpcError`."""
     cursor = params.get("cursor")

@@ -19,7 +19,7 @@ from mcp_workbench.catalog.rendering import render
 from mcp_workbench.errors import WorkbenchError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.surfaces import resource_uris
-from mcp_workbench.surfaces.base import ListedItem, Scope, forward, page
+from mcp_workbench.surfaces.base import ListedItem, Scope, forward, page, read_text
 from mcp_workbench.surfaces.failures import as_rpc_error, rpc_errors
 from mcp_workbench.surfaces.resource_uris import KnownResources, ResourceIndex
 from mcp_workbench.text.sanitize import NAMES_SHOWN, escape
@@ -55,7 +55,7 @@ class Resources:
 
     async def read(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         router = self._workbench.at(exchange.caller)
-        found = await self.resolve(router, exchange.caller, _uri(params.get("uri")))
+        found = await self.resolve(router, exchange.caller, read_text(params, "uri"))
         return await forward(router, found.server, "resources/read", {**params, "uri": found.uri}, exchange)
 
     async def subscribe(self, caller: Caller, uri: str) -> None:
@@ -258,10 +258,3 @@ def _listed_uri(index: ResourceIndex, kind: Kind, server: ServerIdentifier, name
 def _not_found(uri: str, *, modern: bool) -> RpcError:
     code = jsonrpc.INVALID_PARAMS if modern else jsonrpc.RESOURCE_NOT_FOUND
     return RpcError(code, f"Resource not found: {escape(uri)}", {"uri": uri})
-
-
-def _uri(raw: Raw | None) -> str:
-    uri = jsonrpc.text_or_none(raw)
-    if uri is None:
-        raise RpcError(jsonrpc.INVALID_PARAMS, "uri must be a string")
-    return uri

@@ -19,9 +19,9 @@ from mcp_workbench.routing.requests import ForwardedRequest
 from mcp_workbench.routing.server_handle import ServerHandle
 from mcp_workbench.servers.connection import Connection
 from mcp_workbench.servers.negotiate import Agreement
-from mcp_workbench.surfaces.aggregate import read_level, read_text
+from mcp_workbench.surfaces.aggregate import read_level
 from mcp_workbench.surfaces.arguments import read_tool_arguments
-from mcp_workbench.surfaces.base import ListedItem, Method, forward, page
+from mcp_workbench.surfaces.base import ListedItem, Method, forward, page, read_text
 from mcp_workbench.surfaces.failures import as_result, as_rpc_error, is_refused, rpc_errors
 from mcp_workbench.surfaces.proxy import read_call
 from mcp_workbench.surfaces.server_info import ServerInfo

@@ -23,7 +23,7 @@ from mcp_workbench.errors import CallFailed, Fault, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier, native_names
 from mcp_workbench.surfaces.aggregate import Aggregate, AggregateSurface
 from mcp_workbench.surfaces.arguments import read_tool_arguments
-from mcp_workbench.surfaces.base import ListedItem, Method, Scope, forward, page, require_first_page
+from mcp_workbench.surfaces.base import ListedItem, Method, Scope, forward, page, read_text, require_first_page
 from mcp_workbench.surfaces.failures import as_result, as_rpc_error, is_refused
 from mcp_workbench.surfaces.proxy import read_call
 from mcp_workbench.surfaces.server_info import ServerInfo, tasks_capability, toolbox_info, with_extensions
@@ -92,10 +92,7 @@ class Tasks:
         async def handle(exchange: Exchange, params: dict[str, Raw]) -> Raw:
             if exchange.caller.modern:
                 exchange.caller.require_tasks()
-            shown_id = jsonrpc.text_or_none(params.get("taskId"))
-            if shown_id is None:
-                raise RpcError(jsonrpc.INVALID_PARAMS, "taskId must be a string")
-            server, own = self.find(shown_id)
+            server, own = self.find(read_text(params, "taskId"))
             router = self._workbench.at(exchange.caller)
             if (await router.pool.connect(server)).agreement.modern != exchange.caller.modern:
                 raise RpcError(jsonrpc.INVALID_PARAMS, "Task not found")

@@ -22,8 +22,8 @@ import msgspec
 from msgspec import Raw
 
 from mcp_workbench import logger
-from mcp_workbench.catalog.cache.entry import CacheKeys, declared_digest, load_key
-from mcp_workbench.catalog.cache.store import CacheStore, Entry, Kind, StoredClient, fingerprint, store_path
+from mcp_workbench.catalog.cache.entry import CacheKeys, Entry, Kind, declared_digest, fingerprint, load_key
+from mcp_workbench.catalog.cache.store import VARIABLE, CacheStore, StoredClient, store_path
 from mcp_workbench.config.model import NO_STORE, Config, Refresh, ServerConfig
 from mcp_workbench.config.secret_patterns import credentials_of
 from mcp_workbench.limits import Limits
@@ -85,7 +85,6 @@ def _split(text: bytes, items: Sequence[Raw]) -> tuple[Raw, ...]:
 REVALIDATIONS = 4
 """Servers that are started at the same time only to check their cached lists. Nobody waits for them."""
 
-VARIABLE = "WORKBENCH_CATALOG"
 _ERA = {modern: b"clients of the modern era" if modern else b"clients of the handshake era" for modern in (False, True)}
 """The key of `era` entries, by the era of the clients. It does not depend on their capabilities."""
 
