@@ -131,7 +131,7 @@ class Workbench:
 
     def expected(self) -> list[Caller]:
         """Callers to expect: recent ones, newest first, and a handshake client without capabilities."""
-        declared = {(modern, bytes(raw)): raw for raw, modern in self._stored_lists().declared()}
+        declared = {(modern, bytes(raw)): raw for raw, modern in self._stored_lists().recent_clients()}
         declared.setdefault((LIBRARY.modern, bytes(LIBRARY.capabilities)), LIBRARY.capabilities)
         return [
             msgspec.structs.replace(LIBRARY, modern=modern, capabilities=raw, key=("", modern, written))
@@ -275,7 +275,7 @@ class Workbench:
 
         memory = self._stored_lists()
         if audience:
-            memory.saw(caller.capabilities, modern=caller.modern)
+            memory.record_client(caller.capabilities, modern=caller.modern)
         return Router(
             client_ref,
             self.config,

@@ -73,8 +73,8 @@ def place(**limits: Any) -> tuple[Finder, Catalog]:
     """Two toolboxes; `files` and `mail` of the first have listed."""
     boxes = {"dev": {"files": [], "mail": [], "late": []}, "ops": {"files": []}}
     catalog = Catalog({name: list(servers) for name, servers in boxes.items()})
-    catalog.kept("dev", "files").put(listing(FILES))
-    catalog.kept("dev", "mail").put(listing(MAIL))
+    catalog.snapshot("dev", "files").put(listing(FILES))
+    catalog.snapshot("dev", "mail").put(listing(MAIL))
     return Finder(config_of(boxes), catalog, Limits(**limits)), catalog
 
 
@@ -115,7 +115,7 @@ async def test_there_is_no_index_before_a_search_and_the_next_one_takes_nothing_
 async def test_only_the_server_that_listed_something_new_is_taken_in_again():
     finder, catalog = place()
     await found(finder, "file")
-    catalog.kept("dev", "mail").put(listing({"paint_picture": "Paints a picture in oil."}))
+    catalog.snapshot("dev", "mail").put(listing({"paint_picture": "Paints a picture in oil."}))
     assert await found(finder, "paint a picture") == [tool("paint_picture", "mail")]
     assert tool("send_mail", "mail") not in await found(finder, "send a letter to somebody")
     assert only_index().puts() == ["files", "mail", "mail"]
@@ -124,7 +124,7 @@ async def test_only_the_server_that_listed_something_new_is_taken_in_again():
 async def test_a_server_that_lists_for_the_first_time_is_found_from_then_on():
     finder, catalog = place()
     assert await found(finder, "weather forecast") == []
-    catalog.kept("dev", "late").put(listing({"forecast": "Tells the weather forecast of a place."}))
+    catalog.snapshot("dev", "late").put(listing({"forecast": "Tells the weather forecast of a place."}))
     assert (await found(finder, "weather forecast"))[0] == tool("forecast", "late")
     assert only_index().puts() == ["files", "mail", "late"]
 
@@ -132,23 +132,23 @@ async def test_a_server_that_lists_for_the_first_time_is_found_from_then_on():
 async def test_the_tools_of_a_server_that_cannot_be_reached_are_left_out_until_it_can():
     finder, catalog = place()
     await found(finder, "file")
-    catalog.kept("dev", "files").lose()
+    catalog.snapshot("dev", "files").lose()
     assert all(one.server == "mail" for one in await found(finder, "read or delete a file"))
     assert ("drop", "files", True) in only_index().calls
-    catalog.kept("dev", "files").put(listing(FILES))
+    catalog.snapshot("dev", "files").put(listing(FILES))
     assert (await found(finder, "delete a file"))[0] == tool("delete_file")
 
 
 async def test_one_toolbox_is_searched_alone():
     finder, catalog = place()
-    catalog.kept("ops", "files").put(listing(FILES))
+    catalog.snapshot("ops", "files").put(listing(FILES))
     assert {one.toolbox for one in await found(finder, "delete a file")} == {"dev"}  # their tools are the same
     assert {one.toolbox for one in await found(finder, "delete a file", "ops")} == {"ops"}
 
 
 async def test_no_more_are_found_than_are_shown():
     finder, catalog = place()
-    catalog.kept("dev", "late").put(listing({f"copy_{number}": "Copies a picture." for number in range(50)}))
+    catalog.snapshot("dev", "late").put(listing({f"copy_{number}": "Copies a picture." for number in range(50)}))
     assert len(await found(finder, "copy a picture")) == DEFAULTS.matches
 
 
@@ -157,7 +157,7 @@ async def test_few_tools_are_taken_in_at_once_and_many_beside_the_event_loop(mon
     finder, catalog = place()
     await found(finder, "file")
     assert all(is_here for _, _, is_here in only_index().calls)
-    catalog.kept("dev", "late").put(listing([f"t{number}" for number in range(5)]))
+    catalog.snapshot("dev", "late").put(listing([f"t{number}" for number in range(5)]))
     only_index().calls.clear()
     await found(finder, "file")
     assert [call for call in only_index().calls if call[0] == "put"] == [("put", "late", False)]
@@ -206,6 +206,6 @@ async def test_a_list_that_is_the_same_again_is_not_taken_in_again():
     """A server that is read again by a check has usually nothing new; its tools need not be read again for that."""
     finder, catalog = place()
     await found(finder, "file")
-    catalog.kept("dev", "files").put(listing(FILES))
+    catalog.snapshot("dev", "files").put(listing(FILES))
     await found(finder, "file")
     assert only_index().puts() == ["files", "mail"]

@@ -198,12 +198,12 @@ def test_a_client_is_lent_the_list_of_the_other_era_and_it_counts_if_it_is_in_it
     record = record_of(server(), modern=client)
     entry = record.get(kind)
     assert entry is not None
-    assert (entry.items, entry.is_lent) == (ITEMS, True)
+    assert (entry.items, entry.is_fallback) == (ITEMS, True)
     assert record.is_current(entry) is (spoken == client)
     record.put(kind, record.draft(ITEMS[:1], modern=client, offers=[]))
     own = record.get(kind)
     assert own is not None
-    assert (own.items, own.is_lent, record.is_current(own)) == (ITEMS[:1], False, True)
+    assert (own.items, own.is_fallback, record.is_current(own)) == (ITEMS[:1], False, True)
 
 
 @pytest.mark.usefixtures("store")
@@ -217,13 +217,13 @@ def test_a_list_with_output_schemas_is_lent_only_in_the_era_that_it_was_listed_i
     other.put("tools", other.draft(items, modern=client, offers=[]))
     lent = record_of(server(), modern=client).get("tools")
     assert lent is not None
-    assert (lent.items, lent.is_lent) == (items, True)
+    assert (lent.items, lent.is_fallback) == (items, True)
 
 
 @pytest.mark.usefixtures("store")
 def test_a_lent_list_counts_where_the_server_is_known_to_speak_the_same_with_both():
     put(record_of(server()), *ITEMS)
-    record_of(server(), Raw(b'{"sampling":{}}'), modern=True).spoke(modern=False)
+    record_of(server(), Raw(b'{"sampling":{}}'), modern=True).record_era(modern=False)
     record = record_of(server(), modern=True)
     entry = record.get("tools")
     assert entry is not None
@@ -237,19 +237,19 @@ def test_the_era_that_a_server_spoke_is_known_for_every_client_of_that_era_and_f
     *, client: bool, spoken: bool
 ):
     assert record_of(server(), modern=client).era() is None
-    record_of(server(), modern=client).spoke(modern=spoken)
+    record_of(server(), modern=client).record_era(modern=spoken)
     for declared in (NOTHING, Raw(b'{"sampling":{}}')):
         assert record_of(server(), declared, modern=client).era() is spoken
         assert record_of(server(), declared, modern=not client).era() is None
         assert record_of(server(args=["other"]), declared, modern=client).era() is None
-    record_of(server(), modern=client).spoke(modern=not spoken)
+    record_of(server(), modern=client).record_era(modern=not spoken)
     assert record_of(server(), modern=client).era() is not spoken
 
 
 @pytest.mark.usefixtures("store")
 def test_that_a_server_does_not_speak_the_era_of_its_clients_is_asked_again_when_it_is_old(clock: Clock):
     record = record_of(server())
-    record.spoke(modern=True)
+    record.record_era(modern=True)
     put(record, *ITEMS, modern=True)
     assert record_of(server()).era() is True
     clock.later(DEFAULTS.catalog_age_seconds)
@@ -267,16 +267,16 @@ def test_what_a_server_listed_in_the_era_of_its_clients_tells_that_it_speaks_it(
 def test_what_clients_declared_is_known_the_newest_first():
     memory = ServerCache(config(), DEFAULTS)
     for declared in (b'{"a":{}}', b'{"b":{}}', b'{"a":{}}'):
-        memory.saw(Raw(declared), modern=False)
-    assert [bytes(one) for one, _ in ServerCache(config(), DEFAULTS).declared()] == [b'{"a":{}}', b'{"b":{}}']
+        memory.record_client(Raw(declared), modern=False)
+    assert [bytes(one) for one, _ in ServerCache(config(), DEFAULTS).recent_clients()] == [b'{"a":{}}', b'{"b":{}}']
 
 
 @pytest.mark.usefixtures("store")
 def test_no_more_kinds_of_clients_are_known_than_a_client_may_have_places():
     memory = ServerCache(config(), limits := Limits(places=3))
     for number in range(9):
-        memory.saw(Raw(b'{"n":%d}' % number), modern=False)
-    assert len(memory.declared()) == limits.places
+        memory.record_client(Raw(b'{"n":%d}' % number), modern=False)
+    assert len(memory.recent_clients()) == limits.places
 
 
 # -- where
@@ -311,9 +311,9 @@ def test_none_stands_for_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     catalog = CatalogConfig(path="none" if where == "file" else str(tmp_path / "named"))
     memory = ServerCache(Config(file="/etc/config.json", toolboxes={}, catalog=catalog), DEFAULTS)
     record = only(memory, server())
-    memory.saw(NOTHING, modern=False)
+    memory.record_client(NOTHING, modern=False)
     put(record, *ITEMS)
-    assert (kept(record), memory.declared()) == (None, [])
+    assert (kept(record), memory.recent_clients()) == (None, [])
     memory.close()
     assert list(tmp_path.iterdir()) == []
 
@@ -348,9 +348,9 @@ def test_without_a_usable_file_nothing_is_remembered_and_nothing_fails(
     memory = ServerCache(config(), DEFAULTS)
     for _ in range(3):
         record = only(memory, server())
-        memory.saw(NOTHING, modern=False)
+        memory.record_client(NOTHING, modern=False)
         put(record, *ITEMS)
-        assert (kept(record), memory.declared()) == (None, [])
+        assert (kept(record), memory.recent_clients()) == (None, [])
     memory.close()
     seen.close()
     lines = (tmp_path / "log").read_text(encoding="utf-8").splitlines()

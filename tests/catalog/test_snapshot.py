@@ -93,8 +93,8 @@ def catalog() -> Catalog:
 
 def test_a_tool_is_found_by_toolbox_server_and_name():
     known = catalog()
-    known.kept("dev", "fs").put(listing("read"))
-    known.kept("ops", "fs").put(listing("read", "my__tool"))
+    known.snapshot("dev", "fs").put(listing("read"))
+    known.snapshot("ops", "fs").put(listing("read", "my__tool"))
     assert known.tool(ToolIdentifier("dev", "fs", "read")) is not None
     assert known.tool(ToolIdentifier("dev", "fs", "my__tool")) is None
     assert known.tool(ToolIdentifier("dev", "db", "read")) is None
@@ -104,9 +104,9 @@ def test_a_tool_is_found_by_toolbox_server_and_name():
 
 def test_known_tools_are_in_the_order_of_the_configuration_not_of_the_listings():
     known = catalog()
-    known.kept("ops", "fs").put(listing("z"))
-    known.kept("dev", "db").put(listing("y"))
-    known.kept("dev", "fs").put(listing("x", "a"))
+    known.snapshot("ops", "fs").put(listing("z"))
+    known.snapshot("dev", "db").put(listing("y"))
+    known.snapshot("dev", "fs").put(listing("x", "a"))
     assert [identifier.parts() for identifier in known.known()] == [
         ("dev", "fs", "x"),
         ("dev", "fs", "a"),
@@ -117,8 +117,8 @@ def test_known_tools_are_in_the_order_of_the_configuration_not_of_the_listings()
 
 def test_a_new_listing_replaces_the_old_one_and_says_whether_it_differs():
     known = catalog()
-    assert known.kept("dev", "fs").put(listing("a"))
-    assert not known.kept("dev", "fs").put(listing("a"))
-    assert known.kept("dev", "fs").put(listing({"name": "a", "description": "new"}))
-    assert known.kept("dev", "fs").put(listing("b"))
+    assert known.snapshot("dev", "fs").put(listing("a"))
+    assert not known.snapshot("dev", "fs").put(listing("a"))
+    assert known.snapshot("dev", "fs").put(listing({"name": "a", "description": "new"}))
+    assert known.snapshot("dev", "fs").put(listing("b"))
     assert known.tool(ToolIdentifier("dev", "fs", "a")) is None

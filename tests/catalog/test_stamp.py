@@ -336,7 +336,7 @@ def test_a_longer_file_is_somebody_elses_key_and_is_left_alone(load: Any, key: P
     assert load() is None
     assert load() is None
     assert key.read_bytes().startswith(b"-----BEGIN")
-    assert warnings == ["it is no key of a store; another file is not overwritten"]
+    assert warnings == ["it is not a key, so it is not overwritten"]
 
 
 @pytest.mark.parametrize("target_is_there", [True, False])

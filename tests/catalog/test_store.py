@@ -188,9 +188,9 @@ def test_a_closed_store_does_nothing_and_raises_nothing(store: CacheStore):
     store.close()
     store.put(STAMP, DECLARED, "tools", LIST)
     store.drop(STAMP, DECLARED)
-    store.saw(Raw(b"{}"), modern=False)
+    store.record_client(Raw(b"{}"), modern=False)
     assert store.get(STAMP, DECLARED, "tools") is None
-    assert store.declared(5) == []
+    assert store.recent_clients(5) == []
     assert not store.is_usable
 
 
@@ -318,51 +318,51 @@ def test_a_process_with_smaller_bounds_does_without_a_large_list_and_destroys_no
 def test_what_clients_declared_is_told_newest_first_and_once(store: CacheStore):
     a, b, c = Raw(b'{"sampling":{}}'), Raw(b'{"elicitation":{}}'), Raw(b"{}")
     for declared in (a, b, c, a, a):
-        store.saw(declared, modern=False)
-    assert store.declared(10) == [(a, False), (c, False), (b, False)]
-    assert store.declared(2) == [(a, False), (c, False)]
+        store.record_client(declared, modern=False)
+    assert store.recent_clients(10) == [(a, False), (c, False), (b, False)]
+    assert store.recent_clients(2) == [(a, False), (c, False)]
 
 
 def test_clients_of_both_eras_that_declare_the_same_are_two(store: CacheStore):
     for modern in (False, True):
-        store.saw(Raw(b"{}"), modern=modern)
-    assert store.declared(10) == [(Raw(b"{}"), True), (Raw(b"{}"), False)]
+        store.record_client(Raw(b"{}"), modern=modern)
+    assert store.recent_clients(10) == [(Raw(b"{}"), True), (Raw(b"{}"), False)]
 
 
 def test_sets_that_mean_the_same_are_one(store: CacheStore):
-    store.saw(Raw(b'{"roots":{"listChanged":true},"sampling":{}}'), modern=False)
-    store.saw(Raw(b'{"sampling":{}, "roots":{}}'), modern=False)
-    assert len(store.declared(10)) == 1
+    store.record_client(Raw(b'{"roots":{"listChanged":true},"sampling":{}}'), modern=False)
+    store.record_client(Raw(b'{"sampling":{}, "roots":{}}'), modern=False)
+    assert len(store.recent_clients(10)) == 1
 
 
 def test_no_more_sets_are_remembered_than_one_client_may_declare(path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(tables, "STORE_DECLARED", 3)
     store = bounded(path)
     for number in range(5):
-        store.saw(Raw(b'{"x":%d}' % number), modern=False)
-    assert store.declared(10) == [(Raw(b'{"x":%d}' % number), False) for number in (4, 3, 2)]
+        store.record_client(Raw(b'{"x":%d}' % number), modern=False)
+    assert store.recent_clients(10) == [(Raw(b'{"x":%d}' % number), False) for number in (4, 3, 2)]
     store.close()
 
 
 def test_a_client_that_declares_the_same_again_costs_no_write_for_a_week(
     path: Path, store: CacheStore, clock: list[float]
 ):
-    store.saw(Raw(b"{}"), modern=False)
+    store.record_client(Raw(b"{}"), modern=False)
     written = path.read_bytes()
     clock[0] = 6
-    store.saw(Raw(b"{}"), modern=False)
+    store.record_client(Raw(b"{}"), modern=False)
     assert path.read_bytes() == written
     clock[0] = 8
-    store.saw(Raw(b"{}"), modern=False)
+    store.record_client(Raw(b"{}"), modern=False)
     assert path.read_bytes() != written
 
 
 def test_what_nobody_declared_for_long_is_not_told(store: CacheStore, clock: list[float]):
-    store.saw(Raw(b"{}"), modern=False)
+    store.record_client(Raw(b"{}"), modern=False)
     clock[0] = 60
-    store.saw(Raw(b'{"x":1}'), modern=False)
+    store.record_client(Raw(b'{"x":1}'), modern=False)
     clock[0] = 100
-    assert store.declared(10) == [(Raw(b'{"x":1}'), False)]
+    assert store.recent_clients(10) == [(Raw(b'{"x":1}'), False)]
 
 
 # -- who may read it
@@ -426,10 +426,10 @@ def refused(path: Path | str, warnings: list[str]) -> str:
     for _ in range(2):
         store = CacheStore.open(str(path), AT_ONCE)
         store.put(STAMP, DECLARED, "tools", LIST)
-        store.saw(Raw(b"{}"), modern=False)
+        store.record_client(Raw(b"{}"), modern=False)
         store.drop(STAMP, b"")
         assert store.get_many([(STAMP, DECLARED)] * 2, "tools") == [None, None]
-        assert store.declared(3) == []
+        assert store.recent_clients(3) == []
         assert not store.is_usable
         store.close()
     assert len(warnings) == 1
@@ -528,7 +528,7 @@ def filled(path: Path) -> bytes:
     store = CacheStore.open(str(path), AT_ONCE)
     for number in range(30):
         store.put(b"%d" % number, DECLARED, "tools", described(number))
-    store.saw(Raw(b'{"sampling":{}}'), modern=False)
+    store.record_client(Raw(b'{"sampling":{}}'), modern=False)
     store.close()
     return path.read_bytes()
 
@@ -563,7 +563,7 @@ def test_a_damaged_store_is_made_anew_and_told_of_once(path: Path, damage: str, 
     assert works(store)
     assert mode(path) == "0o600"
     assert len(warnings) == 1
-    assert warnings[0].startswith("lists of servers on disk are lost and will be made anew")
+    assert warnings[0].startswith("the cached lists of servers are lost and will be rebuilt")
     store.close()
 
 
@@ -623,7 +623,7 @@ def test_no_damage_raises_or_changes_what_is_read_and_a_put_works_again(path: Pa
     store = CacheStore.open(str(path), AT_ONCE)
     for number in range(30):
         assert store.get(b"%d" % number, DECLARED, "tools") in (None, described(number))
-    assert store.declared(5) in ([], [(Raw(b'{"sampling":{}}'), False)])
+    assert store.recent_clients(5) in ([], [(Raw(b'{"sampling":{}}'), False)])
     if store.is_usable:
         assert any(works(store) for _ in range(3))
     else:  # the one damage that is taken for something else, and left alone
@@ -740,9 +740,9 @@ def test_rows_that_somebody_changed_are_damage(path: Path, store: CacheStore, st
     connection.commit()
     connection.close()
     assert store.get_many([(b"3", DECLARED), (b"7", DECLARED)], "tools") in ([None] * 2, [described(3), described(7)])
-    assert store.declared(5) == []
+    assert store.recent_clients(5) == []
     assert works(store)
-    assert warnings == ["lists of servers on disk are lost and will be made anew: it is damaged"]
+    assert warnings == ["the cached lists of servers are lost and will be rebuilt: it is damaged"]
 
 
 def test_a_damaged_length_does_not_fill_the_memory(path: Path, store: CacheStore):
@@ -1113,7 +1113,7 @@ MANY = """
         key = b"%d" % (turn % 4)
         text = b"%d %d " % (me, turn)
         store.put(key, b"d", "tools", entry(*(text * 100 for _ in range(turn % 7))))
-        store.saw(Raw(b'{"x":%d}' % (turn % 3)), modern=False)
+        store.record_client(Raw(b'{"x":%d}' % (turn % 3)), modern=False)
         for found in store.get_many([(b"%d" % one, b"d") for one in range(4)], "tools"):
             if found is not None:
                 assert fingerprint(found.items) == found.fingerprint

@@ -34,12 +34,12 @@ def tool(description: str) -> dict[str, str]:
 
 
 def drawn(items: Items, *secrets: str, key: bytes = KEY) -> Items | None:
-    return SecretMask(key, secrets).drawn(items)
+    return SecretMask(key, secrets).mask(items)
 
 
 def lifted(items: Items | None, *secrets: str, key: bytes = KEY) -> Items | None:
     assert items is not None
-    return SecretMask(key, secrets).lifted(items)
+    return SecretMask(key, secrets).restore(items)
 
 
 def written(items: Sequence[Raw] | None) -> bytes:

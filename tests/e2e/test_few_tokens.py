@@ -138,7 +138,7 @@ def bill(toolboxes: Mapping[str, tuple[str, Iterable[str]]]) -> tuple[int, int]:
 def assert_cheap(names: Iterable[str]) -> None:
     chosen = {name: TOOLBOXES[name] for name in names}
     whole, own = bill(chosen)
-    assert whole <= 340 + 2 * own, list(chosen)
+    assert whole <= 400 + 2 * own, list(chosen)
 
 
 def test_the_two_tools_and_the_instructions_cost_little_beside_what_the_toolboxes_say_of_themselves():
@@ -156,7 +156,7 @@ def test_few_descriptions_stand_whole_in_the_tool_and_many_in_the_instructions_a
     assert all(f"{name}: {texts[name]}" in opening for name in few)
     every = described(TOOLBOXES)
     opening = json.loads(bytes(definitions(every)[0]))["description"]
-    parts = opening.partition("full. ")[2].split("; ")
+    parts = opening.partition("toolbox. ")[2].split("; ")
     assert [part.partition(": ")[0] for part in parts] == list(TOOLBOXES)
     for name, part in zip(TOOLBOXES, parts, strict=True):
         begin = part.partition(": ")[2].removesuffix("…")
@@ -170,7 +170,7 @@ def test_it_costs_the_same_however_many_servers_and_tools_there_are():
     few, own = bill({"dev": ("Files.", ["fs"])})
     many, _ = bill({"dev": ("Files.", ["fs", *(f"s{number}" for number in range(98))])})
     assert many - few <= 2  # the number of servers
-    assert few <= 340 + 2 * own
+    assert few <= 400 + 2 * own
 
 
 # -- what is loaded

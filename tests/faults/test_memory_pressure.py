@@ -113,7 +113,7 @@ async def test_d14_large_requests_beyond_a_clients_share_are_refused_and_reach_n
         large = {"name": "use_tool", "arguments": use_params("dev", "never", "hang", {"nonce": "x" * LARGE})}
         under_way = [await wire.begin("tools/call", large) for _ in range(6)]
         refused = await wire.use("dev", "fs", "echo")
-        assert "holds too much for this client" in error_of(refused)
+        assert "holds too much data for this client" in error_of(refused)
         assert refused["_meta"]["mcp-workbench/error"]["code"] == "overloaded"
         assert not log.exists()
         await wire.notify("notifications/cancelled", {"requestId": under_way[0]})

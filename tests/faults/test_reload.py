@@ -19,8 +19,8 @@ from tests.support.lag import elapsed
 from tests.support.procs import is_alive, needs_proc, wait_until
 from tests.support.wire import Wire, environment, heard, result_of, serving
 
-IN_FORCE = "the configuration changed and is in force"
-REFUSED = "the configuration changed and is not used; the one before it stays in force"
+IN_FORCE = "the changed configuration is in force"
+REFUSED = "the changed configuration is invalid; the previous one stays in force"
 
 
 async def said(wire: Wire, words: str, times: int = 1) -> None:

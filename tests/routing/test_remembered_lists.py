@@ -86,7 +86,7 @@ async def test_the_instructions_of_a_server_are_remembered_with_its_tools(store:
     for _ in range(2):
         assert (await opened_once(store, shops))["dev"].instructions == {"a": "Read first."}
     async with remembering(store, shops) as bench:
-        greeting = await ToolboxSurface(bench, "dev").hello(LIBRARY)
+        greeting = await ToolboxSurface(bench, "dev").server_info(LIBRARY)
         assert greeting.instructions.endswith("# a\nRead first.")
     assert shop.tried == 1
     advising(shop, "Write first.")
@@ -113,7 +113,7 @@ async def test_whether_a_toolbox_has_tasks_is_known_before_a_server_runs(
     async with remembering(store, shops) as bench:
         await bench.at(caller).open("dev")
     async with remembering(store, shops) as bench:
-        hello = await ToolboxSurface(bench, "dev").hello(caller)
+        hello = await ToolboxSurface(bench, "dev").server_info(caller)
     assert ("tasks" in hello.capabilities or "extensions" in hello.capabilities) is declared
     assert counts(shops) == {"a": 1}
 
@@ -131,7 +131,7 @@ async def test_what_a_server_declares_in_one_era_does_not_tell_whether_it_has_ta
         await bench.at(MODERN).open("dev")
     for is_known in (False, True):
         async with remembering(store, shops) as bench:
-            hello = await ToolboxSurface(bench, "dev").hello(HANDSHAKE)
+            hello = await ToolboxSurface(bench, "dev").server_info(HANDSHAKE)
             assert ("tasks" in hello.capabilities) == (tasks or not is_known)
             await bench.at(HANDSHAKE).pool.handle(ServerIdentifier("dev", "a")).lists.tools.fresh()
 

@@ -14,8 +14,8 @@ from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.serve.callers import Callers
 from mcp_workbench.serve.session import Session
-from mcp_workbench.surfaces.base import Method, one_page
-from mcp_workbench.surfaces.proxy import called
+from mcp_workbench.surfaces.base import Method, require_first_page
+from mcp_workbench.surfaces.proxy import read_call
 from mcp_workbench.surfaces.server_info import ServerInfo
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
@@ -36,7 +36,7 @@ class FakeSurface:
         self.exchanges: list[Exchange] = []
         self.cancelled: list[str] = []
         self.noticed: list[str] = []
-        self.on_change: Callable[[str], None] = lambda _kind: None
+        self.notify: Callable[[str], None] = lambda _kind: None
         self._methods: dict[str, Method] = {
             "tools/list": self.list,
             "tools/call": self.call,
@@ -45,7 +45,7 @@ class FakeSurface:
             "tasks/update": self.of_one_era,
         }
 
-    async def hello(self, caller: Caller) -> ServerInfo:
+    async def server_info(self, caller: Caller) -> ServerInfo:
         del caller
         return ServerInfo({"tools": {"listChanged": True} if self.tools_change else {}}, "how to")
 
@@ -53,7 +53,7 @@ class FakeSurface:
         return self._methods.get(name)
 
     async def list(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
-        one_page(params)
+        require_first_page(params)
         tool = {"name": "modern" if exchange.caller.modern else "handshake"}
         return Raw(json.dumps({"tools": [tool]}).encode())
 
@@ -61,7 +61,7 @@ class FakeSurface:
         raise AssertionError((exchange.caller, params))
 
     async def call(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
-        name, arguments = called(params)
+        name, arguments = read_call(params)
         self.exchanges.append(exchange)
         try:
             match name:
@@ -89,12 +89,12 @@ class FakeSurface:
             raise
 
     def refuse_call(self, params: dict[str, Raw], fault: Fault) -> Raw:
-        return Raw(json.dumps({"refused": called(params)[0], "because": str(fault)}).encode())
+        return Raw(json.dumps({"refused": read_call(params)[0], "because": str(fault)}).encode())
 
-    def watch(self, changed: Callable[[str], None]) -> None:
-        self.on_change = changed
+    def on_change(self, notify: Callable[[str], None]) -> None:
+        self.notify = notify
 
-    def changed(self, toolbox: str, kind: str) -> bool:
+    def note_change(self, toolbox: str, kind: str) -> bool:
         del kind
         return toolbox == "seen"
 
@@ -102,7 +102,7 @@ class FakeSurface:
         del method
         return [params] if source.toolbox == "seen" else []
 
-    def question(self, source: ServerIdentifier, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+    def question_params(self, source: ServerIdentifier, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         return None if method == "vendor/hidden" else {**params, "server": source.server}
 
     def notice(self, caller: Caller, method: str, params: dict[str, Raw]) -> None:

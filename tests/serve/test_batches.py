@@ -208,7 +208,7 @@ async def test_a_batch_may_not_greet_nor_come_before_a_greeting(tmp_path: Path):
         assert "only protocol version 2025-03-26 has batches" in modern.json()["error"]["message"]
     async with greeted("stdio", config) as send:
         [again] = await send([greeting(version=BATCHING)])
-        assert "initialized already" in again["error"]["message"]
+        assert "already initialized" in again["error"]["message"]
 
 
 async def test_what_belongs_to_a_batch_comes_on_its_stream_before_the_answers(tmp_path: Path):

@@ -123,10 +123,10 @@ async def test_c9_a_file_that_is_put_back_as_it_was_is_said_to_be_right_again(
         aside = scene.file.rename(tmp_path / "aside")
         await scene.hears("error", "stays in force")
         aside.rename(scene.file)
-        await scene.hears("info", "can be used again")
+        await scene.hears("info", "is valid again")
         scene.file.write_text(text("a", "b"))
         await scene.hears("added=b/s")
-        assert sum("used again" in line for line in scene.said) == 1
+        assert sum("valid again" in line for line in scene.said) == 1
 
 
 @pytest.mark.row("C9")
@@ -229,6 +229,6 @@ async def test_a_change_of_inherit_env_at_the_top_restarts_the_servers_whose_env
 async def test_nothing_is_looked_at_after_the_end(tmp_path: Path):
     async with Workbench(Config(file="", toolboxes={})) as workbench:
         with ConfigWatcher(workbench, origin_of((str(tmp_path),), lambda: workbench.config), FAST):
-            (thread,) = (thread for thread in threading.enumerate() if thread.name == "following")
+            (thread,) = (thread for thread in threading.enumerate() if thread.name == "config-watcher")
         thread.join(5)
         assert not thread.is_alive()

@@ -184,7 +184,7 @@ async def test_of_a_clients_requests_so_many_are_answered_at_once_and_the_others
             result = (await pipes.answer(number))["result"]
             told = {"code": "overloaded", **USE, "retry_after": 5}
             assert (result["isError"], result["_meta"]["mcp-workbench/error"]) == (True, told)
-            reason = "3 requests are being answered already"
+            reason = "3 requests are already being answered"
             assert result["content"][0]["text"].startswith(f"Tool 't' in server 'a' (toolbox 'dev') failed: {reason}\n")
         pipes.send({"id": 7, "method": "tools/list"}, {"id": 8, "method": "tools/call", "params": {"name": 5}})
         error = (await pipes.answer(7))["error"]

@@ -221,7 +221,7 @@ class Failing(FakeSurface):
         del exchange, params
         return Raw(b'{"a":' * 100_000 + b"1" + b"}" * 100_000)
 
-    async def hello(self, caller: Caller) -> ServerInfo:
+    async def server_info(self, caller: Caller) -> ServerInfo:
         raise Overloaded(f"too many for {caller.audience}")
 
 
@@ -452,14 +452,14 @@ async def test_a_subscription_is_acknowledged_with_its_id_and_told_of_changes():
     assert told == [
         ("notifications/subscriptions/acknowledged", {"notifications": {"toolsListChanged": True}, "_meta": meta})
     ]
-    client.surface.on_change("tools")
-    client.surface.on_change("tools")
+    client.surface.notify("tools")
+    client.surface.notify("tools")
     await wait_until(lambda: len(told) == 3)
     assert told[1:] == [("notifications/tools/list_changed", {"_meta": meta})] * 2
     assert client.line.told == []
     await end(task)
     await rested()
-    client.surface.on_change("tools")
+    client.surface.notify("tools")
     assert len(told) == 3
 
 
@@ -467,13 +467,13 @@ async def test_a_storm_of_changes_is_told_at_once_and_once_more_when_it_is_over(
     client = Client(limits=OFTEN)
     await client.initialize()
     for _ in range(100):
-        client.surface.on_change("tools")
-    client.surface.on_change("prompts")
+        client.surface.notify("tools")
+    client.surface.notify("prompts")
     changed = [("notifications/tools/list_changed", {}), ("notifications/prompts/list_changed", {})]
     assert client.line.told == changed
     await rested()
     assert client.line.told == [*changed, changed[0]]
-    client.surface.on_change("tools")
+    client.surface.notify("tools")
     assert client.line.told == [*changed, changed[0], changed[0]]
     client.session.close()
 
@@ -481,8 +481,8 @@ async def test_a_storm_of_changes_is_told_at_once_and_once_more_when_it_is_over(
 async def test_nothing_is_told_after_the_session_was_closed():
     client = Client(limits=OFTEN)
     await client.initialize()
-    client.surface.on_change("tools")
-    client.surface.on_change("tools")
+    client.surface.notify("tools")
+    client.surface.notify("tools")
     client.session.close()
     await rested()
     assert len(client.line.told) == 1
@@ -492,12 +492,12 @@ async def test_each_subscription_is_told_under_its_own_id():
     client = Client(limits=OFTEN)
     first, told_first = await listening(client, {"toolsListChanged": True})
     second, told_second = await listening(client, {"toolsListChanged": True})
-    client.surface.on_change("tools")
+    client.surface.notify("tools")
     assert told_first[-1][1]["_meta"] == {f"{PREFIX}subscriptionId": 1}
     assert told_second[-1][1]["_meta"] == {f"{PREFIX}subscriptionId": 2}
     await end(first)
     await rested()
-    client.surface.on_change("tools")
+    client.surface.notify("tools")
     assert (len(told_first), len(told_second)) == (2, 3)
     await end(second)
 
@@ -511,11 +511,11 @@ async def test_two_subscriptions_with_one_id_on_lines_of_their_own_are_both_told
     handle = client.session.handle
     tasks = [asyncio.ensure_future(handle(caller, one, "subscriptions/listen", given, {})) for one in lines]
     await settle()
-    client.surface.on_change("tools")
+    client.surface.notify("tools")
     assert [len(one.told) for one in lines] == [2, 2]
     await end(tasks[0])
     await rested()
-    client.surface.on_change("tools")
+    client.surface.notify("tools")
     assert [len(one.told) for one in lines] == [2, 3]
     await end(tasks[1])
 
@@ -524,7 +524,7 @@ async def test_two_subscriptions_with_one_id_on_lines_of_their_own_are_both_told
 async def test_what_was_not_asked_for_is_not_told(wanted: dict[str, Any]):
     client = Client()
     task, told = await listening(client, wanted)
-    client.surface.on_change("tools")
+    client.surface.notify("tools")
     assert [params["notifications"] for _, params in told] == [{}]
     await end(task)
 
@@ -562,14 +562,14 @@ async def test_subscriptions_are_answered_when_there_will_be_no_more_to_tell():
 
 async def test_a_handshake_client_is_told_of_changes_once_it_said_that_it_is_ready():
     client = Client(limits=OFTEN)
-    client.surface.on_change("tools")
+    client.surface.notify("tools")
     await client.send("initialize", {"protocolVersion": "2025-11-25"})
-    client.surface.on_change("tools")
+    client.surface.notify("tools")
     await rested()
     assert client.line.told == []
     client.session.notice("notifications/initialized", {})
     client.session.notice("notifications/unknown", {})
-    client.surface.on_change("tools")
+    client.surface.notify("tools")
     assert client.line.told == [("notifications/tools/list_changed", {})]
 
 

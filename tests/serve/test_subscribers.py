@@ -34,7 +34,7 @@ class Watched(FakeSurface):
         self.capabilities = capabilities if capabilities is not None else {"tools": {"listChanged": True}}
         self.watched: list[str] = []
 
-    async def hello(self, caller: Caller) -> ServerInfo:
+    async def server_info(self, caller: Caller) -> ServerInfo:
         del caller
         return ServerInfo(self.capabilities)
 

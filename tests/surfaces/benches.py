@@ -51,7 +51,7 @@ def knowing(known: Known) -> Workbench:
         for toolbox, servers in known.items():
             for server, names in servers.items():
                 definitions = [Raw(json.dumps({"name": name}).encode()) for name in names]
-                workbench.at(caller).catalog.kept(toolbox, server).put(take_listing(definitions, (), DEFAULTS))
+                workbench.at(caller).catalog.snapshot(toolbox, server).put(take_listing(definitions, (), DEFAULTS))
     return workbench
 
 
@@ -89,11 +89,11 @@ class Watching(ListeningClient):
         super().__init__()
         self._surface = surface
         self.kinds: list[str] = []
-        surface.watch(self.kinds.append)
+        surface.on_change(self.kinds.append)
         workbench.join(AUDIENCE, self)
 
     def changed(self, toolbox: str, kind: str) -> None:
-        if self._surface.changed(toolbox, kind):
+        if self._surface.note_change(toolbox, kind):
             self.kinds.append(kind)
 
 

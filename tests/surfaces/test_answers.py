@@ -31,7 +31,7 @@ from mcp_workbench.wire import jsonrpc
 from tests.support.tokens import cost
 
 DEV = OpenArguments("dev")
-WHOLE = 'for a whole definition: {"toolbox":"TOOLBOX","tools":["NAME"]}'
+WHOLE = 'For full definitions: {"toolbox":"TOOLBOX","tools":["NAME"]}'
 quickly = settings(max_examples=30, phases=(Phase.explicit, Phase.generate))
 LEVELS = (render.entry, signature.entry, signature.outline, signature.brief)
 
@@ -161,7 +161,7 @@ def test_who_asks_for_one_form_gets_it_whatever_it_costs(detail: Any):
 def test_where_there_are_no_tools_nothing_is_said_of_their_form():
     assert "note" not in opened((), OpenArguments("dev", detail="signature"))[1]
     _, said = opened((), OpenArguments("dev", query="x", detail="signature"))
-    assert said["note"] == "No tool fits this query. Without query: all 0 tools."
+    assert said["note"] == "No tool matches this query. Omit query to get all 0 tools."
 
 
 def test_tools_that_were_asked_for_by_name_are_whole_whatever_they_cost():
@@ -193,10 +193,10 @@ def test_each_form_says_how_to_get_a_whole_definition():
     left = len(said["tools"])
     assert notes == {
         ("render", "entry", True): None,
-        ("signature", "entry", True): f"Signatures; {WHOLE}",
-        ("signature", "outline", True): f"Parameter names and first sentences; {WHOLE}",
-        ("signature", "brief", True): f"First sentences; {WHOLE}",
-        ("signature", "brief", False): f"{left} of 60 tools; find others by query. First sentences; {WHOLE}",
+        ("signature", "entry", True): f"Signatures only. {WHOLE}",
+        ("signature", "outline", True): f"Parameter names and first sentences only. {WHOLE}",
+        ("signature", "brief", True): f"First sentences only. {WHOLE}",
+        ("signature", "brief", False): f"{left} of 60 tools; use query to find others. First sentences only. {WHOLE}",
     }
     assert said["tools_left_out"] == 60 - left
 
@@ -292,10 +292,10 @@ def test_most_of_an_answer_is_for_the_tools_whatever_servers_say():
 
 def test_a_search_that_finds_nothing_says_so_and_how_many_there_are():
     _, said = opened((), OpenArguments("dev", query="zzz"), whole=toolbox(many(7)))
-    assert (said["tools"], said["note"]) == ([], "No tool fits this query. Without query: all 7 tools.")
+    assert (said["tools"], said["note"]) == ([], "No tool matches this query. Omit query to get all 7 tools.")
 
 
-LEAN = f"Signatures of the best, first sentences of the others; {WHOLE}"
+LEAN = f"The best matches have signatures, the others first sentences. {WHOLE}"
 
 
 def lean(tools: Sequence[Found], signatures: int = 5) -> str:
@@ -341,7 +341,7 @@ def test_other_servers_with_the_same_tool_are_named_and_weak_matches_marked():
     assert (first["also_in_left_out"], second["also_in"]) == (2, [{"toolbox": "ops", "server": "s0"}])
     assert all(one["weak"] is True for one in said["tools"])
     assert not any("also_in" in one for one in rest)
-    assert said["note"] == f"No tool fits this query well; these are the nearest. {LEAN}"
+    assert said["note"] == f"No tool matches this query well; these are the closest. {LEAN}"
 
 
 def matches(found: Sequence[Found], never: Sequence[ServerIdentifier] = (), budget: int = 8000, **fields: Any):
@@ -361,7 +361,7 @@ def test_a_search_everywhere_keeps_its_order_and_names_each_tool_by_its_three_pa
     parts = [(one["toolbox_name"], one["source_server"], one["name"]) for one in said["tools"]]
     assert parts == [("ops", "x", "b"), ("dev", "y", "a")]
     assert shown_as(matches(tools, detail="signature")[0], tools, signature.entry)
-    assert matches(())[1]["note"] == "No tool fits this query."
+    assert matches(())[1]["note"] == "No tool matches this query."
 
 
 def test_a_search_everywhere_names_who_was_never_listed_up_to_a_number():
@@ -369,7 +369,7 @@ def test_a_search_everywhere_names_who_was_never_listed_up_to_a_number():
     _, said = matches(many(1), never)
     assert sum(map(len, said["never_listed"].values())) == NAMES_SHOWN
     assert said["never_listed"]["box1"][:2] == ["s1", "s4"]
-    assert said["note"] == f"Not searched: 25 servers never listed yet; open their toolboxes first. {LEAN}"
+    assert said["note"] == f"Not searched: 25 servers whose tools are not known yet. Open their toolboxes first. {LEAN}"
     _, few = matches(many(1), never[:2])
     assert few["never_listed"] == {"box0": ["s0"], "box1": ["s1"]}
     assert "2 servers" in few["note"]

@@ -14,7 +14,7 @@ from msgspec import Raw
 from mcp_workbench.identity import ToolIdentifier
 from mcp_workbench.surfaces.arguments import read_open, read_use
 from mcp_workbench.surfaces.call_intent import UseIntent
-from mcp_workbench.surfaces.corrections import Corrections, tools_meant
+from mcp_workbench.surfaces.corrections import Corrections, matching_tools
 from mcp_workbench.surfaces.proxy import ProxySurface
 from mcp_workbench.wire.caller import LIBRARY
 from tests.surfaces.benches import Known, call, config_of, error_of, knowing
@@ -63,7 +63,7 @@ def shown(lines: list[str]) -> list[tuple[str, str]]:
     ],
 )
 def test_a_name_stands_for_the_tools_that_it_fits_best(said: UseIntent, parts: list[tuple[str, str, str]]):
-    assert [tool.parts() for tool in tools_meant(said, TOOLS)] == parts
+    assert [tool.parts() for tool in matching_tools(said, TOOLS)] == parts
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_corrected_search_keeps_the_limit_that_it_was_given(given: dict[str, A
 def test_every_tool_is_found_by_each_of_its_joined_forms_among_names_of_any_characters():
     for tool in TOOLS:
         for separator in ("/", ".", ":", "__", "_"):
-            assert tool in tools_meant(UseIntent(tool=separator.join(tool.parts())), TOOLS), (tool, separator)
+            assert tool in matching_tools(UseIntent(tool=separator.join(tool.parts())), TOOLS), (tool, separator)
 
 
 KEYS = (

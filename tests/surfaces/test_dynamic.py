@@ -171,11 +171,11 @@ async def test_a_client_that_left_hears_of_no_more_changes():
     workbench = surface.workbench
     router = workbench.at(HANDSHAKE)
     watching = Watching(workbench, surface)
-    router.catalog.kept("dev", "fs").put(ServerTools(tools={}))
+    router.catalog.snapshot("dev", "fs").put(ServerTools(tools={}))
     router.pool.client_ref.changed("dev", "tools")
     assert watching.kinds == ["tools"]
     await workbench.leave(HANDSHAKE.audience)
-    router.catalog.kept("dev", "a_b").put(ServerTools(tools={}))
+    router.catalog.snapshot("dev", "a_b").put(ServerTools(tools={}))
     router.pool.client_ref.changed("dev", "tools")
     assert watching.kinds == ["tools"]
 
@@ -186,7 +186,7 @@ async def test_a_change_in_a_toolbox_that_is_not_open_is_not_told():
     watching = Watching(surface.workbench, surface)
     before = await names(surface)
     router = surface.workbench.at(HANDSHAKE)
-    router.catalog.kept("ops", "fs").put(ServerTools(tools={}))
+    router.catalog.snapshot("ops", "fs").put(ServerTools(tools={}))
     router.pool.client_ref.changed("ops", "tools")
     assert await names(surface) == before
     assert watching.kinds == []
@@ -250,7 +250,7 @@ async def test_a_failure_of_the_server_says_which_tool_it_was(tmp_path: Path):
 
 async def test_a_tool_that_its_server_no_longer_lists_is_not_listed_and_its_call_is_told():
     surface = opened("dev")
-    surface.workbench.at(HANDSHAKE).catalog.kept("dev", "fs").put(ServerTools(tools={}))
+    surface.workbench.at(HANDSHAKE).catalog.snapshot("dev", "fs").put(ServerTools(tools={}))
     assert await names(surface) == [*META, "dev__a_b__c"]
     text = error_of(await call(surface, "dev__fs__read", {}))
     assert text.startswith("Error: Tool 'read' not found in server 'fs' (toolbox 'dev')")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mcp_workbench.surfaces.proxy import ProxySurface
-from mcp_workbench.surfaces.server_info import static_hello
+from mcp_workbench.surfaces.server_info import static_info
 from mcp_workbench.surfaces.toolbox import ToolboxSurface
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.workbench import Workbench
@@ -28,7 +28,7 @@ EXTENSION: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/tasks": {}}
 
 @pytest.mark.parametrize("mode", ["proxy", "dynamic"])
 def test_what_there_is_at_all_is_announced(mode: Any):
-    hello = static_hello(config_of(KNOWN, tool_mode=mode))
+    hello = static_info(config_of(KNOWN, tool_mode=mode))
     assert hello.capabilities == {"tools": {"listChanged": True}, **COMMON}
     assert "dev" in hello.instructions
     assert "ops" in hello.instructions
@@ -51,11 +51,11 @@ async def test_tasks_are_declared_where_a_server_has_them_in_the_era_of_the_clie
     async with serving(boxes) as workbench:
         for toolbox, expected in (("none", {}), ("some", tasks)):
             surface = ToolboxSurface(workbench, toolbox)
-            unknown = (await surface.hello(caller)).capabilities
+            unknown = (await surface.server_info(caller)).capabilities
             possible = {**tasks, "extensions": {**tasks.get("extensions", {}), **SKILLS}}
             assert unknown == {"tools": {"listChanged": True}, **COMMON, **possible}, "nothing is known of a server yet"
             await listed(surface, caller)
-            known = (await surface.hello(caller)).capabilities
+            known = (await surface.server_info(caller)).capabilities
             assert known == {"tools": {"listChanged": True}, **COMMON, **expected}
 
 
@@ -64,10 +64,10 @@ async def test_a_toolbox_passes_on_what_its_servers_say_about_their_use_once_the
     servers["a"].methods["initialize"]["instructions"] = "Read first.\nThen write."
     async with serving({"dev": servers, "ops": {"c": MemoryServer("c")}}) as workbench:
         surface = ToolboxSurface(workbench, "dev")
-        assert (await surface.hello(HANDSHAKE)).instructions == "The toolbox dev\nServers: a, b"
+        assert (await surface.server_info(HANDSHAKE)).instructions == "The toolbox dev\nServers: a, b"
         assert [server.starts for server in servers.values()] == [0, 0], "a greeting starts nothing"
         await listed(surface)
-        said = (await surface.hello(HANDSHAKE)).instructions
+        said = (await surface.server_info(HANDSHAKE)).instructions
     assert said == "The toolbox dev\nServers: a, b\n\n# a\nRead first.\nThen write."
 
 
@@ -89,4 +89,4 @@ async def test_every_method_that_the_capabilities_promise_is_there():
         assert surface.method(method) is not None
     assert surface.method("tasks/get") is None
     for caller in (HANDSHAKE, MODERN):
-        assert (await surface.hello(caller)).capabilities == {"tools": {"listChanged": True}, **COMMON}
+        assert (await surface.server_info(caller)).capabilities == {"tools": {"listChanged": True}, **COMMON}

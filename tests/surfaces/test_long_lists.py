@@ -112,7 +112,7 @@ async def test_an_answer_that_would_be_too_large_has_the_first_tools_and_says_ho
     names = [tool["name"] for tool in said["tools"]]
     assert names == [f"t{number}" for number in range(len(names))]
     assert said["tools_left_out"] == 64 - len(names) > 0
-    assert said["note"].startswith(f"The first {len(names)} of 64 tools: more are too much for one answer.")
+    assert said["note"].startswith(f"Only the first {len(names)} of 64 tools fit in one response.")
 
 
 async def test_names_of_megabytes_that_are_withheld_cost_an_open_little():

@@ -26,7 +26,7 @@ from tests.surfaces.benches import HANDSHAKE, MODERN, call, error_of
 from tests.wire.pair import settle
 
 DETAILS = "Invalid parameters: detail must be one of auto, full, signature"
-FEW_WORDS = "Say in a few words what the tool should do."
+FEW_WORDS = "Describe in a few words what the tool should do."
 LIMIT = "Invalid parameters: limit must be a whole number from 1 to 50"
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"detail": "signatures"}, f"{DETAILS}\nDid you mean 'signature'?"),
@@ -41,15 +41,15 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"query": ["read"]}, f"Invalid parameters: query must be a string\n{FEW_WORDS}"),
     ({"query": {}}, f"Invalid parameters: query must be a string\n{FEW_WORDS}"),
     ({"query": False}, f"Invalid parameters: query must be a string\n{FEW_WORDS}"),
-    ({"tools": "read_file"}, 'Invalid parameters: tools must be a list of strings\nSend ["read_file"].'),
-    ({"tools": ["read_file", 5]}, 'Invalid parameters: tools must be a list of strings\nSend ["read_file"].'),
-    ({"tools": ["read_file", None]}, 'Invalid parameters: tools must be a list of strings\nSend ["read_file"].'),
-    ({"tools": {"a": 1}}, 'Invalid parameters: tools must be a list of strings\nSend ["read_file"].'),
-    ({"tools": []}, "Invalid parameters: tools cannot be empty\nLeave it out for every tool."),
+    ({"tools": "read_file"}, 'Invalid parameters: tools must be a list of strings\nExample: ["read_file"]'),
+    ({"tools": ["read_file", 5]}, 'Invalid parameters: tools must be a list of strings\nExample: ["read_file"]'),
+    ({"tools": ["read_file", None]}, 'Invalid parameters: tools must be a list of strings\nExample: ["read_file"]'),
+    ({"tools": {"a": 1}}, 'Invalid parameters: tools must be a list of strings\nExample: ["read_file"]'),
+    ({"tools": []}, "Invalid parameters: tools cannot be empty\nOmit it to get all tools."),
     ({"tools": [f"t{n}" for n in range(101)]}, "Invalid parameters: tools can have at most 100 names"),
     (
         {"query": "read", "tools": ["read_file"]},
-        "Invalid parameters: query and tools cannot be combined\nSearch, or name the tools.",
+        "Invalid parameters: query and tools cannot be combined\nSend only one of them.",
     ),
     *(
         ({"query": "read", "limit": limit}, "Invalid parameters: limit must be a whole number from 1 to 50")
@@ -57,7 +57,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"limit": 5},
-        "Invalid parameters: limit needs a query\nIt is the number of tools that a search shows.",
+        "Invalid parameters: limit needs a query\nlimit is the maximum number of matches.",
     ),
     ({"querry": "read"}, "Invalid parameters: Unrecognized key 'querry'\nDid you mean 'query'?"),
     (
@@ -69,7 +69,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 ]
 SEVERAL = """Tools 'raed_file', 'delete_fil' not found in toolbox 'dev'
 Did you mean 'read_file'? Did you mean 'delete_file'?"""
-ALL = "Invalid parameters: query is missing\n'*' stands for every toolbox, and is for searching them."
+ALL = "Invalid parameters: query is missing\nToolbox '*' searches all toolboxes."
 
 
 @contextlib.asynccontextmanager
@@ -237,7 +237,7 @@ async def test_a_search_in_one_toolbox_finds_nothing_of_another(store: Path):
     async with surface(store) as (served, _):
         answer = await opened(served, query="restart")
         assert answer["tools"] == []
-        assert answer["note"] == "No tool fits this query. Without query: all 4 tools."
+        assert answer["note"] == "No tool matches this query. Omit query to get all 4 tools."
 
 
 async def test_a_search_everywhere_starts_nothing_and_names_who_never_listed(store: Path):
@@ -246,7 +246,8 @@ async def test_a_search_everywhere_starts_nothing_and_names_who_never_listed(sto
         assert answer == {
             "toolbox": "*",
             "never_listed": {"dev": ["a", "b"], "ops": ["c"]},
-            "note": "No tool fits this query. Not searched: 3 servers never listed yet; open their toolboxes first.",
+            "note": "No tool matches this query. "
+            "Not searched: 3 servers whose tools are not known yet. Open their toolboxes first.",
             "tools": [],
         }
         await opened(served, "ops")

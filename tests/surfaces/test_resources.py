@@ -302,7 +302,7 @@ async def test_what_is_too_long_or_too_many_is_not_watched():
         assert (await refused(surface, "x:" + "1" * 9, HANDSHAKE, SUBSCRIBE)).code == -32602
         for uri in ("x:1", "x:2", "x:1"):
             await answer(surface, SUBSCRIBE, HANDSHAKE, uri=uri)
-        assert "At most 2" in (await refused(surface, "x:3", HANDSHAKE, SUBSCRIBE)).message
+        assert "at most 2" in (await refused(surface, "x:3", HANDSHAKE, SUBSCRIBE)).message
         await answer(surface, UNSUBSCRIBE, HANDSHAKE, uri="x:2")
         await answer(surface, SUBSCRIBE, HANDSHAKE, uri="x:3")
     assert [params["uri"] for params in boxes["dev"]["a"].asked(SUBSCRIBE)] == ["x:1", "x:2", "x:3"]

@@ -63,12 +63,12 @@ def test_a_modern_client_is_told_of_all_once_it_has_looked():
 async def test_a_modern_client_of_the_default_surface_is_told_of_changes_in_toolboxes_that_nobody_opened(kind: str):
     async with serving({"dev": {"a": MemoryServer()}}) as workbench:
         surface = ProxySurface(workbench)
-        assert not surface.changed("dev", kind)
+        assert not surface.note_change("dev", kind)
         await answer(surface, f"{kind}/list", MODERN)
-        assert surface.changed("dev", kind)
-        assert not surface.changed("dev", "tools")  # the two tools stay
+        assert surface.note_change("dev", kind)
+        assert not surface.note_change("dev", "tools")  # the two tools stay
 
 
 def test_a_handshake_client_of_the_default_surface_is_not_told_of_what_it_did_not_open():
     surface = ProxySurface(knowing({"dev": {"a": ["t"]}}))
-    assert not surface.changed("dev", "prompts")
+    assert not surface.note_change("dev", "prompts")

@@ -48,7 +48,7 @@ async def refused(surface: ServerSurface, method: str, caller: Caller = HANDSHAK
 async def test_the_server_speaks_for_itself_but_for_tasks_of_the_other_era(caller: Caller, *, modern: bool):
     declared = {**EVERYTHING, "extensions": {eras.TASKS: {}, "vendor/x": {}}, "vendor": [1]}
     async with serving({"dev": {"a": MemoryServer("a", modern=modern, capabilities=declared)}}) as workbench:
-        hello = await ServerSurface(workbench, A).hello(caller)
+        hello = await ServerSurface(workbench, A).server_info(caller)
     expected = dict(declared)
     if caller.modern != modern:
         del expected["tasks"]
@@ -104,7 +104,7 @@ async def test_a_server_that_cannot_be_reached_is_an_error_with_its_code():
     async with serving({"dev": {"a": server}}) as workbench:
         surface = ServerSurface(workbench, A)
         with pytest.raises(RpcError) as caught:
-            await surface.hello(HANDSHAKE)
+            await surface.server_info(HANDSHAKE)
     assert caught.value.code == -31001
 
 
@@ -206,7 +206,7 @@ async def test_a_handshake_client_is_told_of_what_it_watches_and_of_nothing_that
     server = subscribing(modern=True)
     async with serving({"dev": {"a": server}}) as workbench:
         surface = ServerSurface(workbench, A)
-        await surface.hello(HANDSHAKE)
+        await surface.server_info(HANDSHAKE)
 
         def told(uri: str) -> bool:
             return bool(list(surface.translate(A, eras.RESOURCE_UPDATED, {"uri": Raw(json.dumps(uri).encode())})))
@@ -241,7 +241,7 @@ async def test_a_storm_of_announcements_is_told_at_once_and_then_once():
         surface = ServerSurface(workbench, A)
         session = Session(workbench, surface, line, AUDIENCE, Limits(announce_interval_seconds=0.01))
         session.notice("notifications/initialized", {})
-        await surface.hello(HANDSHAKE)
+        await surface.server_info(HANDSHAKE)
         for _ in range(1000):
             server.say("notifications/tools/list_changed", x="y" * 100)
         server.say("notifications/prompts/list_changed")
@@ -254,7 +254,7 @@ async def test_a_storm_of_announcements_is_told_at_once_and_then_once():
 async def test_a_server_is_asked_by_its_client_what_no_other_surface_passes():
     async with serving({"dev": {"a": MemoryServer("a")}}) as workbench:
         surface = ServerSurface(workbench, A)
-        assert surface.question(A, "vendor/anything", {"x": 1}) == {"x": 1}
+        assert surface.question_params(A, "vendor/anything", {"x": 1}) == {"x": 1}
 
 
 async def test_a_level_is_set_only_where_the_server_has_levels():

@@ -182,7 +182,7 @@ async def test_skills_are_declared_where_a_server_has_them_or_may(caller: Caller
         surfaces = {name: ToolboxSurface(workbench, name) for name in boxes}
 
         async def declaring() -> list[str]:
-            hellos = {name: await surface.hello(caller) for name, surface in surfaces.items()}
+            hellos = {name: await surface.server_info(caller) for name, surface in surfaces.items()}
             return [name for name, hello in hellos.items() if SKILLS in hello.capabilities.get("extensions", {})]
 
         assert await declaring() == ["dev", "ops"]
@@ -190,7 +190,7 @@ async def test_skills_are_declared_where_a_server_has_them_or_may(caller: Caller
         for surface in surfaces.values():
             await answer(surface, "tools/list", caller)
         assert await declaring() == ["dev"]
-        extensions = (await DynamicSurface(workbench).hello(caller)).capabilities["extensions"]
+        extensions = (await DynamicSurface(workbench).server_info(caller)).capabilities["extensions"]
         assert extensions == {SKILLS: {}, APPS: {}}
 
 
@@ -200,10 +200,10 @@ async def test_one_server_answers_for_itself_and_the_two_meta_tools_have_no_skil
         surface = ServerSurface(workbench, ServerIdentifier("dev", "a"))
         assert await uris(surface) == [[GIT]]
         assert await got(surface, GIT) == entry(GIT)
-        assert SKILLS in (await surface.hello(HANDSHAKE)).capabilities["extensions"]
+        assert SKILLS in (await surface.server_info(HANDSHAKE)).capabilities["extensions"]
         meta = ProxySurface(workbench)
         assert meta.method("skills/list") is None
-        assert "extensions" not in (await meta.hello(HANDSHAKE)).capabilities
+        assert "extensions" not in (await meta.server_info(HANDSHAKE)).capabilities
 
 
 @pytest.mark.parametrize(

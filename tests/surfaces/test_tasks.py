@@ -209,6 +209,7 @@ def test_news_and_questions_about_a_task_name_its_server():
     for method in ("notifications/tasks/status", "notifications/tasks"):
         (told,) = surface.translate(A, method, news)
         assert told["taskId"] == "a:1"
-    asked = surface.question(A, "elicitation/create", {"_meta": Raw(b'{"%s":{"taskId":"1"}}' % RELATED.encode())})
+    related = {"_meta": Raw(b'{"%s":{"taskId":"1"}}' % RELATED.encode())}
+    asked = surface.question_params(A, "elicitation/create", related)
     assert asked is not None
     assert asked["_meta"][RELATED] == {"taskId": "a:1"}

@@ -128,17 +128,17 @@ def test_where_there_are_several_servers_a_client_is_asked_the_three_questions_a
 ):
     workbench = knowing({"dev": {"a": ["t"]}})
     for surface in (ToolboxSurface(workbench, "dev"), ProxySurface(workbench)):
-        assert (surface.question(A, method, {"x": 1}) is not None) is asked
+        assert (surface.question_params(A, method, {"x": 1}) is not None) is asked
 
 
 async def test_a_change_is_told_once_the_client_has_seen_the_list():
     async with serving({"dev": servers(a=["one"])}) as workbench:
         surface = ToolboxSurface(workbench, "dev")
-        assert not surface.changed("dev", "tools")
+        assert not surface.note_change("dev", "tools")
         await listed(surface)
-        assert surface.changed("dev", "tools")
-        assert surface.changed("dev", "prompts")
-        assert not surface.changed("ops", "tools")
+        assert surface.note_change("dev", "tools")
+        assert surface.note_change("dev", "prompts")
+        assert not surface.note_change("ops", "tools")
 
 
 @pytest.mark.parametrize("method", ["notifications/vendor", "notifications/tools/list_changed"])

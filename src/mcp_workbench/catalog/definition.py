@@ -1,4 +1,8 @@
-"""One tool definition as the server sent it: raw JSON that every official client accepts."""
+"""Definitions of tools, prompts, resources and templates: raw JSON that every official client accepts.
+
+A definition keeps the bytes of its server unless official clients would refuse it. Definitions that can't be repaired,
+and those that are too large or nested too deep, are withheld with a reason.
+"""
 
 from __future__ import annotations
 
@@ -16,24 +20,24 @@ from mcp_workbench.limits import Limits
 from mcp_workbench.wire import jsonrpc
 
 NAME_SCAN_BYTES = 4096
-"""How far into a definition that is too large its name is looked for."""
+"""How far into a definition that is too large we look for its name."""
 
-# Patterns are text here and compiled at their first use: most runs never need one.
+# Patterns are compiled on first use: most runs need none.
 _NAME = rb'"name"\s*:\s*("(?:[^"\\]|\\.)*")'
 _BRACKETS = bytes.maketrans(b"[]", b"{}")
 _NO_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
 _NUMBER = rb"[0-9][0-9.]*(?:[eE][+-]?[0-9]+)?"
 _OUTLINE = bytes.maketrans(b"123456789+E[", b"0000000000e{")
-"""Makes digits, exponents and brackets alike, so that two quick searches rule out most definitions."""
+"""Maps all digits, exponents and brackets to one of their kind, so that two searches rule out most definitions."""
 _LARGE_EXPONENT, _MANY_DIGITS = b"0e000", b"0" * 309
-"""How a number beyond the range of floats looks in the outline; so do some smaller numbers and texts."""
+"""Patterns of a number beyond the range of floats after that mapping. Some smaller numbers and texts match too."""
 
 
 T = TypeVar("T")
 
 
 class Withheld(msgspec.Struct, frozen=True):
-    """A definition that is left out, and why."""
+    """A definition that is left out, and the reason."""
 
     name: str
     reason: str
@@ -43,7 +47,7 @@ class _Head(msgspec.Struct):
     name: str
 
 
-# Made here and not at the first use, since the first open of a toolbox would wait for it.
+# Created at import, so that the first open of a toolbox does not have to wait for it.
 _tools = official_models.decoder(official_models.Tool)
 _heads = msgspec.json.Decoder(_Head)
 
@@ -75,18 +79,17 @@ class Definition(msgspec.Struct, frozen=True, dict=True):
 
         if not (name := own_name(raw)):
             raise Unrepairable("it has no name")
-        repaired = repair_tool(raw, handshake=handshake)
-        return cls(name, repaired.raw, repaired.wraps_output)
+        return cls(name, *repair_tool(raw, handshake=handshake))
 
     def memoized(self, make: Callable[[Definition], T]) -> T:
-        """What `make` derives from this definition, made once."""
+        """A value that `make` derives from this definition, cached."""
         memo = cast("dict[str, T]", vars(self))
         if make.__qualname__ not in memo:
             memo[make.__qualname__] = make(self)
         return memo[make.__qualname__]
 
     def annotations(self) -> dict[str, bool]:
-        """What of the tool's `annotations` is true or false; the rest is not looked at."""
+        """The boolean members of the tool's `annotations`."""
         given = jsonrpc.members(jsonrpc.members(self.raw).get("annotations"))
         return {name: bytes(raw) == b"true" for name, raw in given.items() if bytes(raw) in (b"true", b"false")}
 
@@ -98,9 +101,9 @@ def _is_output_compilable(raw: Raw) -> bool:
 
 
 def compact(raw: Raw) -> Raw:
-    """The same JSON without whitespace between its tokens, or unchanged if it can't be read.
+    """The same JSON without whitespace between tokens, or unchanged if it is not readable.
 
-    Lists are compacted once, when a server sends them: it takes as long as all the checks of a definition together.
+    A list is compacted once, when a server sends it: this takes as long as all the checks of a definition together.
     """
     try:
         return Raw(msgspec.json.format(raw, indent=-1))
@@ -109,7 +112,7 @@ def compact(raw: Raw) -> Raw:
 
 
 def oversize(raw: Raw, limits: Limits) -> str | None:
-    """Why a definition is too much for any reader; None if it is not."""
+    """The reason why a definition is too large for readers; None if it is not."""
     view = bytes(raw)
     if len(view) > limits.schema_bytes:
         return f"its definition has {len(view)} bytes (at most {limits.schema_bytes})"
@@ -130,7 +133,7 @@ def own_name(raw: Raw) -> str:
 
 
 def name_of(raw: Raw) -> str:
-    """The name in a definition that is too large or too deep to be read whole, if it is near its start."""
+    """The name near the start of a definition that is too large or too deep to be parsed; "" if there is none."""
     match = re.search(_NAME, bytes(raw)[:NAME_SCAN_BYTES])
     try:
         return msgspec.json.decode(match[1], type=str) if match else ""
@@ -144,7 +147,7 @@ def _has_infinity(text: bytes) -> bool:
 
 
 def _is_deeper(text: bytes, depth: int) -> bool:
-    """Whether a JSON text is nested deeper than `depth`: each pass takes the innermost pairs away."""
+    """Whether a JSON text is nested deeper than `depth`: each pass removes the innermost pairs of brackets."""
     brackets = _without_strings(text).translate(_BRACKETS, _NO_BRACKET)
     for _ in range(depth):
         brackets = brackets.replace(b"{}", b"")
@@ -152,7 +155,7 @@ def _is_deeper(text: bytes, depth: int) -> bool:
 
 
 def _without_strings(text: bytes) -> bytes:
-    """A JSON text without its strings. Three times as fast as a regular expression."""
+    """A JSON text without its strings. This is three times as fast as a regular expression."""
     if b"\\" in text:
         text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
     return b"".join(text.split(b'"')[::2])
@@ -167,16 +170,17 @@ _MODELS: Final[dict[str, type[Struct]]] = {
 
 
 OFFERED: tuple[Literal["prompts"], Literal["resources"]] = ("prompts", "resources")
-"""The lists beside tools whose names are searched."""
+"""Lists other than tools whose names are searched."""
 
 
 class Item(Struct, frozen=True):
-    """What names it (a prompt's name, a resource's URI, a template), and all of it, as compact JSON."""
+    """A prompt, resource, template or skill as compact JSON."""
 
     name: str
+    """The prompt's name, the resource's URI, the template, or the skill's URI or name."""
     raw: Raw
     uris: tuple[str, ...] = ()
-    """Of a skill: its own URI and those of its files. They are read once: each read of a resource looks at all."""
+    """The URIs of a skill and its files. They are parsed once, since every read of a resource needs all of them."""
 
 
 class ServerItems(Struct, frozen=True):
@@ -188,7 +192,7 @@ class ServerItems(Struct, frozen=True):
 
 
 def take_items(listed: Sequence[Raw], member: str, limits: Limits) -> ServerItems:
-    """Take the items of a list that can be offered; of several with one name, the first.
+    """Choose the items of a list that can be offered; of several with one name, the first.
 
     Withholds an item without a name, one that is too large or nested too deep, and one that official clients refuse.
     """
@@ -222,6 +226,6 @@ def _accepted(raw: Raw, name: str, member: str, limits: Limits) -> Raw:
 
 
 def offer_text(instructions: str, items: Iterable[Raw]) -> str:
-    """What a server says beside its tools, to be searched: its instructions, and the names of prompts and resources."""
+    """The searchable text of a server besides its tools: its instructions, and the names of prompts and resources."""
     names = (jsonrpc.text_or_none(jsonrpc.members(item).get("name")) or "" for item in items)
     return " ".join((instructions, *names))

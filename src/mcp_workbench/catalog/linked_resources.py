@@ -1,4 +1,7 @@
-"""Resources that servers named in their results, so that a client can read them though no list has them."""
+"""Resources that no list needs to contain: links in results, and the UIs (`ui://`, MCP Apps) that tools name.
+
+Clients can read them because this module remembers which servers named them.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ class _Resource(msgspec.Struct):
 
 
 class _ContentBlock(msgspec.Struct):
-    """A content block: a link has an `uri`, an embedded resource a `resource`."""
+    """A content block: a link has a `uri`, an embedded resource a `resource`."""
 
     uri: str = ""
     resource: _Resource | None = None
@@ -31,7 +34,7 @@ class _Message(msgspec.Struct):
 
 
 class _Result(msgspec.Struct):
-    """What of a result may name resources: of a tool, or of a prompt."""
+    """The parts of a tool's or prompt's result that may name resources."""
 
     content: list[_ContentBlock] = []
     messages: list[_Message] = []
@@ -42,14 +45,14 @@ _MARK = b'"uri"'
 
 
 class Links:
-    """Which servers named a resource, for as many as fit."""
+    """The servers that named a resource, for a bounded number of resources."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._servers: OrderedDict[str, set[ServerIdentifier]] = OrderedDict()
 
     def remember(self, server: ServerIdentifier, result: Raw) -> None:
-        """Take note of what a result names. One that is not as the protocol has it names nothing."""
+        """Record the resources that a result names. An invalid result names none."""
         text = bytes(result)
         if _MARK not in text or text.count(b"{") > self._limits.link_objects:
             return
@@ -70,7 +73,7 @@ class Links:
             self._servers.popitem(last=False)
 
     def find(self, uri: str) -> frozenset[ServerIdentifier]:
-        """The servers that named it. One that names another's resource does not take its place."""
+        """All servers that named a resource."""
         return frozenset(self._servers.get(uri, ()))
 
 
@@ -87,7 +90,7 @@ SCHEME = "ui://"
 _FLAT = ("ui/resourceUri", "openai/outputTemplate")
 """Keys of `_meta` from before `ui.resourceUri`, which servers still send next to it."""
 _MARKS = (b"resourceUri", b"outputTemplate")
-"""Every definition that names a UI contains one of these; searching for them is cheaper than parsing."""
+"""Every definition that names a UI contains one of these. Searching for them is cheaper than parsing."""
 
 
 def ui_uris(meta: Raw | None) -> Iterator[str]:
@@ -100,7 +103,7 @@ def ui_uris(meta: Raw | None) -> Iterator[str]:
 
 
 def named_by(definition: Definition) -> frozenset[str]:
-    """The UI resources that a tool's definition names, looked for once."""
+    """The UI resources that a tool's definition names, cached."""
     return definition.memoized(_named_by)
 
 

@@ -1,8 +1,8 @@
 """Models of the tools, prompts, resources and templates that every official client accepts, typed as loosely as theirs.
 
-A definition that decodes here is accepted by the TypeScript SDK 1.x and 2.x and by the Python SDK 1.x and 2.x, in
-both eras of the protocol. Where they differ, the strictest one counts: TypeScript refuses `null` for an optional
-member, Python refuses a fraction as `size`. Members that the models do not type may be anything.
+If a definition decodes here, the TypeScript SDK 1.x and 2.x and the Python SDK 1.x and 2.x accept it, in both eras of
+the protocol. Where they differ, the strictest one counts: TypeScript refuses `null` for an optional member, Python
+refuses a fraction as `size`. Members that the models do not type may have any value.
 """
 
 from __future__ import annotations

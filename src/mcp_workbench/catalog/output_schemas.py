@@ -1,10 +1,10 @@
-"""Which output schemas handshake clients can compile.
+"""Checks whether handshake clients can compile an output schema.
 
 The TypeScript SDK 1.x compiles every output schema of a list with Ajv, for JSON Schema draft 7, and rejects the whole
 list if one does not compile. `_Schema` types the keywords as Ajv does; references, patterns and anchors are checked
-after that. The check errs on the safe side: a few odd schemas that Ajv would compile count as broken. Servers write
-these schemas, so the time for the check is linear in their length. The total length of patterns is limited, and so is
-the number of objects and lists in a schema with references, patterns or anchors.
+after that. The check errs on the safe side: a few odd schemas that Ajv would compile are rejected. The schemas come
+from servers, so the check takes linear time, and limits the total length of patterns, and the number of objects and
+lists in a schema with references, patterns or anchors.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
 PATTERN_LENGTH = 8192
-"""Characters of the regular expressions in an output schema, each counted once: to check so many takes 50 ms."""
+"""Total length of the distinct regular expressions in an output schema. Checking that many takes 50 ms."""
 OUTPUT_SCHEMA_NODES = 2_000
 """For handshake clients, the workbench checks output schemas that have references or patterns, up to this many
 objects and lists (4 ms). If a tool's output schema is larger, they get the tool without it. The largest seen in use
@@ -88,7 +88,7 @@ _IN_MAPS: Final = frozenset({"properties", "patternProperties", "dependencies", 
 def is_compilable(schema: Raw) -> bool:
     """Whether handshake clients can compile an output schema."""
     given = bytes(schema)
-    is_plain = _MARKS.search(given) is None  # as most schemas: then the types decide
+    is_plain = _MARKS.search(given) is None  # like most schemas: then the types decide
     if not is_plain and given.count(b"{") + given.count(b"[") > OUTPUT_SCHEMA_NODES:
         return False
     try:
@@ -108,7 +108,7 @@ def is_compilable(schema: Raw) -> bool:
     known = {id(one) for one in every}
     passed: set[int] = set()
     return (
-        not any("$id" in one for one in every[1:])  # Ajv refuses one that another schema of the client has, too
+        not any("$id" in one for one in every[1:])  # Ajv also refuses an id that another schema of the client has
         and _are_patterns({pattern for one in every for pattern in _patterns(one)})
         and all("nullable" not in one or bool(one.get("type")) for one in every)
         and all(_leads_somewhere(one, root, known, passed) for one in every if "$ref" in one)

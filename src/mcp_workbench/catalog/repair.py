@@ -1,6 +1,6 @@
 """Repairs definitions that official clients would refuse, if their meaning is clear.
 
-A client that refuses one definition rejects the whole list. So a definition is offered only if every official client
+A client that refuses one definition rejects the whole list, so a definition is offered only if every official client
 accepts it. If it can be repaired without guessing, it is repaired first:
 
 - an optional member that clients refuse (`null`, or of the wrong type) is dropped, as if the server had not sent it.
@@ -28,7 +28,7 @@ from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.projection import wrapped_schema
 
 REPAIRED_ITEMS = 100
-"""Items of a list inside a definition, such as its icons, that are repaired one by one: no honest one is longer. A
+"""The longest list in a definition, such as its icons, whose items are repaired one by one. Real lists are shorter. A
 longer list that clients refuse is not repaired."""
 
 _EMPTY: Final = frozenset({b"null", b"{}", b"[]"})
@@ -39,16 +39,11 @@ _ESSENTIAL: Final = frozenset({"properties", "required", "arguments"})
 """Optional members that say how to call something, or that the rest of a schema depends on."""
 
 
-class RepairedTool(Struct, frozen=True):
-    """A tool that every official client of an era accepts."""
+def repair_tool(raw: Raw, *, handshake: bool) -> tuple[Raw, bool]:
+    """Repair a tool for clients of an era. Raises `Unrepairable`.
 
-    raw: Raw
-    wraps_output: bool = False
-    """Whether its output schema is wrapped for handshake clients; then its results must be wrapped too."""
-
-
-def repair_tool(raw: Raw, *, handshake: bool) -> RepairedTool:
-    """Repair a tool for clients of an era. Raises `Unrepairable`."""
+    Returns the tool, and whether its output schema is wrapped: then its results must be wrapped too.
+    """
     given = jsonrpc.fields(raw)
     members = dict(given)
     members["inputSchema"] = _input_schema(given.get("inputSchema"))
@@ -59,7 +54,7 @@ def repair_tool(raw: Raw, *, handshake: bool) -> RepairedTool:
     if not handshake:
         members |= _modern_schemas(given)
     in_order = {name: members[name] for name in (*given, *members) if name in members}
-    return RepairedTool(_encoded(in_order), handshake and wraps_output)
+    return _encoded(in_order), handshake and wraps_output
 
 
 def repair_item(raw: Raw, model: type[Struct], named_by: str) -> Raw:
@@ -126,7 +121,7 @@ def _object_schema(members: dict[str, Raw]) -> dict[str, Any]:
 
 
 def _names_object(raw: Raw) -> bool:
-    """Whether a `type` is null, or a list with "object" in it: arguments are objects."""
+    """Whether a `type` is null or a list that contains "object"."""
     if jsonrpc.is_null(raw):
         return True
     try:

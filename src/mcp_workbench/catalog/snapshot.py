@@ -1,7 +1,11 @@
-"""What is known of the tools, as immutable values: one `ServerTools` per listing, never changed.
+"""The known tools of one client, as immutable listings: filters, the catalog, and the results of opens and searches.
 
-A new listing replaces the old one whole, so whoever holds one sees a consistent list. Routing
-walks toolbox → server → tool by field. It knows nothing of connections.
+A new listing replaces the old one as a whole, so every reader sees a consistent list. Routing looks up toolbox, server
+and tool by field. This module knows nothing about connections.
+
+Filters (`toolFilters`) are names, globs and annotations (`@readOnly`). A leading `!` excludes, and exclusions take
+precedence. With exclusions only, all other tools are offered. Missing annotations have the protocol's defaults: a tool
+is destructive and open-world unless it says otherwise.
 """
 
 from __future__ import annotations
@@ -45,7 +49,7 @@ class ToolFilter:
         self._exclude = tuple(pattern for pattern in self._patterns if pattern.startswith("!"))
 
     def __bool__(self) -> bool:
-        """False where everything is offered."""
+        """False if every tool is offered."""
         return bool(self._patterns)
 
     def allows(self, tool: Definition) -> bool:
@@ -54,7 +58,7 @@ class ToolFilter:
         return not self._include or any(_matches(pattern, tool) for pattern in self._include)
 
     def unmatched(self, tools: Iterable[Definition]) -> list[str]:
-        """The filters that match none of the tools: probably misspelt."""
+        """The filters that match no tool. They are probably misspelt."""
         listed = tuple(tools)
         return [
             pattern
@@ -73,7 +77,7 @@ T = TypeVar("T")
 
 
 class ToolCount(NamedTuple):
-    """How many tools of a server are offered, after its filters, and how many are withheld."""
+    """How many tools of a server are offered and withheld, after its filters."""
 
     offered: int
     withheld: int = 0
@@ -87,20 +91,20 @@ class ServerTools(msgspec.Struct, frozen=True, kw_only=True):
     """One listing of one server."""
 
     tools: Mapping[str, Definition]
-    """Offered tools by their own name, in the server's order."""
+    """Offered tools by name, in the server's order."""
     withheld: tuple[Withheld, ...] = ()
     unmatched_filters: tuple[str, ...] = ()
 
     @property
     def count(self) -> ToolCount:
-        """The number of tools, for every command that tells one."""
+        """The number of tools, as commands show it."""
         return ToolCount(len(self.tools), len(self.withheld))
 
 
 def take_listing(
     definitions: Sequence[Raw], patterns: Iterable[str], limits: Limits, *, handshake: bool = False
 ) -> ServerTools:
-    """Apply the filters to what a server listed, then withhold what can't be offered.
+    """Filter a server's definitions, then withhold those that can't be offered.
 
     With `handshake`, definitions that only modern clients accept are projected for handshake clients.
     """
@@ -118,7 +122,7 @@ def take_listing(
 
 
 def _read(raw: Raw, limits: Limits, *, handshake: bool) -> tuple[Definition, str | None]:
-    """A definition, and why it can't be offered; one that can't be read whole is known by its name."""
+    """Read a definition, and the reason why it can't be offered, if any. Unreadable ones keep their name."""
     if (problem := oversize(raw, limits)) is not None:
         return Definition(name_of(raw), EMPTY_OBJECT), problem
     try:
@@ -128,46 +132,46 @@ def _read(raw: Raw, limits: Limits, *, handshake: bool) -> tuple[Definition, str
 
 
 def _duplicates(tools: Iterable[Definition]) -> dict[str, None]:
-    """Names that occur twice, in order. Keeping one would give it the other's reputation."""
+    """Names that occur more than once, in order. Offering one of the tools could pass it off as the other."""
     names = [tool.name for tool in tools if tool.name]
     return {} if len(set(names)) == len(names) else {name: None for name, times in Counter(names).items() if times > 1}
 
 
 class ServerSnapshot(Generic[T]):
-    """The one copy of a list: whoever lists, searches or routes reads it here. One server's, for one client."""
+    """The current list of one server for one client. Listing, searching and routing all read it here."""
 
     __slots__ = ("is_lost", "value")
 
     def __init__(self) -> None:
         self.value: T | None = None
-        """None: the server has not listed yet."""
+        """None if the server has not listed yet."""
         self.is_lost = False
-        """Whether the server could not be reached when that was tried last. Its list stays known, for routing."""
+        """Whether the server was unreachable at the last attempt. Its list stays known, for routing."""
 
     def put(self, value: T) -> bool:
-        """Replace the list; whether that changed anything."""
+        """Replace the list. Returns whether that changed anything."""
         is_new = self.value != value
-        if is_new:  # one that is the same stays the same object, so whoever derives something from it need not again
+        if is_new:  # keep an equal list, so that what was derived from it stays valid
             self.value = value
         was_lost, self.is_lost = self.is_lost, False
         return is_new or was_lost
 
     def lose(self) -> bool:
-        """The server can't be reached; whether that was not known, and something is missing now."""
+        """Mark the server as unreachable. Returns whether its list is missing from now on."""
         is_new = not self.is_lost and self.value is not None
         self.is_lost = True
         return is_new
 
 
 class Catalog:
-    """The tools of every configured server, as far as they are known."""
+    """The known tools of every configured server."""
 
     def __init__(self, toolboxes: Mapping[str, Iterable[str]]) -> None:
         self._lists: dict[str, dict[str, ServerSnapshot[ServerTools]]] = {}
         self.follow(toolboxes, ())
 
     def follow(self, toolboxes: Mapping[str, Iterable[str]], without: Iterable[ServerIdentifier]) -> None:
-        """Have these servers from now on; what they listed stays known, but for those of `without`."""
+        """Change the set of servers. The lists of remaining servers stay known, except for those in `without`."""
         before = self._lists
         for one in without:
             before.get(one.toolbox, {}).pop(one.server, None)
@@ -176,32 +180,32 @@ class Catalog:
             for toolbox, servers in toolboxes.items()
         }
 
-    def kept(self, toolbox: str, server: str) -> ServerSnapshot[ServerTools]:
-        """The list of a configured server."""
+    def snapshot(self, toolbox: str, server: str) -> ServerSnapshot[ServerTools]:
+        """The snapshot of a configured server."""
         return self._lists[toolbox][server]
 
     def present(self) -> Iterator[tuple[ToolIdentifier, Definition]]:
-        """Every tool whose server is not lost, in order."""
+        """All tools of reachable servers, in order."""
         for server, listing in self.listings().items():
             for name, definition in listing.tools.items():
                 yield ToolIdentifier(server.toolbox, server.server, name), definition
 
     def listings(self) -> dict[ServerIdentifier, ServerTools]:
-        """The listing of every server that has one and is not lost."""
+        """The listings of all reachable servers that have listed."""
         return {
-            ServerIdentifier(toolbox, server): kept.value
+            ServerIdentifier(toolbox, server): snapshot.value
             for toolbox, servers in self._lists.items()
-            for server, kept in servers.items()
-            if kept.value is not None and not kept.is_lost
+            for server, snapshot in servers.items()
+            if snapshot.value is not None and not snapshot.is_lost
         }
 
     def listing(self, toolbox: str, server: str) -> ServerTools | None:
-        """None where the server has not listed yet, or is not there any more."""
-        kept = self._lists.get(toolbox, {}).get(server)
-        return kept.value if kept is not None else None
+        """A server's listing; None if it has not listed yet or is no longer configured."""
+        snapshot = self._lists.get(toolbox, {}).get(server)
+        return snapshot.value if snapshot is not None else None
 
     def tool(self, identifier: ToolIdentifier) -> Definition | None:
-        """The walk by field that routes a call; None where the tool is not known or not offered."""
+        """Look up a tool by the fields of its identifier; None if it is unknown or not offered."""
         try:
             listing = self._lists[identifier.toolbox][identifier.server].value
         except KeyError:  # the configuration changed meanwhile
@@ -209,10 +213,10 @@ class Catalog:
         return listing.tools.get(identifier.tool) if listing is not None else None
 
     def known(self) -> Iterator[ToolIdentifier]:
-        """Every tool of every listing, in order."""
+        """The identifiers of all known tools, in order."""
         for toolbox, servers in self._lists.items():
-            for server, kept in servers.items():
-                for name in kept.value.tools if kept.value is not None else ():
+            for server, snapshot in servers.items():
+                for name in snapshot.value.tools if snapshot.value is not None else ():
                     yield ToolIdentifier(toolbox, server, name)
 
 
@@ -220,29 +224,29 @@ Found: TypeAlias = tuple[ToolIdentifier, Definition]
 
 
 class Opened(msgspec.Struct, frozen=True, kw_only=True):
-    """An open toolbox: what is offered, and what is not."""
+    """The result of opening a toolbox: the tools, and what is missing and why."""
 
     toolbox: str
     description: str
     found: tuple[Found, ...]
     live: tuple[str, ...] = ()
-    """Servers that run, and whose tools are there."""
+    """Running servers whose tools are included."""
     stored: tuple[str, ...] = ()
-    """Servers that do not run, and whose tools are as they were listed before."""
+    """Servers that are not running and whose tools come from the cache."""
     failed: tuple[ConnectFailed, ...] = ()
     withheld: tuple[tuple[str, Withheld], ...] = ()
-    """Server name and tool."""
+    """Pairs of server name and withheld tool."""
     instructions: Mapping[str, str] = {}
-    """The servers' own instructions by server name; only of servers that have some."""
+    """Instructions by server name, of the servers that have some."""
 
     @property
     def servers_connected(self) -> int:
-        """Servers whose tools are there."""
+        """The number of servers whose tools are included."""
         return len(self.live) + len(self.stored)
 
     @property
     def entries(self) -> tuple[Raw, ...]:
-        """One raw JSON object per tool: its whole definition, and where it is from."""
+        """The tools as raw JSON: full definitions with toolbox and server."""
         return tuple(render.entry(*one) for one in self.found)
 
     @property
@@ -252,12 +256,12 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Matches(msgspec.Struct, frozen=True, kw_only=True):
-    """What a search found, best first."""
+    """The results of a search, best first."""
 
     found: tuple[Found, ...]
     also_in: Mapping[ToolIdentifier, tuple[ServerIdentifier, ...]] = {}
-    """Other servers that have the same definition as a tool that was found."""
+    """Other servers with the same definition as a match."""
     is_weak: bool = False
-    """Whether nothing fits well; then these are only the nearest."""
+    """Whether nothing matches well; then these are only the closest tools."""
     never_listed: tuple[ServerIdentifier, ...] = ()
-    """Servers of which nothing is known yet."""
+    """Servers whose tools are not known yet."""

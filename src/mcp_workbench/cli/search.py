@@ -65,7 +65,7 @@ def _search(options: Given) -> int:
 def _found(config: Config, known: Found, query: str, toolbox: str | None) -> Matches:
     catalog = Catalog({name: tuple(box.servers) for name, box in config.toolboxes.items()})
     for server, one in known.items():
-        catalog.kept(server.toolbox, server.server).put(one.listing)
+        catalog.snapshot(server.toolbox, server.server).put(one.listing)
     finder = Finder(config, catalog, DEFAULTS.bounded(config.bounds), lambda server: known[server].offer)
     return asyncio.run(finder.search(query, toolbox))
 

@@ -55,7 +55,7 @@ def checked_tool(listing: ServerTools, identifier: ToolIdentifier) -> None:
 
 
 def _read(memory: ServerCache, servers: list[ServerConfig]) -> Iterator[tuple[ServerIdentifier, Known]]:
-    for declared, modern in (*memory.declared(), StoredClient(jsonrpc.EMPTY_OBJECT, modern=False)):
+    for declared, modern in (*memory.recent_clients(), StoredClient(jsonrpc.EMPTY_OBJECT, modern=False)):
         missing: list[ServerConfig] = []
         for server, record in zip(servers, memory.of(servers, declared, modern=modern), strict=True):
             if (entry := record.get("tools")) is None:

@@ -85,7 +85,7 @@ class ServerHandle:
         )
         before = self.lists.remembered("tools")
         self.features = before.offers if before is not None else None
-        self._was_modern = None if before is None or before.is_lent else before.modern
+        self._was_modern = None if before is None or before.is_fallback else before.modern
         self.instructions = jsonrpc.text_or_none(before.instructions) or "" if before is not None else ""
         """The server's instructions, as of its last run."""
         if (current := self.supervisor.current) is not None:  # the host's connection
@@ -234,7 +234,7 @@ class ServerHandle:
     def connected(self, connection: Connection, *, again: bool) -> None:
         self._adopt(connection.agreement)
         if self._host is None:
-            self._record.spoke(modern=connection.agreement.modern)
+            self._record.record_era(modern=connection.agreement.modern)
             if self._level is not None:
                 connection.set_level(self._level)
             self.subscriptions.connected(connection)

@@ -151,7 +151,7 @@ class ServerLists:
     @property
     def is_remembered(self) -> bool:
         """Whether tools are stored for this kind of client, not only for the other era."""
-        return (entry := self._record.get("tools")) is not None and not entry.is_lent
+        return (entry := self._record.get("tools")) is not None and not entry.is_fallback
 
     @property
     def is_settled(self) -> bool:

@@ -1,6 +1,7 @@
-"""Who is calling. On a connection the first request decides the era; this is where that is kept.
+"""Identifies the caller of each request on a connection. The first request decides the era of the connection.
 
-A handshake client says who it is once, in `initialize`. A modern one says it in every request.
+A handshake client declares its version and capabilities once, in `initialize`. A modern client declares them in every
+request.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ from mcp_workbench.wire.eras import HANDSHAKE_VERSIONS, MODERN_VERSIONS
 from mcp_workbench.wire.jsonrpc import RpcError
 
 REMEMBERED_CLIENTS = 16
-"""Clients, and sets of capabilities, that one connection remembers: it has one of each, unless it is a proxy."""
+"""Clients and sets of capabilities that are cached for a connection. It has one of each, unless it is a proxy."""
 Introduce: TypeAlias = Callable[[ClientInfo], None]
 
 
 class Declared(NamedTuple):
-    """What a client declared."""
+    """The declared capabilities of a client."""
 
     capabilities: Raw
     canonical: bytes
-    """The same, however it was written."""
+    """The capabilities in canonical form, to compare them."""
     answers: frozenset[str]
-    """The questions that it allows."""
+    """The methods of questions that the client answers."""
 
 
 class Callers:
@@ -37,32 +38,32 @@ class Callers:
 
     def __init__(self, audience: str = "", view: View = EVERYTHING, principal: str = "local") -> None:
         self.audience = audience
-        """What tells this client's session from others."""
+        """Identifies this client's session."""
         self._principal = principal
         self._view = view
         self._modern: bool | None = None
         self.handshake: Caller | None = None
-        """Who makes every request, since a handshake was accepted."""
+        """The caller of every request after an accepted handshake."""
         self._declared: dict[bytes, Declared] = {}
         self._clients: dict[bytes, ClientInfo | None] = {}
         self._introduce: Introduce = lambda _client: None
 
     def introduce_to(self, introduce: Introduce) -> None:
-        """Introduce each client of this connection once, also those that were here before."""
+        """Register a callback that is called once for each client of this connection, also for earlier ones."""
         self._introduce = introduce
         for client in filter(None, self._clients.values()):
             introduce(client)
 
     def of(self, method: str, params: dict[str, Raw], meta: dict[str, Raw]) -> Caller:
-        """Who makes this request, whose `_meta` is `meta`. Raises `RpcError` where the era or the order is wrong."""
-        enveloped = eras.PROTOCOL_VERSION in meta
-        if self._modern is None and (enveloped or method == "initialize"):
+        """The caller of a request with this `_meta`. Raises `RpcError` if the era or the order of requests is wrong."""
+        has_envelope = eras.PROTOCOL_VERSION in meta
+        if self._modern is None and (has_envelope or method == "initialize"):
             self._modern = method != "initialize"
         if self._modern:
             return self._modern_caller(method, params, meta)
-        if enveloped and method != "initialize":
+        if has_envelope and method != "initialize":
             raise RpcError(
-                jsonrpc.INVALID_REQUEST, "This connection began with initialize; send no per-request version"
+                jsonrpc.INVALID_REQUEST, "This connection was initialized; requests must not have a protocol version"
             )
         return self._handshake_caller(method, params)
 
@@ -72,7 +73,7 @@ class Callers:
         return self.handshake.version if self.handshake is not None else ""
 
     def forget(self) -> None:
-        """A handshake failed: the client may begin again."""
+        """Start over after a failed handshake: the client may try again."""
         self._modern = self.handshake = None
 
     def _modern_caller(self, method: str, params: dict[str, Raw], meta: dict[str, Raw]) -> Caller:
@@ -98,7 +99,7 @@ class Callers:
     def _handshake_caller(self, method: str, params: dict[str, Raw]) -> Caller:
         if method == "initialize":
             if self.handshake is not None:
-                raise RpcError(jsonrpc.INVALID_REQUEST, "This connection is initialized already")
+                raise RpcError(jsonrpc.INVALID_REQUEST, "This connection is already initialized")
             self.handshake = self._initializing(params)
         elif self.handshake is None:
             if method == "ping":
@@ -118,27 +119,26 @@ class Callers:
         return self._caller(version, capabilities, modern=False)
 
     def _meet(self, info: Raw | None, version: str) -> None:
-        """Introduce a client that is new here. A modern one writes who it is into every request."""
-        written = b"" if info is None else bytes(info)
-        if not written or written in self._clients or len(written) > CAPABILITIES_BYTES:
+        """Introduce a client if it is new. A modern client sends its info with every request."""
+        encoded = b"" if info is None else bytes(info)
+        if not encoded or encoded in self._clients or len(encoded) > CAPABILITIES_BYTES:
             return
         if len(self._clients) >= REMEMBERED_CLIENTS:
             self._clients.clear()
-        self._clients[written] = client = read_client_info(info, version)
+        self._clients[encoded] = client = read_client_info(info, version)
         if client is not None:
             self._introduce(client)
 
     def _caller(self, version: str, capabilities: Raw, *, modern: bool, log_level: str | None = None) -> Caller:
-        written = bytes(capabilities)
-        if len(written) > CAPABILITIES_BYTES:
+        encoded = bytes(capabilities)
+        if len(encoded) > CAPABILITIES_BYTES:
             raise RpcError(jsonrpc.INVALID_PARAMS, f"Capabilities over {CAPABILITIES_BYTES} bytes")
-        declared = self._declared.get(written)
-        if declared is None:
-            # A client writes the same every time. One that does not can't make this grow.
+        if (declared := self._declared.get(encoded)) is None:
+            # Clients send the same bytes every time. Those that do not must not make the cache grow.
             declared = _read_declared(capabilities, self._view, modern=modern)
             if len(self._declared) >= REMEMBERED_CLIENTS:
                 self._declared.clear()
-            self._declared[written] = declared
+            self._declared[encoded] = declared
         return Caller(
             version=version,
             modern=modern,
@@ -153,10 +153,10 @@ class Callers:
 
 
 def _read_declared(capabilities: Raw, view: View, *, modern: bool) -> Declared:
-    """What is passed on of it. Tasks are left out where they can't pass.
+    """Read the capabilities that are passed on to servers, without tasks where these can't be forwarded.
 
-    They are different things in the two eras, the two meta-tools have none, and a task that a client
-    does for one server is none of another's business.
+    Tasks differ between the eras, the meta-tools have none, and the tasks that a client runs for one server must stay
+    hidden from other servers.
     """
     declared: dict[str, Any] = dict(jsonrpc.members(capabilities))
     answers = frozenset(method for method, name in QUESTIONS.items() if name in declared)
@@ -167,14 +167,15 @@ def _read_declared(capabilities: Raw, view: View, *, modern: bool) -> Declared:
         changed = True
     if changed:
         capabilities = Raw(jsonrpc.encode(declared))
-    return Declared(capabilities, _canonical(capabilities), answers)
+    return Declared(capabilities, canonical(capabilities), answers)
 
 
-def _canonical(capabilities: Raw) -> bytes:
+def canonical(raw: Raw | bytes) -> bytes:
+    """JSON with sorted keys, to compare values; unchanged if it is not readable."""
     try:
-        return msgspec.json.encode(msgspec.json.decode(capabilities), order="sorted")
+        return msgspec.json.encode(msgspec.json.decode(raw), order="sorted")
     except (msgspec.DecodeError, RecursionError):
-        return bytes(capabilities)
+        return bytes(raw)
 
 
 def _unsupported(requested: Any) -> RpcError:

@@ -1,7 +1,7 @@
-"""A configuration file that changes while it is served.
+"""Watches the configuration files while they are served, and applies changes.
 
-A thread looks at the file now and then: a disk that hangs must not hold up a call, and no event tells of changes on
-every system. A file that can't be used changes nothing; the log says why.
+A thread polls the files: a disk that hangs must not delay calls, and not every file system reports changes. An invalid
+file changes nothing; the log says why.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ from mcp_workbench.workbench import Workbench
 
 
 class ConfigWatcher:
-    """While it lasts, a workbench follows its configuration, if that comes from files."""
+    """Context manager in which a workbench follows its configuration files, if it has any."""
 
     def __init__(self, workbench: Workbench, origin: Origin | None, limits: Limits) -> None:
         self._workbench = workbench
         self._origin = origin
         self._limits = limits
         self._loop = asyncio.get_running_loop()
-        self._over = threading.Event()
+        self._is_stopped = threading.Event()
         self._is_refused = False
 
     def __enter__(self) -> None:
         if self._origin is not None:
-            threading.Thread(target=self._watch, args=(self._origin,), name="following", daemon=True).start()
+            threading.Thread(target=self._watch, args=(self._origin,), name="config-watcher", daemon=True).start()
 
     def __exit__(self, *_: object) -> None:
-        self._over.set()  # and a look that a disk holds up is not waited for
+        self._is_stopped.set()  # do not join the thread: a disk may block it
 
     # -- in the thread
 
     def _watch(self, origin: Origin) -> None:
         seen = origin.stamp
-        while not self._over.wait(self._limits.reload_poll_seconds):
-            if (now := stamp_of(origin.files)) != seen and (settled := self._settled(origin, now)) is not None:
-                seen = settled
+        while not self._is_stopped.wait(self._limits.reload_poll_seconds):
+            if (now := stamp_of(origin.files)) != seen and (stable := self._wait_until_stable(origin, now)) is not None:
+                seen = stable
                 self._read(origin)
 
-    def _settled(self, origin: Origin, now: Stamp) -> Stamp | None:
-        """How the files are when nobody writes them any more; None where that is not to be waited for."""
-        while not self._over.wait(self._limits.reload_settle_seconds):
+    def _wait_until_stable(self, origin: Origin, now: Stamp) -> Stamp | None:
+        """The stamp of the files after the last write to them; None if the watcher was stopped meanwhile."""
+        while not self._is_stopped.wait(self._limits.reload_settle_seconds):
             before, now = now, stamp_of(origin.files)
             if before == now:
                 return now
@@ -60,52 +60,52 @@ class ConfigWatcher:
         try:
             config = origin.read()
         except WorkbenchError as error:
-            self._tell(self._refused, str(error), error.hint)
-        except Exception as error:  # noqa: BLE001 -- the end of a thread: what is served must go on, and be followed
-            self._tell(self._refused, logger.foreign(repr(error)), "")
+            self._call_in_loop(self._reject, str(error), error.hint)
+        except Exception as error:  # noqa: BLE001 -- a bug here must end neither the thread nor what is served
+            self._call_in_loop(self._reject, logger.foreign(repr(error)), "")
         else:
-            self._tell(self._apply, config)
+            self._call_in_loop(self._apply, config)
 
-    def _tell(self, do: Callable[..., None], *what: object) -> None:
+    def _call_in_loop(self, function: Callable[..., None], *arguments: object) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has ended
-            self._loop.call_soon_threadsafe(do, *what)
+            self._loop.call_soon_threadsafe(function, *arguments)
 
     # -- in the event loop
 
-    def _refused(self, reason: str, hint: str) -> None:
-        what = "the configuration changed and is not used; the one before it stays in force"
-        logger.error(what, reason=reason, hint=hint or None)
+    def _reject(self, reason: str, hint: str) -> None:
+        event = "the changed configuration is invalid; the previous one stays in force"
+        logger.error(event, reason=reason, hint=hint or None)
         self._workbench.refuse(reason)
         self._is_refused = True
 
     def _apply(self, config: Config) -> None:
-        if self._over.is_set():
+        if self._is_stopped.is_set():
             return
-        found = self._workbench.apply(config)
-        if found.toolboxes:
+        diff = self._workbench.apply(config)
+        if diff.toolboxes:
             logger.info(
-                "the configuration changed and is in force",
-                added=_named(found.added),
-                changed=_named(found.changed),
-                removed=_named(found.removed),
-                toolboxes=_listed(slashed(name) for name in found.toolboxes),
+                "the changed configuration is in force",
+                added=_join_servers(diff.added),
+                changed=_join_servers(diff.changed),
+                removed=_join_servers(diff.removed),
+                toolboxes=_join(slashed(name) for name in diff.toolboxes),
             )
         elif self._is_refused:
-            logger.info("the configuration can be used again and is as the one in force")
+            logger.info("the configuration is valid again and equals the one in force")
         self._is_refused = False
-        if found.settings:
-            logger.warning("settings that take effect at the next start", settings=" ".join(found.settings))
-        new = {*found.added, *found.changed}
+        if diff.settings:
+            logger.warning("some changed settings take effect at the next start", settings=" ".join(diff.settings))
+        new = {*diff.added, *diff.changed}
         for server in config.servers():
             if ServerIdentifier(server.toolbox, server.name) in new:
                 for missing in server.missing:
                     logger.warning("a variable is not set", variable=missing.variable, path=missing.path)
 
 
-def _named(servers: Sequence[ServerIdentifier]) -> str | None:
-    return _listed(slashed(*server.parts()) for server in servers)
+def _join_servers(servers: Sequence[ServerIdentifier]) -> str | None:
+    return _join(slashed(*server.parts()) for server in servers)
 
 
-def _listed(names: Iterable[str]) -> str | None:
-    """Names in one value, separated by spaces; a space inside a name is escaped."""
+def _join(names: Iterable[str]) -> str | None:
+    """Join names with spaces, and escape spaces inside of them."""
     return " ".join(name.replace(" ", "\\ ") for name in names) or None

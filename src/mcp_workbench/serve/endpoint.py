@@ -1,4 +1,7 @@
-"""What every front does with a client's messages: it knows who calls, and hands them to the client's session."""
+"""Endpoints: pass a client's messages to its session, on any transport, and choose the client's surface.
+
+An endpoint identifies the caller of each request and refuses requests that would overload the workbench.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,9 @@ from mcp_workbench.workbench import Workbench
 
 
 def surface_for(workbench: Workbench, view: View = EVERYTHING) -> Surface:
-    """What a client sees, by what it asked for and what the configuration says."""
+    """The surface for a view and the configured tool mode."""
     if view.server:
-        from mcp_workbench.surfaces.server import ServerSurface  # noqa: PLC0415 -- only what is used is loaded
+        from mcp_workbench.surfaces.server import ServerSurface  # noqa: PLC0415 -- import only the surface that is used
 
         return ServerSurface(workbench, ServerIdentifier(view.toolbox, view.server))
     if view.toolbox:
@@ -43,10 +46,10 @@ def surface_for(workbench: Workbench, view: View = EVERYTHING) -> Surface:
 
 
 class ClientEndpoint:
-    """One client, on whatever wire."""
+    """One client, on any transport."""
 
     def __init__(self, workbench: Workbench, callers: Callers, view: View, line: OpenRequest) -> None:
-        """`line` is how the client is reached outside of its requests."""
+        """`line` carries messages to the client that belong to none of its requests."""
         self._workbench = workbench
         self.account = workbench.account(callers.audience)
         """The memory that is held for this client."""
@@ -58,7 +61,7 @@ class ClientEndpoint:
     def request(
         self, method: str, params: dict[str, Raw], line: OpenRequest, meta: dict[str, Raw] | None = None
     ) -> Awaitable[Raw]:
-        """The result of a request. `meta` is its `_meta`, if that was decoded already. Raises `RpcError`."""
+        """Answer a request. `meta` is its `_meta` if that is already decoded. Raises `RpcError`."""
         if isinstance(params, jsonrpc.NotAnObject):
             raise _no_object()
         if meta is None:
@@ -75,14 +78,14 @@ class ClientEndpoint:
             if isinstance(params, jsonrpc.NotAnObject):
                 raise _no_object()
             self._session.notice(method, params)
-        except (RpcError, WorkbenchError) as error:  # nobody waits for an answer
-            logger.warning("a client's notification was not passed on", method=method, reason=str(error))
+        except (RpcError, WorkbenchError) as error:  # notifications have no response
+            logger.warning("a client's notification was dropped", method=method, reason=str(error))
 
     def admit(self, load: int, method: str, params: dict[str, Raw]) -> RpcError | Raw | None:
-        """None, or the answer to a request that this client may not make now."""
+        """None if this client may make the request now, else its refusal."""
         account = self.account
         if load < self._workbench.limits.client_requests and account.held - account.kept <= account.limit:
-            return None  # nearly always, and before every call
+            return None  # fast path: this runs before every call
         overload = self.overload(load)
         if overload is None:
             return None
@@ -94,31 +97,31 @@ class ClientEndpoint:
             return error
 
     def overload(self, load: int) -> Overloaded | None:
-        """Why one more request is too much: one client must not use up all memory."""
+        """The error for one more request if it is too much: one client must not use up all memory."""
         if load >= self._workbench.limits.client_requests:
             hint = "Try again in a few seconds, with fewer requests at once."
-            return Overloaded(f"{load} requests are being answered already", hint=hint)
+            return Overloaded(f"{load} requests are already being answered", hint=hint)
         if self.account.is_full:
-            return out_of_memory("The workbench holds too much for this client already")
+            return out_of_memory("The workbench already holds too much data for this client")
         return None
 
     def refusal(self, overload: Overloaded, method: str, params: dict[str, Raw], meta: dict[str, Raw]) -> Raw:
-        """The answer to a request that is too much: a result for a call, else raises `RpcError`."""
+        """Refuse a request for overload: return a result for a tool call, else raise `RpcError`."""
         if method != "tools/call":
             raise as_rpc_error(overload)
         return self._session.refuse(self._callers.of(method, params, meta), method, params, overload)
 
     def end_subscriptions(self) -> None:
-        """Answer every subscription: there will be no more to tell."""
+        """End all subscriptions with their results."""
         self._session.end_subscriptions()
 
     async def leave(self) -> None:
-        """The client is gone: end what was started for it."""
+        """Clean up after the client has disconnected."""
         self._session.close()
         await self._workbench.leave(self._callers.audience)
 
     async def _greeted(self, work: Awaitable[Raw]) -> Raw:
-        """A greeting that failed, because a server did, may be tried again."""
+        """Await the result of `initialize`. If it fails, the client may try again."""
         try:
             return await work
         except BaseException:
@@ -127,13 +130,13 @@ class ClientEndpoint:
 
 
 def out_of_memory(message: str) -> Overloaded:
-    """The error for a client that makes the workbench hold too much."""
-    return Overloaded(message, hint="Read the answers that are waiting, then try again with fewer or smaller calls.")
+    """The error for a client that makes the workbench hold too much data."""
+    return Overloaded(message, hint="Read the pending responses, then try again with fewer or smaller calls.")
 
 
 def call_shed() -> RpcError:
-    """The answer to a call that was cancelled to free memory."""
-    return as_rpc_error(out_of_memory("The call was cancelled, since the workbench holds too much for this client"))
+    """The error of a call that was cancelled to free memory."""
+    return as_rpc_error(out_of_memory("The call was cancelled: the workbench holds too much data for this client"))
 
 
 class PeerEndpoint(ClientEndpoint):
@@ -149,7 +152,7 @@ class PeerEndpoint(ClientEndpoint):
         self._peer.shed(call_shed())
 
     def adjourn(self, request: Id) -> None:
-        """Have the client come back for the rest of what a request brings, on a wire that has that."""
+        """Let the client fetch the rest of a response later. Transports that support this override it."""
 
     def unreadable(self, line: bytes, problem: Unreadable) -> None:
         if not is_batch(line):
@@ -163,11 +166,11 @@ class PeerEndpoint(ClientEndpoint):
             self._peer.receive_batch(batch)
 
     def read_batch(self, line: bytes) -> list[BatchElement]:
-        """The messages of a batch. Raises `RpcError` if this client may not send it."""
+        """Read the messages of a batch. Raises `RpcError` if this client may not send it."""
         return read_batch(line, self._callers.version, self._workbench.limits.client_requests)
 
     def refuse(self, line: bytes, error: RpcError) -> None:
-        """Answer a line that can't be accepted with an error."""
+        """Answer an invalid line with an error."""
         self._peer.refuse(line, error)
 
     def complaint(self, error: ErrorBody) -> None:

@@ -1,7 +1,7 @@
-"""Calls that wait for a modern client's answer.
+"""Calls that wait for a modern client's answers to questions.
 
-The client got a question instead of a result, with a handle to come back with. The handle says nothing
-to anybody; it is good for the same principal, the same request, once, and for a while.
+The client got questions instead of a result, and a handle to resume the call with. The handle is opaque. It is valid
+once, for a limited time, for the same principal and the same request.
 """
 
 from __future__ import annotations
@@ -14,33 +14,30 @@ import msgspec
 from msgspec import Raw
 
 from mcp_workbench.limits import Limits
+from mcp_workbench.serve.callers import canonical
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
 from mcp_workbench.wire.exchange import Exchange, OpenRequest
 from mcp_workbench.wire.jsonrpc import RpcError
 
 HANDLE_BYTES = 24
-"""Random bytes in the handle of a parked call: nobody guesses it."""
+"""Random bytes in the handle of a parked call, so that it can't be guessed."""
 
 MARK: Final = "mcp-workbench."
-"""How a handle of ours begins. Other states are a server's own, and passed on to it."""
+"""The prefix of our handles. Any other `requestState` belongs to a server and is passed on to it."""
 
 Request: TypeAlias = tuple[str, bytes]
-"""Which request: the method, and what it says, but for what a retry adds."""
+"""Identifies a request: its method and canonical params, without the members that a retry adds."""
 _ADDED = ("_meta", "inputResponses", "requestState")
 
 
 def same_request(method: str, params: dict[str, Raw]) -> Request:
-    """A retry has the same, however it is written."""
-    said = Raw(jsonrpc.encode({key: value for key, value in params.items() if key not in _ADDED}))
-    try:
-        return method, msgspec.json.encode(msgspec.json.decode(said), order="sorted")
-    except (msgspec.DecodeError, RecursionError):
-        return method, bytes(said)
+    """The identity of a request, which its retry shares."""
+    return method, canonical(jsonrpc.encode({key: value for key, value in params.items() if key not in _ADDED}))
 
 
 class ParkedCall(msgspec.Struct, frozen=True):
-    """A call, who may come back to it, and with what."""
+    """A waiting call, and the principal and request that may resume it."""
 
     exchange: Exchange
     principal: str
@@ -49,14 +46,14 @@ class ParkedCall(msgspec.Struct, frozen=True):
 
 
 class ParkedCalls:
-    """The calls of one client that wait for it."""
+    """The calls of one client that wait for its answers."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._parked: dict[str, ParkedCall] = {}
 
     def park(self, exchange: Exchange, method: str, params: dict[str, Raw]) -> str:
-        """Keep a call; the handle for its client."""
+        """Keep a call, and return the handle for its client."""
         if len(self._parked) >= self._limits.parked:
             self._expire(next(iter(self._parked)))
         handle = MARK + os.urandom(HANDLE_BYTES).hex()
@@ -72,7 +69,7 @@ class ParkedCalls:
     def resume(
         self, caller: Caller, line: OpenRequest, method: str, params: dict[str, Raw], progress_token: Raw | None = None
     ) -> Exchange:
-        """The call that a client comes back to, with its answers. Raises `RpcError`."""
+        """Resume a call with the client's answers. Raises `RpcError`."""
         handle = jsonrpc.text_or_none(params["requestState"]) or ""
         parked = self._parked.get(handle)
         is_theirs = parked is not None and parked.principal == caller.principal
@@ -89,7 +86,7 @@ class ParkedCalls:
         return parked.exchange
 
     def clear(self) -> None:
-        """The client is gone: nobody will answer."""
+        """Cancel all calls: the client has disconnected."""
         for handle in tuple(self._parked):
             self._expire(handle)
 

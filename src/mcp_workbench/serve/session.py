@@ -1,8 +1,8 @@
-"""One client: what its requests mean, in either era, on any front.
+"""One client's session, in both eras and on any transport.
 
-A front reads messages and knows who sent them; a surface knows what there is. Between them a session
-keeps to the client's era: it makes an `Exchange` of each request, parks calls that wait for a modern
-client's answer, and tells the client what servers say.
+An endpoint reads messages and identifies the caller; a surface answers methods. Between them, a session applies the
+rules of the client's era: it makes an `Exchange` of each request, parks calls that wait for a modern client's answers,
+and forwards notifications and questions of servers to the client.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from mcp_workbench.wire.projection import Projection, handshake_result
 from mcp_workbench.workbench import Workbench
 
 DYNAMIC_TTL_MS = 0
-"""The same where the list can change: not at all without asking."""
+"""How long a modern client may cache a list that can change: not at all."""
 
 Own = Callable[[Caller, OpenRequest, dict[str, Raw]], Awaitable[Raw]]
 
@@ -48,16 +48,16 @@ HANDSHAKE_ONLY: Final = frozenset(
 )
 MODERN_ONLY: Final = frozenset({"server/discover", "subscriptions/listen", "tasks/update"})
 MAY_ASK: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
-"""Requests that a modern client may be asked in answer to."""
+"""Requests that may be answered with questions to a modern client."""
 CACHED: Final = frozenset(
     {"tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read", "skills/list"}
 )
-"""Results that tell a modern client how long it may keep them."""
+"""Methods whose results tell a modern client how long it may cache them."""
 _OURS = frozenset({"name", "arguments"})
 
 
 class Session:
-    """Answers one client, and is how servers reach it."""
+    """Answers one client, and forwards messages of servers to it."""
 
     def __init__(
         self, workbench: Workbench, surface: Surface, line: OpenRequest, audience: str, limits: Limits = DEFAULTS
@@ -65,59 +65,59 @@ class Session:
         self._surface = surface
         self._line = line
         self._limits = limits
-        self._greeted = asyncio.Event()
+        self._initialized = asyncio.Event()
         self._caller: Caller | None = None
         self._announced: dict[str, bool] = {}
-        """Kinds of lists whose change was told just now, and whether they changed again since."""
+        """Kinds of lists whose change was announced recently, and whether they have changed again since."""
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._parking = ParkedCalls(limits)
+        self._parked_calls = ParkedCalls(limits)
         self._subscribers = Subscribers(surface, limits)
         self._handshake_methods: dict[str, Own] = {"initialize": self._initialize, "ping": self._ping}
         self._modern_methods: dict[str, Own] = {
             "server/discover": self._discover,
             "subscriptions/listen": self._subscribers.listen,
         }
-        surface.watch(self.publish)
+        surface.on_change(self.publish)
         workbench.join(audience, self)
 
     def handle(
         self, caller: Caller, line: OpenRequest, method: str, params: dict[str, Raw], meta: dict[str, Raw]
     ) -> Awaitable[Raw]:
-        """The result of a request. `meta` is its decoded `_meta`, which this takes over. Raises `RpcError`."""
+        """Answer a request. `meta` is its decoded `_meta`, which is modified. Raises `RpcError`."""
         self._caller = caller
         own = (self._modern_methods if caller.modern else self._handshake_methods).get(method)
         if own is not None:
-            return _named(own(caller, line, params))
+            return _with_rpc_errors(own(caller, line, params))
         handler = None
         if method not in (HANDSHAKE_ONLY if caller.modern else MODERN_ONLY):
             handler = self._surface.method(method)
         if handler is None:
             raise RpcError(jsonrpc.METHOD_NOT_FOUND, f"Method not found: {escape(method)}")
         if not caller.modern:
-            self._greeted.set()  # some clients never say that they are initialized
+            self._initialized.set()  # some clients never send `notifications/initialized`
         return self._answer(caller, line, method, handler, params, meta=meta)
 
     def refuse(self, caller: Caller, method: str, params: dict[str, Raw], fault: Fault) -> Raw:
-        """The answer to a request that reached no server: a result for a call, else raises `RpcError`."""
+        """Refuse a request that reached no server: return a result for a tool call, else raise `RpcError`."""
         if method != "tools/call":
             raise as_rpc_error(fault)
         result = self._surface.refuse_call(params, fault)
         return for_modern(result, jsonrpc.members(result)) if caller.modern else result
 
     def notice(self, method: str, params: dict[str, Raw]) -> None:
-        """A notification from the client; cancellations and progress are the peer's business."""
+        """Handle a notification from the client. The peer handles cancellations and progress."""
         if method == "notifications/initialized":
-            self._greeted.set()
+            self._initialized.set()
         elif self._caller is not None:
             self._surface.notice(self._caller, method, params)
 
     def publish(self, kind: str) -> None:
-        """A list changed: tell a handshake client, and every modern subscription."""
+        """Announce a changed list to a handshake client, or to the subscriptions of a modern one."""
         if kind in self._announced:
-            self._announced[kind] = True  # soon, and once for all that changed until then
+            self._announced[kind] = True  # announce it once more when the interval ends
             return
         method = f"notifications/{kind}/list_changed"
-        if self._greeted.is_set():
+        if self._initialized.is_set():
             self._line.notify(method, {})
         self._subscribers.tell(method, {})
         self._announced[kind] = False
@@ -129,16 +129,16 @@ class Session:
             self.publish(kind)
 
     def end_subscriptions(self) -> None:
-        """Answer every subscription: there will be no more to tell."""
+        """End all subscriptions with their results."""
         self._subscribers.end()
 
     def close(self) -> None:
-        """The client is gone, and so is everybody who waited for it."""
-        self._parking.clear()
+        """Cancel everything that waits for the client, which has disconnected."""
+        self._parked_calls.clear()
         for timer in self._timers.values():
             timer.cancel()
 
-    # -- Client: what servers say
+    # -- Client: messages of servers
 
     def tell(
         self, source: ServerIdentifier, method: str, params: dict[str, Raw], exchange: Exchange | None = None
@@ -148,17 +148,17 @@ class Session:
                 self.publish(kind)
             elif exchange is not None:
                 exchange.notify(method, translated)
-            elif self._greeted.is_set() or self._may_log(method) or method not in eras.KNOWN_NOTICES:
+            elif self._initialized.is_set() or self._may_log(method) or method not in eras.KNOWN_NOTICES:
                 self._line.notify(method, translated)
             else:
                 self._subscribers.tell(method, translated)
 
     def _may_log(self, method: str) -> bool:
-        """Whether this is a log message for a modern client: one of its calls wants it, but it is unknown which."""
+        """Whether this is a log message for a modern client: one of its calls requested logs, but not which one."""
         return method == eras.LOGGED and self._caller is not None and self._caller.modern
 
     def changed(self, toolbox: str, kind: str) -> None:
-        if self._surface.changed(toolbox, kind):
+        if self._surface.note_change(toolbox, kind):
             self.publish(kind)
 
     async def ask(
@@ -169,20 +169,20 @@ class Session:
         on_progress: OnProgress | None,
         exchange: Exchange | None,
     ) -> Raw:
-        shown_params = self._surface.question(source, method, dict(params))
+        shown_params = self._surface.question_params(source, method, dict(params))
         if shown_params is None:
-            raise InputUnavailable(f"{escape(method)} is not asked through the workbench")
+            raise InputUnavailable(f"the workbench does not forward {escape(method)}")
         if exchange is not None:
             return await exchange.ask(method, shown_params, on_progress)
         if self._caller is None or not self._caller.modern:
-            await self._greeted.wait()  # a server may ask as soon as it runs, before its client is ready
+            await self._initialized.wait()  # a server may ask as soon as it runs, before its client is ready
         return await self._line.ask(method, shown_params, on_progress)
 
     # -- methods of the session itself
 
     async def _initialize(self, caller: Caller, line: OpenRequest, params: dict[str, Raw]) -> Raw:
         del line, params
-        return initialize_result(caller, await self._surface.hello(caller))
+        return initialize_result(caller, await self._surface.server_info(caller))
 
     async def _ping(self, caller: Caller, line: OpenRequest, params: dict[str, Raw]) -> Raw:
         del caller, line, params
@@ -190,7 +190,7 @@ class Session:
 
     async def _discover(self, caller: Caller, line: OpenRequest, params: dict[str, Raw]) -> Raw:
         del line, params
-        return discover_result(await self._surface.hello(caller))
+        return discover_result(await self._surface.server_info(caller))
 
     # -- methods of the surface
 
@@ -205,8 +205,8 @@ class Session:
         meta: dict[str, Raw],
     ) -> Raw:
         try:
-            if caller.modern and "requestState" in params and self._parking.is_ours(params["requestState"]):
-                exchange = self._parking.resume(caller, line, method, params, meta.get(eras.PROGRESS_TOKEN))
+            if caller.modern and "requestState" in params and self._parked_calls.is_ours(params["requestState"]):
+                exchange = self._parked_calls.resume(caller, line, method, params, meta.get(eras.PROGRESS_TOKEN))
                 return self._outcome(exchange, method, params, await exchange.outcome())
             exchange = _exchange(caller, line, method, params, meta, drops_tasks=self._surface.own_lists)
             work = handler(exchange, params)
@@ -219,7 +219,7 @@ class Session:
 
     def _outcome(self, exchange: Exchange, method: str, params: dict[str, Raw], outcome: Answer | Question) -> Raw:
         if isinstance(outcome, Question):
-            handle = self._parking.park(exchange, method, params)
+            handle = self._parked_calls.park(exchange, method, params)
             question = {"inputRequests": outcome.requests, "requestState": handle}
             return Raw(jsonrpc.encode({"resultType": eras.INPUT_REQUIRED, **question}))
         try:
@@ -235,15 +235,14 @@ class Session:
     def _for_modern(self, method: str, result: Raw, members: dict[str, Raw]) -> Raw:
         if method not in CACHED:
             return for_modern(result, members)
-        fixed = method == "tools/list" and not self._surface.tools_change
-        lasting = LIST_TTL_MS if fixed else DYNAMIC_TTL_MS
-        hints: dict[str, Any] = {"ttlMs": lasting, "cacheScope": "private"}
+        is_fixed = method == "tools/list" and not self._surface.tools_change
+        hints: dict[str, Any] = {"ttlMs": LIST_TTL_MS if is_fixed else DYNAMIC_TTL_MS, "cacheScope": "private"}
         if self._surface.own_lists and method != "resources/read":
             hints |= COMPLETE
         return for_modern(result, members, hints)
 
 
-async def _named(work: Awaitable[Raw]) -> Raw:
+async def _with_rpc_errors(work: Awaitable[Raw]) -> Raw:
     try:
         return await work
     except WorkbenchError as error:
@@ -251,7 +250,7 @@ async def _named(work: Awaitable[Raw]) -> Raw:
 
 
 def for_handshake(result: Raw, members: dict[str, Raw], projection: Projection = "none") -> Raw:
-    """Project a result onto the handshake era: no `resultType`, and structured content as an object."""
+    """Project a result onto the handshake era: without `resultType`, and with an object as structured content."""
     projected = handshake_result(members, projection) if "structuredContent" in members else None
     if projected is None and "resultType" not in members:
         return result
@@ -260,7 +259,7 @@ def for_handshake(result: Raw, members: dict[str, Raw], projection: Projection =
 
 
 def for_modern(result: Raw, members: dict[str, Raw], hints: dict[str, Any] | None = None) -> Raw:
-    """A result as a modern client wants it: with `resultType`, and hints where they are due and not there."""
+    """Complete a result for a modern client: add `resultType`, and missing cache hints."""
     is_complete = "resultType" not in members or jsonrpc.text_or_none(members["resultType"]) == "complete"
     missing = {key: value for key, value in (hints or {}).items() if is_complete and key not in members}
     if not missing and "resultType" in members:
@@ -271,7 +270,7 @@ def for_modern(result: Raw, members: dict[str, Raw], hints: dict[str, Any] | Non
 def _exchange(
     caller: Caller, line: OpenRequest, method: str, params: dict[str, Raw], meta: dict[str, Raw], *, drops_tasks: bool
 ) -> Exchange:
-    """A call. `params` lose their `_meta`, and `meta` loses what does not travel to the server."""
+    """Make the exchange of a request. Removes `_meta` from `params`, and from `meta` what servers must not get."""
     raw, token = params.pop("_meta", None), None
     if raw is not None and not meta and not jsonrpc.is_object(raw) and not jsonrpc.is_null(raw):
         raise RpcError(jsonrpc.INVALID_PARAMS, "params._meta must be an object")

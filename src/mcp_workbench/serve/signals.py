@@ -1,4 +1,4 @@
-"""Signals, and what nobody caught: how a process that serves ends, on every front."""
+"""Signals and uncaught exceptions of a serving process, on any transport."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def on_signal(number: int, handle: Callable[[int], None]) -> None:
-    """Have a signal handled by the loop, and exit at once where that has ended already.
+    """Handle a signal in the event loop, and exit at once if the loop has ended.
 
-    A handler that asyncio installs is gone while the loop closes, and a signal then would change the exit status.
+    asyncio removes its own handlers while the loop closes, and a signal at that time would change the exit status.
     """
     loop = asyncio.get_running_loop()
 
@@ -33,18 +33,18 @@ def on_signal(number: int, handle: Callable[[int], None]) -> None:
 
 
 def ignore_signals() -> None:
-    """All is done. While Python ends, the system's own handlers are back, unless a signal is ignored."""
+    """Ignore signals while the interpreter exits: it restores the default handlers, which would change the status."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
 
 def report_threads() -> None:
-    """What nobody caught in a thread is told as it is elsewhere."""
+    """Report uncaught exceptions of threads like those of the main thread."""
     threading.excepthook = lambda it: sys.excepthook(it.exc_type, it.exc_value or it.exc_type(), it.exc_traceback)
 
 
 class UncaughtReporter:
-    """What nobody caught is one line in the log, not a traceback on the terminal; the same again, one a second."""
+    """Logs an uncaught exception as one line instead of a traceback. An identical one is logged once a second."""
 
     def __init__(self) -> None:
         self._last = ""

@@ -1,7 +1,8 @@
-"""The workbench on stdin and stdout.
+"""Serves one client over stdin and stdout.
 
-Guarantees: the end of stdin, a signal or a broken pipe ends everything that was started; a client that
-does not read is not read from. It exits 0 at the end of input, 128 + n by signal n; a second signal ends it at once.
+Guarantees: the end of stdin, a signal or a broken pipe ends everything that was started. While the client does not read
+its output, its input is not read either. The exit status is 0 at the end of input and 128 + n after signal n; a second
+signal ends the process at once.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from mcp_workbench.wire.jsonrpc import RpcError
 from mcp_workbench.workbench import Workbench
 
 LAST_WRITE_SECONDS = 1.0
-"""How long a client that left may still read its last answers."""
+"""How long a client that closed its input may still read its last responses."""
 
 
 def serve(
@@ -43,11 +44,11 @@ def serve(
     view: View = EVERYTHING,
     origin: Origin | None = None,
 ) -> int:
-    """Serve one client on two file descriptors until it is gone; the exit status.
+    """Serve one client on two file descriptors until it disconnects. Returns the exit status.
 
-    Where `origin` says where the configuration comes from, what changes there is followed.
+    With an `origin`, changes of the configuration's files are applied.
     """
-    # What was imported stays: collections of garbage need not look at it again and again.
+    # Imported modules stay in memory: exclude them from garbage collection.
     gc.freeze()
     report_threads()
     terminals = [os.dup(descriptor) for descriptor in (source, sink) if os.isatty(descriptor)]
@@ -55,7 +56,7 @@ def serve(
         return asyncio.run(_serve((source, sink), config, view, greeting, limits=limits, origin=origin))
     finally:
         ignore_signals()
-        for terminal in terminals:  # the shell shares it, and does not expect what asyncio made of it
+        for terminal in terminals:  # the shell shares the terminal and expects it to block
             os.set_blocking(terminal, True)
 
 
@@ -66,22 +67,22 @@ async def _serve(
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(report)
     async with Workbench(config, limits=limits, transport="stdio", served=(view.toolbox, view.server)) as workbench:
-        front = StdioEndpoint(workbench, greeting, view, drain=stat.S_ISREG(os.fstat(source).st_mode))
+        endpoint = StdioEndpoint(workbench, greeting, view, drain=stat.S_ISREG(os.fstat(source).st_mode))
         for number in SIGNALS:
-            on_signal(number, front.signalled)
-        loading = loop.run_in_executor(None, _load_the_rest)
+            on_signal(number, endpoint.signalled)
+        loading = loop.run_in_executor(None, _preload)
         loading.add_done_callback(partial(_prepare, workbench))
         try:
             with ConfigWatcher(workbench, origin, limits):
-                return await front.run(source, sink)
+                return await endpoint.run(source, sink)
         finally:
-            # The end of the process waits for the thread anyway; so the shortest run is recorded too.
+            # The process waits for the thread anyway. Waiting here lets it record even the shortest run.
             await asyncio.wait((loading,), timeout=limits.record_end_seconds)
-            await asyncio.gather(front.close(), workbench.close())
+            await asyncio.gather(endpoint.close(), workbench.close())
 
 
-def _load_the_rest() -> None:
-    """Load what the first call will need, while the client reads its first answer and its model thinks."""
+def _preload() -> None:
+    """Import the modules that the first call needs while the client processes its first response."""
     from importlib import import_module  # noqa: PLC0415
 
     for name in (
@@ -93,19 +94,19 @@ def _load_the_rest() -> None:
         "mcp_workbench.surfaces.open_response",
         "ctypes",
     ):
-        with contextlib.suppress(ImportError):  # a Python without SQLite; who needs the module is told
+        with contextlib.suppress(ImportError):  # Python may lack SQLite; the code that needs it reports that
             import_module(name)
 
 
 def _prepare(workbench: Workbench, _loaded: asyncio.Future[None]) -> None:
-    """All that is needed for long is loaded: it is looked at no more, and what happens from now on is recorded."""
+    """Exclude the preloaded modules from garbage collection, and start recording."""
     workbench.prepare()
     gc.freeze()
     workbench.record()
 
 
 class StdioEndpoint(PeerEndpoint):
-    """Reads a client's messages, hands them to its session, writes the answers."""
+    """The endpoint of one client on two file descriptors."""
 
     def __init__(
         self, workbench: Workbench, greeting: Greeting, view: View = EVERYTHING, *, drain: bool = False
@@ -118,17 +119,17 @@ class StdioEndpoint(PeerEndpoint):
         super().__init__(workbench, greeting.callers, view, self._writer)
         self._reader = LineReader(self._peer.receive, self._input_ended, limits.message_bytes, last_line=True)
         self._signals = 0
-        self._over: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._exit_status: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def run(self, source: int, sink: int) -> int:
-        """Until the client is gone or a signal comes; the exit status."""
+        """Serve until the client disconnects or a signal arrives. Returns the exit status."""
         await write_lines(sink, self._writer, source=source)
         self._reader.data_received(self._unread)
         await read_lines(source, self._reader)
-        return await self._over
+        return await self._exit_status
 
     async def close(self) -> None:
-        """Stop reading. Calls under way get a moment to end, and their answers are written if the client reads them."""
+        """Stop reading. Calls in progress get a moment to finish, and their responses are written."""
         self._reader.close()
         self._session.end_subscriptions()
         if not self._writer.is_hung_up and (serving := self._peer.serving):
@@ -139,7 +140,7 @@ class StdioEndpoint(PeerEndpoint):
         await self._writer.finish(LAST_WRITE_SECONDS)
 
     def signalled(self, number: int) -> None:
-        """The first signal ends the session and cleans up; the second one ends the process."""
+        """Handle a signal: the first one ends the session gracefully, the second one ends the process."""
         self._signals += 1
         if self._signals > 1:
             self._workbench.kill()
@@ -147,7 +148,7 @@ class StdioEndpoint(PeerEndpoint):
         logger.info("ending", signal=signal.Signals(number).name)
         self._end(128 + number)
 
-    # -- how it ends
+    # -- flow control and the end
 
     def _congested(self, congested: bool) -> None:  # noqa: FBT001 -- a callback's state
         self._reader.pause() if congested else self._reader.resume()
@@ -159,7 +160,7 @@ class StdioEndpoint(PeerEndpoint):
         self._session.end_subscriptions()
         self._peer.give_up(ShuttingDown("the client's input ended"))
         if self._drain and (open_requests := self._peer.serving):
-            # Requests from a file: whoever wrote it wants the answers.
+            # The requests come from a file: answer all of them first.
             task = asyncio.ensure_future(asyncio.wait(open_requests))
             task.add_done_callback(lambda _: self._end(0))
         else:
@@ -169,5 +170,5 @@ class StdioEndpoint(PeerEndpoint):
         self._end(0)
 
     def _end(self, status: int) -> None:
-        if not self._over.done():
-            self._over.set_result(status)
+        if not self._exit_status.done():
+            self._exit_status.set_result(status)

@@ -1,4 +1,4 @@
-"""The subscriptions of a modern client: requests that last, and carry what was asked for and nothing else."""
+"""The subscriptions of a modern client: long-lived requests that carry the notifications it selected."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mcp_workbench.wire.jsonrpc import RpcError
 
 
 class Filter(msgspec.Struct, rename="camel", omit_defaults=True):
-    """What a subscription is about; what it can't be about is ignored."""
+    """The notifications that a subscription selects. Unknown members are ignored."""
 
     tools_list_changed: bool = False
     prompts_list_changed: bool = False
@@ -26,12 +26,12 @@ class Filter(msgspec.Struct, rename="camel", omit_defaults=True):
     task_ids: list[str] = []
 
     def fits(self, method: str, params: dict[str, Any]) -> bool:
-        """Whether a notification was asked for."""
+        """Whether the filter selects a notification."""
         if (kind := eras.LIST_CHANGED.get(method)) is not None:
             return bool(getattr(self, f"{kind}_list_changed"))
         if method == eras.RESOURCE_UPDATED:
             uri = _text(params.get("uri"))
-            # A part of a watched resource may be told of under its own URI.
+            # A part of a resource may be reported under its own URI.
             return any(uri == watched or uri.startswith(f"{watched}/") for watched in self.resource_subscriptions)
         return method in eras.TASK_CHANGED and _text(params.get("taskId")) in self.task_ids
 
@@ -46,7 +46,7 @@ class Subscribers:
         self._over = asyncio.Event()
 
     def tell(self, method: str, params: dict[str, Any]) -> None:
-        """Tell every subscription that asked for it."""
+        """Send a notification to every subscription that selects it."""
         for line, wanted in self._open.items():
             if wanted.fits(method, params):
                 meta: Any = params.get("_meta", {})
@@ -54,7 +54,7 @@ class Subscribers:
                 line.notify(method, {**params, "_meta": {**meta, eras.SUBSCRIPTION_ID: line.request_id}})
 
     async def listen(self, caller: Caller, line: OpenRequest, params: dict[str, Raw]) -> Raw:
-        """`subscriptions/listen`: it lasts until it is cancelled."""
+        """Answer `subscriptions/listen` when the session ends; the client may cancel it earlier."""
         wanted = self._read(caller, params)
         meta = {eras.SUBSCRIPTION_ID: line.request_id}
         honoured = Filter()
@@ -72,7 +72,7 @@ class Subscribers:
         return Raw(jsonrpc.encode({"resultType": "complete", "_meta": meta}))
 
     def end(self) -> None:
-        """Answer every subscription."""
+        """End all subscriptions with their results."""
         self._over.set()
 
     def _read(self, caller: Caller, params: dict[str, Raw]) -> Filter:
@@ -81,16 +81,17 @@ class Subscribers:
         except (msgspec.DecodeError, RecursionError) as error:
             raise RpcError(jsonrpc.INVALID_PARAMS, f"params.notifications: {error}") from None
         if len(wanted.resource_subscriptions) + len(wanted.task_ids) > self._limits.subscriptions:
-            raise RpcError(jsonrpc.INVALID_PARAMS, f"At most {self._limits.subscriptions} resources and tasks at once")
+            most = self._limits.subscriptions
+            raise RpcError(jsonrpc.INVALID_PARAMS, f"A subscription has at most {most} resources and tasks")
         if any(len(name) > self._limits.uri_length for name in (*wanted.resource_subscriptions, *wanted.task_ids)):
-            raise RpcError(jsonrpc.INVALID_PARAMS, "An URI or a task id is too long")
+            raise RpcError(jsonrpc.INVALID_PARAMS, "A URI or a task id is too long")
         if wanted.task_ids:
             caller.require_tasks()
         return wanted
 
     async def _honour(self, caller: Caller, wanted: Filter, honoured: Filter) -> None:
-        """Fill `honoured` with what can be promised, as it is arranged."""
-        offered = (await self._surface.hello(caller)).capabilities
+        """Subscribe to what `wanted` selects, and record in `honoured` what succeeded."""
+        offered = (await self._surface.server_info(caller)).capabilities
         for kind in ("tools", "prompts", "resources"):
             name = f"{kind}_list_changed"
             if getattr(wanted, name) and _declares(offered.get(kind), "listChanged"):

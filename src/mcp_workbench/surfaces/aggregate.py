@@ -1,6 +1,7 @@
-"""The methods that all surfaces with several servers share: prompts, resources, skills, completion, logs.
+"""Methods shared by all surfaces with several servers: prompts, resources, skills, completion and log level.
 
-It is put together from parts that each know one of them, as a table of methods.
+`Aggregate` combines them into one table of methods. A prompt has a joined name, which a table resolves; if one toolbox
+is served alone, it keeps its own name unless two servers share that name.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from mcp_workbench.catalog.definition import Item
 from mcp_workbench.catalog.rendering import render
 from mcp_workbench.errors import WorkbenchError
 from mcp_workbench.identity import PromptIdentifier, ServerIdentifier, joined_name, native_names
-from mcp_workbench.surfaces.base import ListedItem, Method, Scope, forward, page
+from mcp_workbench.surfaces.base import ListedItem, Method, Scope, forward, page, read_text
 from mcp_workbench.surfaces.resources import Resources
 from mcp_workbench.surfaces.skills import Skills
 from mcp_workbench.text.sanitize import escape
@@ -52,7 +53,7 @@ class Prompts:
         return await forward(router, server, "prompts/get", {**params, "name": prompt.prompt}, exchange)
 
     async def find(self, router: Router, caller: Caller, raw: Raw | None) -> PromptIdentifier:
-        """The prompt of this name. Raises `RpcError`."""
+        """Find a prompt by name. Raises `RpcError`."""
         name = jsonrpc.text_or_none(raw)
         if name is None:
             raise RpcError(jsonrpc.INVALID_PARAMS, "The name of a prompt must be a string")
@@ -72,7 +73,7 @@ class Prompts:
             self._named(found)
 
     def _named(self, found: Mapping[ServerIdentifier, Sequence[Item]]) -> dict[str, tuple[PromptIdentifier, Item]]:
-        """What there is now, by name. A name that was given out stays known, so that it can be called."""
+        """The listed prompts by name. A name that was once listed stays valid."""
         items = {
             PromptIdentifier(server.toolbox, server.server, item.name): item
             for server, listed in found.items()
@@ -89,7 +90,7 @@ def _listed(name: str, prompt: PromptIdentifier, item: Item) -> ListedItem:
     return ListedItem(item.raw, None if name == prompt.prompt else partial(render.prompt, name, prompt, item))
 
 
-_PASSED_ON = (eras.LOGGED, eras.ELICITED)
+_FORWARDED = (eras.LOGGED, eras.ELICITED)
 
 
 class Aggregate:
@@ -114,7 +115,7 @@ class Aggregate:
         }
 
     def extensions(self, caller: Caller) -> dict[str, Any]:
-        """The extensions that native surfaces declare, as far as known without starting a server."""
+        """The extensions that native surfaces declare, as far as they are known without starting a server."""
         router, toolboxes = self._workbench.at(caller), self._scope.all()
         found: dict[str, Any] = {eras.SKILLS: {}} if router.having_list("skills", toolboxes) else {}
         if any(server.toolbox in toolboxes for server in router.declaring(eras.APPS)):
@@ -122,13 +123,13 @@ class Aggregate:
         return found
 
     def translate(self, source: ServerIdentifier, method: str, params: dict[str, Raw]) -> Iterable[dict[str, Any]]:
-        """A server's notification as the client sees it; what nobody here understands is not passed on."""
+        """A server's notification as the client sees it. Unknown notifications are dropped."""
         if method == eras.RESOURCE_UPDATED and (uri := jsonrpc.text_or_none(params.get("uri"))) is not None:
             return [{**params, "uri": name} for name in self.resources.names_of(source, uri)]
-        return [params] if method in _PASSED_ON else []
+        return [params] if method in _FORWARDED else []
 
     def notice(self, caller: Caller, method: str, params: dict[str, Raw]) -> None:
-        """The client's roots changed: its servers may ask for them again."""
+        """Forward a change of the client's roots to its servers."""
         if method == "notifications/roots/list_changed":
             for router in self._workbench.routers(caller.audience):
                 router.tell(method, params)
@@ -149,7 +150,7 @@ class Aggregate:
         return jsonrpc.EMPTY_OBJECT
 
     async def _complete(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
-        """Completion of a prompt's argument or a template's variable, by the server that it belongs to."""
+        """Complete a prompt's argument or a template's variable, on the server that has it."""
         reference = jsonrpc.members(params.get("ref"))
         router = self._workbench.at(exchange.caller)
         match jsonrpc.text_or_none(reference.get("type")):
@@ -171,32 +172,31 @@ class Aggregate:
 
 
 class AggregateSurface:
-    """The part of a surface that its shelf answers for: resources, and what their clients say about them."""
+    """Base of the surfaces with several servers: forwards notifications and subscriptions to its `Aggregate`."""
 
-    def __init__(self, shelf: Aggregate) -> None:
-        self._shelf = shelf
+    def __init__(self, aggregate: Aggregate) -> None:
+        self._aggregate = aggregate
+        self._methods: dict[str, Method] = dict(aggregate.methods)
+
+    def method(self, name: str) -> Method | None:
+        return self._methods.get(name)
+
+    def translate(self, source: ServerIdentifier, method: str, params: dict[str, Raw]) -> Iterable[dict[str, Any]]:
+        return self._aggregate.translate(source, method, params)
 
     def notice(self, caller: Caller, method: str, params: dict[str, Raw]) -> None:
-        self._shelf.notice(caller, method, params)
+        self._aggregate.notice(caller, method, params)
 
     async def subscribe(self, caller: Caller, uri: str) -> bool:
-        return await self._shelf.subscribe(caller, uri)
+        return await self._aggregate.subscribe(caller, uri)
 
     def unsubscribe(self, caller: Caller, uri: str) -> None:
-        self._shelf.resources.unsubscribe(caller, uri)
+        self._aggregate.resources.unsubscribe(caller, uri)
 
 
 def read_level(params: dict[str, Raw]) -> str:
-    """The level of a `logging/setLevel`. Raises `RpcError`."""
+    """Read the level of a `logging/setLevel` request. Raises `RpcError`."""
     level = read_text(params, "level")
     if level not in LEVELS:
         raise RpcError(jsonrpc.INVALID_PARAMS, f"level must be one of {', '.join(LEVELS)}")
     return level
-
-
-def read_text(params: dict[str, Raw], member: str) -> str:
-    """A member that must be a string. Raises `RpcError`."""
-    value = jsonrpc.text_or_none(params.get(member))
-    if value is None:
-        raise RpcError(jsonrpc.INVALID_PARAMS, f"{member} must be a string")
-    return value

@@ -1,8 +1,7 @@
-"""Reading the arguments of the two meta-tools: an identifier, or what is wrong with them.
+"""Reads the arguments of the two meta-tools, or reports the first error in them.
 
-The good case is one decode. Everything else takes the long way, which finds the first thing that is
-wrong in a fixed order: the shape of `tool`, its parts, extra keys, `arguments`. Nothing is started
-or contacted before this has passed. The call to send instead is looked up in `corrections.py`.
+Valid arguments take one decode. Invalid ones are checked in a fixed order: the shape of `tool`, its parts, extra keys,
+`arguments`. No server is started or contacted before these checks pass. `corrections.py` finds the call that was meant.
 """
 
 from __future__ import annotations
@@ -23,12 +22,10 @@ from mcp_workbench.wire import jsonrpc
 MATCHES_MOST = 50
 """The largest `limit` of a search."""
 ASKED_TOOLS = 100
-"""Names in `tools` of one open: more is the whole toolbox."""
+"""Names in `tools` of one open. A client that wants more can list the whole toolbox."""
 
 PARTS = ("toolbox", "server", "tool")
-ORIGIN = "In an open_toolbox entry, toolbox is its toolbox_name, server its source_server and tool its name."
-
-
+ORIGIN = "Copy toolbox, server and tool from toolbox_name, source_server and name of an open_toolbox entry."
 OPEN_KEYS = ("toolbox", "query", "tools", "detail", "limit")
 
 
@@ -40,7 +37,7 @@ class OpenArguments(NamedTuple):
     tools: tuple[str, ...] = ()
     detail: Detail | None = None
     limit: int = 0
-    """The tools that a search shows at most; 0 where the call does not say."""
+    """The maximum number of matches; 0 if the call has no limit."""
 
 
 class _Use(msgspec.Struct, forbid_unknown_fields=True):
@@ -49,14 +46,14 @@ class _Use(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class NoToolbox(InvalidParameters):
-    """No toolbox is named. Who knows the toolboxes can say which there are."""
+    """The call names no toolbox. A caller that knows the toolboxes adds them to the hint."""
 
 
 _use_decoder = msgspec.json.Decoder(_Use)
 
 
 def read_use(arguments: Raw) -> tuple[ToolIdentifier, Raw]:
-    """The tool and the arguments of a `use_tool` call."""
+    """Read the tool and the arguments of a `use_tool` call."""
     try:
         use = _use_decoder.decode(arguments)
     except (msgspec.DecodeError, RecursionError):
@@ -65,7 +62,7 @@ def read_use(arguments: Raw) -> tuple[ToolIdentifier, Raw]:
 
 
 def read_open(arguments: Raw) -> OpenArguments:
-    """What an `open_toolbox` call asks for."""
+    """Read the arguments of an `open_toolbox` call."""
     given = jsonrpc.members(arguments)
     toolbox = _read_toolbox(given)
     _refuse_extra(given, OPEN_KEYS)
@@ -73,11 +70,11 @@ def read_open(arguments: Raw) -> OpenArguments:
     query, tools = _read_query(wanted.get("query")), _read_names(wanted.get("tools"))
     detail = _read_detail(wanted.get("detail"))
     if query and tools:
-        raise InvalidParameters("query and tools cannot be combined", hint="Search, or name the tools.")
+        raise InvalidParameters("query and tools cannot be combined", hint="Send only one of them.")
     if toolbox == EVERY_TOOLBOX and not query:
-        raise InvalidParameters("query is missing", hint="'*' stands for every toolbox, and is for searching them.")
+        raise InvalidParameters("query is missing", hint="Toolbox '*' searches all toolboxes.")
     if (limit := _read_limit(wanted.get("limit"))) and not query:
-        raise InvalidParameters("limit needs a query", hint="It is the number of tools that a search shows.")
+        raise InvalidParameters("limit needs a query", hint="limit is the maximum number of matches.")
     return OpenArguments(toolbox, query, tools, detail, limit)
 
 
@@ -97,9 +94,9 @@ def _read_query(raw: Raw | None) -> str:
     if raw is None:
         return ""
     if not jsonrpc.is_text(raw):
-        raise InvalidParameters("query must be a string", hint="Say in a few words what the tool should do.")
+        raise InvalidParameters("query must be a string", hint="Describe in a few words what the tool should do.")
     if not (query := jsonrpc.text(raw).strip()):
-        raise InvalidParameters("query cannot be empty", hint="Say in a few words what the tool should do.")
+        raise InvalidParameters("query cannot be empty", hint="Describe in a few words what the tool should do.")
     return query[:QUERY_LENGTH]
 
 
@@ -109,11 +106,11 @@ def _read_names(raw: Raw | None) -> tuple[str, ...]:
     try:
         names = msgspec.json.decode(raw, type=list[str])
     except (msgspec.DecodeError, RecursionError):
-        raise InvalidParameters("tools must be a list of strings", hint='Send ["read_file"].') from None
+        raise InvalidParameters("tools must be a list of strings", hint='Example: ["read_file"]') from None
     if not names:
-        raise InvalidParameters("tools cannot be empty", hint="Leave it out for every tool.")
+        raise InvalidParameters("tools cannot be empty", hint="Omit it to get all tools.")
     if len(names) > ASKED_TOOLS:
-        hint = "Leave it out for every tool, or send a query."
+        hint = "Omit it to get all tools, or send a query."
         raise InvalidParameters(f"tools can have at most {ASKED_TOOLS} names", hint=hint)
     return tuple(dict.fromkeys(names))
 
@@ -142,14 +139,14 @@ def _read_detail(raw: Raw | None) -> Detail | None:
 
 
 def read_tool_arguments(raw: Raw) -> Raw:
-    """The tool's own arguments: an object, or a string that holds one, as models send at times."""
+    """Read the tool's own arguments: an object, or a string that contains one, as some models send."""
     if not jsonrpc.is_present(raw):
         return jsonrpc.EMPTY_OBJECT
     if jsonrpc.is_object(raw):
         return raw
     if jsonrpc.is_text(raw):
         try:
-            # Formatting checks the text and takes out line breaks, which end a message on the wire.
+            # Formatting validates the text and removes line breaks, which would end a message on the wire.
             inner = Raw(msgspec.json.format(jsonrpc.text(raw), indent=-1).encode())
         except (msgspec.DecodeError, RecursionError):
             inner = jsonrpc.NOTHING
@@ -159,7 +156,7 @@ def read_tool_arguments(raw: Raw) -> Raw:
 
 
 def named_parts(arguments: Raw) -> dict[str, str]:
-    """The parts of an identifier that a call gave, whatever else is wrong with it."""
+    """The valid parts of the identifier in a call that may otherwise be invalid."""
     given = jsonrpc.members(arguments)
     tool = given.get("tool", jsonrpc.NOTHING)
     parts = jsonrpc.members(tool) if jsonrpc.is_object(tool) else given

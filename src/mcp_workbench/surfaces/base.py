@@ -1,4 +1,8 @@
-"""The contract of a surface. A session has one; they differ in what they show, not in how it is asked for."""
+"""The contract of a surface, and the parts that several surfaces share: paging, forwarding and scope.
+
+A session has one surface. Lists are split into pages by their size; only the items of the requested page are rendered,
+so the work for a request does not grow with the list.
+"""
 
 from __future__ import annotations
 
@@ -24,18 +28,26 @@ if TYPE_CHECKING:
 
 
 Method: TypeAlias = Callable[[Exchange, dict[str, Raw]], Coroutine[Any, Any, Raw]]
-"""Answers a request: the call, and the members of its `params` but for `_meta`. Raises `RpcError`."""
+"""Answers a request. Its arguments are the exchange and the members of `params` except `_meta`. Raises `RpcError`."""
 
 
-def one_page(params: dict[str, Raw]) -> None:
-    """A list of ours has one page. Raises `RpcError` for any other."""
+def read_text(params: dict[str, Raw], member: str) -> str:
+    """Read a member that must be a string. Raises `RpcError`."""
+    value = jsonrpc.text_or_none(params.get(member))
+    if value is None:
+        raise RpcError(jsonrpc.INVALID_PARAMS, f"{member} must be a string")
+    return value
+
+
+def require_first_page(params: dict[str, Raw]) -> None:
+    """Check that a request asks for the only page of a list. Raises `RpcError`."""
     cursor = params.get("cursor")
     if cursor is not None and not jsonrpc.is_null(cursor):
         raise RpcError(jsonrpc.INVALID_PARAMS, "Invalid cursor: the list has one page")
 
 
 async def forward(router: Router, server: ServerIdentifier, method: str, params: Params, exchange: Exchange) -> Raw:
-    """The server's result, as it gave it. Raises `RpcError`: the server's own error, or why there is none."""
+    """Forward a request to a server and return its unchanged result. Raises `RpcError`."""
     with rpc_errors(server, method, modern=exchange.caller.modern):
         result = await router.calls.call(ForwardedRequest(server, method, params, exchange))
     router.links.remember(server, result)
@@ -43,81 +55,81 @@ async def forward(router: Router, server: ServerIdentifier, method: str, params:
 
 
 class Surface(Protocol):
-    """One way to see the workbench, for one client."""
+    """One client's view of the workbench."""
 
     @property
     def tools_change(self) -> bool:
-        """Whether the list of tools changes by itself, and not only when the configuration does."""
+        """Whether the list of tools can change while the configuration stays the same."""
         ...
 
     @property
     def own_lists(self) -> bool:
-        """Whether its lists are the workbench's own, and not one server's."""
+        """Whether the workbench makes the lists. A single server's lists pass through."""
         ...
 
-    async def hello(self, caller: Caller) -> ServerInfo:
-        """What the client is told at the start. Raises `RpcError`."""
+    async def server_info(self, caller: Caller) -> ServerInfo:
+        """The answer to the client's first request. Raises `RpcError`."""
         ...
 
     def method(self, name: str) -> Method | None:
-        """What answers a method; None where there is no such method here."""
+        """The handler of a method; None if this surface does not have the method."""
         ...
 
     def refuse_call(self, params: dict[str, Raw], fault: Fault) -> Raw:
-        """The result of a `tools/call` that reached no server; it names the tool as far as the call does.
+        """The result of a `tools/call` that reached no server, with the parts of the tool's identifier that are known.
 
         Raises `RpcError` if the call names no tool.
         """
         ...
 
     def translate(self, source: ServerIdentifier, method: str, params: dict[str, Raw]) -> Iterable[dict[str, Any]]:
-        """A server's notification as its client shall see it: once, not at all, or once per name of a resource."""
+        """The params of a server's notification as the client sees them: none, or one for each name of a resource."""
         ...
 
-    def question(self, source: ServerIdentifier, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
-        """The params of a server's question as its client shall see them; None where it can't be asked here."""
+    def question_params(self, source: ServerIdentifier, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+        """The params of a server's question as the client sees them; None if this surface can't ask it."""
         ...
 
-    def changed(self, toolbox: str, kind: str) -> bool:
-        """A list of a toolbox changed: whether one that this client sees did."""
+    def note_change(self, toolbox: str, kind: str) -> bool:
+        """Take note that a list of a toolbox changed. Returns whether a list that this client sees changed."""
         ...
 
-    def watch(self, changed: Callable[[str], None]) -> None:
-        """Call `changed` with a kind when something that the client did changed a list."""
+    def on_change(self, notify: Callable[[str], None]) -> None:
+        """Register a callback for the kinds of lists that a call of this client changes."""
         ...
 
     def notice(self, caller: Caller, method: str, params: dict[str, Raw]) -> None:
-        """A client's notification that servers may want to hear."""
+        """Forward a client's notification to the servers that need it."""
         ...
 
     async def subscribe(self, caller: Caller, uri: str) -> bool:
-        """Have the client told of changes of a resource; whether that is possible."""
+        """Subscribe the client to changes of a resource. Returns whether that succeeded."""
         ...
 
     def unsubscribe(self, caller: Caller, uri: str) -> None: ...
 
     async def watch_task(self, caller: Caller, task: str) -> bool:
-        """Have a modern client told of a task's progress; whether that is possible."""
+        """Subscribe a modern client to a task's progress. Returns whether that succeeded."""
         ...
 
     def unwatch_task(self, caller: Caller, task: str) -> None: ...
 
 
 _ADDED_BYTES: Final = 512
-"""What rendering adds to an item at most, in nearly every case: another name, a title and where it is from."""
+"""Estimate of the bytes that rendering adds to an item: a joined name, a title and its source."""
 
 
 class ListedItem(NamedTuple):
-    """An item of a list."""
+    """An item of a list that is rendered on demand."""
 
     raw: Raw
-    """As its server sent it."""
+    """The item as its server sent it."""
     render: Callable[[], Raw] | None = None
-    """Makes what the client sees, if that is not the same."""
+    """Renders the item for the client; None if the client gets `raw`."""
 
     @property
     def size(self) -> int:
-        """Its bytes on a page, without rendering it."""
+        """An estimate of its bytes on a page."""
         return len(self.raw) + (_ADDED_BYTES if self.render is not None else 0)
 
     def shown(self) -> Raw:
@@ -127,7 +139,7 @@ class ListedItem(NamedTuple):
 async def page(
     member: str, items: Sequence[ListedItem], params: dict[str, Raw], limits: Limits, renderer: Renderer
 ) -> Raw:
-    """The page that `params` ask for. Raises `RpcError` for a cursor that no page ends with."""
+    """Render the page that `params` request. Raises `RpcError` if the cursor is invalid."""
     start, end = _bounds(items, params, limits.page_bytes)
     shown = [entry async for entry in renderer.each(items[start:end], ListedItem.shown)]
     following = {"nextCursor": str(end)} if end < len(items) else {}
@@ -148,7 +160,7 @@ def _bounds(items: Sequence[ListedItem], params: dict[str, Raw], most_bytes: int
 
 
 def _end(items: Sequence[ListedItem], start: int, most_bytes: int) -> int:
-    """Where the page that begins at `start` ends: at least one item, and no more than fit."""
+    """The end of the page that begins at `start`: as many items as fit, but at least one."""
     end, size = start, 0
     while end < len(items) and (end == start or size <= most_bytes):
         size += items[end].size
@@ -157,16 +169,19 @@ def _end(items: Sequence[ListedItem], start: int, most_bytes: int) -> int:
 
 
 class Scope:
-    """A handshake client sees what it opened. A modern client's lists must not change by a call: it sees all."""
+    """The toolboxes whose prompts and resources a client sees.
+
+    A handshake client sees those that it opened. A modern client sees all, since a call must not change its lists.
+    """
 
     def __init__(self, toolboxes: Callable[[], Collection[str]], *, all_open: bool = False) -> None:
-        """`toolboxes` are those that there are now."""
+        """`toolboxes` returns the toolboxes that are configured now."""
         self._toolboxes = toolboxes
         self._opened = dict.fromkeys(toolboxes() if all_open else ())
         self._all_seen = False
 
     def of(self, caller: Caller) -> tuple[str, ...]:
-        """What this caller sees, in the order of the configuration."""
+        """The toolboxes that this caller sees, in the order of the configuration."""
         self._all_seen = self._all_seen or caller.modern
         return tuple(name for name in self._toolboxes() if caller.modern or name in self._opened)
 
@@ -175,16 +190,16 @@ class Scope:
         return tuple(self._toolboxes())
 
     def allows(self, toolbox: str) -> bool:
-        """Whether it is there for this client at all, open or not."""
+        """Whether this client can use a toolbox, open or not."""
         return toolbox in self._toolboxes()
 
     def open(self, toolbox: str) -> bool:
-        """Add a toolbox; whether it is new."""
+        """Open a toolbox. Returns whether it was closed before."""
         if toolbox in self._opened:
             return False
         self._opened[toolbox] = None
         return True
 
     def has_shown(self, toolbox: str) -> bool:
-        """Whether the client has seen what is in it, and so is told when that changes."""
+        """Whether the client has seen the contents of a toolbox, and so is notified of changes."""
         return self._all_seen or toolbox in self._opened

@@ -1,7 +1,7 @@
-"""Lenient readers: what a mistaken call of a meta-tool says, whatever its shape.
+"""Lenient readers for mistaken calls of a meta-tool.
 
 They accept other names for the keys, parts at the wrong level, and JSON inside a string. They only collect what the
-caller wrote; `corrections.py` looks up which tools and toolboxes that stands for.
+caller wrote; `corrections.py` looks up the tools and toolboxes that were meant.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from mcp_workbench.text.suggest import nearest
 from mcp_workbench.wire import jsonrpc
 
 _KEYS = 64
-"""An object with more keys is not read: a hostile call may have a hundred thousand."""
+"""Larger objects are not read: a hostile call may have a hundred thousand keys."""
 LONGEST_NAME = 3 * NAME_SHOWN_LENGTH
-"""Characters of a name that is looked up; three parts can be joined in it."""
+"""Characters of a name that is looked up. It may consist of three joined parts."""
 _LEVELS = 3
-"""Objects within objects that are read: a whole call may stand in `tool`."""
+"""Nesting depth up to which objects are read: `tool` may contain a whole call."""
 _PARTS = {
     "toolbox": ("toolbox", "toolboxname", "toolboxid", "box"),
     "server": ("server", "sourceserver", "servername", "serverid", "mcpserver", "mcpservername"),
@@ -48,51 +48,50 @@ _NAMES_A_PART = {alias: part for part, aliases in _PARTS.items() for alias in al
 _ENTRY_FIELDS = frozenset(
     ("title", "description", "signature", "inputSchema", "outputSchema", "annotations", "icons", "_meta")
 )
-"""What an `open_toolbox` entry also has: a copy of one inside `tool` says nothing more by them."""
+"""Other fields of an `open_toolbox` entry. They are ignored if `tool` is a copy of such an entry."""
 
 
 class UseIntent(NamedTuple):
-    """A call of a tool. Parts that the caller did not name are empty."""
+    """A `use_tool` call that was meant. Parts that the caller did not name are empty."""
 
     toolbox: str = ""
     server: str = ""
     tool: str = ""
     arguments: Raw | None = jsonrpc.EMPTY_OBJECT
-    """None: they were given and are no object."""
-    spread: dict[str, Raw] = {}  # noqa: RUF012 -- never changed
+    """None if they are not an object."""
+    spread: dict[str, Raw] = {}  # noqa: RUF012 -- never modified
     """Keys that are not part of a call. They may be arguments at the wrong level."""
 
 
 class OpenIntent(NamedTuple):
-    """An opening of a toolbox, or a search."""
+    """An `open_toolbox` call that was meant."""
 
     toolboxes: tuple[str, ...] = ()
-    """One, unless the caller named several."""
     server: str = ""
     query: str = ""
     tools: tuple[str, ...] = ()
     detail: str = ""
     limit: int = 0
-    """0 where none is given, or one that a search does not take."""
+    """0 if it is missing or invalid."""
 
 
 def fold(name: str) -> str:
-    """A name without capitals and separators, which models get wrong: `read-file` and `readFile` become the same.
+    """Normalize a name for comparison: lower case without separators, so that `read-file` and `readFile` are equal.
 
-    A name that is too long to be looked up folds to nothing.
+    Returns "" for a name that is too long to be looked up.
     """
     return re.sub(r"[\W_]+", "", name).casefold() if len(name) <= LONGEST_NAME else ""
 
 
 def is_same(name: str, other: str) -> bool:
-    """Whether two names differ in nothing but what `fold` leaves out."""
+    """Whether two names are equal except for case and separators."""
     return name == other or (fold(name) == fold(other) != "")
 
 
 def read_use(arguments: Raw) -> UseIntent:
-    """What `use_tool`, or a tool of a similar name, was called with.
+    """Read a call of `use_tool`, or of a tool with a similar name.
 
-    A key that is given twice, inside and outside `tool`, makes the arguments unreadable.
+    If a key occurs both inside and outside `tool`, the arguments are ambiguous and become None.
     """
     parts: dict[str, str] = {}
     called_with: list[Raw] = []
@@ -103,7 +102,7 @@ def read_use(arguments: Raw) -> UseIntent:
         if part is not None and value and parts.get(part, value) == value:
             parts[part] = value
         elif part is not None and (value == "" or jsonrpc.is_null(raw)):
-            continue  # it names nothing
+            continue
         elif not called_with and _names_arguments(key, raw):
             called_with.append(raw)
         elif level == 0 or key not in _ENTRY_FIELDS:
@@ -113,7 +112,7 @@ def read_use(arguments: Raw) -> UseIntent:
 
 
 def _by_level(arguments: Raw) -> list[tuple[int, str, Raw]]:
-    """The keys of a call and of the object in its `tool`, the inner ones first."""
+    """The keys of a call and of the objects nested in its `tool`, innermost first."""
     found: list[tuple[int, str, Raw]] = []
     given = _object(arguments) or ({"tool": arguments} if jsonrpc.is_text(arguments) else {})
     for level in range(_LEVELS):
@@ -124,14 +123,14 @@ def _by_level(arguments: Raw) -> list[tuple[int, str, Raw]]:
 
 
 def wrapped_call(arguments: Raw) -> Raw | None:
-    """The whole call that stands in the only key of another one, such as `{"params": {"name": …}}`."""
+    """The call inside a wrapper with a single key, such as `{"params": {"name": …}}`."""
     given = _object(arguments)
     inner = [compact_object(raw) for key, raw in given.items() if fold(key) in _WRAPPERS]
     return inner[0] if inner and len(given) == 1 else None
 
 
 def _name(raw: Raw) -> str | None:
-    """A string; or the strings of a short list, joined as a path, which is looked up as a whole."""
+    """A name: a string, or a short list of strings, which is joined to a path."""
     if (text := jsonrpc.text_or_none(raw)) is not None:
         return text
     try:
@@ -142,14 +141,14 @@ def _name(raw: Raw) -> str | None:
 
 
 def _names_arguments(key: str, raw: Raw) -> bool:
-    """Whether a key stands for `arguments`. A name that tools use too, such as `input`, must hold an object."""
+    """Whether a key means `arguments`. Tools have parameters such as `input` too, so its value must be an object."""
     if fold(key) == _ARGUMENTS[0] or (jsonrpc.is_object(raw) and nearest(key, _ARGUMENTS[:1], certain=True)):
         return True
     return fold(key) in _ARGUMENTS and compact_object(raw) is not None
 
 
 def read_open(arguments: Raw) -> OpenIntent | None:
-    """What `open_toolbox`, or a tool of a similar name, was called with. None: what it looks for can't be read."""
+    """Read a call of `open_toolbox`, or of a tool with a similar name. None if its query or tools are not readable."""
     given: dict[str, Raw] = {"toolbox": arguments} if jsonrpc.is_text(arguments) else {}
     for key, raw in _sorted(_object(arguments)):
         if not jsonrpc.is_null(raw):
@@ -164,19 +163,19 @@ def read_open(arguments: Raw) -> OpenIntent | None:
 
 
 def _opening_keys(key: str) -> list[str]:
-    """The parameters of `open_toolbox` that a key can stand for."""
+    """The parameters of `open_toolbox` that a key can mean."""
     own = [name for name, aliases in _OPENING.items() if fold(key) in aliases]
     return own or [near for near in [nearest(key, _OPENING, certain=True)] if near is not None]
 
 
 def holds_call(arguments: Raw) -> bool:
-    """Whether the arguments of `open_toolbox` are those of a tool's call."""
+    """Whether the arguments of `open_toolbox` look like those of `use_tool`."""
     keys = {fold(key): raw for key, raw in _object(arguments).items()}
     return any(key in keys for key in _ARGUMENTS) or bool(_object(keys.get("tool")))
 
 
 def compact_object(raw: Raw | None) -> Raw | None:
-    """An object, or the one that a string or a list of one holds, without spaces and line ends; None for others."""
+    """A JSON object without whitespace, taken out of a string or a list of one if necessary; None if there is none."""
     if raw is None or not jsonrpc.is_present(raw):
         return None
     try:
@@ -197,19 +196,19 @@ def _object(raw: Raw | None) -> dict[str, Raw]:
 
 
 def _sorted(level: dict[str, Raw]) -> list[tuple[str, Raw]]:
-    """The real names of the keys first: they take precedence over similar ones."""
+    """The items of an object, exact parameter names first: they take precedence over similar keys."""
     return sorted(level.items(), key=lambda one: one[0] not in _PARTS and one[0] not in ("arguments", "query", "tools"))
 
 
 def tool_arguments(given: Raw = jsonrpc.NOTHING) -> Raw | None:
-    """The arguments of a tool; what is empty in any way stands for none. None: they are no object."""
+    """The arguments of a tool. Any empty value means no arguments. None if they are not an object."""
     if bytes(given) in (b"", b"null", b'""', b"[]"):
         return jsonrpc.EMPTY_OBJECT
     return compact_object(given)
 
 
 def _limit(raw: Raw | None) -> int:
-    """A number of tools, also in a string."""
+    """A valid limit, also if it is a string; else 0."""
     try:
         limit = 0 if raw is None else msgspec.json.decode(raw, type=int, strict=False)
     except (msgspec.DecodeError, RecursionError):
@@ -218,7 +217,7 @@ def _limit(raw: Raw | None) -> int:
 
 
 def _texts(raw: Raw) -> tuple[str, ...] | None:
-    """The names in a list, or the one that is there instead of it. None where something else is in it."""
+    """The names in a list, or a single name. None if the value contains anything else."""
     if jsonrpc.text_or_none(raw) == "":
         return ()
     try:
@@ -230,8 +229,8 @@ def _texts(raw: Raw) -> tuple[str, ...] | None:
 
 
 def _text(item: Raw) -> str:
-    """A string, or the name in an object; empty for everything else."""
+    """A string, or the name in an object; "" for any other value."""
     if (text := jsonrpc.text_or_none(item)) is not None:
         return text.strip() and text
-    said = read_use(item) if jsonrpc.is_object(item) else UseIntent()
-    return said.tool or said.toolbox or said.server
+    intent = read_use(item) if jsonrpc.is_object(item) else UseIntent()
+    return intent.tool or intent.toolbox or intent.server

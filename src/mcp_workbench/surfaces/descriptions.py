@@ -1,7 +1,7 @@
-"""What the two meta-tools and the instructions say.
+"""Definitions of the two meta-tools, and the instructions that clients get at the start.
 
-It depends on the configuration alone, so it is the same bytes after every restart and in both protocol
-eras: a host's prompt cache holds. It needs no event loop, so it is there before one is loaded.
+They depend only on the configuration, so they are the same bytes after every restart and in both protocol eras, and a
+host's prompt cache stays valid. This module needs no event loop: the first answer is sent before one is loaded.
 """
 
 from __future__ import annotations
@@ -18,42 +18,42 @@ from mcp_workbench.text.sanitize import escape
 from mcp_workbench.wire import jsonrpc
 
 TOOLBOXES_LISTED_WHOLE = 6
-"""Toolboxes whose descriptions stand uncut in the words of `open_toolbox`: as many as 340 tokens and twice their
-names and descriptions pay for. The instructions have them uncut, however many there are."""
+"""With up to this many toolboxes, the description of `open_toolbox` has their descriptions in full. More would exceed
+the token bound: 400 tokens plus twice their names and descriptions. The instructions always have them in full."""
 TOOLBOX_LISTED_COST = 36
-"""Characters by which the descriptions are cut for each one more: its name in the schema, the number of its
-servers and what stands between cost some seven tokens beyond its words."""
+"""For each toolbox beyond that, the descriptions are shortened by this many characters in total. A toolbox costs about
+seven tokens more than its name and description: its entry in the schema, the number of its servers and separators."""
 TOOLBOX_LISTED_LEAST = 16
-"""Characters that a description keeps in any case: two or three words, fewer would say nothing."""
+"""Characters that every description keeps: two or three words. Fewer would be useless."""
 
 OPEN_TOOLBOX = "open_toolbox"
 USE_TOOL = "use_tool"
 Detail: TypeAlias = Literal["auto", "full", "signature"]
 DETAILS: tuple[Detail, ...] = ("auto", "full", "signature")
-_OPENING = "List a toolbox's tools; query: those that fit (*: in all); tools: in full."
-_USING = "Call a tool; toolbox, server, tool = toolbox_name, source_server, name of its open_toolbox entry."
+_OPEN_DESCRIPTION = "List the tools in a toolbox."
+_USE_DESCRIPTION = "Call a tool by the toolbox_name, source_server and name in its open_toolbox entry."
 
 
 def definitions(config: Config) -> tuple[Raw, Raw]:
-    """The two tools."""
+    """The definitions of `open_toolbox` and `use_tool`."""
     return (Raw(jsonrpc.encode(_open_toolbox(config))), Raw(jsonrpc.encode(_use_tool(config))))
 
 
 def instructions(config: Config) -> str:
-    """What a model is told at the start: the toolboxes, and one call as an example."""
+    """Instructions for the model: the toolboxes, and an example of a call."""
     if not config.toolboxes:
         return f"No toolboxes are configured. Add them to {config.file}."
     lines = [
-        f"Toolboxes for {OPEN_TOOLBOX} (servers):",
+        f"Toolboxes for {OPEN_TOOLBOX} (number of servers):",
         *(f"{escape(one.name)} ({len(one.servers)}): {_description(one)}" for one in config.toolboxes.values()),
     ]
     if call := _example(config):
-        lines.append(f"{USE_TOOL} {jsonrpc.encode(call).decode()}")
+        lines.append(f"Example: {USE_TOOL} {jsonrpc.encode(call).decode()}")
     return "\n".join(lines)
 
 
 def toolbox_instructions(toolbox: ToolboxConfig, known: Mapping[str, Any]) -> str:
-    """The instructions for a toolbox that is served on its own; `known` has its servers' instructions."""
+    """Instructions for a toolbox that is served alone; `known` has its servers' instructions."""
     servers = ", ".join(escape(server) for server in toolbox.servers)
     parts = [f"{escape(toolbox.description, LOG_VALUE_LENGTH)}\nServers: {servers}"]
     parts += [f"# {escape(server)}\n{text}" for server, text in known.get("instructions", {}).items()]
@@ -61,20 +61,18 @@ def toolbox_instructions(toolbox: ToolboxConfig, known: Mapping[str, Any]) -> st
 
 
 def _open_toolbox(config: Config) -> dict[str, Any]:
-    toolbox: dict[str, Any] = {"type": "string", "enum": [*config.toolboxes, EVERY_TOOLBOX]}
-    if not config.toolboxes:
-        toolbox = {"type": "string", "minLength": 1}
+    names: dict[str, Any] = {"enum": [*config.toolboxes, EVERY_TOOLBOX]} if config.toolboxes else {"minLength": 1}
     return {
         "name": OPEN_TOOLBOX,
-        "description": f"{_OPENING} {_listed(config) or instructions(config)}",
+        "description": f"{_OPEN_DESCRIPTION} {_toolbox_list(config)}",
         "inputSchema": {
             "type": "object",
             "properties": {
-                "toolbox": toolbox,
-                "query": {"type": "string"},
-                "tools": {"type": "array", "items": {"type": "string"}},
-                "detail": {"type": "string", "enum": list(DETAILS)},
-                "limit": {"type": "integer"},
+                "toolbox": {"type": "string", **names, "description": f"{EVERY_TOOLBOX} searches all toolboxes"},
+                "query": _parameter("string", "Return matching tools, best first"),
+                "tools": _parameter("array", "Return only these tools, in full", items={"type": "string"}),
+                "detail": _parameter("string", "auto (default) shortens long lists", enum=list(DETAILS)),
+                "limit": _parameter("integer", "Maximum matches"),
             },
             "required": ["toolbox"],
             "additionalProperties": False,
@@ -84,22 +82,23 @@ def _open_toolbox(config: Config) -> dict[str, Any]:
 
 
 def _use_tool(config: Config) -> dict[str, Any]:
-    part = {"type": "string", "minLength": 1}
     call = _example(config)
     example = f" Example: {jsonrpc.encode(call | {'arguments': {}}).decode()}" if call else ""
+    parts = {"toolbox": "toolbox_name", "server": "source_server", "tool": "name"}
     return {
         "name": USE_TOOL,
-        "description": f"{_USING}{example}",
+        "description": f"{_USE_DESCRIPTION}{example}",
         "inputSchema": {
             "type": "object",
             "properties": {
                 "tool": {
                     "type": "object",
-                    "properties": {"toolbox": part, "server": part, "tool": part},
-                    "required": ["toolbox", "server", "tool"],
+                    "description": "The tool to call",
+                    "properties": {part: _parameter("string", field, minLength=1) for part, field in parts.items()},
+                    "required": [*parts],
                     "additionalProperties": False,
                 },
-                "arguments": {"type": "object"},
+                "arguments": _parameter("object", "As its inputSchema says"),
             },
             "required": ["tool"],
             "additionalProperties": False,
@@ -107,19 +106,25 @@ def _use_tool(config: Config) -> dict[str, Any]:
     }
 
 
-def _listed(config: Config) -> str:
-    """The toolboxes in the words of the tool itself, for hosts that drop the instructions: whole while they are few."""
+def _parameter(type_name: str, description: str, **constraints: Any) -> dict[str, Any]:
+    return {"type": type_name, "description": description, **constraints}
+
+
+def _toolbox_list(config: Config) -> str:
+    """The toolboxes, for hosts that drop the instructions. Long descriptions are cut if there are many toolboxes."""
+    if not config.toolboxes:
+        return instructions(config)
     descriptions = [_description(toolbox) for toolbox in config.toolboxes.values()]
     beyond = max(0, len(descriptions) - TOOLBOXES_LISTED_WHOLE)
-    length = _longest(descriptions, beyond * TOOLBOX_LISTED_COST)
+    length = _length_limit(descriptions, beyond * TOOLBOX_LISTED_COST)
     return "; ".join(
         f"{escape(name)}: {_cut(description, length)}"
         for name, description in zip(config.toolboxes, descriptions, strict=True)
     )
 
 
-def _longest(texts: list[str], saved: int) -> int:
-    """The length that no text may exceed so that `saved` characters of them all fall away, if they have so many."""
+def _length_limit(texts: list[str], saved: int) -> int:
+    """The length to which texts must be cut to save `saved` characters in total, or as many as possible."""
     length = max(map(len, texts), default=0)
     while length > TOOLBOX_LISTED_LEAST and sum(max(0, len(text) - length) for text in texts) < saved:
         length -= 1
@@ -127,7 +132,7 @@ def _longest(texts: list[str], saved: int) -> int:
 
 
 def _cut(text: str, length: int) -> str:
-    """At most `length` characters of a text, in whole words where it has several."""
+    """Cut a text to at most `length` characters, between two words if it has several."""
     return text if len(text) <= length else text[:length].rpartition(" ")[0].rstrip(",.;: ") + "…"
 
 
@@ -136,7 +141,7 @@ def _description(toolbox: ToolboxConfig) -> str:
 
 
 def _example(config: Config) -> dict[str, Any] | None:
-    """A structured call whose toolbox and server are real, if there is a server."""
+    """A structured call with a real toolbox and server; None if no server is configured."""
     if (server := next(config.servers(), None)) is None:
         return None
     return {"tool": ToolIdentifier(server.toolbox, server.name, "TOOL").params()}

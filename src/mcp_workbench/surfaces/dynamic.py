@@ -1,8 +1,8 @@
-"""Native tools beside the two meta-tools, for hosts that want them.
+"""The surface of dynamic mode: the two meta-tools, and native tools with joined names.
 
-The protocol gives a tool one string, so here a tool has a joined name, made by one function and
-resolved by one table. A handshake client's list grows when it opens a toolbox. A modern client's
-list must not change by a call, so it has the tools of every toolbox from the start.
+The protocol gives a tool one string as its name, so a tool has a joined name here, which a table resolves. A handshake
+client's list grows when it opens a toolbox. A call must not change a modern client's list, so that has the tools of
+every toolbox from the start.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from mcp_workbench.surfaces.arguments import read_tool_arguments
 from mcp_workbench.surfaces.base import ListedItem, page
 from mcp_workbench.surfaces.descriptions import OPEN_TOOLBOX, USE_TOOL
 from mcp_workbench.surfaces.failures import as_result
-from mcp_workbench.surfaces.proxy import OLD_METATOOLS, ProxySurface, called, relay
-from mcp_workbench.surfaces.server_info import ServerInfo, extended
+from mcp_workbench.surfaces.proxy import OLD_METATOOLS, ProxySurface, read_call, relay
+from mcp_workbench.surfaces.server_info import ServerInfo, with_extensions
 from mcp_workbench.text.sanitize import NAMES_SHOWN, escape, slashed
 from mcp_workbench.text.suggest import JOINED_MATCHES_SHOWN, nearest_tools
 from mcp_workbench.wire.caller import Caller, Key
@@ -33,7 +33,7 @@ MIGRATION = "Tool names changed in 0.5.0: see docs/migration.md"
 
 
 class DynamicSurface(ProxySurface):
-    """The two meta-tools, then the tools of what is open."""
+    """Lists the two meta-tools, then the tools of the open toolboxes."""
 
     tools_change = True
 
@@ -41,21 +41,21 @@ class DynamicSurface(ProxySurface):
         super().__init__(workbench)
         self._names = NameTable[ToolIdentifier]()
         self._complete: dict[Key, Config] = {}
-        self._methods |= {"tools/call": self._call_tool, **self._shelf.skills.methods}
+        self._methods |= {"tools/call": self._call_tool, **self._aggregate.skills.methods}
 
-    async def hello(self, caller: Caller) -> ServerInfo:
-        return extended(await super().hello(caller), self._shelf.extensions(caller))
+    async def server_info(self, caller: Caller) -> ServerInfo:
+        return with_extensions(await super().server_info(caller), self._aggregate.extensions(caller))
 
     async def _list_tools(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         if exchange.caller.modern:
             await self._open_all(exchange)
-        await self._shelf.resources.learn_apps(exchange.caller)
+        await self._aggregate.resources.learn_apps(exchange.caller)
         async with self.workbench.rendering(exchange.caller) as renderer:
             tools = [*map(ListedItem, self.definitions), *await self._native_tools(exchange.caller)]
             return await page("tools", tools, params, self.workbench.limits, renderer)
 
     async def _call_tool(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
-        name, arguments = called(params)
+        name, arguments = read_call(params)
         if name in (OPEN_TOOLBOX, USE_TOOL, *OLD_METATOOLS):
             return await self.call_tool(exchange, params)
         caller = exchange.caller
@@ -63,46 +63,46 @@ class DynamicSurface(ProxySurface):
             self._register(caller)
         is_complete = self._complete.get(caller.key) is self.workbench.config
         if self.resolve(name) is None and caller.modern and not is_complete:
-            await self._open_all(exchange)  # A modern client may call what it knows from an earlier connection.
+            await self._open_all(exchange)  # a modern client may know the tool from an earlier connection
         if self.resolve(name) is None and has_joined_form(name):
             await self.workbench.at(caller).recheck(self._scope.of(caller), "tools")
             self._register(caller)
         return await self._call_native(exchange, name, arguments)
 
     def resolve(self, name: str) -> ToolIdentifier | None:
-        """The tool that is registered under a joined name."""
+        """The tool that is registered under a joined name, if any."""
         return self._names.resolve(name)
 
-    def changed(self, toolbox: str, kind: str) -> bool:
+    def note_change(self, toolbox: str, kind: str) -> bool:
         is_renewed = kind == "tools" and self.renew()
         return is_renewed or self._scope.has_shown(toolbox)
 
     def refuse_call(self, params: dict[str, Raw], fault: Fault) -> Raw:
-        identifier = self.resolve(called(params)[0])
+        identifier = self.resolve(read_call(params)[0])
         if identifier is None:
             return super().refuse_call(params, fault)
         return _failed(identifier, CallFailed(identifier, fault))
 
-    # -- what is listed
+    # -- lists
 
     async def _native_tools(self, caller: Caller) -> list[ListedItem]:
         seen = self._scope.of(caller)
         present = self.workbench.at(caller).catalog.present()
         tools = {tool: definition for tool, definition in present if tool.toolbox in seen}
-        entries = await self._shelf.resources.with_readable_apps(caller, tools)
+        entries = await self._aggregate.resources.with_readable_apps(caller, tools)
         named = [one for one in entries.items() if self._names.register(one[0])]
         return [ListedItem(definition.raw, partial(render.native, tool, definition)) for tool, definition in named]
 
     def note_opened(self, caller: Caller, toolbox: str) -> None:
-        """An open that succeeded, even in part, adds its tools; a modern client has them anyway."""
+        """Add the tools of a toolbox that was opened, at least in part. A modern client has them already."""
         if caller.modern or self._scope.has_shown(toolbox):
             return
         super().note_opened(caller, toolbox)
         self._register(caller)
-        self._changed("tools")
+        self._notify("tools")
 
     async def _open_all(self, exchange: Exchange) -> None:
-        """Open every toolbox, within the open deadline; what fails is absent until it heals."""
+        """Open every toolbox, within the open deadline. Tools of failed servers are absent until these recover."""
         caller, config = exchange.caller, self.workbench.config
         await self.workbench.at(caller).list_tools(config.toolboxes, exchange)
         self._complete[caller.key] = config
@@ -114,7 +114,7 @@ class DynamicSurface(ProxySurface):
             if identifier.toolbox in seen:
                 self._names.register(identifier)
 
-    # -- what a joined name calls
+    # -- calls by joined name
 
     async def _call_native(self, exchange: Exchange, name: str, arguments: Raw) -> Raw:
         identifier = self.resolve(name)

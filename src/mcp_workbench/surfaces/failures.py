@@ -1,7 +1,7 @@
-"""The one translator of errors: to JSON-RPC errors, and to results that a model reads.
+"""Turns errors into JSON-RPC errors, and into results for a model. No other module does.
 
-Foreign text in an error, which may hold secrets, was redacted where it was taken up: here a name of the
-configuration would be redacted too. Only a server's own error is redacted here, since it is passed on word for word.
+Foreign text in an error was redacted when the error was created; redacting here would also hide names from the
+configuration. Only a server's own JSON-RPC error is redacted here, since its text is passed on unchanged.
 """
 
 from __future__ import annotations
@@ -22,41 +22,41 @@ from mcp_workbench.wire.jsonrpc import REFUSAL_LENGTH, RpcError
 
 ERROR_META = "mcp-workbench/error"
 REFUSAL_DATA_BYTES = 16 * 1024
-"""Data of a server's error that is searched for secrets and passed on: 20 ms at worst."""
+"""The `data` of a server's error up to this size is searched for secrets (20 ms at most) and passed on."""
 
 
 def text_result(value: str, **extra: Any) -> Raw:
-    """A result of one text block."""
+    """A result with one text block."""
     return Raw(jsonrpc.encode({"content": [{"type": "text", "text": value}], **extra}))
 
 
 def as_result(error: WorkbenchError, *, prefix: str = "", named: Mapping[str, str] | None = None) -> Raw:
-    """What went wrong and what to do, for a model to read; the code and the place, for programs.
+    """An error result: the message and hint for a model, the code and identifier in `_meta` for programs.
 
-    `named` are the identifier parts in the call. A server's own JSON-RPC error keeps its code and data.
+    `named` has the identifier parts in the call. A server's own JSON-RPC error keeps its code and data.
     """
-    told = _described(error, named or {})
+    meta = _error_meta(error, named)
     if (refusal := _refusal(error)) is not None and refusal is not error:
-        told["rpc_code"] = refusal.rpc_code
+        meta["rpc_code"] = refusal.rpc_code
         if (data := _refusal_data(refusal)) is not UNSET:
-            told["data"] = data
-    return text_result(prefix + _text(error), isError=True, _meta={ERROR_META: told})
+            meta["data"] = data
+    return text_result(prefix + _text(error), isError=True, _meta={ERROR_META: meta})
 
 
 def as_rpc_error(error: WorkbenchError, *, modern: bool = False) -> RpcError:
-    """What is wrong with a request, or with the way to a server; a server's own error word for word but for secrets."""
+    """The JSON-RPC error for a failure. A server's own error keeps its code and text, except for secrets."""
     if (refusal := _refusal(error)) is not None:
         code = refusal.rpc_code
         if modern and code == jsonrpc.RESOURCE_NOT_FOUND:
             code = jsonrpc.INVALID_PARAMS
         return RpcError(code, logger.redacted(str(refusal), REFUSAL_LENGTH), _refusal_data(refusal))
     code = jsonrpc.INVALID_PARAMS if isinstance(error, RequestError) else jsonrpc.SERVER_FAILED
-    return RpcError(code, _text(error), _described(error))
+    return RpcError(code, _text(error), _error_meta(error))
 
 
 @contextlib.contextmanager
 def rpc_errors(server: ServerIdentifier, method: str, *, modern: bool) -> Generator[None]:
-    """A request to one server: every error of it becomes an `RpcError`."""
+    """Turn every failure of a request to one server into an `RpcError`."""
     try:
         yield
     except WorkbenchError as error:
@@ -64,7 +64,7 @@ def rpc_errors(server: ServerIdentifier, method: str, *, modern: bool) -> Genera
             raise as_rpc_error(error, modern=modern) from None
         where = {"toolbox": server.toolbox, "server": server.server}
         whose = f"{escape(method)} of server '{escape(server.server)}' (toolbox '{escape(server.toolbox)}')"
-        raise RpcError(jsonrpc.SERVER_FAILED, f"{whose} failed: {_text(error)}", _described(error, where)) from None
+        raise RpcError(jsonrpc.SERVER_FAILED, f"{whose} failed: {_text(error)}", _error_meta(error, where)) from None
 
 
 def is_refused(error: WorkbenchError) -> bool:
@@ -80,15 +80,15 @@ def _text(error: WorkbenchError) -> str:
     return f"{error}\n{error.hint}" if error.hint else str(error)
 
 
-def _described(error: WorkbenchError, named: Mapping[str, str] | None = None) -> dict[str, Any]:
-    told: dict[str, Any] = {"code": error.wire_code, **(named or {}), **error.where}
+def _error_meta(error: WorkbenchError, named: Mapping[str, str] | None = None) -> dict[str, Any]:
+    meta: dict[str, Any] = {"code": error.wire_code, **(named or {}), **error.where}
     if error.retry_after is not None:
-        told["retry_after"] = math.ceil(error.retry_after)
-    return told
+        meta["retry_after"] = math.ceil(error.retry_after)
+    return meta
 
 
 def _refusal_data(refusal: ServerRefused) -> Raw | UnsetType:
-    """The `data` of a server's error, if it may be passed on: it holds no secret, however its text is escaped."""
+    """The `data` of a server's error if it contains no secret, in any escaped form; else UNSET."""
     if not refusal.data or len(refusal.data) > REFUSAL_DATA_BYTES:
         return UNSET
     text = refusal.data.decode("utf-8", "replace")

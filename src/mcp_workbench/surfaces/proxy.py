@@ -1,12 +1,12 @@
-"""The default surface: two tools, whatever is behind them. Only another configuration changes what they say.
+"""The default surface: the two meta-tools. Their definitions change only with the configuration.
 
-What the tools say of themselves: `wording.py`.
+`descriptions.py` has the definitions, `open_response.py` renders the responses of `open_toolbox`.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
@@ -24,10 +24,10 @@ from mcp_workbench.identity import EVERY_TOOLBOX, ServerIdentifier, ToolIdentifi
 from mcp_workbench.routing.requests import ToolCall
 from mcp_workbench.surfaces.aggregate import Aggregate, AggregateSurface
 from mcp_workbench.surfaces.arguments import NoToolbox, OpenArguments, named_parts, read_open, read_use
-from mcp_workbench.surfaces.base import Method, Scope, one_page
+from mcp_workbench.surfaces.base import Scope, require_first_page
 from mcp_workbench.surfaces.descriptions import OPEN_TOOLBOX, USE_TOOL, definitions
 from mcp_workbench.surfaces.failures import as_result, as_rpc_error
-from mcp_workbench.surfaces.server_info import ServerInfo, static_hello
+from mcp_workbench.surfaces.server_info import ServerInfo, static_info
 from mcp_workbench.text.sanitize import NAMES_SHOWN, escape
 from mcp_workbench.text.suggest import NEAREST_SHOWN, known_names, nearest_tools
 from mcp_workbench.wire import jsonrpc
@@ -46,7 +46,7 @@ OLD_METATOOLS = {f"workbench_{name}": name for name in (OPEN_TOOLBOX, USE_TOOL)}
 
 
 class ProxySurface(AggregateSurface):
-    """`open_toolbox` and `use_tool`; prompts and resources of what is open."""
+    """Lists `open_toolbox` and `use_tool`, and the prompts and resources of open toolboxes."""
 
     tools_change = False
     own_lists = True
@@ -56,31 +56,21 @@ class ProxySurface(AggregateSurface):
         self._scope = Scope(lambda: workbench.config.toolboxes)
         super().__init__(Aggregate(workbench, self._scope))
         self.definitions = definitions(workbench.config)
-        """The two tools, which name the toolboxes."""
-        self._changed: Callable[[str], None] = lambda _kind: None
-        self._methods: dict[str, Method] = {
-            "tools/call": self.call_tool,
-            "tools/list": self._list_tools,
-            **self._shelf.methods,
-        }
+        """The definitions of the two tools, which name the toolboxes."""
+        self._notify: Callable[[str], None] = lambda _kind: None
+        self._methods |= {"tools/call": self.call_tool, "tools/list": self._list_tools}
 
-    async def hello(self, caller: Caller) -> ServerInfo:
+    async def server_info(self, caller: Caller) -> ServerInfo:
         del caller
-        return static_hello(self.workbench.config)
+        return static_info(self.workbench.config)
 
-    def method(self, name: str) -> Method | None:
-        return self._methods.get(name)
-
-    def translate(self, source: ServerIdentifier, method: str, params: dict[str, Raw]) -> Iterable[dict[str, Any]]:
-        return self._shelf.translate(source, method, params)
-
-    def changed(self, toolbox: str, kind: str) -> bool:
+    def note_change(self, toolbox: str, kind: str) -> bool:
         return self.renew() if kind == "tools" else self._scope.has_shown(toolbox)
 
-    def watch(self, changed: Callable[[str], None]) -> None:
-        self._changed = changed
+    def on_change(self, notify: Callable[[str], None]) -> None:
+        self._notify = notify
 
-    def question(self, source: ServerIdentifier, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+    def question_params(self, source: ServerIdentifier, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         del source
         return params if method in QUESTIONS else None
 
@@ -89,30 +79,32 @@ class ProxySurface(AggregateSurface):
         return False
 
     def unwatch_task(self, caller: Caller, task: str) -> None:
-        """There are none."""
+        """Do nothing: this surface has no tasks."""
 
     async def _list_tools(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         del exchange
-        one_page(params)
+        require_first_page(params)
         return Raw(jsonrpc.encode({"tools": self.definitions}))
 
     def note_opened(self, caller: Caller, toolbox: str) -> None:
-        """Its prompts and resources appear for a client whose lists may grow."""
+        """Add the prompts and resources of an opened toolbox to a handshake client's lists."""
         if caller.modern or not self._scope.open(toolbox):
             return
-        for kind in new_kinds(self.workbench, caller, (toolbox,)):
-            self._changed(kind)
+        router = self.workbench.at(caller)
+        for kind in ("prompts", "resources"):
+            if any(server.toolbox == toolbox for server in router.declaring(kind)):
+                self._notify(kind)
 
     # -- the two tools
 
     def renew(self) -> bool:
-        """Describe them by what the configuration says now; whether that is otherwise than before."""
+        """Update the definitions from the current configuration. Returns whether they changed."""
         before, self.definitions = self.definitions, definitions(self.workbench.config)
         return [bytes(one) for one in before] != [bytes(one) for one in self.definitions]
 
     async def call_tool(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
-        """Do what one of the two is for. What is wrong with the call becomes a result."""
-        name, arguments = called(params)
+        """Answer a call of a meta-tool. Errors become results."""
+        name, arguments = read_call(params)
         try:
             if name == USE_TOOL:
                 return await relay(self.workbench, *read_use(arguments), exchange)
@@ -121,13 +113,13 @@ class ProxySurface(AggregateSurface):
             raise _unknown(name)
         except WorkbenchError as error:
             if isinstance(error, RequestError):
-                with contextlib.suppress(Fault):  # no connections for this client: it is still told what is wrong
-                    error = await self._helped(error, exchange, name, arguments)
+                with contextlib.suppress(Fault):  # without corrections if this client can have no connections
+                    error = await self._with_corrections(error, exchange, name, arguments)
             return as_result(error, named=named_parts(arguments))
 
     def refuse_call(self, params: dict[str, Raw], fault: Fault) -> Raw:
         """The result of a meta-tool call that reached no server; see `Surface.refuse_call`."""
-        name, arguments = called(params)
+        name, arguments = read_call(params)
         if name == USE_TOOL:
             with contextlib.suppress(RequestError):
                 return as_result(CallFailed(read_use(arguments)[0], fault))
@@ -140,7 +132,7 @@ class ProxySurface(AggregateSurface):
             hint = error.hint or known_names(self.workbench.config.toolboxes, "toolboxes")
             raise error.copy_with(hint=hint) from None
         router = self.workbench.at(exchange.caller)
-        # Only an answer needs it, and the first one need not wait for it.
+        # Only responses need it, and the answer to `initialize` need not wait for it.
         from mcp_workbench.surfaces import open_response  # noqa: PLC0415
 
         limits = self.workbench.limits
@@ -168,7 +160,7 @@ class ProxySurface(AggregateSurface):
         return answered
 
     async def _check_known(self, router: Router, request: OpenArguments) -> None:
-        """Refuse names that no server of the toolbox has, before one is started for them. Raises `ToolsNotFound`."""
+        """Refuse names that no server of the toolbox has before starting one. Raises `ToolsNotFound`."""
         known = await router.known_toolbox(request.toolbox)
         if known is None:
             return
@@ -179,32 +171,24 @@ class ProxySurface(AggregateSurface):
             _chosen(await router.known_toolbox(request.toolbox) or known, request.tools)
 
     async def corrections(self, exchange: Exchange) -> Corrections:
-        """Looks up what a mistaken call stands for, among all that is known without starting a server."""
-        from mcp_workbench.surfaces.corrections import Corrections  # noqa: PLC0415 -- only a mistake needs it
+        """Corrections of mistaken calls, from the tools that are known without starting a server."""
+        from mcp_workbench.surfaces.corrections import Corrections  # noqa: PLC0415 -- only mistakes need it
 
         router = self.workbench.at(exchange.caller)
         await router.recall()
         return Corrections(self.workbench.config, router.catalog)
 
-    async def _helped(self, error: RequestError, exchange: Exchange, name: str, arguments: Raw) -> RequestError:
-        """The error, with the calls that can be sent instead."""
+    async def _with_corrections(
+        self, error: RequestError, exchange: Exchange, name: str, arguments: Raw
+    ) -> RequestError:
+        """Add to an error the calls to send instead."""
         corrections = await self.corrections(exchange)
         is_old = name in OLD_METATOOLS or corrections.is_old_name(name, arguments)
         lines = corrections.of_call(OLD_METATOOLS.get(name, name), arguments)
-        # A whole call says more than where its parts come from.
-        is_answered = isinstance(error, InvalidToolIdentifier) and any(line.startswith("Send: ") for line in lines)
-        hints = [MIGRATION if is_old else "", "" if is_answered else error.hint, *lines]
+        # With a whole call to send, the hint about the parts of an identifier is superfluous.
+        is_corrected = isinstance(error, InvalidToolIdentifier) and any(line.startswith("Send: ") for line in lines)
+        hints = [MIGRATION if is_old else "", "" if is_corrected else error.hint, *lines]
         return error.copy_with(hint="\n".join(dict.fromkeys(hint for hint in hints if hint)))
-
-
-def new_kinds(workbench: Workbench, caller: Caller, toolboxes: Iterable[str]) -> list[str]:
-    """The kinds of lists that these toolboxes add something to."""
-    router = workbench.at(caller)
-    return [
-        kind
-        for kind in ("prompts", "resources")
-        if any(server.toolbox in toolboxes for server in router.declaring(kind))
-    ]
 
 
 def _unknown(name: str) -> UnknownToolName:
@@ -214,21 +198,21 @@ def _unknown(name: str) -> UnknownToolName:
 
 
 def _chosen(opened: Opened, names: Sequence[str]) -> list[Found]:
-    """The tools of these names, of whichever servers. Raises `ToolsNotFound`."""
+    """The tools with these names, from all servers. Raises `ToolsNotFound`."""
     by_name: dict[str, list[Found]] = {}
     for found in opened.found:
         by_name.setdefault(found[0].tool, []).append(found)
     if missing := [name for name in names if name not in by_name]:
         near = {name: nearest_tools(name, by_name)[:1] for name in missing[:NEAREST_SHOWN]}
         hints = [f"Did you mean '{escape(names[0])}'?" for names in near.values() if names]
-        failed = [f"{escape(one.server)} could not be asked: {one.fault}" for one in opened.failed[:NAMES_SHOWN]]
+        failed = [f"Server '{escape(one.server)}' failed: {one.fault}" for one in opened.failed[:NAMES_SHOWN]]
         hint = "\n".join([" ".join([*hints, known_names(by_name, "tools")]), *failed])
         raise ToolsNotFound(opened.toolbox, missing, hint=hint)
     return [found for name in names for found in by_name[name]]
 
 
-def called(params: dict[str, Raw]) -> tuple[str, Raw]:
-    """The name and the arguments of a `tools/call`. Raises `RpcError`."""
+def read_call(params: dict[str, Raw]) -> tuple[str, Raw]:
+    """Read the name and the arguments of a `tools/call`. Raises `RpcError`."""
     name = jsonrpc.text_or_none(params.get("name"))
     if name is None:
         raise jsonrpc.RpcError(jsonrpc.INVALID_PARAMS, "params.name must be a string")
@@ -236,20 +220,20 @@ def called(params: dict[str, Raw]) -> tuple[str, Raw]:
 
 
 async def relay(workbench: Workbench, identifier: ToolIdentifier, arguments: Raw, exchange: Exchange) -> Raw:
-    """Call a tool for a client. What asks something of the client itself is told it as the protocol says."""
-    exchange.members.pop("task", None)  # No tasks are offered here, and then the protocol has it ignored.
+    """Call a tool for a client. Errors that the client itself must act on stay JSON-RPC errors."""
+    exchange.members.pop("task", None)  # tasks are not offered here, so the protocol says to ignore it
     try:
         return await workbench.at(exchange.caller).calls.call(ToolCall(identifier, arguments, exchange))
     except CallFailed as error:
         if error.refusal is not None and _is_for_client(error.refusal.rpc_code, exchange.caller):
             raise as_rpc_error(error, modern=exchange.caller.modern) from None
         raise
-    except Fault as fault:  # no connections for this client: too many clients, or the workbench is shutting down
+    except Fault as fault:  # this client can have no connections: too many clients, or the workbench is closing
         raise CallFailed(identifier, fault) from None
 
 
 def _is_for_client(code: int, caller: Caller) -> bool:
-    """Whether a modern client has to declare a capability, or the user of a handshake client has to visit a page."""
+    """Whether an error asks a modern client for a capability, or the user of a handshake client to visit a page."""
     if caller.modern:
         return code == jsonrpc.MISSING_CLIENT_CAPABILITY
     return code == jsonrpc.URL_ELICITATION_REQUIRED and "elicitation/create" in caller.answers

@@ -1,8 +1,9 @@
-"""URIs of resources: which server one belongs to.
+"""URIs of resources: maps the URIs of servers to the URIs that a client sees, and back.
 
-A resource keeps its URI if only one server has it. If several have it, each gets a URI that names the server and
-contains the server's own URI, so it needs no table and outlives a connection. Hosts recognise some resources by their
-scheme (`ui://`, `skill://`), so these keep it and name the server in front of the path.
+A resource keeps its URI if only one server has it. If several servers have it, each gets a URI that names the server
+and contains the server's own URI, so it needs no table and outlives a connection. Hosts recognise some resources by
+their scheme (`ui://`, `skill://`): these keep it and name the server in front of the path. A server's resources are
+those that it lists, the UIs that its tools name, and the files of its skills.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ SCHEME = "mcp-workbench://resource/"
 SCHEMES = ("ui://", "skill://")
 """Schemes that hosts recognise."""
 _WITH_TOOLBOX = "+"
-"""Separates toolbox and server if the server's name alone is ambiguous. Percent-encoded names never contain it."""
+"""Separates toolbox and server if the server's name is ambiguous. Percent-encoded names never contain it."""
 _EXPRESSION = r"\{[^{}]*\}"
 _SCHEME = r"([A-Za-z][A-Za-z0-9+.-]*):(?!.*[\t\r\n])(?://([^/?#]*))?"
 _AUTHORITY = r"(.*@)?(\[[^\]]*\]|[^\x00-\x20\x7f<>^|\\\[\]:@]*)(?::([0-9]{0,4}|[1-5][0-9]{4}))?"
@@ -45,12 +46,12 @@ class Located(NamedTuple):
 
 
 def qualified(server: ServerIdentifier, uri: str) -> str:
-    """An URI, or a template, that names the server too. The server's own follows as it is."""
+    """A URI or template that names the server, followed by the unchanged URI or template of the server."""
     return f"{SCHEME}{quote(server.toolbox, safe='')}/{quote(server.server, safe='')}/{uri}"
 
 
 def read_qualified(uri: str) -> Located | None:
-    """The server and its own URI; None where `uri` names no server."""
+    """The inverse of `qualified`: the server and its own URI; None if `uri` names no server."""
     if not uri.startswith(SCHEME):
         return None
     toolbox, _, rest = uri[len(SCHEME) :].partition("/")
@@ -61,7 +62,7 @@ def read_qualified(uri: str) -> Located | None:
 
 
 class Labelled(NamedTuple):
-    """A URI in the scheme of its resource: the server's name, perhaps its toolbox, and the server's own URI."""
+    """The parts of a URI that keeps its scheme: the server's name, optionally its toolbox, and the server's own URI."""
 
     toolbox: str | None
     server: str
@@ -74,7 +75,7 @@ def has_kept_scheme(uri: str) -> bool:
 
 
 def labelled(server: ServerIdentifier, uri: str, *, with_toolbox: bool) -> Iterator[str]:
-    """URIs in the scheme of `uri` that name the server; `read_labelled` inverts each of them."""
+    """URIs that name the server and keep the scheme of `uri`; `read_labelled` inverts each of them."""
     scheme = next((scheme for scheme in SCHEMES if uri.startswith(scheme)), None)
     parts = (server.toolbox, server.server) if with_toolbox else (server.server,)
     if scheme is not None and len(uri) > len(scheme):
@@ -83,7 +84,7 @@ def labelled(server: ServerIdentifier, uri: str, *, with_toolbox: bool) -> Itera
 
 
 def read_labelled(uri: str) -> Labelled | None:
-    """The inverse of `labelled`; None if the URI can't come from it."""
+    """The inverse of `labelled`; None if it can't have made this URI."""
     for scheme in SCHEMES:
         if uri.startswith(scheme):
             label, _, rest = uri[len(scheme) :].partition("/")
@@ -102,24 +103,24 @@ def _encoded_whole(name: str) -> str:
 
 
 def longest_match(uri: str, templates: Iterable[Located], most_bytes: int) -> tuple[int, set[ServerIdentifier]]:
-    """The length of the most literal text in a matching template (-1 if none matches), and the servers with such a one.
+    """Find the templates that match a URI with the most literal text: its length, or -1, and their servers.
 
-    Templates beyond `most_bytes` together are not looked at.
+    Templates beyond `most_bytes` in total are ignored.
     """
     fitting: list[tuple[int, ServerIdentifier]] = []
     size = 0
-    for router in templates:
-        size += len(router.uri)
+    for template in templates:
+        size += len(template.uri)
         if size > most_bytes:
             break
-        if fits(uri, router.uri):
-            fitting.append((_literal_length(router.uri), router.server))
+        if fits(uri, template.uri):
+            fitting.append((_literal_length(template.uri), template.server))
     most = max((length for length, _ in fitting), default=-1)
     return most, {server for length, server in fitting if length == most}
 
 
 def fits(uri: str, template: str) -> bool:
-    """Whether an URI can be an expansion of a template. In linear time, whatever a server sends as one."""
+    """Whether a URI can be an expansion of a template. Takes linear time for any template."""
     first, *rest = re.split(_EXPRESSION, template)
     if not rest:
         return uri == template
@@ -142,13 +143,13 @@ def _literal_length(template: str) -> int:
 def is_parsable(uri: str) -> bool:
     """Whether every official client can parse a URI. The strictest ones parse it as browsers do.
 
-    It errs on the safe side: some odd URIs that all clients can parse count as bad.
+    It errs on the safe side: some odd URIs that all clients can parse are rejected.
     """
     if (match := re.match(_SCHEME, uri, re.DOTALL)) is None:
         return False
     scheme, authority = match[1].lower(), match[2]
     is_web = scheme in _WEB_SCHEMES
-    if authority is None:  # browsers see a host in `http:x`, and read a backslash as a slash
+    if authority is None:  # browsers find a host in `http:x`, and treat a backslash as a slash
         return not is_web or (scheme == "file" and "\\" not in uri)
     if (parts := re.fullmatch(_AUTHORITY, authority)) is None:
         return False
@@ -159,7 +160,7 @@ def is_parsable(uri: str) -> bool:
 
 
 def _is_host(host: str, *, is_name: bool) -> bool:
-    """`is_name`: only hostnames and IP addresses are allowed."""
+    """Whether every client accepts a host. With `is_name`, only hostnames and IP addresses are allowed."""
     if host.startswith("["):
         return ":" in host and _is_address(host[1:-1])
     is_domain = re.fullmatch(_DOMAIN, host) is not None and "xn--" not in host.lower()
@@ -167,7 +168,7 @@ def _is_host(host: str, *, is_name: bool) -> bool:
 
 
 def _is_address(text: str) -> bool:
-    import ipaddress  # noqa: PLC0415 -- few URIs have one
+    import ipaddress  # noqa: PLC0415 -- few URIs have an address
 
     try:
         ipaddress.ip_address(text)
@@ -177,19 +178,19 @@ def _is_address(text: str) -> bool:
 
 
 class ResourceIndex:
-    """Decides which URIs name their server. It never creates a URI that a server itself uses."""
+    """Maps the URIs of servers to those that a client sees. It never creates a URI that a server itself uses."""
 
     def __init__(self, owned: Mapping[ServerIdentifier, Collection[str]], visible: Iterable[ServerIdentifier]) -> None:
-        """`owned` has the URIs of each server that the client sees; `visible` are all servers that a URI may name."""
+        """`owned` has the URIs of the servers that the client sees; `visible` are all servers that a URI may name."""
         self._owners = Counter(uri for owned_uris in owned.values() for uri in set(owned_uris))
         self._namesakes = Counter(server.server for server in visible)
 
     def is_shared(self, uri: str) -> bool:
-        """Whether several servers have it."""
+        """Whether several servers have a URI."""
         return self._owners[uri] > 1
 
     def shown(self, server: ServerIdentifier, uri: str) -> str:
-        """The URI under which the client sees a server's resource: its own unless another server has it too."""
+        """The URI under which the client sees a resource: the server's own unless another server has it too."""
         return self.qualified(server, uri) if self.is_shared(uri) or uri.startswith(SCHEME) else uri
 
     def qualified(self, server: ServerIdentifier, uri: str) -> str:
@@ -208,11 +209,11 @@ class KnownResources:
         self._scope = scope
 
     async def learn(self, router: Router, servers: Iterable[ServerIdentifier], *, tools: bool = True) -> None:
-        """Have servers list what is not known yet: resources, skills, and the tools that name UIs."""
+        """Fetch the lists of servers that are not known yet: resources, skills, and tools, which may name UIs."""
         if not (chosen := tuple(servers)):
             return
-        asked = [router.learn("resources", chosen), router.learn("skills", chosen)]
-        await asyncio.gather(*asked, *([router.learn_tools(chosen)] if tools else []))
+        requests = [router.learn("resources", chosen), router.learn("skills", chosen)]
+        await asyncio.gather(*requests, *([router.learn_tools(chosen)] if tools else []))
 
     async def index(self, router: Router, caller: Caller) -> ResourceIndex:
         """An index of everything that this client sees."""
@@ -237,7 +238,7 @@ class KnownResources:
         return {server for server, one in owned if one == uri}
 
     def labelled(self, router: Router, uri: str) -> set[Located]:
-        """The resources that a URI refers to if it names a server and keeps its scheme."""
+        """The resources that a URI can mean if it was made by `labelled`."""
         if (read := read_labelled(uri)) is None:
             return set()
         return {
@@ -247,7 +248,7 @@ class KnownResources:
         }
 
     def fitting(self, router: Router, uri: str, most_bytes: int) -> set[Located]:
-        """The resources of the best-matching templates. A URI may match as is, or without the server that it names."""
+        """The resources of the templates that match best. A URI may match unchanged, or without its server's name."""
         templates = list(self._templates(router))
         most, servers = longest_match(uri, templates, most_bytes)
         found = {Located(server, uri) for server in servers}

@@ -1,7 +1,7 @@
-"""The resources of the toolboxes that a client sees.
+"""Lists, reads and subscribes to the resources of the toolboxes that a client sees.
 
 A resource keeps its own URI if only one server has it; otherwise its URI names the server. Resources that a tool's
-definition or result names can be read even if no list has them.
+definition or result names can be read even if they are not listed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mcp_workbench.catalog.rendering import render
 from mcp_workbench.errors import WorkbenchError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.surfaces import resource_uris
-from mcp_workbench.surfaces.base import ListedItem, Scope, forward, page
+from mcp_workbench.surfaces.base import ListedItem, Scope, forward, page, read_text
 from mcp_workbench.surfaces.failures import as_rpc_error, rpc_errors
 from mcp_workbench.surfaces.resource_uris import KnownResources, ResourceIndex
 from mcp_workbench.text.sanitize import NAMES_SHOWN, escape
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mcp_workbench.routing.server_lists import Kind
 
 TEMPLATE_BYTES = 256 * 1024
-"""Templates that are compared with an URI, together: 20 ms of the event loop."""
+"""Total size of the templates that are matched against a URI. They take 20 ms of the event loop."""
 
 
 class Resources:
@@ -45,7 +45,7 @@ class Resources:
         self._scope = scope
         self.known = KnownResources(scope)
         self._watched: dict[resource_uris.Located, Counter[str]] = {}
-        """Under which URIs the client watches a server's resource, and how often."""
+        """The URIs under which the client subscribed to a server's resource, and how often."""
 
     async def list(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         return await self._page(exchange, params, "resources", "resources", "uri")
@@ -55,7 +55,7 @@ class Resources:
 
     async def read(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
         router = self._workbench.at(exchange.caller)
-        found = await self.resolve(router, exchange.caller, _uri(params.get("uri")))
+        found = await self.resolve(router, exchange.caller, read_text(params, "uri"))
         return await forward(router, found.server, "resources/read", {**params, "uri": found.uri}, exchange)
 
     async def subscribe(self, caller: Caller, uri: str) -> None:
@@ -67,16 +67,16 @@ class Resources:
         handle = router.pool.find(found.server)
         is_watched = handle is not None and handle.subscriptions.watches(found.uri)
         if not caller.modern and is_watched and uri in self._watched.get(found, ()):
-            return  # In the handshake era it is a set, whoever says it twice.
+            return  # in the handshake era, subscribing twice has no effect
         if len(self._watched) >= self._workbench.limits.subscriptions:
-            raise RpcError(jsonrpc.INVALID_PARAMS, f"At most {len(self._watched)} resources at once")
+            raise RpcError(jsonrpc.INVALID_PARAMS, f"Too many subscriptions (at most {len(self._watched)})")
         with rpc_errors(found.server, "resources/subscribe", modern=caller.modern):
             await router.pool.connect(found.server)
             await router.pool.handle(found.server).subscribe(found.uri)
         self._watched.setdefault(found, Counter())[uri] += 1
 
     def unsubscribe(self, caller: Caller, uri: str) -> None:
-        """What was not watched is no error."""
+        """End a subscription, if there is one."""
         for found, names in tuple(self._watched.items()):
             if uri in names:
                 names[uri] -= 1
@@ -89,7 +89,7 @@ class Resources:
                 return
 
     def names_of(self, server: ServerIdentifier, uri: str) -> Iterable[str]:
-        """Under which names the client watches a resource that changed, or one that it is a part of."""
+        """The names under which the client subscribed to a changed resource, or to one that contains it."""
         found: dict[str, None] = {}
         for watched, names in self._watched.items():
             if watched.server == server and (uri == watched.uri or uri.startswith(f"{watched.uri}/")):
@@ -97,14 +97,14 @@ class Resources:
         return found
 
     async def resolve(self, router: Router, caller: Caller, uri: str) -> resource_uris.Located:
-        """The server that has a resource, and the server's URI of it. Raises `RpcError`."""
+        """Find the server that has a resource, and the server's own URI. Raises `RpcError`."""
         candidates = await self.locate(router, caller, uri) or self._unlisted(router, uri)
         if not candidates:
             candidates = await self._search_again(router, self._scope.of(caller), uri)
         return self.only(router, candidates, uri, modern=caller.modern)
 
     async def locate(self, router: Router, caller: Caller, uri: str) -> set[resource_uris.Located]:
-        """The resources that a URI may refer to, according to lists, definitions and results."""
+        """The resources that a URI may mean, according to lists, definitions and results."""
         if (found := self._qualified(router, caller, uri)) is not None:
             return {found}
         scope = self._scope.of(caller)
@@ -114,7 +114,7 @@ class Resources:
         return _located(servers, uri) or await self._search(router, scope, uri)
 
     async def resolve_template(self, router: Router, caller: Caller, template: str) -> resource_uris.Located:
-        """The same for a template, or an URI, that is to be completed."""
+        """The same as `resolve` for a completion, whose reference may be a template."""
         if (found := self._qualified(router, caller, template)) is not None:
             return found
         await router.learn("templates", router.servers_of(self._scope.of(caller)))
@@ -126,7 +126,7 @@ class Resources:
         return await self.resolve(router, caller, template)
 
     async def learn_apps(self, caller: Caller) -> None:
-        """Have servers list what the UI URIs of tools are compared with, if there are any."""
+        """Fetch the lists that the UI URIs of tools are compared with, if any tool has one."""
         router = self._workbench.at(caller)
         await self._workbench.turns.take()
         if any(linked_resources.named_by(definition) for _, definition in router.catalog.present()):
@@ -135,7 +135,7 @@ class Resources:
     async def with_readable_apps(
         self, caller: Caller, tools: Mapping[ToolIdentifier, Definition]
     ) -> dict[ToolIdentifier, Definition]:
-        """The tools with the UI URIs in their definitions replaced by those that the client can read."""
+        """Replace the UI URIs in definitions with those that the client can read."""
         if not any(linked_resources.named_by(definition) for definition in tools.values()):
             return dict(tools)
         index = await self.known.index(self._workbench.at(caller), caller)
@@ -147,7 +147,7 @@ class Resources:
         }
 
     def _qualified(self, router: Router, caller: Caller, uri: str) -> resource_uris.Located | None:
-        """What an URI that names a server stands for, if the client may see that server. Starts nothing."""
+        """The resource of a URI that names its server; None for other URIs. Starts no server. Raises `RpcError`."""
         if (found := resource_uris.read_qualified(uri)) is None:
             return None
         if not self._scope.allows(found.server.toolbox):
@@ -159,25 +159,22 @@ class Resources:
         return found
 
     async def _named(self, router: Router, uri: str) -> set[ServerIdentifier]:
-        """The running servers that list it, or that named it in a result.
-
-        One that names another one's resource does not replace it: a list counts for more.
-        """
+        """The running servers that list a URI, or that named it in a result. Lists take precedence over results."""
         await router.learn("resources", self._running(router))
         listing, named = self.known.owners(router, uri), self._linked(router, uri)
         if not listing and self.known.labelled(router, uri):
-            return set()  # it may be a URI that we made for another server's resource: the search decides
+            return set()  # we may have made this URI for another server's resource: the search decides
         return named & listing or listing or named
 
     def _linked(self, router: Router, uri: str) -> set[ServerIdentifier]:
         return {server for server in router.links.find(uri) if self._scope.allows(server.toolbox)}
 
     def _running(self, router: Router) -> set[ServerIdentifier]:
-        """The servers that have resources, as far as they run."""
+        """The running servers that have resources."""
         return {server for server in router.offering("resources") if self._scope.allows(server.toolbox)}
 
     async def _search(self, router: Router, scope: tuple[str, ...], uri: str) -> set[resource_uris.Located]:
-        """Ask the servers for their lists. A URI in no list may name its server, or match a template."""
+        """Find a URI in the servers' lists. An unlisted URI may name its server, or match a template."""
         labelled = self.known.labelled(router, uri)
         everywhere = {*router.servers_of(scope), *(one.server for one in labelled)}
         await self.known.learn(router, everywhere, tools=uri.startswith(linked_resources.SCHEME))
@@ -191,19 +188,19 @@ class Resources:
         return self.known.fitting(router, uri, TEMPLATE_BYTES)
 
     def _unlisted(self, router: Router, uri: str) -> set[resource_uris.Located]:
-        """Candidates for an unlisted resource: the server that its URI names, or the only running one."""
+        """Candidates for an unlisted resource: the server that its URI names, or the only running server."""
         labelled, running = self.known.labelled(router, uri), self._running(router)
         if len(running) == 1 and {one.server for one in labelled} <= running:
             return _located(running, uri)
         return labelled
 
     async def _search_again(self, router: Router, scope: tuple[str, ...], uri: str) -> set[resource_uris.Located]:
-        """Have the running servers list again, then search: the resource may be new and unannounced."""
+        """Refresh the lists of the running servers and search again: the resource may be new and unannounced."""
         await router.recheck(scope, "resources", "templates")
         return await self._search(router, scope, uri)
 
     def _listing(self, router: Router, kind: Kind, name: str) -> set[ServerIdentifier]:
-        """The servers that have listed it so far."""
+        """The servers that are known to list a name."""
         return {
             server
             for server, item in router.known_items(kind)
@@ -211,7 +208,7 @@ class Resources:
         }
 
     async def _page(self, exchange: Exchange, params: dict[str, Raw], kind: Kind, member: str, uri: str) -> Raw:
-        """A page of a list; `uri` is the member of an item that names it."""
+        """A page of a list. `uri` is the member with an item's URI or template."""
         caller = exchange.caller
         router, scope = self._workbench.at(caller), self._scope.of(caller)
         listed = await router.items(kind, scope)
@@ -237,7 +234,7 @@ class Resources:
     def only(
         self, router: Router, found: set[resource_uris.Located], uri: str, *, modern: bool
     ) -> resource_uris.Located:
-        """The one resource that was found. Raises `RpcError` if there are several or none."""
+        """The only resource in `found`. Raises `RpcError` if there are several or none."""
         if len(found) == 1:
             return next(iter(found))
         if not found:
@@ -253,7 +250,7 @@ def _located(servers: Iterable[ServerIdentifier], uri: str) -> set[resource_uris
 
 
 def _listed_uri(index: ResourceIndex, kind: Kind, server: ServerIdentifier, name: str) -> str:
-    """The URI for a list: one that clients can parse. They do not parse templates."""
+    """The URI in a list, which all clients must be able to parse. They do not parse templates."""
     uri = index.shown(server, name)
     return uri if kind == "templates" or resource_uris.is_parsable(uri) else index.qualified(server, name)
 
@@ -261,10 +258,3 @@ def _listed_uri(index: ResourceIndex, kind: Kind, server: ServerIdentifier, name
 def _not_found(uri: str, *, modern: bool) -> RpcError:
     code = jsonrpc.INVALID_PARAMS if modern else jsonrpc.RESOURCE_NOT_FOUND
     return RpcError(code, f"Resource not found: {escape(uri)}", {"uri": uri})
-
-
-def _uri(raw: Raw | None) -> str:
-    uri = jsonrpc.text_or_none(raw)
-    if uri is None:
-        raise RpcError(jsonrpc.INVALID_PARAMS, "uri must be a string")
-    return uri

@@ -1,6 +1,6 @@
-"""One server, transparently: every method, also unknown ones and tasks, as if the client had started it.
+"""The transparent surface of one server: every method, also unknown ones and tasks, as if the client had started it.
 
-What stands between are only the eras, the server's `toolFilters`, and what a restart must not lose.
+The workbench only translates between the eras, applies the server's `toolFilters`, and keeps what a restart would lose.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from mcp_workbench.routing.requests import ForwardedRequest
 from mcp_workbench.routing.server_handle import ServerHandle
 from mcp_workbench.servers.connection import Connection
 from mcp_workbench.servers.negotiate import Agreement
-from mcp_workbench.surfaces.aggregate import read_level, read_text
+from mcp_workbench.surfaces.aggregate import read_level
 from mcp_workbench.surfaces.arguments import read_tool_arguments
-from mcp_workbench.surfaces.base import ListedItem, Method, forward, page
+from mcp_workbench.surfaces.base import ListedItem, Method, forward, page, read_text
 from mcp_workbench.surfaces.failures import as_result, as_rpc_error, is_refused, rpc_errors
-from mcp_workbench.surfaces.proxy import called
+from mcp_workbench.surfaces.proxy import read_call
 from mcp_workbench.surfaces.server_info import ServerInfo
 from mcp_workbench.text.sanitize import escape
 from mcp_workbench.wire import eras, jsonrpc
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _HANDSHAKE_HELLO: Final = frozenset({"protocolVersion", "capabilities", "serverInfo", "instructions"})
 _MODERN_HELLO: Final = frozenset({"supportedVersions", "capabilities", "instructions"})
-"""The members of a greeting that we set ourselves; all others pass through."""
+"""The members of the answer to the first request that we set ourselves; all others pass through."""
 
 
 class ServerSurface:
@@ -53,10 +53,10 @@ class ServerSurface:
         self._is_handshake = False
         self._first = self._entry()
         self._entries: dict[str, ServerConfig | None] = {}
-        """How it was configured when the client was told last that lists of a kind changed."""
+        """The configuration at the client's last notification of a change, by kind of list."""
         self._offers: Collection[str] = ()
         self._subscribed: set[str] = set()
-        """What a handshake client watches: a set, whoever says it twice."""
+        """The URIs that a handshake client subscribed to. Subscribing twice has no effect."""
         self._methods: dict[str, Method] = {
             "tools/call": self._call_tool,
             "tools/list": self._list_tools,
@@ -65,8 +65,8 @@ class ServerSurface:
             "logging/setLevel": self._set_level,
         }
 
-    async def hello(self, caller: Caller) -> ServerInfo:
-        """What the server itself said, as the client's era has it."""
+    async def server_info(self, caller: Caller) -> ServerInfo:
+        """The server's own answer, translated to the client's era."""
         self._is_handshake = not caller.modern
         connection = await self._connection(caller)
         agreement = connection.agreement
@@ -79,7 +79,7 @@ class ServerSurface:
         )
 
     def _entry(self) -> ServerConfig | None:
-        """How the server is configured now."""
+        """The server's current configuration."""
         toolbox = self._workbench.config.toolboxes.get(self._server.toolbox)
         return toolbox.servers.get(self._server.server) if toolbox is not None else None
 
@@ -95,27 +95,27 @@ class ServerSurface:
 
     def translate(self, source: ServerIdentifier, method: str, params: dict[str, Raw]) -> Iterable[dict[str, Any]]:
         if method == eras.RESOURCE_UPDATED and self._is_handshake and not self._watches(params.get("uri")):
-            return []  # a modern server may still tell of what is no longer asked for
+            return []  # a modern server may still report a resource after the client unsubscribed
         return [params] if source == self._server else []
 
     def _watches(self, raw: Raw | None) -> bool:
         uri = jsonrpc.text_or_none(raw) or ""
         return any(uri == watched or uri.startswith(f"{watched}/") for watched in self._subscribed)
 
-    def question(self, source: ServerIdentifier, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
-        """Whatever the server asks; the client knows what it declared."""
+    def question_params(self, source: ServerIdentifier, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+        """Forward every question: the client knows what it declared."""
         del source, method
         return params
 
-    def changed(self, toolbox: str, kind: str) -> bool:
-        """The server says it by itself, and that is passed on; unless another one replaced it."""
+    def note_change(self, toolbox: str, kind: str) -> bool:
+        """Report a change only if the configuration replaced the server: its own notifications pass through."""
         entry = self._entry()
-        is_other = toolbox == self._server.toolbox and entry != self._entries.get(kind, self._first)
+        is_replaced = toolbox == self._server.toolbox and entry != self._entries.get(kind, self._first)
         self._entries[kind] = entry
-        return is_other and kind in self._offers
+        return is_replaced and kind in self._offers
 
-    def watch(self, changed: Callable[[str], None]) -> None:
-        """A call changes no list."""
+    def on_change(self, notify: Callable[[str], None]) -> None:
+        """Do nothing: calls change no list."""
 
     def notice(self, caller: Caller, method: str, params: dict[str, Raw]) -> None:
         for router in self._workbench.routers(caller.audience):
@@ -150,7 +150,7 @@ class ServerSurface:
     # -- methods
 
     async def _pass(self, method: str, exchange: Exchange, params: dict[str, Raw]) -> Raw:
-        """Anything. Tasks are different things in the two eras, so they pass only between sides that agree."""
+        """Forward any method. Tasks differ between the eras, so they pass only if client and server share one."""
         if method.startswith("tasks/"):
             agreement = await self._agreement(exchange.caller)
             if agreement.modern != exchange.caller.modern:
@@ -158,8 +158,8 @@ class ServerSurface:
         return await forward(self._workbench.at(exchange.caller), self._server, method, params, exchange)
 
     async def _call_tool(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
-        """The server's answer or error; a failure on the way to it is a result that a model can read."""
-        name, arguments = called(params)
+        """The server's result or error. A failure to reach it becomes a result that a model can read."""
+        name, arguments = read_call(params)
         tool = ToolIdentifier(self._server.toolbox, self._server.server, name or "?")
         router = self._workbench.at(exchange.caller)
         try:
@@ -175,7 +175,7 @@ class ServerSurface:
             return as_result(failed, named=tool.params())
 
     def refuse_call(self, params: dict[str, Raw], fault: Fault) -> Raw:
-        tool = ToolIdentifier(self._server.toolbox, self._server.server, called(params)[0] or "?")
+        tool = ToolIdentifier(self._server.toolbox, self._server.server, read_call(params)[0] or "?")
         return as_result(CallFailed(tool, fault))
 
     def _is_projected(self, caller: Caller) -> bool:
@@ -191,13 +191,13 @@ class ServerSurface:
         return result
 
     async def _wraps_output(self, router: Router, tool: ToolIdentifier, result: Raw) -> bool:
-        """Whether the tool's output schema is wrapped. It is looked up only if the value alone does not decide."""
+        """Whether the tool's output schema is wrapped. It is looked up only if the value does not decide."""
         if not jsonrpc.is_object(jsonrpc.members(result).get("structuredContent", jsonrpc.NOTHING)):
             return False
         try:
             listing = await router.pool.handle(self._server).lists.list_tools()
-        except WorkbenchError as error:  # the call succeeded, so pass its result on anyway
-            logger.info("the output schema of a tool is not known", server=tool.server, code=error.code)
+        except WorkbenchError as error:  # the call succeeded: pass its result on anyway
+            logger.info("a tool's output schema is unknown", server=tool.server, code=error.code)
             return False
         return (definition := listing.tools.get(tool.tool)) is not None and definition.wraps_output
 
@@ -223,7 +223,8 @@ class ServerSurface:
             return jsonrpc.EMPTY_OBJECT
         limits = self._workbench.limits
         if len(uri) > limits.uri_length or len(self._subscribed) >= limits.subscriptions:
-            raise RpcError(jsonrpc.INVALID_PARAMS, f"At most {limits.subscriptions} resources, and no longer URIs")
+            bounds = f"at most {limits.subscriptions}, of {limits.uri_length} characters each"
+            raise RpcError(jsonrpc.INVALID_PARAMS, f"Too many subscriptions, or a URI is too long ({bounds})")
         with rpc_errors(self._server, "resources/subscribe", modern=exchange.caller.modern):
             await self._workbench.at(exchange.caller).pool.handle(self._server).subscribe(uri)
         self._subscribed.add(uri)
@@ -254,7 +255,7 @@ class ServerSurface:
 
 
 def _others(said: dict[str, Raw], connection: Connection) -> dict[str, Raw]:
-    """The other members of a server's greeting. An expired time to live becomes 0."""
+    """The other members of a server's answer. An expired time to live becomes 0."""
     known = _MODERN_HELLO if connection.agreement.modern else _HANDSHAKE_HELLO
     others = {name: value for name, value in said.items() if name not in known}
     if "ttlMs" in others and connection.age_seconds * 1000 >= (jsonrpc.number_or_none(others["ttlMs"]) or 0):
@@ -263,7 +264,7 @@ def _others(said: dict[str, Raw], connection: Connection) -> dict[str, Raw]:
 
 
 def _bridged(agreement: Agreement, *, modern: bool) -> dict[str, Any]:
-    """The server's capabilities as a client of the other era can use them: without tasks, which differ."""
+    """The server's capabilities for a client. If their eras differ, tasks are left out, since they differ too."""
     capabilities = dict(agreement.offers)
     if agreement.modern == modern:
         return capabilities

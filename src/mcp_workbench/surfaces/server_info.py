@@ -1,4 +1,4 @@
-"""The greetings that the surfaces send to clients. They need no event loop."""
+"""Answers of the surfaces to `initialize` and `server/discover`. This module needs no event loop."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from mcp_workbench.wire import eras
 
 
 class View(msgspec.Struct, frozen=True):
-    """What of the workbench is served: all of it, one toolbox, or one server of a toolbox."""
+    """The part of the workbench that is served: everything, one toolbox, or one server of a toolbox."""
 
     toolbox: str = ""
     server: str = ""
 
     @property
     def has_tasks(self) -> bool:
-        """Whether tasks can be served: the two meta-tools answer calls, and have no tasks of their own."""
+        """Whether clients can use tasks. The meta-tools have none."""
         return bool(self.toolbox)
 
 
@@ -28,13 +28,13 @@ EVERYTHING: Final = View()
 
 
 class ServerInfo(NamedTuple):
-    """Who serves, what it can do, and how it is used."""
+    """A server's implementation info, capabilities and instructions."""
 
     capabilities: Mapping[str, Any]
     instructions: Any = ""
     server_info: Any = eras.SELF
     others: Mapping[str, Any] = {}
-    """Other members of a server's own greeting, for a client of the same era."""
+    """Other members of a server's own answer, for a client of the same era."""
 
 
 _COMMON: Final[Mapping[str, Any]] = {
@@ -46,27 +46,27 @@ _COMMON: Final[Mapping[str, Any]] = {
 }
 
 
-def static_hello(config: Config) -> ServerInfo:
-    """The greeting of the whole workbench; it depends only on the configuration."""
+def static_info(config: Config) -> ServerInfo:
+    """The answer of the whole workbench. It depends only on the configuration."""
     return ServerInfo(_COMMON, instructions(config))
 
 
-def toolbox_hello(toolbox: ToolboxConfig | None, known: Mapping[str, Any], tasks: Mapping[str, Any]) -> ServerInfo:
-    """The greeting of one toolbox; `known` is the result of `instructions.fitted` for its servers."""
-    said = toolbox_instructions(toolbox, known) if toolbox is not None else ""  # a new configuration may lack it
-    return ServerInfo({**_COMMON, **tasks}, said)
+def toolbox_info(toolbox: ToolboxConfig | None, known: Mapping[str, Any], tasks: Mapping[str, Any]) -> ServerInfo:
+    """The answer of one toolbox. `known` is the result of `instructions.fitted` for its servers."""
+    text = toolbox_instructions(toolbox, known) if toolbox is not None else ""  # a new configuration may lack it
+    return ServerInfo({**_COMMON, **tasks}, text)
 
 
-def extended(hello: ServerInfo, extensions: Mapping[str, Any]) -> ServerInfo:
-    """The greeting with these extensions added."""
+def with_extensions(info: ServerInfo, extensions: Mapping[str, Any]) -> ServerInfo:
+    """Add extensions to the capabilities."""
     if not extensions:
-        return hello
-    declared = {**hello.capabilities.get("extensions", {}), **extensions}
-    return hello._replace(capabilities={**hello.capabilities, "extensions": declared})
+        return info
+    declared = {**info.capabilities.get("extensions", {}), **extensions}
+    return info._replace(capabilities={**info.capabilities, "extensions": declared})
 
 
-def declared_tasks(*, modern: bool) -> dict[str, Any]:
-    """The capability that declares tasks in an era."""
+def tasks_capability(*, modern: bool) -> dict[str, Any]:
+    """The capability that declares tasks to clients of an era."""
     if modern:
         return {"extensions": {eras.TASKS: {}}}
     return {"tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}}

@@ -1,7 +1,7 @@
-"""The skills of the toolboxes that a client sees, for `skills/list` and `skills/get`.
+"""Lists and gets the skills of the toolboxes that a client sees.
 
-The URI of its `SKILL.md` identifies a skill. Where two servers share a URI, the skill and all of its files get URIs
-that name the server. Skills of an early draft have names instead, which are joined like those of prompts.
+The URI of its `SKILL.md` identifies a skill. If two servers share a URI, the skill and all of its files get URIs that
+name the server. Skills of an early draft of the protocol have names instead, which are joined like those of prompts.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Skills:
             return result
         index = await self._resources.known.index(router, exchange.caller)
         if found.uri == uri and not _is_renamed(found.server, skill, index):
-            router.links.add(found.server, skills.file_uris(skill))  # no list may say whose files these are
+            router.links.add(found.server, skills.file_uris(skill))  # the files may be in no list
             return result
         fields["skill"] = skills.with_uris(skill, partial(index.qualified, found.server))
         return Raw(jsonrpc.encode(fields))
@@ -85,7 +85,7 @@ class Skills:
     async def _ask_all(
         self, router: Router, exchange: Exchange, params: dict[str, Raw], uri: str
     ) -> tuple[Located, Raw]:
-        """An unlisted skill, from the one server that has it. Raises `RpcError`."""
+        """Get an unlisted skill from the only server that has it. Raises `RpcError`."""
         servers = router.having_list("skills", self._scope.of(exchange.caller))
         results: dict[Located, Raw] = {}
         for group in ({Located(server, uri) for server in servers}, self._resources.known.labelled(router, uri)):
@@ -99,7 +99,7 @@ class Skills:
         return found, results[found]
 
     async def _find(self, router: Router, caller: Caller, raw: Raw | None) -> SkillIdentifier:
-        """The skill of this name. Raises `RpcError`."""
+        """Find a skill by name. Raises `RpcError`."""
         if (name := jsonrpc.text_or_none(raw)) is None:
             raise RpcError(jsonrpc.INVALID_PARAMS, "uri must be a string")
         if name not in self._names:
@@ -110,7 +110,7 @@ class Skills:
         return skill
 
     def _named(self, listed: dict[ServerIdentifier, tuple[Item, ...]]) -> dict[str, SkillIdentifier]:
-        """The skills that have names. A name that was once listed stays valid."""
+        """The listed skills that have names. A name that was once listed stays valid."""
         found = [
             SkillIdentifier(server.toolbox, server.server, name)
             for server, items in listed.items()

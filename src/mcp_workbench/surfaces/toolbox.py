@@ -1,6 +1,7 @@
-"""One toolbox, natively: its tools, prompts and resources under their own names, and its tasks.
+"""The surface of one toolbox: its tools, prompts and resources under their own names, and its tasks.
 
-Two servers may share a name. Then, and only then, both have joined names.
+If two servers share a name, both get joined names. A task's id consists of the server's name and the server's own id,
+so two servers' tasks can't be confused; it needs no table and outlives a connection.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from mcp_workbench.errors import CallFailed, Fault, WorkbenchError
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier, native_names
 from mcp_workbench.surfaces.aggregate import Aggregate, AggregateSurface
 from mcp_workbench.surfaces.arguments import read_tool_arguments
-from mcp_workbench.surfaces.base import ListedItem, Method, Scope, forward, one_page, page
+from mcp_workbench.surfaces.base import ListedItem, Method, Scope, forward, page, read_text, require_first_page
 from mcp_workbench.surfaces.failures import as_result, as_rpc_error, is_refused
-from mcp_workbench.surfaces.proxy import called
-from mcp_workbench.surfaces.server_info import ServerInfo, declared_tasks, extended, toolbox_hello
+from mcp_workbench.surfaces.proxy import read_call
+from mcp_workbench.surfaces.server_info import ServerInfo, tasks_capability, toolbox_info, with_extensions
 from mcp_workbench.text.sanitize import escape
 from mcp_workbench.text.suggest import nearest_or_known
 from mcp_workbench.wire import eras, jsonrpc
@@ -39,7 +40,7 @@ _BY_ID = ("tasks/get", "tasks/result", "tasks/cancel", "tasks/update")
 
 
 class Tasks:
-    """Passes requests about a task to the server that has it. One toolbox is served, so a server's name is enough."""
+    """Forwards requests about tasks to their servers. In one toolbox, a server's name identifies it."""
 
     def __init__(self, workbench: Workbench, toolbox: str) -> None:
         self._workbench = workbench
@@ -48,7 +49,7 @@ class Tasks:
         self.methods |= {method: self._by_id(method) for method in _BY_ID}
 
     def shown(self, source: ServerIdentifier, params: dict[str, Any]) -> dict[str, Any]:
-        """Members of a result, a notification or a question, with the ids that the client knows."""
+        """Replace the task ids in a result, a notification or a question with those that the client sees."""
         members = _renamed(params, source)
         if task := jsonrpc.members(members.get("task")):
             members["task"] = _renamed(task, source)
@@ -58,14 +59,14 @@ class Tasks:
         return members
 
     def shown_result(self, source: ServerIdentifier, result: Raw) -> Raw:
-        """A result as the client sees it: the bytes that it was, unless it is about a task."""
+        """Replace the task ids in a result. Other results keep their bytes."""
         text = bytes(result)
-        if b"taskId" not in text and b"\\u" not in text:  # in JSON a name may be written with escapes
+        if b"taskId" not in text and b"\\u" not in text:  # JSON may write a name with escapes
             return result
         return Raw(jsonrpc.encode(self.shown(source, jsonrpc.fields(result))))
 
     def find(self, shown_id: str) -> tuple[ServerIdentifier, str]:
-        """The server, and its own id. Raises `RpcError`."""
+        """The server of a task, and its own id. Raises `RpcError`."""
         server, mark, own = shown_id.partition(_MARK)
         identifier = ServerIdentifier(self._toolbox, unquote(server))
         toolbox = self._workbench.config.toolboxes.get(self._toolbox)
@@ -81,7 +82,7 @@ class Tasks:
             return False
 
     def unwatch(self, caller: Caller, task: str) -> None:
-        with suppress(RpcError):  # the configuration may have lost its server
+        with suppress(RpcError):  # the server may not be configured any more
             server, own = self.find(task)
             router = self._workbench.find(caller)
             if router is not None and (handle := router.pool.find(server)) is not None:
@@ -91,10 +92,7 @@ class Tasks:
         async def handle(exchange: Exchange, params: dict[str, Raw]) -> Raw:
             if exchange.caller.modern:
                 exchange.caller.require_tasks()
-            shown_id = jsonrpc.text_or_none(params.get("taskId"))
-            if shown_id is None:
-                raise RpcError(jsonrpc.INVALID_PARAMS, "taskId must be a string")
-            server, own = self.find(shown_id)
+            server, own = self.find(read_text(params, "taskId"))
             router = self._workbench.at(exchange.caller)
             if (await router.pool.connect(server)).agreement.modern != exchange.caller.modern:
                 raise RpcError(jsonrpc.INVALID_PARAMS, "Task not found")
@@ -104,9 +102,9 @@ class Tasks:
         return handle
 
     async def _list(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
-        """The tasks of every server that runs and has some; the others have none."""
-        one_page(params)
-        from mcp_workbench.servers.listing import list_items  # noqa: PLC0415 -- only this needs it
+        """List the tasks of all running servers. Others have none."""
+        require_first_page(params)
+        from mcp_workbench.servers.listing import list_items  # noqa: PLC0415 -- few clients list tasks
 
         router = self._workbench.at(exchange.caller)
         tasks: list[dict[str, Any]] = []
@@ -129,7 +127,7 @@ def _renamed(members: dict[str, Any], source: ServerIdentifier) -> dict[str, Any
 
 
 class ToolboxSurface(AggregateSurface):
-    """The tools of one toolbox as a server of their own would offer them."""
+    """Serves one toolbox as if it were a single server."""
 
     tools_change = True
     own_lists = True
@@ -142,13 +140,8 @@ class ToolboxSurface(AggregateSurface):
         self._names: dict[str, ToolIdentifier] = {}
         self._learnt_from: Config | None = None
         self._has_listed = False
-        self._methods: dict[str, Method] = {
-            "tools/call": self._call_tool,
-            "tools/list": self._list_tools,
-            **self._shelf.methods,
-            **self._shelf.skills.methods,
-            **self._tasks.methods,
-        }
+        self._methods |= {"tools/call": self._call_tool, "tools/list": self._list_tools}
+        self._methods |= {**self._aggregate.skills.methods, **self._tasks.methods}
 
     async def watch_task(self, caller: Caller, task: str) -> bool:
         return await self._tasks.watch(caller, task)
@@ -156,48 +149,46 @@ class ToolboxSurface(AggregateSurface):
     def unwatch_task(self, caller: Caller, task: str) -> None:
         self._tasks.unwatch(caller, task)
 
-    async def hello(self, caller: Caller) -> ServerInfo:
-        """The greeting, from what is known of the servers without starting any."""
+    async def server_info(self, caller: Caller) -> ServerInfo:
+        """The answer to the first request, from what is known of the servers without starting any."""
         toolbox, limits = self._workbench.config.toolboxes.get(self._toolbox), self._workbench.limits
         known = self._workbench.at(caller).handles(toolbox) if toolbox is not None else {}
-        said = {server: handle.instructions for server, handle in known.items() if handle.instructions}
+        instructions = {server: handle.instructions for server, handle in known.items() if handle.instructions}
         share = limits.open_budget_tokens // INSTRUCTIONS_SHARE
-        # A capability can't be added later in a session. So tasks are declared unless every server is known to have
-        # none; each tool says for itself whether it supports them.
+        # A capability can't be added later in a session, so tasks are declared unless every server is known to have
+        # none. Each tool declares whether it supports them.
         has_tasks = any(handle.may_have_tasks(modern=caller.modern) for handle in known.values())
-        tasks = declared_tasks(modern=caller.modern) if has_tasks else {}
-        return extended(toolbox_hello(toolbox, fitted(said, share), tasks), self._shelf.extensions(caller))
+        tasks = tasks_capability(modern=caller.modern) if has_tasks else {}
+        info = toolbox_info(toolbox, fitted(instructions, share), tasks)
+        return with_extensions(info, self._aggregate.extensions(caller))
 
     def translate(self, source: ServerIdentifier, method: str, params: dict[str, Raw]) -> Iterable[dict[str, Any]]:
         if method in eras.TASK_CHANGED:
             return [self._tasks.shown(source, params)]
-        return self._shelf.translate(source, method, params)
+        return super().translate(source, method, params)
 
-    def method(self, name: str) -> Method | None:
-        return self._methods.get(name)
-
-    def question(self, source: ServerIdentifier, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+    def question_params(self, source: ServerIdentifier, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         return self._tasks.shown(source, params) if method in QUESTIONS else None
 
-    def changed(self, toolbox: str, kind: str) -> bool:
+    def note_change(self, toolbox: str, kind: str) -> bool:
         return toolbox == self._toolbox and (kind != "tools" or self._has_listed)
 
-    def watch(self, changed: Callable[[str], None]) -> None:
-        """A call changes no list."""
+    def on_change(self, notify: Callable[[str], None]) -> None:
+        """Do nothing: calls change no list."""
 
     async def _list_tools(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
-        self._has_listed = True  # at once: what changes meanwhile is told
+        self._has_listed = True  # first of all: the client must hear of changes from now on
         await self._learn(exchange.caller)
-        await self._shelf.resources.learn_apps(exchange.caller)
+        await self._aggregate.resources.learn_apps(exchange.caller)
         async with self._workbench.rendering(exchange.caller) as renderer:
             catalog = self._workbench.at(exchange.caller).catalog
             present = {tool: definition for tool, definition in catalog.present() if tool.toolbox == self._toolbox}
-            present = await self._shelf.resources.with_readable_apps(exchange.caller, present)
+            present = await self._aggregate.resources.with_readable_apps(exchange.caller, present)
             tools = [_listed(name, tool, present[tool]) for name, tool in native_names(present).items()]
             return await page("tools", tools, params, self._workbench.limits, renderer)
 
     async def _call_tool(self, exchange: Exchange, params: dict[str, Raw]) -> Raw:
-        name, arguments = called(params)
+        name, arguments = read_call(params)
         if name not in self._names or self._learnt_from is not self._workbench.config:
             await self._learn(exchange.caller)
         if name not in self._names:
@@ -214,7 +205,7 @@ class ToolboxSurface(AggregateSurface):
         return self._tasks.shown_result(ServerIdentifier(tool.toolbox, tool.server), result)
 
     def refuse_call(self, params: dict[str, Raw], fault: Fault) -> Raw:
-        tool = self._names.get(called(params)[0])
+        tool = self._names.get(read_call(params)[0])
         return as_result(fault if tool is None else CallFailed(tool, fault), named={"toolbox": self._toolbox})
 
     def _unknown(self, name: str) -> str:
@@ -224,7 +215,7 @@ class ToolboxSurface(AggregateSurface):
         return f"Tool '{escape(name)}' not found. {nearest_or_known(name, self._names, 'tools')}"
 
     async def _learn(self, caller: Caller) -> None:
-        """Have every server list, within the open deadline: which names are shared depends on all of them."""
+        """Fetch the lists of all servers, within the open deadline: they decide which names are shared."""
         router = self._workbench.at(caller)
         await router.list_tools((self._toolbox,))
         self._learnt_from = self._workbench.config
@@ -232,5 +223,5 @@ class ToolboxSurface(AggregateSurface):
 
 
 def _listed(name: str, tool: ToolIdentifier, definition: Definition) -> ListedItem:
-    """Under its own name a tool is shown as its server sent it."""
+    """A tool as its server sent it, unless it has a joined name."""
     return ListedItem(definition.raw, None if name == tool.tool else partial(render.native, tool, definition))

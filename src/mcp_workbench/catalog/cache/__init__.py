@@ -1,1 +1,5 @@
-"""What is remembered of the lists of servers: on disk, by what it belongs to, without what may not be written."""
+"""The cache of servers' lists on disk: by configured server and client capabilities, without secrets.
+
+Others use `server_cache`, and `store` for its path. `entry` and `tables` are private. Import `tables` lazily: there are
+Pythons without SQLite.
+"""

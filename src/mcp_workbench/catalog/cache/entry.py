@@ -1,7 +1,12 @@
-"""One list as it is remembered, and the bytes that stand for it on disk.
+"""Entries of the cache, their encoding on disk, and the stamps by which they are found.
 
-What was written is read back as it was, or not at all: a checksum finds what SQLite does not look for, such as a
-flipped bit in the text of a description. Items are any bytes; what they mean is not looked at.
+An entry is read back unchanged or not at all: a checksum finds errors that SQLite does not look for, such as a flipped
+bit in a description. The items are opaque bytes.
+
+A stamp identifies a configured server. It is an HMAC over everything in an expanded entry that can change what the
+server lists: a token, a variable, an argument. Two entries have the same stamp only if they start the same program in
+the same way. The key never leaves this machine, and without it nobody can guess secrets from stamps. Names of
+toolboxes and servers, filters and limits are not part of a stamp: a renamed toolbox keeps its cached lists.
 """
 
 from __future__ import annotations
@@ -23,26 +28,26 @@ from mcp_workbench.storage import secure_files
 from mcp_workbench.storage.secure_files import Damaged
 
 Kind: TypeAlias = Literal["tools", "prompts", "resources", "templates", "skills", "era"]
-"""Which list. An `era` entry has no items: it records which era the server spoke with clients of one era, and when."""
+"""The kind of a list. An `era` entry has no items: it records which era the server spoke with clients of one era."""
 
 _CHECKSUM_BYTES = 4
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server listed, and what it was then."""
+    """A list of a server, and the server's state at that time."""
 
     items: tuple[Raw, ...]
     """The list as it was sent, before any filter."""
     fingerprint: bytes
-    """Tells cheaply whether a list is another one."""
+    """A digest of the items, to compare lists cheaply."""
     modern: bool
     """Whether the server spoke the modern era."""
     offers: frozenset[str]
     """The names of its capabilities and extensions."""
     listed_at: float
-    """When, as `time.time()` has it."""
-    is_lent: bool = False
-    """Whether it was listed for a client of the other era and serves as a fallback. Not stored."""
+    """The time of the listing, from `time.time()`."""
+    is_fallback: bool = False
+    """Whether it is a fallback that was listed for a client of the other era. Not stored."""
     instructions: Raw = Raw(b'""')
     """Its instructions, as a JSON string."""
     ttl_seconds: float | None = None
@@ -50,7 +55,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EntryHead(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """All of an entry but its items."""
+    """An entry without its items."""
 
     fingerprint: bytes
     modern: bool
@@ -65,7 +70,7 @@ _bodies = msgspec.msgpack.Decoder(tuple[bytes, ...])
 
 
 def fingerprint(items: Sequence[Raw]) -> bytes:
-    """A digest of a whole list: of its items, their order, and where each ends."""
+    """A digest of a list: the items, their order and their lengths."""
     digest = hashlib.sha256()
     for item in items:
         digest.update(b"%d:" % len(item))
@@ -74,7 +79,7 @@ def fingerprint(items: Sequence[Raw]) -> bytes:
 
 
 def write_head(key: bytes, entry: Entry) -> bytes:
-    """All but the items, sealed for the key under which it is found."""
+    """Encode an entry without its items, sealed for its key."""
     head = EntryHead(
         fingerprint=entry.fingerprint,
         modern=entry.modern,
@@ -87,12 +92,12 @@ def write_head(key: bytes, entry: Entry) -> bytes:
 
 
 def write_body(key: bytes, entry: Entry) -> bytes:
-    """The items, sealed for the key and the fingerprint: no other head fits them."""
+    """Encode the items, sealed for the key and the fingerprint, so that no other head matches them."""
     return seal(key + entry.fingerprint, msgspec.msgpack.encode([bytes(item) for item in entry.items]))
 
 
 def read_head(key: bytes, sealed: bytes) -> EntryHead:
-    """Raises `Damaged`."""
+    """Decode what `write_head` made. Raises `Damaged`."""
     try:
         return _heads.decode(unseal(key, sealed))
     except msgspec.DecodeError:
@@ -100,7 +105,7 @@ def read_head(key: bytes, sealed: bytes) -> EntryHead:
 
 
 def read_entry(key: bytes, sealed_head: bytes, sealed_body: bytes) -> Entry:
-    """Raises `Damaged`."""
+    """Decode what `write_head` and `write_body` made. Raises `Damaged`."""
     head = read_head(key, sealed_head)
     try:
         items = _bodies.decode(unseal(key + head.fingerprint, sealed_body))
@@ -118,27 +123,27 @@ def read_entry(key: bytes, sealed_head: bytes, sealed_body: bytes) -> Entry:
 
 
 def seal(key: bytes, data: bytes) -> bytes:
-    """Bytes that are read back for the same key alone."""
+    """Add a checksum over the key and the data."""
     return zlib.crc32(data, zlib.crc32(key)).to_bytes(_CHECKSUM_BYTES) + data
 
 
 def unseal(key: bytes, sealed: bytes) -> memoryview:
-    """Raises `Damaged`."""
+    """Check and remove the checksum. Raises `Damaged`."""
     data = memoryview(sealed)[_CHECKSUM_BYTES:]
     if zlib.crc32(data, zlib.crc32(key)).to_bytes(_CHECKSUM_BYTES) != sealed[:_CHECKSUM_BYTES]:
         raise Damaged("it is damaged")
     return data
 
 
-# ruff: noqa: PTH104, PTH108, PTH118, PTH120 -- on the way to a first open, and importing pathlib takes longer than all of this
+# ruff: noqa: PTH104, PTH108, PTH118, PTH120 -- the first open waits for this, and importing pathlib takes longer
 
 
 STORE_TRIES = 3
-"""How often one process rebuilds a damaged store or key. After that, the disk is at fault."""
+"""How often one process rebuilds a damaged store or key. After that, the disk is probably at fault."""
 STORE_TOUCH_SECONDS = 7 * 86_400.0
-"""How exactly it is known when a list was used: to note it is a write, which an open should not need."""
+"""The precision of the time of last use. Updating it is a write, which most opens should not need."""
 STORE_KEY_BYTES = 32
-"""The key of the stamps, as long as what it makes."""
+"""The length of the key, the same as that of the stamps."""
 
 KEY_NAME: Final = "catalog.key"
 
@@ -151,15 +156,12 @@ class CacheKeys:
 
     def of(self, server: ServerConfig, environ: Mapping[str, str]) -> bytes:
         """The stamp of a server that would be started from this environment."""
-        written = msgspec.json.encode(_essence(server.target, environ), order="sorted")
-        return hmac.digest(self._key, written, "sha256")
+        encoded = msgspec.json.encode(_launch_inputs(server.target, environ), order="sorted")
+        return hmac.digest(self._key, encoded, "sha256")
 
 
 def declared_digest(capabilities: Raw, *, modern: bool) -> bytes:
-    """Digest of a client's era and capabilities, the same for all that a server can't tell apart when it lists.
-
-    Whether roots may change does not matter.
-    """
+    """A digest of a client's era and capabilities. Details of roots are ignored: they do not change lists."""
     try:
         declared: dict[str, Any] = msgspec.json.decode(capabilities, type=dict[str, Any])
         if isinstance(declared.get("roots"), dict):
@@ -171,7 +173,7 @@ def declared_digest(capabilities: Raw, *, modern: bool) -> bytes:
 
 
 def load_key(path: str) -> bytes | None:
-    """The key beside the store at `path`, made if there is none; None, and people are told, where it can't be had."""
+    """Read or create the key next to the store at `path`; None, after a warning, if that fails."""
     file = os.path.join(os.path.dirname(secure_files.located(path)), KEY_NAME)
     try:
         secure_files.make_folder(file)
@@ -181,15 +183,15 @@ def load_key(path: str) -> bytes | None:
         return None
 
 
-def _essence(target: Launch | Endpoint, environ: Mapping[str, str]) -> dict[str, Any]:
-    """All that can change what a server lists. The basic variables that every server gets (PATH, HOME) are left out."""
+def _launch_inputs(target: Launch | Endpoint, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Everything that can change what a server lists, except the variables that every server gets (PATH, HOME)."""
     if isinstance(target, Endpoint):
         headers = {_plain(name): _plain(value) for name, value in target.headers.items()}
-        essence: dict[str, Any] = {"url": _plain(target.url), "headers": headers, "transport": target.transport}
+        inputs: dict[str, Any] = {"url": _plain(target.url), "headers": headers, "transport": target.transport}
         client = target.oauth
         if client.issuer or client.client_id or client.scopes:  # another OAuth client may see other tools
-            essence["client"] = [_plain(one) for one in (client.issuer, client.client_id, *client.scopes)]
-        return essence
+            inputs["client"] = [_plain(one) for one in (client.issuer, client.client_id, *client.scopes)]
+        return inputs
     env = {**inherited(target.inherit_env, environ), **target.env}
     return {
         "command": _plain(target.command),
@@ -200,12 +202,12 @@ def _essence(target: Launch | Endpoint, environ: Mapping[str, str]) -> dict[str,
 
 
 def _plain(text: str) -> str:
-    """Text in one form that JSON can hold, also where it is not Unicode, as a variable of the environment may be."""
+    """Make any text encodable as JSON: variables of the environment may not be valid Unicode."""
     return text.encode("utf-8", "surrogatepass").decode("latin-1")
 
 
 def _found_key(file: str) -> bytes:
-    for _ in range(STORE_TRIES):  # others may remove and make one at this moment
+    for _ in range(STORE_TRIES):  # another process may replace the key at the same time
         if (key := _read_key(file)) is not None:
             return key
         _make_key(file)
@@ -213,14 +215,14 @@ def _found_key(file: str) -> bytes:
 
 
 def _read_key(file: str) -> bytes | None:
-    """The key; None where there is none, or it was of no use and is gone. Raises `Unusable` or `OSError`."""
+    """Read the key; None if it is missing, or was invalid and has been removed. Raises `Unusable` or `OSError`."""
     status = secure_files.inspect(file)
     if status is None:
         return None
     size = STORE_KEY_BYTES
     key = secure_files.read(file, size + 1)
     if len(key) > size:
-        raise secure_files.Unusable("it is no key of a store; another file is not overwritten")
+        raise secure_files.Unusable("it is not a key, so it is not overwritten")
     if len(key) == size and any(key) and not secure_files.is_open(status):
         return key
     secure_files.remove(file, (status.st_dev, status.st_ino))
@@ -228,7 +230,7 @@ def _read_key(file: str) -> bytes | None:
 
 
 def _make_key(file: str) -> None:
-    """Make one, whole from the first moment; that of a process that was quicker stays. Raises `OSError`."""
+    """Create a key atomically, unless another process has created one. Raises `OSError`."""
     draft = f"{file}.{os.urandom(8).hex()}"
     secure_files.create(draft, os.urandom(STORE_KEY_BYTES))
     try:

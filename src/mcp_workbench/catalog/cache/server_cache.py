@@ -1,9 +1,12 @@
-"""What is remembered of the lists of servers, so that they need not run to be shown.
+"""Cached lists of servers, so that their tools can be shown without starting them.
 
 A `CachedServer` belongs to one configured server, one client era and one set of client capabilities: servers may list
-different tools for each. If there is no list for a client's era, the list of the other era is the fallback. The key of
-a record is a stamp of the whole expanded entry, so a list of another configuration is never shown. Secrets of the
-configuration do not reach the file (`veil.py`).
+different tools for each. If there is no list for a client's era, the list of the other era is the fallback. Lists are
+found by a stamp of the whole expanded entry, so a list of another configuration is never shown.
+
+Secrets of the configuration do not reach the file. A server may repeat its configuration in a description, such as the
+name of a project, or a token. On disk, a mark replaces each secret: only the same configuration can restore it, and
+without the key of the store nobody can guess it. A list that contains a secret in any other form is not stored.
 """
 
 from __future__ import annotations
@@ -19,8 +22,8 @@ import msgspec
 from msgspec import Raw
 
 from mcp_workbench import logger
-from mcp_workbench.catalog.cache.entry import CacheKeys, declared_digest, load_key
-from mcp_workbench.catalog.cache.store import CacheStore, Entry, Kind, StoredClient, fingerprint, store_path
+from mcp_workbench.catalog.cache.entry import CacheKeys, Entry, Kind, declared_digest, fingerprint, load_key
+from mcp_workbench.catalog.cache.store import VARIABLE, CacheStore, StoredClient, store_path
 from mcp_workbench.config.model import NO_STORE, Config, Refresh, ServerConfig
 from mcp_workbench.config.secret_patterns import credentials_of
 from mcp_workbench.limits import Limits
@@ -31,21 +34,21 @@ if TYPE_CHECKING:
 
 
 MARK_BYTES = 8
-"""Bytes of the mark that stands for a secret in a remembered list: a server has a few, so none has another's."""
+"""Bytes of the mark that replaces a secret in a stored list. A server has few secrets, so marks do not collide."""
 
 _BEGIN, _END, _BETWEEN = b"\x01", b"\x02", b"\x03"
-"""No JSON text has these bytes in it."""
+"""Bytes that no JSON text contains."""
 
 
 class SecretMask:
-    """Hides and shows the secrets of one server."""
+    """Masks and restores the secrets of one server in its lists."""
 
     def __init__(self, key: bytes, secrets: Collection[str]) -> None:
         self._key = key
         self._secrets = [secret for secret in secrets if len(secret) >= SECRET_LENGTH]
 
-    def drawn(self, items: Sequence[Raw]) -> tuple[Raw, ...] | None:
-        """The list as it may be written to disk; None where a secret would be left in it."""
+    def mask(self, items: Sequence[Raw]) -> tuple[Raw, ...] | None:
+        """The list without its secrets, to be stored; None if a secret would remain."""
         text = _BETWEEN.join(bytes(item) for item in items)
         if text.count(_BETWEEN) != max(0, len(items) - 1) or _BEGIN in text or _END in text:
             return None
@@ -55,8 +58,8 @@ class SecretMask:
         redactor.hide(self._secrets)
         return None if redactor.finds(text) else _split(text, items)
 
-    def lifted(self, items: Sequence[Raw]) -> tuple[Raw, ...] | None:
-        """The list as it was; None where it holds a secret that is not there any more."""
+    def restore(self, items: Sequence[Raw]) -> tuple[Raw, ...] | None:
+        """The original list; None if it contains a secret that is no longer configured."""
         text = _BETWEEN.join(items)
         if _BEGIN not in text:
             return tuple(items)
@@ -65,14 +68,14 @@ class SecretMask:
         return None if _BEGIN in text else _split(text, items)
 
     def _marks(self) -> Iterator[tuple[bytes, bytes]]:
-        """Each secret as JSON writes it, and what stands for it; the longest first: one may be part of another."""
+        """The mark of each secret, and the secret as JSON; the longest first, since one may be part of another."""
         for secret in sorted(self._secrets, key=lambda one: (-len(one), one)):
             try:
-                written = msgspec.json.encode(secret)[1:-1]
-            except UnicodeEncodeError:  # bytes of the environment that are no text are in no JSON either
+                encoded = msgspec.json.encode(secret)[1:-1]
+            except UnicodeEncodeError:  # bytes from the environment that are not text can't be in JSON
                 continue
-            digest = hmac.digest(self._key, written, "sha256")[:MARK_BYTES]
-            yield _BEGIN + digest.hex().encode() + _END, written
+            digest = hmac.digest(self._key, encoded, "sha256")[:MARK_BYTES]
+            yield _BEGIN + digest.hex().encode() + _END, encoded
 
 
 def _split(text: bytes, items: Sequence[Raw]) -> tuple[Raw, ...]:
@@ -80,15 +83,14 @@ def _split(text: bytes, items: Sequence[Raw]) -> tuple[Raw, ...]:
 
 
 REVALIDATIONS = 4
-"""Servers that are started at once only to check what is remembered of them: nobody waits for them."""
+"""Servers that are started at the same time only to check their cached lists. Nobody waits for them."""
 
-VARIABLE = "WORKBENCH_CATALOG"
 _ERA = {modern: b"clients of the modern era" if modern else b"clients of the handshake era" for modern in (False, True)}
-"""The digest that stores which era a server spoke with clients of each era, whatever they declared."""
+"""The key of `era` entries, by the era of the clients. It does not depend on their capabilities."""
 
 
 class ServerCache:
-    """The records of one workbench. The file is opened when the first one is needed, by the thread that asks."""
+    """The cached lists of one workbench. The thread that first needs the file opens it."""
 
     def __init__(self, config: Config, limits: Limits) -> None:
         self._config = config
@@ -101,27 +103,27 @@ class ServerCache:
         self._is_open = False
 
     @cached_property
-    def turn(self) -> asyncio.Semaphore:
-        """Who starts a server only to check what is remembered takes a turn."""
-        import asyncio  # noqa: PLC0415 -- who only reads what is remembered has no use for it
+    def revalidation_slots(self) -> asyncio.Semaphore:
+        """Limits how many servers are started at the same time to check their cached lists."""
+        import asyncio  # noqa: PLC0415 -- commands that only read the cache do not need it
 
         return asyncio.Semaphore(REVALIDATIONS)
 
     @property
     def exists(self) -> bool:
-        """Whether there is a file: what only reads need not make one."""
-        return os.path.exists(self._located())  # noqa: PTH110 -- pathlib is not loaded for it
+        """Whether the file exists: readers need not create it."""
+        return os.path.exists(self._located())  # noqa: PTH110 -- importing pathlib takes time
 
     def prepare(self) -> None:
-        """Open the file, if it is there."""
+        """Open the file if it exists."""
         if self.exists:
             self._open()
 
     def of(self, servers: Sequence[ServerConfig], declared: Raw, *, modern: bool) -> list[CachedServer]:
-        """The records of servers, for clients of this era that declare this.
+        """The cached lists of servers, for clients of this era with these capabilities.
 
-        The record of a server with a missing variable is empty. All tools are read in one query: for many servers
-        that is several times faster than one by one.
+        Nothing is cached for a server with a missing variable. The tools of all servers are read in one transaction:
+        for many servers that is several times faster.
         """
         self._open()
         refresh = self._config.catalog.refresh
@@ -130,11 +132,11 @@ class ServerCache:
         found: dict[bytes, Entry] = {}
         if self._store is not None:
             found = _found(self._store, stamps, own)
-            lent = _found(self._store, [stamp for stamp in stamps if stamp not in found], other)
+            fallback = _found(self._store, [stamp for stamp in stamps if stamp not in found], other)
             found |= {
-                stamp: msgspec.structs.replace(entry, is_lent=True)
-                for stamp, entry in lent.items()
-                if _may_be_lent(entry, modern=modern)
+                stamp: msgspec.structs.replace(entry, is_fallback=True)
+                for stamp, entry in fallback.items()
+                if _is_valid_fallback(entry, modern=modern)
             }
         return [
             CachedServer(
@@ -142,7 +144,7 @@ class ServerCache:
                 server,
                 ListKey(stamp, own, other, modern),
                 tools=found.get(stamp),
-                veil=SecretMask(self._key, {*server.secrets, *credentials_of(server)}),
+                mask=SecretMask(self._key, {*server.secrets, *credentials_of(server)}),
                 refresh=refresh,
                 limits=self._limits,
             )
@@ -153,25 +155,25 @@ class ServerCache:
         return self._stamps.of(server, self._environ) if self._stamps is not None and not server.missing else b""
 
     def forget(self, server: ServerConfig) -> None:
-        """Delete all lists of a server, for every client: from now on it may see us as a different account."""
+        """Delete all lists of a server, for every client, since it may now see us as another account."""
         self.prepare()
         if self._store is not None and (stamp := self._stamp(server)):
             self._store.drop(stamp)
 
-    def saw(self, declared: Raw, *, modern: bool) -> None:
-        """Record that a client of this era declared this; it will again."""
+    def record_client(self, declared: Raw, *, modern: bool) -> None:
+        """Record the capabilities of a client, which will probably connect again."""
         self._open()
         if self._store is not None:
-            self._store.saw(declared, modern=modern)
+            self._store.record_client(declared, modern=modern)
 
-    def declared(self) -> list[StoredClient]:
-        """What clients declared lately, the newest first."""
+    def recent_clients(self) -> list[StoredClient]:
+        """The capabilities that clients declared recently, newest first."""
         self._open()
-        return self._store.declared(self._limits.places) if self._store is not None else []
+        return self._store.recent_clients(self._limits.places) if self._store is not None else []
 
     @property
     def problem(self) -> str | None:
-        """Why nothing is remembered; None if it is."""
+        """The reason why nothing is cached; None if the cache works."""
         self._open()
         if self._store is not None and self._store.is_usable:
             return None
@@ -201,7 +203,7 @@ class ServerCache:
 
 
 class ListKey(NamedTuple):
-    """Identifies the lists of a record. `own` is the digest of its clients, `other` their digest in the other era."""
+    """Identifies cached lists. `own` is the digest of their clients, `other` the same for the other era."""
 
     stamp: bytes
     own: bytes
@@ -211,7 +213,7 @@ class ListKey(NamedTuple):
 
 
 class CachedServer:
-    """What is remembered of one server."""
+    """The cached lists of one server."""
 
     def __init__(
         self,
@@ -220,24 +222,24 @@ class CachedServer:
         key: ListKey,
         *,
         tools: Entry | None,
-        veil: SecretMask,
+        mask: SecretMask,
         refresh: Refresh,
         limits: Limits,
     ) -> None:
-        """`tools` is what of its tools was found in the store; it is handed out once."""
+        """`tools` is the stored list of tools. The first `get` returns it; later ones read the store."""
         self._store = store
         self._server = server
         self._key = key
         self._tools = tools
-        is_own = tools is not None and not tools.is_lent and tools.modern == key.modern
-        self._spoke = key.modern if is_own else None
+        is_own = tools is not None and not tools.is_fallback and tools.modern == key.modern
+        self._known_era = key.modern if is_own else None
         self._era: Entry | None = None
-        self._veil = veil
+        self._mask = mask
         self._limits = limits
         self.refresh = refresh
 
     def get(self, kind: Kind) -> Entry | None:
-        """The stored list, with what the server declared then; the one for clients of the other era as a fallback."""
+        """The stored list; else the fallback for clients of the other era; else None."""
         if self._store is None:
             return None
         entry = None
@@ -246,13 +248,13 @@ class CachedServer:
         if entry is None:
             entry = self._store.get(self._key.stamp, self._key.own, kind)
         if entry is None:
-            lent = self._store.get(self._key.stamp, self._key.other, kind)
-            may = lent is not None and _may_be_lent(lent, modern=self._key.modern)
-            entry = msgspec.structs.replace(lent, is_lent=True) if lent is not None and may else None
-        lifted = self._veil.lifted((*entry.items, entry.instructions)) if entry is not None else None
-        if entry is None or lifted is None:
+            fallback = self._store.get(self._key.stamp, self._key.other, kind)
+            may = fallback is not None and _is_valid_fallback(fallback, modern=self._key.modern)
+            entry = msgspec.structs.replace(fallback, is_fallback=True) if fallback is not None and may else None
+        restored = self._mask.restore((*entry.items, entry.instructions)) if entry is not None else None
+        if entry is None or restored is None:
             return None
-        *items, instructions = lifted
+        *items, instructions = restored
         return msgspec.structs.replace(entry, items=tuple(items), instructions=instructions)
 
     def draft(
@@ -264,25 +266,25 @@ class CachedServer:
         instructions: str = "",
         ttl_seconds: float | None = None,
     ) -> Entry | None:
-        """An entry for a list that was just read; None where it can't be kept. Any thread may make it."""
-        said = Raw(msgspec.json.encode(instructions))
-        kept = self._veil.drawn((*items, said)) if self._store is not None else None
-        if kept is None:
+        """Make an entry for a new list; None if it can't be stored. Safe in any thread."""
+        encoded = Raw(msgspec.json.encode(instructions))
+        masked = self._mask.mask((*items, encoded)) if self._store is not None else None
+        if masked is None:
             return None
-        *kept_items, kept_instructions = kept
+        *masked_items, masked_instructions = masked
         return Entry(
-            items=tuple(kept_items),
-            fingerprint=fingerprint(kept_items),
+            items=tuple(masked_items),
+            fingerprint=fingerprint(masked_items),
             modern=modern,
             offers=frozenset(offers),
             listed_at=time.time(),
-            instructions=kept_instructions,
+            instructions=masked_instructions,
             ttl_seconds=ttl_seconds,
         )
 
     def put(self, kind: Kind, draft: Entry | None) -> None:
-        """Remember it instead of what was remembered before."""
-        self._tools = self._spoke = None
+        """Replace the stored list. A list without a draft is deleted, since it can't be stored."""
+        self._tools = self._known_era = None
         if self._store is None:
             return
         if draft is not None:
@@ -293,28 +295,28 @@ class CachedServer:
         self._store.drop(self._key.stamp, self._key.own)
 
     def is_current(self, entry: Entry) -> bool:
-        """Whether a list need not be checked: it is recent, and was listed in the era of its clients.
+        """Whether a list can be used without checking it: it is recent, and from the era of its clients.
 
         A list for clients of the other era counts too if the server speaks the same era with both.
         """
-        if entry.is_lent and self.refresh != "never":
+        if entry.is_fallback and self.refresh != "never":
             era = self.era()
             if entry.modern != (self._key.modern if era is None else era):
                 return False
         return self._is_recent(entry)
 
     def era(self) -> bool | None:
-        """Whether the server speaks the modern era with these clients; None if that is not known or too old.
+        """Whether the server speaks the modern era with these clients; None if that is unknown or outdated.
 
-        "It does not speak their era" expires like a list: its next version may speak it.
+        This expires like a list: the server's next version may speak another era.
         """
-        if self._spoke is not None:
-            return self._spoke
-        entry = self._spoken()
+        if self._known_era is not None:
+            return self._known_era
+        entry = self._stored_era()
         return entry.modern if entry is not None and self._is_recent(entry) else None
 
-    def spoke(self, *, modern: bool) -> None:
-        """Remember the era that the server has just spoken."""
+    def record_era(self, *, modern: bool) -> None:
+        """Store the era that the server has just spoken."""
         if self._store is None or self.era() == modern:
             return
         self._era = Entry(
@@ -322,13 +324,13 @@ class CachedServer:
         )
         self._store.put(self._key.stamp, _ERA[self._key.modern], "era", self._era)
 
-    def _spoken(self) -> Entry | None:
+    def _stored_era(self) -> Entry | None:
         if self._era is None and self._store is not None:
             self._era = self._store.get(self._key.stamp, _ERA[self._key.modern], "era")
         return self._era
 
     def _is_recent(self, entry: Entry) -> bool:
-        """An entry from the future is not recent: the clock may have been set back."""
+        """Whether an entry is recent. One from the future is not: the clock may have been set back."""
         age = time.time() - entry.listed_at
         most = self._limits.catalog_age_seconds
         if entry.ttl_seconds is not None:
@@ -336,7 +338,7 @@ class CachedServer:
         return self.refresh == "never" or 0 <= age < most
 
 
-def _may_be_lent(entry: Entry, *, modern: bool) -> bool:
+def _is_valid_fallback(entry: Entry, *, modern: bool) -> bool:
     """Whether a list for clients of the other era is a valid fallback for clients of this era.
 
     In the handshake era, servers that speak both wrap results that are not objects, and their output schemas. A client

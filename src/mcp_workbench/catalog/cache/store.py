@@ -1,16 +1,16 @@
-"""Lists of servers on disk, so that no server need run to show what it offers.
+"""The file of cached lists.
 
-It is a cache, and never a reason to fail: no method raises for what the file, its folder or another process does. What
-can't be had at once is done without, for a moment where another process writes and for some seconds where the
-system refuses. A damaged file, or one of an older version of the program, is made anew, if it was a store: another
-file that somebody named by mistake is left alone. So is one of a newer version, which would lose its entries again
-and again while both versions are in use. People are told once of each.
+A cache must never be a reason to fail: no method raises because of the file, its folder or another process. If the
+file can't be used at once, the store backs off and works without it: for a moment if another process writes, for some
+seconds if the system refuses. A damaged file, or one of an older version of the program, is replaced, but only if it
+was a store: a file that was named by mistake is left alone. So is a file of a newer version, which would repeatedly
+lose its entries while both versions are in use. Each problem is reported once.
 
-Every call is a few system calls on a local file: about a millisecond, at worst the time that a stuck process is
-waited for. A store belongs to the thread that opened it. It does not look into what it keeps.
+Every call takes about a millisecond, or at worst the time limit for a lock that another process holds. A store belongs
+to the thread that opened it. It does not interpret the entries.
 """
 
-# ruff: noqa: PTH111 -- on the way to a first open, and importing pathlib takes longer than all of this
+# ruff: noqa: PTH111 -- the first open waits for this, and importing pathlib takes longer
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ __all__ = ["CacheStore", "Entry", "Kind", "StoredClient", "fingerprint", "store_
 
 VARIABLE: Final = "WORKBENCH_CATALOG"
 FILE_NAME: Final = "catalog.sqlite"
-_LOSS: Final = "lists of servers on disk are lost and will be made anew"
+_LOSS: Final = "the cached lists of servers are lost and will be rebuilt"
 
 T = TypeVar("T")
 
 
 def store_path(environ: Mapping[str, str]) -> str:
-    """Where the store is: `$WORKBENCH_CATALOG`, or a file in the user's cache folder."""
+    """The path of the store: `$WORKBENCH_CATALOG`, or a file in the user's cache folder."""
     if named := environ.get(VARIABLE):
         return os.path.expanduser(named)
     return own_file(environ, "cache", FILE_NAME)
@@ -63,38 +63,38 @@ class StoredClient(NamedTuple):
 
 
 class CacheStore:
-    """The file, or nothing where it can't be used."""
+    """The cache file. While it can't be used, nothing is found and nothing is stored."""
 
     def __init__(self, path: str, limits: Limits) -> None:
         self._limits = limits
         self._file: KeptFile[CacheTables] = KeptFile(
             path, FileKind(FILE_NAME, _LOSS, STORE_TRIES, self._opened, self._was_ours)
         )
-        self._rests_until = {"reads": 0.0, "writes": 0.0}
+        self._backoff_until = {"reads": 0.0, "writes": 0.0}
         self._is_refused = False
         self._is_closed = False
 
     @classmethod
     def open(cls, path: str, limits: Limits = DEFAULTS) -> CacheStore:
-        """The store at a path, made if it is not there."""
+        """Open the store at a path, and create it if it does not exist."""
         store = cls(path, limits)
         store._attempt(lambda _: None, None)
         return store
 
     def close(self) -> None:
-        """Nothing is read or written from now on."""
+        """Stop reading and writing."""
         self._is_closed = True
         self._file.let_go()
 
     @property
     def is_usable(self) -> bool:
-        """False where the file can't be used, as people have been told. One that is locked for a moment can."""
+        """Whether the file can be used. A lock does not count. If it is false, a warning was logged."""
         return not self._is_closed and not self._is_refused
 
     # -- lists
 
     def get(self, stamp: bytes, declared: bytes, kind: Kind) -> Entry | None:
-        """What a server listed, by its stamp and the digest of what was declared to it."""
+        """The list of a server, by its stamp and the digest of the client's capabilities."""
         return self.get_many([(stamp, declared)], kind)[0]
 
     def get_many(self, keys: Sequence[tuple[bytes, bytes]], kind: Kind) -> list[Entry | None]:
@@ -107,35 +107,35 @@ class CacheStore:
         return [row.entry if row is not None else None for row in rows]
 
     def put(self, stamp: bytes, declared: bytes, kind: Kind, entry: Entry) -> None:
-        """Keep a list instead of the one before; one with the same fingerprint costs no write of its items."""
+        """Replace a list. Items with the same fingerprint are not written again."""
         now = time.time()
         self._attempt(lambda tables: tables.keep((stamp, declared, kind), entry, now), None, writes=True)
 
     def drop(self, stamp: bytes, declared: bytes | None = None) -> None:
-        """Delete every list of a server: for clients that declare this, or for all if it is None."""
+        """Delete the lists of a server, for clients with these capabilities or, if None, for all."""
         self._attempt(lambda tables: tables.drop(stamp, declared), None, writes=True)
 
-    # -- what clients declare
+    # -- capabilities of clients
 
-    def saw(self, declared: Raw, *, modern: bool) -> None:
-        """Record that a client of this era declared these capabilities."""
+    def record_client(self, declared: Raw, *, modern: bool) -> None:
+        """Record the capabilities of a client of an era."""
         digest, now = declared_digest(declared, modern=modern), time.time()
-        written = bytes([modern]) + bytes(declared)
-        self._attempt(lambda tables: tables.see(digest, written, now), None, writes=True)
+        encoded = bytes([modern]) + bytes(declared)
+        self._attempt(lambda tables: tables.record_client(digest, encoded, now), None, writes=True)
 
-    def declared(self, most: int) -> list[StoredClient]:
-        """What clients declared lately, the newest first."""
+    def recent_clients(self, most: int) -> list[StoredClient]:
+        """The capabilities that clients declared recently, newest first."""
         now = time.time()
-        found = self._attempt(lambda tables: tables.seen(most, now), [])
+        found = self._attempt(lambda tables: tables.recent_clients(most, now), [])
         return [StoredClient(Raw(one[1:]), modern=one[:1] == b"\1") for one in found]
 
     # -- the file
 
-    def _attempt(self, action: Callable[[CacheTables], T], otherwise: T, *, writes: bool = False) -> T:
-        """What the action gives, or `otherwise` where the file does not let it."""
+    def _attempt(self, action: Callable[[CacheTables], T], default: T, *, writes: bool = False) -> T:
+        """The result of the action, or `default` if the file can't be used."""
         use = "writes" if writes else "reads"
-        if self._is_closed or time.monotonic() < self._rests_until[use]:
-            return otherwise
+        if self._is_closed or time.monotonic() < self._backoff_until[use]:
+            return default
         try:
             return self._file.act(action)
         except secure_files.Busy:
@@ -144,8 +144,8 @@ class CacheStore:
             self._is_refused = self._file.tables is None
             self._file.let_go()
             secure_files.warn_once("lists of servers are not kept on disk", self._file.path, secure_files.reason(error))
-        self._rests_until[use] = time.monotonic() + self._limits.store_rest_seconds
-        return otherwise
+        self._backoff_until[use] = time.monotonic() + self._limits.store_rest_seconds
+        return default
 
     def _opened(self, path: str) -> CacheTables:
         from mcp_workbench.catalog.cache.tables import CacheTables  # noqa: PLC0415 -- there are Pythons without SQLite

@@ -1,8 +1,8 @@
-"""The tables of the store: lists, their items, and what clients declared.
+"""The tables of the cache file: lists, their items, and the capabilities of clients.
 
-A list's items stand apart from the rest of it, so that a listing that found nothing new writes one small row. What
-takes too much room, or was not used for long, is removed now and then when something is added. Every method raises
-what `Database` raises.
+The items of a list are in a table of their own, so that an unchanged list writes only one small row. Entries that take
+too much space, or were not used for long, are pruned when others are added. Every method raises what `Database`
+raises.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from mcp_workbench.limits import Limits
 from mcp_workbench.storage.sqlite import Database, is_ours
 
 STORE_UNUSED_SECONDS = 90 * 86_400.0
-"""A list that nobody used for a quarter of a year is of a configuration that is gone."""
+"""A list that was not used for a quarter of a year probably belongs to a configuration that is gone."""
 STORE_PRUNE_EVERY = 32
-"""New lists after which these bounds are looked at again: with 2,000 lists that takes 10 ms."""
+"""The file is pruned after this many new lists. With 2,000 lists, that takes 10 ms."""
 STORE_DECLARED = 16
-"""Sets of capabilities that are remembered: as many as one client may declare."""
+"""Sets of capabilities that are stored: as many as one client may declare."""
 
 T = TypeVar("T")
 
 VERSION: Final = 3
-"""Of the tables and what stands in them. It grows with every change of either."""
+"""The version of the tables and of their contents. It increases with every change of either."""
 
 _MARK: Final = b"workbench_lists"
 _SCHEMA: Final = (
@@ -63,12 +63,12 @@ _SEEN: Final = "SELECT digest, capabilities FROM workbench_declared WHERE seen_a
 _FORGET: Final = """DELETE FROM workbench_declared WHERE id IN (
     SELECT id FROM workbench_declared ORDER BY id DESC LIMIT -1 OFFSET ?)"""
 
-Place: TypeAlias = tuple[bytes, bytes, Kind]
-"""The stamp of a server, the digest of the client that it listed for, and the kind of list."""
+ListId: TypeAlias = tuple[bytes, bytes, Kind]
+"""The key of a list: the stamp of its server, the digest of its client's capabilities, and its kind."""
 
 
 class StoredEntry(msgspec.Struct, frozen=True):
-    """An entry, its row, and when somebody last used it."""
+    """An entry with the id of its row and the time of its last use."""
 
     id: int
     entry: Entry
@@ -95,15 +95,15 @@ class CacheTables:
     # -- lists
 
     def find(self, keys: Sequence[tuple[bytes, bytes]], kind: Kind) -> list[StoredEntry | None]:
-        """The entries for pairs of stamp and declared capabilities, all as they are at one moment."""
+        """The entries for pairs of stamp and capabilities digest, read in one transaction."""
         with self._file.transaction("DEFERRED"):
             return [self._find((stamp, declared, kind)) for stamp, declared in keys]
 
-    def keep(self, place: Place, entry: Entry, now: float) -> None:
-        """Write an entry: its items only where the fingerprint is another one, and not if they are too large."""
-        key = _key(place)
+    def keep(self, list_id: ListId, entry: Entry, now: float) -> None:
+        """Write an entry. Unchanged items are not written again, and too large ones are not stored."""
+        key = _key(list_id)
         with self._file.transaction("IMMEDIATE"):
-            row = self._file.row(_KNOWN, place)
+            row = self._file.row(_KNOWN, list_id)
             known = _converted(row, tuple[int, bytes]) if row is not None else None
             if known is not None and read_head(key, known[1]).fingerprint == entry.fingerprint:
                 self._file.run(_RENEW, (write_head(key, entry), now, known[0]))
@@ -111,35 +111,35 @@ class CacheTables:
             if known is not None:
                 self._remove([known[0]])
             if len(body := write_body(key, entry)) <= self._limits.store_entry_bytes:
-                added = self._file.run(_ADD, (*place, write_head(key, entry), len(body), now)).lastrowid
+                added = self._file.run(_ADD, (*list_id, write_head(key, entry), len(body), now)).lastrowid
                 self._file.run(_ADD_ITEMS, (added, body))
                 if (added or 0) % STORE_PRUNE_EVERY == 0:
                     self._prune(now)
 
     def touch(self, ids: Sequence[int], now: float) -> None:
-        """Note that entries were used."""
+        """Record that entries were used."""
         with self._file.transaction("IMMEDIATE"):
             self._file.run_each(_TOUCH, [(now, one) for one in ids])
 
     def drop(self, stamp: bytes, declared: bytes | None = None) -> None:
-        """Remove all lists of a server: for clients that declare this, or for all if it is None."""
+        """Remove the lists of a server, for clients with these capabilities or, if None, for all."""
         with self._file.transaction("IMMEDIATE"):
             rows = self._file.run(_OF_SERVER, (stamp, declared, declared))
             self._remove([row[0] for row in rows.fetchall()])
 
-    def _find(self, place: Place) -> StoredEntry | None:
-        row = self._file.row(_FIND, (*place, self._limits.store_entry_bytes))
+    def _find(self, list_id: ListId) -> StoredEntry | None:
+        row = self._file.row(_FIND, (*list_id, self._limits.store_entry_bytes))
         if row is None:
             return None
         read = _converted(row, _StoredRow)
-        return StoredEntry(read.id, read_entry(_key(place), read.head, read.body), read.used_at)
+        return StoredEntry(read.id, read_entry(_key(list_id), read.head, read.body), read.used_at)
 
     def _remove(self, ids: Sequence[int]) -> None:
         for statement in _REMOVE:
             self._file.run_each(statement, [(one,) for one in ids])
 
     def _prune(self, now: float) -> None:
-        """Remove what nobody used for long, and what was used longest ago until the rest is within bounds."""
+        """Remove entries that were not used for long, then the least recently used ones until the rest fits."""
         limits, since = self._limits, now - STORE_UNUSED_SECONDS
         row = self._file.row("SELECT count(*), total(size), min(used_at) FROM workbench_lists")
         count, size, oldest = _converted(row, tuple[int, float, float])
@@ -156,10 +156,10 @@ class CacheTables:
             ]
         )
 
-    # -- what clients declared
+    # -- capabilities of clients
 
-    def see(self, digest: bytes, capabilities: bytes, now: float) -> None:
-        """Note that a client declared this. The newest one is not written again, until it is old."""
+    def record_client(self, digest: bytes, capabilities: bytes, now: float) -> None:
+        """Record capabilities. The newest are not written again until they are old."""
         with self._file.transaction("DEFERRED"):
             newest = self._file.row(_NEWEST, (now - STORE_TOUCH_SECONDS,))
         if newest != (digest,):
@@ -167,8 +167,8 @@ class CacheTables:
                 self._file.run(_SEE, (digest, seal(digest, capabilities), now))
                 self._file.run(_FORGET, (STORE_DECLARED,))
 
-    def seen(self, most: int, now: float) -> list[bytes]:
-        """What clients declared lately, the newest first."""
+    def recent_clients(self, most: int, now: float) -> list[bytes]:
+        """The capabilities that clients declared recently, newest first."""
         with self._file.transaction("DEFERRED"):
             rows = self._file.run(_SEEN, (now - STORE_UNUSED_SECONDS, most)).fetchall()
             pairs = _converted(rows, list[tuple[bytes, bytes]])
@@ -176,15 +176,15 @@ class CacheTables:
 
 
 def is_store(path: str) -> bool:
-    """Whether a damaged file was a store, or nothing at all. Raises `OSError`."""
+    """Whether a damaged file was a store, or is empty. Raises `OSError`."""
     return is_ours(path, _MARK)
 
 
-def _key(place: Place) -> bytes:
-    stamp, declared, kind = place
+def _key(list_id: ListId) -> bytes:
+    stamp, declared, kind = list_id
     return b"".join((stamp, declared, kind.encode()))
 
 
 def _converted(row: Any, kind: type[T]) -> T:
-    """Values of the kinds that we wrote: SQLite puts any kind into any column. Raises `msgspec.ValidationError`."""
+    """Check the types of values, since SQLite allows any type in any column. Raises `msgspec.ValidationError`."""
     return msgspec.convert(row, kind, builtin_types=(bytes,))
