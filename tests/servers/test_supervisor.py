@@ -33,13 +33,13 @@ from mcp_workbench.limits import Limits
 from mcp_workbench.servers.connector import open_channel
 from mcp_workbench.servers.health import Health
 from mcp_workbench.servers.processes import Processes
-from mcp_workbench.servers.supervisor import Events, Supervisor
+from mcp_workbench.servers.supervisor import Events, ServerClosed, Supervisor
 from mcp_workbench.wire.caller import LIBRARY, Caller
 from mcp_workbench.wire.jsonrpc import RpcError
 from tests.peers.rogue_stdio import SLOPPY
 from tests.servers.real import Recorded, launch, processes, supervisor, supervisor_of
 from tests.support.configs import read_log, received, starts
-from tests.support.memory import MemoryChannel, MemoryServer, never
+from tests.support.memory import MemoryChannel, MemoryServer, Unsent, never
 from tests.support.procs import census, needs_proc, new_marker, wait_until
 from tests.wire.pair import settle
 
@@ -485,7 +485,7 @@ async def test_a_call_that_timed_out_makes_its_server_suspect_only_where_it_said
 # -- calls that were not sent
 
 
-class Unsent(MemoryServer):
+class Dead(MemoryServer):
     """The connection turns out to be dead before a call is written, `times` in a row."""
 
     def __init__(self, times: int) -> None:
@@ -497,13 +497,13 @@ class Unsent(MemoryServer):
         if not self.times:
             return {"content": []}
         self.times -= 1
-        fault = ServerExited("it died").unsent()
+        fault = ServerExited("it died")
         self.channels[-1].give_up(fault)
-        return fault
+        return Unsent(fault)
 
 
 async def test_a_call_that_was_not_sent_is_made_once_more_on_a_new_connection():
-    server = Unsent(1)
+    server = Dead(1)
     supervised = memory(server)
     assert await supervised.forward("tools/call", ECHO, None)
     assert (server.starts, len(server.asked("tools/call"))) == (2, 2)
@@ -511,7 +511,7 @@ async def test_a_call_that_was_not_sent_is_made_once_more_on_a_new_connection():
 
 
 async def test_a_call_that_could_not_be_sent_twice_is_given_up():
-    server = Unsent(5)
+    server = Dead(5)
     supervised = memory(server, backoff_first_seconds=0.0)
     with pytest.raises(ServerExited):
         await supervised.forward("tools/call", ECHO, None)
@@ -931,7 +931,7 @@ async def test_calls_that_wait_for_their_turn_are_not_made_any_more_once_it_clos
     assert await first
     outcomes = await asyncio.gather(*rest, return_exceptions=True)
     await closing
-    assert {type(outcome) for outcome in outcomes} == {ShuttingDown}
+    assert {type(outcome) for outcome in outcomes} == {ServerClosed}
     assert len(server.asked("tools/call")) == 1
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from mcp_workbench.errors import CallTimeout, Fault, ServerRefused
+from mcp_workbench.errors import CallTimeout, ServerRefused
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.base import Channel
 from mcp_workbench.servers.call_slots import Slots
@@ -27,6 +27,7 @@ from mcp_workbench.servers.url_elicitation import Pages
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.background import BackgroundTasks
 from mcp_workbench.wire.caller import Caller
+from mcp_workbench.wire.deadlines import Delivery
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import Params, RpcError
 
@@ -62,6 +63,7 @@ class Connection:
         idle_seconds: float = 0,
         hard_seconds: float = 0,
         lenient: bool = False,
+        delivery: Delivery | None = None,
     ) -> Coroutine[Any, Any, Raw]:
         """As `Peer.request`, with what the server's era wants in every request.
 
@@ -86,12 +88,18 @@ class Connection:
             idle_seconds=idle_seconds,
             hard_seconds=hard_seconds,
             lenient=lenient,
+            delivery=delivery,
         )
 
-    async def forward(self, method: str, params: Params, exchange: Exchange | None) -> Raw:
-        """A client's request, within the deadlines of a call, whatever the eras of both sides."""
+    async def forward(
+        self, method: str, params: Params, exchange: Exchange | None, delivery: Delivery | None = None
+    ) -> Raw:
+        """Make a client's request, within the deadlines of a call, and translate between the eras if they differ.
+
+        `delivery` is about the first attempt. Those that follow a question are never made again.
+        """
         if exchange is None:
-            return await self._send(method, params, None)
+            return await self._send(method, params, None, delivery)
         if self.agreement.modern != exchange.caller.modern:
             params = _for_other_era(params, exchange)
         if self.questions.takes_turns:
@@ -105,14 +113,15 @@ class Connection:
             if exchange.caller.log_level is not None and not self.agreement.modern:
                 await self._use_level(exchange.caller.log_level)
             try:
-                result = await self._send(method, params, exchange)
+                result = await self._send(method, params, exchange, delivery)
             except ServerRefused as refusal:
                 result = await self._visited(refusal, method, params, exchange, began)
             if not self.agreement.modern:
                 return _without_type(result) if exchange.caller.modern else result
             if not is_question(result):
                 return result
-            return await self._answered(result, method, params, exchange, began)
+            send = partial(self._send, method, exchange=exchange)
+            return await answered(result, params, exchange, send, self._limits, began=began)
         except (asyncio.CancelledError, CallTimeout):
             self.questions.take_back(exchange)
             raise
@@ -126,18 +135,7 @@ class Connection:
         pages = () if self.agreement.modern else self.pages.wanted(refusal, exchange)
         if not pages:
             raise refusal
-        try:
-            return await self.pages.visited(pages, exchange, partial(self._send, method, params, exchange), began=began)
-        except Fault as fault:
-            raise fault.copy_with(was_sent=True) from None  # the first attempt was sent
-
-    async def _answered(self, result: Raw, method: str, params: Params, exchange: Exchange, began: float) -> Raw:
-        """What becomes of a modern server's question, put in answer to a request that it has."""
-        try:
-            send = partial(self._send, method, exchange=exchange)
-            return await answered(result, params, exchange, send, self._limits, began=began)
-        except Fault as fault:
-            raise fault.copy_with(was_sent=True) from None  # the request, though perhaps not with the answers
+        return await self.pages.visited(pages, exchange, partial(self._send, method, params, exchange), began=began)
 
     def set_level(self, level: str) -> None:
         """Which log messages the server shall send, from now on."""
@@ -153,13 +151,16 @@ class Connection:
             with contextlib.suppress(ServerRefused, CallTimeout):
                 await self.channel.peer.request("logging/setLevel", {"level": level}, hard_seconds=seconds)
 
-    def _send(self, method: str, params: Params, exchange: Exchange | None) -> Coroutine[Any, Any, Raw]:
+    def _send(
+        self, method: str, params: Params, exchange: Exchange | None, delivery: Delivery | None = None
+    ) -> Coroutine[Any, Any, Raw]:
         return self.request(
             method,
             params,
             exchange,
             idle_seconds=self._limits.call_idle_timeout_seconds,
             hard_seconds=self._limits.call_hard_timeout_seconds,
+            delivery=delivery,
         )
 
 

@@ -48,6 +48,7 @@ from mcp_workbench.servers.health import Health, Liveness
 from mcp_workbench.servers.orphans import GROUP_POLL_SECONDS
 from mcp_workbench.wire.background import BackgroundTasks, consume_exception, in_background
 from mcp_workbench.wire.caller import Caller
+from mcp_workbench.wire.deadlines import Delivery
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import Params
 from mcp_workbench.wire.memory_budget import Account
@@ -56,6 +57,13 @@ T = TypeVar("T")
 State = Literal["idle", "starting", "ready", "needs_auth", "failing", "resting", "closed"]
 NOT_TRIED = (VariableMissing, InsecureTransport, NeedsLogin)
 """Faults of the configuration, and a login that is missing: nothing was started, so nothing need rest."""
+
+
+class ServerClosed(ShuttingDown):
+    """The supervisor was closed before it sent the request."""
+
+    def __init__(self) -> None:
+        super().__init__("it is being closed")
 
 
 class Supervisor:
@@ -122,7 +130,7 @@ class Supervisor:
         """The connection, started if there is none. Raises the `Fault` that prevented it."""
         while True:
             if self._is_closed:
-                raise _closed()
+                raise ServerClosed
             if self._ready is not None and _is_over(self._ready):
                 self._lost(self._ready.result())
             if self._ready is not None:
@@ -170,15 +178,16 @@ class Supervisor:
             await self._slots.wait()
         if self._is_closed:
             self._slots.release()
-            raise _closed()
+            raise ServerClosed
         self._calls += 1
         try:
             if self._account.is_paused:
                 await self._client_reads()
+            delivery = Delivery()
             try:
-                return await self._forward(method, params, exchange)
-            except Fault as fault:
-                if fault.was_sent:
+                return await self._forward(method, params, exchange, delivery)
+            except Fault:
+                if delivery.was_sent:
                     raise
             return await self._forward(method, params, exchange)
         except ServerUnavailable as fault:
@@ -203,14 +212,16 @@ class Supervisor:
                 hint="Read the answers that are waiting, then try again with fewer or smaller calls.",
             ) from None
 
-    async def _forward(self, method: str, params: Params, exchange: Exchange | None) -> Raw:
+    async def _forward(
+        self, method: str, params: Params, exchange: Exchange | None, delivery: Delivery | None = None
+    ) -> Raw:
         current = self.current
         if current is not None and self._health.failures and self._health.state == "resting":
             self._health.pause()  # a remote server may fail every request while its connection is there
         connection = self._worked_on = current or await self.connection()
         began = asyncio.get_running_loop().time()
         try:
-            result = await connection.forward(method, params, exchange)
+            result = await connection.forward(method, params, exchange, delivery)
         except ServerRefused:
             self._health.succeeded()
             raise
@@ -363,12 +374,7 @@ class Supervisor:
             return task.result()
         task.cancel()
         await asyncio.wait((task,))
-        raise _closed()
-
-
-def _closed() -> ShuttingDown:
-    """For whoever comes too late: nothing was sent."""
-    return ShuttingDown("it is being closed").unsent()
+        raise ServerClosed
 
 
 def _is_over(ready: asyncio.Future[Connection]) -> bool:

@@ -21,7 +21,7 @@ from mcp_workbench.errors import InsecureTransport, ServerUnavailable
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.http.network_guard import Dial, Resolve, expecting_head, is_loopback, resolve
 from mcp_workbench.servers.http.response_body import read_refusal
-from mcp_workbench.servers.http.status_errors import by_error
+from mcp_workbench.servers.http.status_errors import ServerUnreachable, by_error
 from mcp_workbench.wire.fairness import FairShare
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class HttpClient:
         except httpx2.HTTPError as error:
             raise by_error(error) from None
         except httpx2.InvalidURL:
-            raise ServerUnavailable("its url is none", kind="dns", hint="Check its url.").unsent() from None
+            raise ServerUnreachable("its url is none", kind="dns", hint="Check its url.") from None
 
     async def _follow(
         self, method: str, url: httpx2.URL, headers: Mapping[str, str], body: bytes | None

@@ -17,7 +17,8 @@ from typing import Any, Final, TypeAlias, cast
 
 import httpcore2
 
-from mcp_workbench.errors import ProtocolViolation, ServerUnavailable
+from mcp_workbench.errors import ProtocolViolation
+from mcp_workbench.servers.http.status_errors import ServerUnreachable
 
 RESPONSE_HEAD_BYTES = 64 * 1024
 """The most bytes that a server may send before a response begins: its head, and interim responses such as
@@ -200,22 +201,22 @@ class Dial(httpcore2.AsyncNetworkBackend):
         if self._stays_here and is_loopback(host):
             allowed = [one for one in allowed if is_loopback(one)]
         if not allowed:
-            raise ServerUnavailable(
+            raise ServerUnreachable(
                 "its name leads to an address that is no server's, so it was not contacted",
                 kind="blocked",
                 hint="If that is meant, write the address itself in its url.",
-            ).unsent()
+            )
         return allowed
 
     async def _found(self, host: str, port: int) -> list[str]:
         try:
             return await self._resolve(host, port)
         except (OSError, UnicodeError) as error:
-            raise ServerUnavailable(
+            raise ServerUnreachable(
                 f"its name can't be looked up ({_reason(error)})",
                 kind="dns",
                 hint="Check the host in its url, and the network.",
-            ).unsent() from None
+            ) from None
 
     async def _first(
         self,

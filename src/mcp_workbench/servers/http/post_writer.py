@@ -15,7 +15,7 @@ from mcp_workbench.errors import Fault, ServerUnavailable
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.http import request_headers
-from mcp_workbench.servers.http.status_errors import expired, is_expired
+from mcp_workbench.servers.http.status_errors import ServerUnreachable, expired, is_expired
 from mcp_workbench.wire.background import BackgroundTasks
 from mcp_workbench.wire.jsonrpc import Envelope, Id, Params
 from mcp_workbench.wire.peer import CANCELLED, Peer
@@ -98,7 +98,7 @@ class Owner(Protocol):
 class Post:
     """A request of ours under way."""
 
-    __slots__ = ("answered", "id", "line", "method", "owner", "params", "task", "version")
+    __slots__ = ("answered", "id", "is_accepted", "line", "method", "owner", "params", "task", "version")
 
     task: asyncio.Task[None]
 
@@ -111,7 +111,16 @@ class Post:
         self.params = params
         self.version = request_headers.version_in(self.params)
         """The version that it names itself, in the modern era."""
+        self.is_accepted = False
+        """Whether the server answered the request with a success status."""
         self.answered = False
+
+    def was_sent(self, fault: Fault) -> bool:
+        """Whether the server may have acted on the request, which failed with `fault`.
+
+        A server that does not know the session of a request does not look at the rest of it.
+        """
+        return self.is_accepted or not (isinstance(fault, ServerUnreachable) or is_expired(fault))
 
     @property
     def tool(self) -> str | None:
@@ -210,8 +219,9 @@ class Outbox(ABC):
                 del self._posts[post.id]
 
     def _failed(self, post: Post, fault: Fault) -> None:
-        self.peer.fail(post.id, fault)
+        was_sent = post.was_sent(fault)
+        self.peer.fail(post.id, fault, was_sent=was_sent)
         if is_expired(fault):
             self._owner.end(expired())  # of the others it is not known what became of them
-        elif not self.peer.received_at and (not fault.counts or not fault.was_sent):
+        elif not self.peer.received_at and (not fault.counts or not was_sent):
             self._owner.end(fault)  # nothing was agreed on, and asking in another way would not help

@@ -33,6 +33,10 @@ _SESSION_CODES: Final = (-32000, -32001, jsonrpc.INVALID_REQUEST)
 _URL_HINT: Final = 'Check its url; for a server with the old transport set "transport": "sse".'
 
 
+class ServerUnreachable(ServerUnavailable):
+    """There was no connection, so the server never got the request."""
+
+
 def expired() -> ServerUnavailable:
     """The server does not know our session any more."""
     return ServerUnavailable(
@@ -172,16 +176,16 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 def _unreached(what: str, kind: str) -> Fault:
     hint = "Check that the server runs, and its url."
-    return ServerUnavailable(what, kind=kind, hint=hint).unsent()
+    return ServerUnreachable(what, kind=kind, hint=hint)
 
 
 def _tls(why: ssl.SSLError) -> Fault:
     reason = why.verify_message if isinstance(why, ssl.SSLCertVerificationError) else (why.reason or "it ended")
-    return ServerUnavailable(
+    return ServerUnreachable(
         f"no secure connection to it can be made ({reason.replace('_', ' ').lower()})",
         kind="tls",
         hint="Check its certificate and its url; for an authority of your own set SSL_CERT_FILE.",
-    ).unsent()
+    )
 
 
 def _broken(what: str, kind: str) -> Fault:

@@ -211,9 +211,8 @@ class Posting(Outbox):
 
     async def _answer(self, post: Post, response: httpx2.Response, tail: Tail) -> None:
         if not response.is_success:
-            fault = await self._refusal(response, post.method, post.id, named=post.version is None)
-            # The server did not look at what it refused for want of a session: that may be sent again.
-            raise fault.unsent() if is_expired(fault) else fault
+            raise await self._refusal(response, post.method, post.id, named=post.version is None)
+        post.is_accepted = True
         if post.method == "initialize":
             self._session.begin(response)
         kind = kind_of(response)
@@ -267,7 +266,7 @@ class Posting(Outbox):
             except ServerUnavailable as fault:
                 failures += 1
                 if fault.kind not in BREAKS or failures > RESUMES:
-                    raise fault.copy_with(was_sent=True) from None
+                    raise
             # A server may have a long answer asked for often, but not for nothing and without a pause.
             fruitless = tail.last_id == known
             least = min(least * 2, RESUME_MOST_SECONDS) if fruitless else RESUME_LEAST_SECONDS
