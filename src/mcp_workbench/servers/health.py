@@ -7,7 +7,6 @@ never given up, and one answered request makes it well. It starts nothing and ke
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import time
@@ -17,6 +16,7 @@ from typing import Literal
 from mcp_workbench.errors import Fault, ServerResting, Unresponsive
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.connection import Connection
+from mcp_workbench.wire.background import BackgroundTasks
 from mcp_workbench.wire.caller import Caller
 
 BACKOFF_JITTER = 0.2
@@ -110,7 +110,8 @@ class Liveness:
     def __init__(self, caller: Caller, limits: Limits) -> None:
         self._caller = caller
         self._limits = limits
-        self._checks: dict[Connection, asyncio.Task[None]] = {}
+        self._checks = BackgroundTasks()
+        self._checked: set[Connection] = set()
 
     def suspect(self, connection: Connection, silent_seconds: float) -> None:
         """A call ended, and the server has said nothing at all since it began, so long ago.
@@ -118,18 +119,16 @@ class Liveness:
         One that was cancelled early says little: a busy server may be silent for as long as a call may.
         """
         channel = connection.channel
-        if connection in self._checks or channel.peer.has_paused_deadlines or channel.ended.done():
+        if connection in self._checked or channel.peer.has_paused_deadlines or channel.ended.done():
             return
         limits = self._limits
         seconds = max(limits.alive_seconds, limits.call_idle_timeout_seconds - silent_seconds)
-        check = asyncio.get_running_loop().create_task(self._check(connection, seconds))
-        self._checks[connection] = check
-        check.add_done_callback(lambda _: self._checks.pop(connection, None))
+        self._checked.add(connection)
+        self._checks.start(self._check(connection, seconds))
 
     def close(self) -> None:
         """No more checks."""
-        for check in self._checks.values():
-            check.cancel()
+        self._checks.cancel()
 
     async def _check(self, connection: Connection, seconds: float) -> None:
         """Any word of it will do, even a refusal."""
@@ -138,5 +137,6 @@ class Liveness:
         method = "server/discover" if connection.agreement.modern else "ping"
         with contextlib.suppress(Fault):
             await connection.request(method, {}, caller=self._caller, hard_seconds=seconds)
+        self._checked.discard(connection)
         if channel.peer.received_at == before and not channel.peer.has_paused_deadlines and not channel.ended.done():
             channel.give_up(Unresponsive(f"it said nothing for {seconds:.0f} s, not even to a {method}"))

@@ -196,9 +196,14 @@ class PeeredChannel(ABC):
 
     async def close(self) -> None:
         if self._closing is None:
-            self._closing = self._loop.create_task(self._close())
-            self._closing.add_done_callback(lambda _: self._account.end())
+            self._closing = self._loop.create_task(self._close_once())
         await asyncio.shield(self._closing)
+
+    async def _close_once(self) -> None:
+        try:
+            await self._close()
+        finally:
+            self._account.end()
 
     def end(self, fault: Fault) -> None:
         """It is of no more use: everything on it fails."""

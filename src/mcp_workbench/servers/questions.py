@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Coroutine, Generator, Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from msgspec import Raw
@@ -149,15 +149,20 @@ class Questions:
         while True:
             if isinstance(owner, Exchange) and (owner is after or owner not in self.calls or not owner.may_ask):
                 raise InputUnavailable("the call that the question belongs to takes no more questions")
-            after, answer = await self._pose(method, params, after, owner)
+            now = self._call_for(owner, but=after)
+            after, answer = (
+                (now, now.pose(method, params)) if now is not None else await self._pose_later(method, params)
+            )
             try:
                 return await self.wait(after, answer)
             except Withdrawn:
                 continue  # the call ended first: it was not the one, or it is another one's turn
             finally:
                 answer.cancel()
+                if now is None:
+                    self._settle_later()
 
-    async def wait(self, call: Exchange, answer: asyncio.Future[T]) -> T:
+    async def wait(self, call: Exchange, answer: Awaitable[T]) -> T:
         """Wait for a modern client's answer. If it takes long, the client's other calls get their turn."""
         if self._turns is not None:
             self._turns.claim(call)
@@ -170,16 +175,18 @@ class Questions:
                     await self._turns.take(call, again=True)
             return asking.result()
 
-    async def _pose(self, method: str, params: Params, after: Exchange | None, owner: object) -> Posed:
-        """Put a question to the call that it belongs to, else to the next that comes; never to `after`."""
-        calls = [call for call in self.calls if call.may_ask and call is not after]
-        if calls:
-            holder = self._turns.holder if self._turns is not None else None
-            call = self.call_of(owner, calls) or (holder if holder is not None and holder in calls else calls[0])
-            return call, call.pose(method, params)
+    def _call_for(self, owner: object, *, but: Exchange | None) -> Exchange | None:
+        """The call under way that a question goes to: the one it belongs to, else the one whose turn it is."""
+        calls = [call for call in self.calls if call.may_ask and call is not but]
+        if not calls:
+            return None
+        holder = self._turns.holder if self._turns is not None else None
+        return self.call_of(owner, calls) or (holder if holder is not None and holder in calls else calls[0])
+
+    async def _pose_later(self, method: str, params: Params) -> Posed:
+        """Put a question to the next call."""
         waiting = _Waiting(method, params, asyncio.get_running_loop().create_future(), asyncio.current_task())
         self._waiting.append(waiting)
-        waiting.posed.add_done_callback(self._watch)
         try:
             return await waiting.posed
         except asyncio.CancelledError:
@@ -188,10 +195,6 @@ class Questions:
             raise
         finally:
             self._waiting.remove(waiting)
-
-    def _watch(self, posed: asyncio.Future[Posed]) -> None:
-        if not posed.cancelled():
-            posed.result()[1].add_done_callback(lambda _: self._settle_later())
 
     def _settle_later(self) -> None:
         self.settled_at = asyncio.get_running_loop().time() + self._limits.settle_seconds
@@ -220,5 +223,5 @@ class Questions:
                 self._slots.reclaim()
 
 
-async def _wait(answer: asyncio.Future[T]) -> T:
+async def _wait(answer: Awaitable[T]) -> T:
     return await answer

@@ -18,6 +18,7 @@ from mcp_workbench.limits import Limits
 from mcp_workbench.servers.peer_channel import Inbox, PeeredChannel
 from mcp_workbench.servers.processes import Child, Processes, exit_text
 from mcp_workbench.text.sanitize import escape
+from mcp_workbench.wire.background import BackgroundTasks
 from mcp_workbench.wire.fairness import FairShare
 from mcp_workbench.wire.framing import LineReader, LineWriter, read_lines, write_lines
 from mcp_workbench.wire.memory_budget import Account
@@ -28,6 +29,11 @@ STDERR_LINES_PER_SECOND = 50
 
 _BYTES = 4
 """Of a character, at most."""
+
+
+def _resolve(event: asyncio.Future[None]) -> None:
+    if not event.done():
+        event.set_result(None)
 
 
 class Stderr(asyncio.Protocol):
@@ -55,8 +61,7 @@ class Stderr(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 -- asyncio's signature
         self._lines.end()
-        if not self.over.done():
-            self.over.set_result(None)
+        _resolve(self.over)
 
     def tail(self) -> str:
         """Its last lines, redacted and escaped; a line that was cut is left out."""
@@ -132,10 +137,10 @@ class StdioChannel(PeeredChannel):
         self._child = child
         self._label = label
         self._limits = limits
-        self._obituary: asyncio.Task[None] | None = None
+        self._tasks = BackgroundTasks()
         self._stderr = Stderr(label, limits)
         share = FairShare()
-        self._writer = LineWriter(self._input_lost, limits, account=account)
+        self._writer = LineWriter(self._input_ended, limits, account=account)
         inbox = Inbox(label, limits, self.end, account)
         peer = Peer(
             self._writer,
@@ -148,7 +153,7 @@ class StdioChannel(PeeredChannel):
         )
         self._reader = LineReader(peer.receive, self._output_ended, limits.message_bytes, share=share, account=account)
         super().__init__(peer, inbox, account)
-        self._output_over = self._loop.create_future()
+        self._output_over, self._input_over = self._loop.create_future(), self._loop.create_future()
 
     @classmethod
     async def open(
@@ -174,7 +179,7 @@ class StdioChannel(PeeredChannel):
         await read_lines(self._child.descriptor("stdout"), self._reader)
         stderr = os.fdopen(self._child.descriptor("stderr"), "rb", buffering=0)
         await self._loop.connect_read_pipe(lambda: self._stderr, stderr)
-        self._child.exited.add_done_callback(self._process_ended)
+        self._tasks.start(self._watch())
         self._account.watch(self._throttle)
 
     def _throttle(self, paused: bool) -> None:  # noqa: FBT001 -- a callback's state
@@ -188,6 +193,7 @@ class StdioChannel(PeeredChannel):
         await self._processes.end(self._child)
         self._reader.close()
         self._stderr.close()
+        self._tasks.cancel()
 
     def _close_for_memory(self) -> None:
         super()._close_for_memory()
@@ -196,25 +202,18 @@ class StdioChannel(PeeredChannel):
     # -- how it ends
 
     def _output_ended(self, fault: Fault | None) -> None:
-        if not self._output_over.done():
-            self._output_over.set_result(None)
-        self.end(fault) if fault is not None else self._write_obituary()
+        _resolve(self._output_over)
+        if fault is not None:
+            self.end(fault)
 
-    def _process_ended(self, _: asyncio.Future[int]) -> None:
-        self._write_obituary()
+    def _input_ended(self) -> None:
+        _resolve(self._input_over)
 
-    def _input_lost(self) -> None:
-        self._write_obituary()
-
-    def _write_obituary(self) -> None:
-        if self._obituary is None and not self.ended.done():
-            self._obituary = self._loop.create_task(self._bury())
-
-    async def _bury(self) -> None:
-        """Learn as much as comes quickly: the last answers, the exit status, the last words."""
-        events = (self._child.exited, self._output_over, self._stderr.over)
-        await asyncio.wait(events, timeout=self._limits.obituary_seconds)
-        exited = self._child.exited
+    async def _watch(self) -> None:
+        """Wait for the first sign of the end, then for what follows quickly: last answers, exit status, stderr."""
+        exited, output = self._child.exited, self._output_over
+        await asyncio.wait((exited, output, self._input_over), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((exited, output, self._stderr.over), timeout=self._limits.obituary_seconds)
         how = exit_text(exited.result()) if exited.done() else "closed its output"
         tail = self.last_words()
         self.end(ServerExited(f"it {how}; its last words:\n{tail}" if tail else f"it {how}"))

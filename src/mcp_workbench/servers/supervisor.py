@@ -283,7 +283,6 @@ class Supervisor:
     def _start(self) -> asyncio.Future[Connection]:
         loop = asyncio.get_running_loop()
         ready: asyncio.Future[Connection] = loop.create_future()
-        ready.add_done_callback(consume_exception)
         self._health.trying()
         self._health.changed(None)
         self._owners.start(self._own(ready), name=f"owner of {self._label}")
@@ -325,6 +324,7 @@ class Supervisor:
             if not isinstance(fault, NOT_TRIED):
                 self._suffered(fault, was_ready=False)
         ready.set_exception(fault)
+        consume_exception(ready)  # perhaps nobody waits for it any more
 
     def _suffered(self, fault: Fault, *, was_ready: bool) -> None:
         """Count a failure. What is no sign of bad health is none, nor what a call met and a start before it."""

@@ -8,6 +8,7 @@ us that a visit is complete. The modern era has no such notification, so it is n
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import NamedTuple
 
@@ -113,7 +114,7 @@ class Pages:
             outcome = await self._sent(exchange, send)
             if isinstance(outcome, Raw) or not visit.is_for(outcome):
                 return outcome
-            await self._questions.wait(exchange, visit.until_complete(self._limits.visit_seconds))
+            await self._questions.wait(exchange, visit.wait(self._limits.visit_seconds))
             return await self._sent(exchange, send)
         finally:
             self._visits.discard(visit)
@@ -142,7 +143,7 @@ class _Visit:
         self._urls = {page.url for page in pages}
         self._open = {page.url: {page.id} for page in pages}
         """The pages that are not complete yet, by URL, with their ids."""
-        self._complete: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._complete = asyncio.Event()
 
     def is_for(self, pages: Collection[Page]) -> bool:
         """Whether these are the same pages. Some servers give them a new id each time."""
@@ -153,14 +154,9 @@ class _Visit:
     def completed(self, id_: str) -> None:
         self._open = {url: ids for url, ids in self._open.items() if id_ not in ids}
         if not self._open:
-            self._end()
+            self._complete.set()
 
-    def until_complete(self, seconds: float) -> asyncio.Future[None]:
-        """Resolves when the server has reported all pages as complete, or after `seconds`."""
-        timer = asyncio.get_running_loop().call_later(seconds, self._end)
-        self._complete.add_done_callback(lambda _: timer.cancel())
-        return self._complete
-
-    def _end(self) -> None:
-        if not self._complete.done():
-            self._complete.set_result(None)
+    async def wait(self, seconds: float) -> None:
+        """Wait until the server has reported all pages as complete, but at most for `seconds`."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._complete.wait(), seconds)

@@ -104,10 +104,10 @@ async def listening(port: int, limits: Limits) -> AsyncGenerator[Callback]:
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         tasks.add(task := cast("asyncio.Task[None]", asyncio.current_task()))
-        task.add_done_callback(tasks.discard)
         try:
             await converse(reader, writer)
         finally:
+            tasks.discard(task)
             writer.close()
 
     async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -27,7 +27,6 @@ from mcp_workbench.servers.http.response_body import EVENTS, JSON, events_in, ki
 from mcp_workbench.servers.http.status_errors import by_status, not_mcp
 from mcp_workbench.servers.http.streamable_http import Listening, Posting
 from mcp_workbench.servers.peer_channel import Inbox, PeeredChannel, violation
-from mcp_workbench.wire.background import consume_exception
 from mcp_workbench.wire.jsonrpc import ErrorBody, Unreadable
 from mcp_workbench.wire.memory_budget import Account
 from mcp_workbench.wire.peer import Peer
@@ -149,7 +148,6 @@ class SseOutbox(Outbox):
         super().__init__(owner, label, limits)
         self._client = client
         self.address: asyncio.Future[httpx2.URL] = asyncio.get_running_loop().create_future()
-        self.address.add_done_callback(consume_exception)
 
     async def _exchange(self, post: Post) -> None:
         await self._post(post.line, post.method)

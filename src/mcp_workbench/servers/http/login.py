@@ -175,8 +175,7 @@ class Renewals:
         """Another login than `stale`. A caller who gives up leaves it to the others: the server counts its use."""
         token = stale.access_token
         if token not in self._tasks:
-            task = self._tasks[token] = self._running.start(self._renew(stale), name="renewal of a login")
-            task.add_done_callback(lambda _: self._tasks.pop(token, None))
+            self._tasks[token] = self._running.start(self._renew(stale), name="renewal of a login")
         return await asyncio.shield(self._tasks[token])
 
     async def _renew(self, stale: Login) -> Login:
@@ -192,6 +191,8 @@ class Renewals:
             hint = f"If this stays, log in again: {login_command(self._server.toolbox, self._server.name)}"
             why = f"its login could not be renewed: {error}"
             raise ServerUnavailable(why, kind="login", counts=False, hint=hint) from None
+        finally:
+            del self._tasks[stale.access_token]
 
     async def _renew_now(self, login: Login) -> Login:
         if not login.refresh_token:

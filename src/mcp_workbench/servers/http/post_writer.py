@@ -34,13 +34,14 @@ class Notices:
         self._tell = tell
         self._label = label
         self._last: asyncio.Task[None] | None = None
+        self._unaccepted = 0
         self._room = asyncio.Event()
         self._room.set()
         self.tasks = BackgroundTasks()
 
     @property
     def congested(self) -> bool:
-        return len(self.tasks) >= NOTICES
+        return self._unaccepted >= NOTICES
 
     async def drained(self) -> None:
         await self._room.wait()
@@ -48,10 +49,10 @@ class Notices:
     def send(self, line: bytes, *, in_order: bool) -> asyncio.Task[None]:
         """Send one soon: with `in_order` after those before it."""
         before = self._last if in_order else None
-        task = self.tasks.start(self._send(line, before))
-        task.add_done_callback(self._sent)
+        self._unaccepted += 1
         if self.congested:
             self._room.clear()
+        task = self.tasks.start(self._send(line, before))
         if in_order:
             self._last = task
         return task
@@ -60,21 +61,19 @@ class Notices:
         self.tasks.cancel()
         self._room.set()
 
-    def _sent(self, task: asyncio.Task[None]) -> None:
-        if self._last is task:
-            self._last = None
-        if not self.congested:
-            self._room.set()
-
     async def _send(self, line: bytes, before: asyncio.Task[None] | None) -> None:
-        if before is not None:
-            await asyncio.wait((before,))
         try:
+            if before is not None:
+                await asyncio.wait((before,))
             async with asyncio.timeout(NOTICE_SECONDS):
                 await self._tell(line)
         except (Fault, TimeoutError) as error:
             why = str(error) or "it did not accept it in time"
             logger.info("a server did not take a notification or an answer", server=self._label, reason=why)
+        finally:
+            self._unaccepted -= 1
+            if not self.congested:
+                self._room.set()
 
 
 GOODBYE_SECONDS = 2.0
@@ -180,8 +179,7 @@ class Outbox(ABC):
         else:
             told = self._notices.send(envelope.line, in_order=not envelope.is_answer)
             if envelope.method == INITIALIZED:
-                self._greeting = told
-                told.add_done_callback(lambda _: self.is_closed or self._owner.greeted())
+                self._greeting = self._notices.tasks.start(self._greet(told))
 
     def over(self, id_: int) -> None:
         """Nobody waits for the answer any more: what is not there yet need not come."""
@@ -201,6 +199,10 @@ class Outbox(ABC):
         tasks = {post.task for post in self._posts.values()} | set(self._notices.tasks)
         if tasks:
             await asyncio.wait(tasks, timeout=GOODBYE_SECONDS)
+
+    async def _greet(self, initialized: asyncio.Task[None]) -> None:
+        await asyncio.wait((initialized,))
+        self._owner.greeted()
 
     # -- one request
 
