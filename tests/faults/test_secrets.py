@@ -443,18 +443,18 @@ def representations(thing: object, name: str = "config") -> Iterator[tuple[str, 
 DEFECTS = {
     "in a request": "proxy.ProxySurface.call_tool = broken",
     "in a callback": "peer.Peer.receive = broken",
-    "in a task": "starts.Starts._open_once = broken",
-    "in a reader": "stderr.Stderr.data_received = broken",
+    "in a task": "connector.Starts._open_once = broken",
+    "in a reader": "servers_stdio.Stderr.data_received = broken",
     "in a thread": "proxy.ProxySurface.call_tool = lambda *_: threading.Thread(target=broken).start()",
     "at the end of an object": "proxy.ProxySurface.call_tool = lambda *_: type('Broken', (), {'__del__': broken})()",
-    "before the start": "greeting.greet = broken",
+    "before the start": "early_initialize.greet = broken",
     "in the loop": "stdio.StdioFront.run = broken",
-    "in its own description": "greeting.greet = undescribed",
+    "in its own description": "early_initialize.greet = undescribed",
 }
 PROGRAM = """
 import os, sys, threading
-from mcp_workbench.servers import starts, stderr
-from mcp_workbench.serve import greeting, stdio
+from mcp_workbench.servers import connector, stdio as servers_stdio
+from mcp_workbench.serve import early_initialize, stdio
 from mcp_workbench.surfaces import proxy
 from mcp_workbench.wire import peer
 from mcp_workbench.__main__ import main
