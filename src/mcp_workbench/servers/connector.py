@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from msgspec import Raw
 
-from mcp_workbench.config.model import Endpoint, Launch, ServerConfig
+from mcp_workbench.config.model import Launch, ServerConfig
 from mcp_workbench.errors import (
     Fault,
     NegotiationFailed,
@@ -190,7 +190,6 @@ class Starts:
 
 
 def _check_open(channel: Channel) -> None:
-    """Raises the `Fault` that ended it."""
     if channel.ended.done():
         raise channel.ended.result()
 
@@ -233,10 +232,6 @@ async def open_channel(
         raise VariableMissing(f"not set in the environment: {names}", hint="Set it, or give a default: ${NAME:-value}")
     if isinstance(server.target, Launch):
         return await StdioChannel.open(processes, server.target, server.identifier, limits, account)
-    return await _remote(server, server.target, limits, account)
-
-
-async def _remote(server: ServerConfig, endpoint: Endpoint, limits: Limits, account: Account) -> Channel:
-    """What speaks HTTP is loaded by who needs it, and beside the event loop: it takes a fifth of a second."""
+    # Importing the HTTP library takes a fifth of a second: only when it is needed, and in a thread.
     http: ModuleType = await asyncio.to_thread(importlib.import_module, "mcp_workbench.servers.http.channel")
-    return await http.open_remote(server, endpoint, limits, account)
+    return await http.open_remote(server, server.target, limits, account)

@@ -141,7 +141,8 @@ class _Pages:
 
     def answered(self, question: _Question, answer: Raw) -> None:
         """Forget a page that the client did not accept."""
-        if (url := _url(question)) is not None and _action(answer) != "accept":
+        action = jsonrpc.text_or_none(jsonrpc.members(answer).get("action"))
+        if (url := _url(question)) is not None and action != "accept":
             self._ids.pop(url, None)
 
     def complete(self, but: Collection[str | None] = ()) -> None:
@@ -154,7 +155,3 @@ def _url(question: _Question) -> str | None:
     """The URL of the page that a question asks to open."""
     params = jsonrpc.members(question.params)
     return jsonrpc.text_or_none(params.get("url")) if is_page(question.method, params) else None
-
-
-def _action(answer: Raw) -> str | None:
-    return jsonrpc.text_or_none(jsonrpc.members(answer).get("action"))

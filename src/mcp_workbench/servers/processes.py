@@ -44,11 +44,12 @@ class GuardianProcess:
         self._answers: dict[str, asyncio.Future[None]] = {}
         self._ended = asyncio.get_running_loop().create_future()
         self._buffer = b""
-        assert self._process.stdout is not None  # noqa: S101 -- a pipe was asked for
+        assert self._process.stdin is not None  # noqa: S101 -- it is a pipe
+        assert self._process.stdout is not None  # noqa: S101 -- it is a pipe
+        self._pipes = self._process.stdin, self._process.stdout
+        for pipe in self._pipes:
+            os.set_blocking(pipe.fileno(), False)
         self._output = self._process.stdout.fileno()
-        os.set_blocking(self._output, False)
-        assert self._process.stdin is not None  # noqa: S101 -- a pipe was asked for
-        os.set_blocking(self._process.stdin.fileno(), False)
         asyncio.get_running_loop().add_reader(self._output, self._read)
 
     @property
@@ -80,9 +81,8 @@ class GuardianProcess:
 
     async def close(self) -> None:
         """Its last sweep, and its end."""
-        assert self._process.stdin is not None  # noqa: S101 -- a pipe was asked for
         with contextlib.suppress(OSError):
-            self._process.stdin.close()
+            self._pipes[0].close()
         await asyncio.wait((self._ended,), timeout=self._limits.sweep_seconds)
         if self._process.poll() is None:
             self._process.kill()
@@ -92,15 +92,13 @@ class GuardianProcess:
         """It has ended: release its resources."""
         self._process.wait()
         asyncio.get_running_loop().remove_reader(self._output)
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
+        for pipe in self._pipes:
+            with contextlib.suppress(OSError):
+                pipe.close()
 
     def _order(self, line: str) -> bool:
-        assert self._process.stdin is not None  # noqa: S101 -- a pipe was asked for
         try:
-            os.write(self._process.stdin.fileno(), line.encode() + b"\n")
+            os.write(self._pipes[0].fileno(), line.encode() + b"\n")
         except (OSError, ValueError):
             logger.warning("the guardian process does not listen; daemonised processes may be missed")
             return False

@@ -8,6 +8,7 @@ again is asked again.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Any, Final
 
 from msgspec import Raw
@@ -31,8 +32,8 @@ class Subscriptions:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._uris: dict[str, int] = {}
-        self._tasks: dict[str, int] = {}
+        self._uris: Counter[str] = Counter()
+        self._tasks: Counter[str] = Counter()
         self._running = BackgroundTasks()
         self._listening: asyncio.Task[Any] | None = None
         self._due: Connection | None = None
@@ -66,7 +67,7 @@ class Subscriptions:
         """Hear of changes of a resource. Raises a handshake server's refusal; a modern one does not say."""
         if not connection.agreement.declares("resources", "subscribe"):
             raise ServerRefused("The server of this resource has no subscriptions", rpc_code=METHOD_NOT_FOUND)
-        self._uris[uri] = self._uris.get(uri, 0) + 1
+        self._uris[uri] += 1
         if self._uris[uri] > 1:
             return
         try:
@@ -76,12 +77,12 @@ class Subscriptions:
                 seconds = self._limits.list_page_timeout_seconds
                 await connection.request("resources/subscribe", {"uri": uri}, hard_seconds=seconds)
         except BaseException:
-            _less(self._uris, uri)
+            _decrement(self._uris, uri)
             raise
 
     def unsubscribe(self, connection: Connection | None, uri: str) -> None:
         """No longer. The last one to leave tells the server."""
-        if not _less(self._uris, uri) or connection is None:
+        if not _decrement(self._uris, uri) or connection is None:
             return
         if connection.agreement.modern:
             self._listen(connection)
@@ -90,12 +91,12 @@ class Subscriptions:
 
     def watch_task(self, connection: Connection, task: str) -> None:
         """Hear of a modern task's progress."""
-        self._tasks[task] = self._tasks.get(task, 0) + 1
+        self._tasks[task] += 1
         if self._tasks[task] == 1:
             self._listen(connection)
 
     def unwatch_task(self, connection: Connection | None, task: str) -> None:
-        if _less(self._tasks, task) and connection is not None:
+        if _decrement(self._tasks, task) and connection is not None:
             self._listen(connection)
 
     def watches(self, uri: str) -> bool:
@@ -157,24 +158,21 @@ class Subscriptions:
             await asyncio.sleep(pause)
 
     def _in_background(self, connection: Connection, method: str, params: dict[str, Any]) -> None:
-        work = _quietly(connection, method, params, self._limits.list_page_timeout_seconds)
-        self._running.start(work)
+        self._running.start(self._request_quietly(connection, method, params))
+
+    async def _request_quietly(self, connection: Connection, method: str, params: dict[str, Any]) -> None:
+        """A refusal does no harm, and the end of the connection is reported elsewhere."""
+        try:
+            await connection.request(method, params, hard_seconds=self._limits.list_page_timeout_seconds)
+        except Fault as fault:
+            logger.debug("a server was not asked to tell of something", method=method, code=fault.code)
 
 
-async def _quietly(connection: Connection, method: str, params: dict[str, Any], seconds: float) -> None:
-    """A refusal is no harm, and the end of the connection is told elsewhere."""
-    try:
-        await connection.request(method, params, hard_seconds=seconds)
-    except Fault as fault:
-        logger.debug("a server was not asked to tell of something", method=method, code=fault.code)
-
-
-def _less(counts: dict[str, int], key: str) -> bool:
-    """One less; whether that was the last."""
-    if key not in counts:
+def _decrement(counts: Counter[str], key: str) -> bool:
+    """Whether that was the last one."""
+    if not counts[key]:
         return False
     counts[key] -= 1
-    if counts[key]:
-        return False
-    del counts[key]
-    return True
+    if is_last := not counts[key]:
+        del counts[key]
+    return is_last

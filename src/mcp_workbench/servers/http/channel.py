@@ -89,17 +89,16 @@ class RemoteChannel(PeeredChannel):
 
     async def _close(self) -> None:
         self.end(ShuttingDown("the connection was closed"))
-        seconds = GOODBYE_SECONDS
         await self._outbox.stopped()
         if self._stream is not None:
-            await asyncio.wait((self._stream,), timeout=seconds)
+            await asyncio.wait((self._stream,), timeout=GOODBYE_SECONDS)
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(GOODBYE_SECONDS):
                 await self._say_goodbye()
         except (Fault, TimeoutError) as error:
-            logger.debug("a session was left to end by itself", server=self._label, reason=str(error))
+            logger.debug("a session was left to expire", server=self._label, reason=str(error))
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(GOODBYE_SECONDS):
                 await self._client.close()
 
     def end(self, fault: Fault) -> None:
@@ -198,8 +197,8 @@ class SseChannel(RemoteChannel):
             await self._follow(response)
 
     async def _follow(self, response: httpx2.Response) -> None:
-        seen = events_in(response, self._limits, self._client.share, self._account)
-        async with contextlib.aclosing(seen) as events:
+        source = events_in(response, self._limits, self._client.share, self._account)
+        async with contextlib.aclosing(source) as events:
             async for event in events:
                 if event.event == "endpoint" and not self._outbox.address.done():
                     self._outbox.address.set_result(self._checked(event.data))

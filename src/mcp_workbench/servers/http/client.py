@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Mapping
+import re
+from collections.abc import AsyncGenerator, Generator, Mapping
 from functools import cache
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 import httpcore2
@@ -37,9 +39,6 @@ STREAM_END_SECONDS = 1.0
 """After the answer on a stream, how long its end is waited for, so that the connection can be used again."""
 
 KEEPING_METHOD: Final = (307, 308)
-SCOPE: Final = r'\bscope="([^"]{1,200})"'
-"""The missing scopes that a refusal names."""
-_ACCEPTED: Final = 202
 _LITTLE: Final = 3
 """Digits of the length of a body that says nothing."""
 
@@ -51,10 +50,23 @@ def trusted() -> ssl.SSLContext:
 
 
 class Auth(httpx2.Auth):
-    """What adds credentials to requests."""
+    """Adds credentials to requests."""
+
+    def sync_auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response]:
+        raise RuntimeError("only an asynchronous client can look up credentials")
+        yield request
 
     async def finished(self) -> None:
         """Until nothing is under way whose end would be lost."""
+
+
+def missing_scopes(response: httpx2.Response) -> str | None:
+    """The scopes that a refusal names as missing, perhaps none; None if it was refused for another reason."""
+    challenge = response.headers.get("www-authenticate", "")
+    if response.status_code != HTTPStatus.FORBIDDEN or "insufficient_scope" not in challenge:
+        return None
+    named = re.search(r'\bscope="([^"]{1,200})"', challenge)
+    return named[1] if named else ""
 
 
 async def discard(response: httpx2.Response) -> None:
@@ -145,7 +157,7 @@ class HttpClient:
         """Read the little that may be left of a response, so that its connection can be used again."""
         length = response.headers.get("content-length", "")
         is_little = length.isdecimal() and len(length) <= _LITTLE
-        is_note = response.status_code == _ACCEPTED and "transfer-encoding" in response.headers
+        is_note = response.status_code == HTTPStatus.ACCEPTED and "transfer-encoding" in response.headers
         if response.is_stream_consumed or not (is_little or is_note):
             return
         with contextlib.suppress(TimeoutError):

@@ -9,8 +9,8 @@ aside, one that is not ours is left alone. Both raise `Unusable`, and nothing el
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
@@ -100,7 +100,7 @@ class FileStore:
         self._logins: dict[str, Login] = {}
 
     def load(self, url: str) -> Login | None:
-        with _told():
+        with _os_errors_as_unusable():
             self._refresh()
         return self._logins.get(url)
 
@@ -141,7 +141,7 @@ class FileStore:
             raise _Damaged from None
 
     def _change(self, change: Callable[[dict[str, Login]], dict[str, Login]]) -> None:
-        with _told():
+        with _os_errors_as_unusable():
             secure_files.make_folder(self._path)
             with secure_files.locked(self._path, self._limits.login_lock_seconds, LOGIN_POLL_SECONDS):
                 secure_files.sweep(self._path)
@@ -199,13 +199,8 @@ def _asked(question: Callable[[Any], T]) -> T:
 
 
 @contextmanager
-def _telling() -> Any:
+def _os_errors_as_unusable() -> Generator[None]:
     try:
         yield
     except OSError as error:
         raise Unusable(secure_files.reason(error)) from None
-
-
-def _told() -> AbstractContextManager[None]:
-    """What the system refuses is `Unusable`."""
-    return _telling()

@@ -11,7 +11,8 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator
+from http import HTTPStatus
 from typing import Final, NoReturn
 
 import httpx2
@@ -22,7 +23,7 @@ from mcp_workbench.config.model import Endpoint, ServerConfig
 from mcp_workbench.errors import NeedsLogin, ServerUnavailable, login_command
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.http.authority import Authority, filed_as, server_url
-from mcp_workbench.servers.http.client import SCOPE, Auth, discard, is_same_origin
+from mcp_workbench.servers.http.client import Auth, discard, is_same_origin, missing_scopes
 from mcp_workbench.servers.http.client_login import LOGIN_PAUSE_SECONDS, client_login, load_oauth
 from mcp_workbench.servers.http.credentials import Busy, Credentials, Login, Unusable, open_credentials
 from mcp_workbench.servers.http.network_guard import is_loopback
@@ -31,8 +32,6 @@ from mcp_workbench.wire.background import BackgroundTasks
 LOGIN_SCOPES_LENGTH = 1000
 """Characters of the scopes that a server has asked for more of, one refusal after the other."""
 
-_UNAUTHORIZED: Final = 401
-_FORBIDDEN: Final = 403
 _SCOPE_TOKENS: Final = r"[\x21\x23-\x5b\x5d-\x7e ]+"
 
 
@@ -81,10 +80,6 @@ class StoredLogin(Auth):
         """Until a renewal under way is stored: the server may count its use, and would not renew it again."""
         await self._renewals.finished()
 
-    def sync_auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response]:
-        raise RuntimeError("a login is looked up by an asynchronous client only")
-        yield request
-
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """Raises `NeedsLogin`, or `ServerUnavailable` where a login can't be renewed just now."""
         if not is_same_origin(request.url, self._url):
@@ -94,9 +89,9 @@ class StoredLogin(Auth):
         if login is not None:
             _sign(request, login)
         response = yield request
-        if response.status_code == _FORBIDDEN:
-            await self._check_scope(response, login)
-        if response.status_code != _UNAUTHORIZED:
+        if (scopes := missing_scopes(response)) is not None:
+            await self._refuse_scope(scopes, login)
+        if response.status_code != HTTPStatus.UNAUTHORIZED:
             return
         if login is None:
             if is_asked_to_log_in(response):
@@ -105,7 +100,7 @@ class StoredLogin(Auth):
         await discard(response)
         _sign(request, await self._renewals.renewed(login))
         response = yield request
-        if response.status_code == _UNAUTHORIZED:
+        if response.status_code == HTTPStatus.UNAUTHORIZED:
             raise self._needed("the server refuses the login that it had, and needs a new one")
 
     async def _login(self) -> Login | None:
@@ -123,13 +118,8 @@ class StoredLogin(Auth):
                 logger.debug("a login could not be renewed in time", server=self._server.identifier, reason=str(fault))
         return login
 
-    async def _check_scope(self, response: httpx2.Response, login: Login | None) -> None:
-        """A login that may do too little is one that is missing; the next one is asked for more."""
-        challenge = response.headers.get("www-authenticate", "")
-        if "insufficient_scope" not in challenge:
-            return
-        named = re.search(SCOPE, challenge)
-        scopes = named[1] if named else ""
+    async def _refuse_scope(self, scopes: str, login: Login | None) -> NoReturn:
+        """Require a new login if the present one lacks scopes. `auth` then requests them."""
         is_noted = login is not None and not self._client.scopes and await self._noted(login, scopes)
         shown = f" ({logger.foreign(scopes)})" if scopes else ""
         where = "" if is_noted else "; see oauth.scopes"

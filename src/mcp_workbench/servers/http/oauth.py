@@ -51,6 +51,7 @@ from mcp_workbench.limits import Limits
 from mcp_workbench.servers.http.authority import Authority, check_address, filed_as, shown_origin
 from mcp_workbench.servers.http.client_login import AccessToken
 from mcp_workbench.servers.http.credential_stores import Login
+from mcp_workbench.servers.http.status_errors import TOO_MANY, UNAUTHORIZED
 from mcp_workbench.wire import eras
 from mcp_workbench.wire.eras import HANDSHAKE_VERSIONS, MODERN_VERSIONS
 
@@ -60,9 +61,7 @@ LOGIN_MARGIN_SHARE = 0.2
 logging.getLogger("mcp.client.auth.oauth2").disabled = True
 
 CLIENT_NAME = "MCP Workbench"
-UNAUTHORIZED = (401, 403)
 _SUCCESS = range(200, 300)
-_TOO_MANY = 429
 REFUSALS = ("invalid_grant", "invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_target")
 """Errors of RFC 6749 and 8707 with which a token endpoint says no for good."""
 _SENDABLE = r"[\x21-\x7e]+"
@@ -420,7 +419,7 @@ def _raise_refusal(request: httpx2.Request, response: httpx2.Response) -> None:
     """An error in the words of RFC 6749, told with its code and description alone: the rest may repeat a secret."""
     if request.method != "POST" or response.is_success or not (problem := _problem(response)):
         return
-    is_passing = response.is_server_error or response.status_code == _TOO_MANY
+    is_passing = response.is_server_error or response.status_code == TOO_MANY
     failure = LoginFailed if is_passing else LoginRefused
     raise failure(f"{shown_origin(request.url)} refused the login: {problem}")
 

@@ -116,21 +116,17 @@ _EVENT_SECONDS: Final = 2e-6
 """What it takes to hand over an event, however small."""
 
 
-class TooLarge(Exception):
-    """An event is more than a message may be."""
-
-
 class _Lines:
     """Puts lines together from pieces."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
         self._line = bytearray()
         self._after_return = False
         self._at_start = True
 
     def feed(self, piece: bytes) -> list[bytes]:
-        """The lines that end in a piece. Raises `TooLarge`."""
+        """The lines that end in a piece. Raises `MessageTooLarge`."""
         if self._after_return and piece.startswith(b"\n"):
             piece = piece[1:]
             self._after_return = False
@@ -150,8 +146,8 @@ class _Lines:
 
     def _keep(self, part: bytes) -> None:
         self._line += part
-        if len(self._line) > self._most:
-            raise TooLarge
+        if len(self._line) > self._limits.message_bytes:
+            raise too_large(self._limits)
 
     def _taken(self) -> bytes:
         line = bytes(self._line)
@@ -173,8 +169,8 @@ class _Lines:
 class _Events:
     """Puts events together from lines."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
         self._last_id = ""
         self._begin()
 
@@ -187,7 +183,7 @@ class _Events:
         self._is_begun = False
 
     def feed(self, lines: list[bytes]) -> Iterator[httpx2.ServerSentEvent]:
-        """The events that end in these lines. Raises `TooLarge`."""
+        """The events that end in these lines. Raises `MessageTooLarge`."""
         for line in lines:
             if line:
                 self._take(line)
@@ -204,8 +200,8 @@ class _Events:
         if line.startswith(b":"):
             return
         self.size += len(line)
-        if self.size > self._most:
-            raise TooLarge
+        if self.size > self._limits.message_bytes:
+            raise too_large(self._limits)
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if name == b"data":
@@ -221,14 +217,15 @@ class _Events:
         self._is_begun = True
 
 
-async def events_of(
-    pieces: AsyncGenerator[bytes], limits: Limits, share: FairShare, account: Account
+async def events_in(
+    response: httpx2.Response, limits: Limits, share: FairShare, account: Account | None = None
 ) -> AsyncGenerator[httpx2.ServerSentEvent]:
-    """The events of a stream, as they come; its lines are charged to `share`. Raises `TooLarge`.
+    """The events of a stream, as they come; its lines are charged to `share`. Raises `MessageTooLarge`.
 
     `account` counts an event while it arrives. Nothing is read while the client is paused.
     """
-    lines, events = _Lines(limits.message_bytes), _Events(limits.message_bytes)
+    account = account or Account()
+    pieces, lines, events = unpacked(response, share), _Lines(limits), _Events(limits)
     told = held = 0
     try:
         async with contextlib.aclosing(pieces):
@@ -300,22 +297,6 @@ async def read_refusal(response: httpx2.Response, share: FairShare) -> bytes:
             if len(pieces) > REFUSAL_BYTES:
                 return b""
     return bytes(pieces)
-
-
-async def events_in(
-    response: httpx2.Response, limits: Limits, share: FairShare, account: Account | None = None
-) -> AsyncGenerator[httpx2.ServerSentEvent]:
-    """The events of a stream, as they come. Raises `MessageTooLarge` for one that is more than a message may be.
-
-    For `account` see `read_body`.
-    """
-    pieces = unpacked(response, share)
-    try:
-        async with contextlib.aclosing(events_of(pieces, limits, share, account or Account())) as source:
-            async for event in source:
-                yield event
-    except TooLarge:
-        raise too_large(limits) from None
 
 
 def one_line(data: bytes) -> bytes:

@@ -57,20 +57,16 @@ class Tail:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self.last_id = ""
-        self._pause = limits.resume_seconds
+        self.pause = limits.resume_seconds
+        """Seconds after which the server wants the client to reconnect."""
 
     def note(self, event: httpx2.ServerSentEvent) -> bytes | None:
         """Take note of an event; the message in it, if it holds one."""
         if event.id and len(event.id) <= EVENT_ID_LENGTH and event.id.isprintable():
             self.last_id = event.id
         if event.retry is not None and event.retry >= 0:
-            self._pause = min(event.retry / _MILLISECONDS, RESUME_MOST_SECONDS)
+            self.pause = min(event.retry / _MILLISECONDS, RESUME_MOST_SECONDS)
         return one_line(event.data.encode()) if event.event == "message" and event.data else None
-
-    @property
-    def pause(self) -> float:
-        """Seconds after which the server wants to be asked for the rest."""
-        return self._pause
 
     def headers(self) -> dict[str, str]:
         return {"accept": EVENTS} | ({request_headers.LAST_EVENT: self.last_id} if self.last_id else {})
@@ -134,8 +130,8 @@ class Listening:
         return True
 
     async def _follow(self, response: httpx2.Response) -> None:
-        seen = events_in(response, self._limits, self._client.share, self._account)
-        async with contextlib.aclosing(seen) as events:
+        source = events_in(response, self._limits, self._client.share, self._account)
+        async with contextlib.aclosing(source) as events:
             async for event in events:
                 self._pause = self._limits.resume_seconds
                 if (message := self._tail.note(event)) is not None:
@@ -236,8 +232,8 @@ class Posting(Outbox):
 
     async def _follow(self, post: Post, response: httpx2.Response, tail: Tail) -> None:
         """Hand over the events of a stream until the answer; the end of it is waited for a moment."""
-        seen = events_in(response, self._limits, self._client.share, self._account)
-        async with contextlib.aclosing(seen) as events:
+        source = events_in(response, self._limits, self._client.share, self._account)
+        async with contextlib.aclosing(source) as events:
             async for event in events:
                 if (message := tail.note(event)) is not None:
                     await self._take(post, message)
