@@ -253,7 +253,7 @@ async def test_what_could_not_be_stored_counts_until_another_process_stores_a_lo
         await some.renew(login(1), login(2))
         assert await some.find(URL) == login(2)
         await some.renew(login(2), login(22))
-    assert "can't be kept" in warnings[0][0]
+    assert "can't be stored" in warnings[0][0]
     assert await some.find(URL) == login(22)
     await credentials(path).save(login(3))
     assert await some.find(URL) == login(3)

@@ -209,7 +209,7 @@ async def test_an_authorization_server_that_is_gone_or_too_slow_is_told(peer: OA
 
 
 async def test_an_answer_that_is_too_long_is_not_read(peer: OAuthPeer):
-    with pytest.raises(LoginFailed, match="answered with more than a login needs"):
+    with pytest.raises(LoginFailed, match="sent a response that is too large for a login"):
         await log_in(remote(peer.url), limits=Limits(login_body_bytes=20))
 
 
@@ -331,7 +331,7 @@ async def test_a_renewal_that_fails_for_now_keeps_the_login(peer: OAuthPeer, tmp
         with pytest.raises(ServerUnavailable, match=r"could not be renewed: .* \(HTTP 500\)") as caught:
             await ask()
         assert (caught.value.kind, caught.value.counts) == ("login", False)
-        assert caught.value.hint == "If this stays, log in again: mcp-workbench auth dev remote"
+        assert caught.value.hint == "If this persists, log in again: mcp-workbench auth dev remote"
         assert await here.kept() == old
         peer.control(refreshes="rotate")
         assert await status(ask) == ACCEPTED
@@ -482,7 +482,7 @@ async def test_a_login_that_may_do_too_little_is_one_that_is_missing(tmp_path: P
     challenge = {"www-authenticate": 'Bearer error="insufficient_scope", scope="files:write \x1b[31m"'}
     transport = httpx2.MockTransport(lambda _: httpx2.Response(403, headers=challenge))
     async with here.client(transport=transport) as ask:
-        with pytest.raises(NeedsLogin, match=r"may do more \(files:write .x1b\[31m\); see oauth\.scopes"):
+        with pytest.raises(NeedsLogin, match=r"with more scopes \(files:write .x1b\[31m\); see oauth\.scopes"):
             await ask()
 
 
@@ -504,7 +504,7 @@ async def test_a_refusal_that_never_ends_is_not_read(tmp_path: Path):
         return httpx2.Response(401, content=endless())
 
     async with here.client(transport=httpx2.MockTransport(refuse)) as ask, asyncio.timeout(10):
-        with pytest.raises(NeedsLogin, match="refuses the login that it had"):
+        with pytest.raises(NeedsLogin, match="refuses the stored login"):
             await ask()
     assert asked == ["Bearer access-token-of-the-server", "Bearer another-token"]
     assert read <= 1

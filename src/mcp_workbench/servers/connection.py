@@ -1,9 +1,9 @@
-"""A channel on which a protocol was agreed: requests as the server's era wants them, and the bridge.
+"""A channel with a negotiated protocol: builds requests for the server's era and bridges to the client's era.
 
-The bridge between the eras is small: a modern server's question is passed on to a modern client, and put to
-a handshake client as the requests that it knows (`rounds.py`); a handshake server's question goes to the
-call that it belongs to (`questions.py`), whose exchange knows its client's era; for a modern client its URL elicitation
-error becomes a question (`pages.py`).
+A modern server's question goes unchanged to a modern client, and as a request to a handshake client
+(`input_required.py`). A handshake server's question goes to the call that it belongs to, whose exchange knows the era
+of its client (`questions.py`). For a modern client, a handshake server's URL elicitation error becomes a question
+(`url_elicitation.py`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from mcp_workbench.wire.jsonrpc import Params, RpcError
 
 
 class Connection:
-    """One server, connected."""
+    """An open connection to one server."""
 
     def __init__(
         self, channel: Channel, agreement: Agreement, slots: Slots, limits: Limits, *, takes_turns: bool = False
@@ -50,7 +50,7 @@ class Connection:
 
     @property
     def age_seconds(self) -> float:
-        """How long ago the server answered the greeting."""
+        """The time since the protocol was negotiated."""
         return asyncio.get_running_loop().time() - self.began
 
     def request(
@@ -65,9 +65,9 @@ class Connection:
         lenient: bool = False,
         delivery: Delivery | None = None,
     ) -> Coroutine[Any, Any, Raw]:
-        """As `Peer.request`, with what the server's era wants in every request.
+        """Like `Peer.request`, with the metadata that the server's era requires.
 
-        A modern server hears in each what `caller`, or the caller of `exchange`, declared.
+        A modern server gets the declared capabilities of `caller`, or of the caller of `exchange`, in every request.
         """
         level, on_progress = self._level, None
         if exchange is not None:
@@ -131,18 +131,18 @@ class Connection:
     async def _visited(
         self, refusal: ServerRefused, method: str, params: Params, exchange: Exchange, began: float
     ) -> Raw:
-        """Ask a modern client to open the pages that a refusal names, and return the result; else raise the refusal."""
+        """Ask a modern client to open the pages that a refusal names, and retry. Raises the refusal otherwise."""
         pages = () if self.agreement.modern else self.pages.wanted(refusal, exchange)
         if not pages:
             raise refusal
         return await self.pages.visited(pages, exchange, partial(self._send, method, params, exchange), began=began)
 
     def set_level(self, level: str) -> None:
-        """Which log messages the server shall send, from now on."""
+        """Set the minimum level of the server's log messages."""
         self._tasks.start(self._use_level(level))
 
     async def _use_level(self, level: str) -> None:
-        """A refusal is no harm: the server sends what it likes then."""
+        """Send the level if it changed. Ignore a refusal: the server then sends what it likes."""
         if level == self._level:
             return
         self._level = level
@@ -165,7 +165,7 @@ class Connection:
 
 
 def _without_type(result: Raw) -> Raw:
-    """A handshake server's result says nothing of its type; a modern client would take it at its word."""
+    """Remove `resultType` from a handshake server's result: a modern client would interpret it."""
     if not jsonrpc.is_object(result):
         return result
     members = jsonrpc.members(result)

@@ -1,7 +1,8 @@
-"""How a connection to a server is made: a wire, a protocol that both agree on, and who hears what it says.
+"""Opens connections to a configured server: opens a channel, negotiates the protocol and attaches listeners.
 
-If a server exits on a greeting that it does not know, it is restarted once with the other one; the era that it spoke is
-remembered. A new start waits until the previous process has ended: it may hold what the next one needs.
+If a server exits on a greeting that it does not know, it is restarted once with the other greeting. The connector
+remembers the era that the server spoke. A new start waits until the previous process has ended: it may hold a port or a
+lock that the next one needs. The HTTP library is imported only for a remote server.
 """
 
 from __future__ import annotations
@@ -48,16 +49,16 @@ if TYPE_CHECKING:
 
 
 OpenChannel: TypeAlias = Callable[[], Awaitable[Channel]]
-"""Opens a wire to the server. Raises the `Fault` that prevents it."""
+"""Opens a channel to the server. Raises the `Fault` that prevents it."""
 Era: TypeAlias = Callable[[], bool | None]
 """Whether the server speaks the modern era with clients of this era; None if unknown."""
 
 
 class Events(Protocol):
-    """Listener for a server's connections. For `owner` see `Inbound`."""
+    """Listener for a server's connections and messages. For `owner` see `Inbound`."""
 
     def connected(self, connection: Connection, *, again: bool) -> None:
-        """There is a new connection; `again` if there was one before."""
+        """A connection was opened; `again` if there was one before."""
         ...
 
     def notified(self, connection: Connection, method: str, params: dict[str, Raw], owner: object = None) -> None:
@@ -65,17 +66,17 @@ class Events(Protocol):
         ...
 
     async def asked(self, connection: Connection, method: str, params: dict[str, Raw], owner: object = None) -> Raw:
-        """The server asks something. Raises `RpcError` to refuse."""
+        """Answer a request of the server. Raises `RpcError` to refuse."""
         ...
 
     @property
     def is_waiting(self) -> bool:
-        """Whether something that the server may say is waited for, though nobody asks it anything now."""
+        """Whether the listener still waits for a notification, for example of a subscription."""
         ...
 
 
 class Starts:
-    """The starts of one server, one after the other."""
+    """Opens the connections of one server, one after the other."""
 
     def __init__(
         self,
@@ -88,7 +89,7 @@ class Starts:
         era: Era = lambda: None,
         is_remote: bool = False,
     ) -> None:
-        """For `caller`, `slots`, `era` and `is_remote` see `Supervisor`; `events` may grow."""
+        """For the parameters see `Supervisor`. Listeners may be added to `events` later."""
         self._remembered = era
         self._is_remote = is_remote
         self._open_channel = open_channel
@@ -99,7 +100,7 @@ class Starts:
         self._tried_both_ways = False
         self._was_tried = False
         self.modern: bool | None = None
-        """The era that the server spoke last."""
+        """Whether the server last spoke the modern era; None if unknown."""
         self.closings = BackgroundTasks()
         """Channels that are being closed."""
 
@@ -114,7 +115,7 @@ class Starts:
         self.modern = None
 
     async def open(self) -> Connection:
-        """A connection. Raises the `Fault` that prevents it."""
+        """Open a connection. Raises the `Fault` that prevents it."""
         hearsay, self._was_tried = self.hearsay, True
         if hearsay is not None:
             return await self._open_remembered(modern=hearsay)
@@ -165,7 +166,7 @@ class Starts:
             self.modern = agreement.modern
             _check_open(channel)
         except BaseException:
-            # A server that does not want to end takes seconds; who waits for it need not wait for that.
+            # Close it in the background: a server that does not exit takes seconds, and callers wait for the fault.
             self.close(channel)
             raise
         takes_turns = self._caller.modern and self._caller.answers_differ and not agreement.modern
@@ -185,7 +186,7 @@ class Starts:
             raise StartupTimeout(f"it did not answer within {seconds:g} s{noise}{words}") from None
 
     def close(self, channel: Channel) -> None:
-        """Have a channel closed. The next start waits for that."""
+        """Close a channel in the background. The next start waits for it."""
         self.closings.start(channel.close())
 
 
@@ -195,7 +196,7 @@ def _check_open(channel: Channel) -> None:
 
 
 class _Listener:
-    """What a server starts, from its first word on. A few questions may come before we know of the agreement."""
+    """Passes a server's messages to the listeners. A few requests may arrive and wait before the negotiation ends."""
 
     def __init__(self, events: list[Events], limits: Limits) -> None:
         self._events = events
@@ -222,9 +223,9 @@ class _Listener:
 async def open_channel(
     server: ServerConfig, processes: Processes, limits: Limits, account: Account | None = None
 ) -> Channel:
-    """A wire to the server. Raises the `Fault` that prevents it.
+    """Open a channel to the server. Raises the `Fault` that prevents it.
 
-    `account` is the memory of the client that it works for: while that is paused, the server is not read.
+    `account` is the memory account of the client: nothing is read from the server while the account is paused.
     """
     account = account or Account()
     if server.missing:

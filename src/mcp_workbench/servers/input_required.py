@@ -1,8 +1,8 @@
-"""The questions of a modern server: it answers a request with them, and wants it again with the answers.
+"""`input_required` results of a modern server: it answers a request with questions, and expects a retry with answers.
 
-A modern client gets such an answer as it is. A handshake client is asked what it holds, and the request is
-sent again, for a bounded number of rounds. In the handshake era URL elicitation has an `elicitationId` and a
-notification when the visit is complete: this module adds both.
+A modern client gets the result unchanged. A handshake client gets the questions as requests, and the workbench repeats
+the call with the answers, for a bounded number of rounds. In the handshake era URL elicitation has an `elicitationId`
+and a notification when the visit is complete: this module adds both.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, NOTHING, Params
 
 ELICITATION_ID_BYTES = 24
-"""Randomness of an `elicitationId` that nobody may guess."""
+"""The random bytes of an `elicitationId`, which must be unguessable."""
 
 
 class _Question(msgspec.Struct):
@@ -34,14 +34,14 @@ class _Question(msgspec.Struct):
 
 
 class _Asked(msgspec.Struct, rename="camel"):
-    """An answer that asks for input first."""
+    """A result that asks for input first."""
 
     input_requests: dict[str, _Question] = {}
     request_state: Raw = NOTHING
 
 
 def is_question(result: Raw) -> bool:
-    """Whether a modern server's result is one."""
+    """Whether a modern server's result asks for input."""
     return jsonrpc.text_or_none(jsonrpc.members(result).get("resultType")) == eras.INPUT_REQUIRED
 
 
@@ -54,9 +54,9 @@ async def answered(
     *,
     began: float,
 ) -> Raw:
-    """What becomes of a question: passed on, or the result after a handshake client was asked.
+    """The result for the client: the question itself for a modern one, else the result after its client answered.
 
-    `send` makes the request again. From when it `began`, the call lasts no longer than any may.
+    `send` repeats the request. The call's hard timeout counts from `began`.
     """
     try:
         async with asyncio.timeout_at(began + limits.call_hard_timeout_seconds):
@@ -91,7 +91,7 @@ async def _rounds(
 
 
 def _read(result: Raw, exchange: Exchange, limits: Limits) -> _Asked:
-    """What is asked. Raises `InputUnavailable` where the client did not declare that it can be asked that."""
+    """Decode the questions. Raises `InputUnavailable` if the client did not declare support for one of them."""
     if not exchange.may_ask:
         raise ProtocolViolation("it asks for input where the protocol has no questions")
     try:

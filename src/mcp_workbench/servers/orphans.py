@@ -22,9 +22,9 @@ from mcp_workbench import logger
 from mcp_workbench.limits import Limits
 
 GROUP_POLL_SECONDS = 0.02
-"""How often a process group that must be empty is looked at; no event tells it."""
+"""How often to check whether a process group is empty: there is no event for it."""
 ORPHAN_LOOK_SECONDS = 1.0
-"""How long after a server started or a child ended the workbench looks for processes that servers left behind."""
+"""The delay after the start of a server or the end of a child until the workbench looks for orphans."""
 
 _SET_CHILD_SUBREAPER: Final = 36
 _STATE, _SESSION, _START = 0, 3, 19
@@ -37,7 +37,7 @@ class Relative(NamedTuple):
 
     pid: int
     start: int
-    """When it was started, in ticks since the boot."""
+    """When it was started, in clock ticks since boot."""
     session: int
     is_over: bool
 
@@ -53,7 +53,7 @@ def become_subreaper() -> bool:
     if sys.platform != "linux":
         return False
     try:
-        import ctypes  # noqa: PLC0415 -- a few milliseconds
+        import ctypes  # noqa: PLC0415 -- importing it takes a few milliseconds
 
         return ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
     except (ImportError, OSError, AttributeError):  # a Python without ctypes, another C library

@@ -1,8 +1,11 @@
-"""A server that we start and talk to over its stdin and stdout.
+"""Channel to a server process over its stdin and stdout; its stderr goes to errors and to the log.
 
-Guarantees: a line that is no message fails the call it belongs to, is tolerated as noise within
-bounds, or ends the connection, so no call waits on garbage; when the process ends, every call on it
-fails within a second with its exit status and the last of its stderr.
+Guarantees: a line that is not a message fails the call it belongs to, is tolerated as noise within bounds, or ends the
+connection, so no call waits on garbage. When the process ends, every call on it fails within a second with its exit
+status and the end of its stderr.
+
+The end of stderr is kept for errors. Reading never stops, so a server never blocks on it, however much it writes. The
+log has stderr at level debug, a bounded number of lines per second; the rest is counted.
 """
 
 from __future__ import annotations
@@ -25,10 +28,10 @@ from mcp_workbench.wire.memory_budget import Account
 from mcp_workbench.wire.peer import Peer
 
 STDERR_LINES_PER_SECOND = 50
-"""How many lines of it the log takes (at level debug); the rest is counted."""
+"""How many lines of stderr go to the log; the rest is counted."""
 
 _BYTES = 4
-"""Of a character, at most."""
+"""The most bytes of a character in UTF-8."""
 
 
 def _resolve(event: asyncio.Future[None]) -> None:
@@ -37,7 +40,7 @@ def _resolve(event: asyncio.Future[None]) -> None:
 
 
 class Stderr(asyncio.Protocol):
-    """The reading end of a server's stderr."""
+    """Reads a server's stderr and keeps the end of it."""
 
     def __init__(self, label: ServerIdentifier, limits: Limits) -> None:
         self._size = limits.stderr_ring_bytes
@@ -64,8 +67,8 @@ class Stderr(asyncio.Protocol):
         _resolve(self.over)
 
     def tail(self) -> str:
-        """Its last lines, redacted and escaped; a line that was cut is left out."""
-        # What is read begins before what is shown, by as much as a secret may have: half of one is not recognised.
+        """The last lines, redacted and escaped, without a first line that was cut."""
+        # Redact more than is shown, by the length of the longest secret: the redactor can't recognise half of one.
         size, reach = self._tail_size, logger.log.redact.longest
         read = self._ring[-(_BYTES * size + reach) :]
         text = read.decode("utf-8", "replace").rstrip()
@@ -80,7 +83,7 @@ class Stderr(asyncio.Protocol):
 
 
 class _StderrLines:
-    """Lines for the log, at most so many in a second."""
+    """Logs lines of stderr, up to a rate limit."""
 
     def __init__(self, label: ServerIdentifier, limits: Limits) -> None:
         self._label = label
@@ -94,7 +97,7 @@ class _StderrLines:
 
     @property
     def _most_bytes(self) -> int:
-        """Of a line: what is shown, and as much as a secret that begins there may have."""
+        """The bytes of a line to keep: what is logged, and the longest secret that may begin in it."""
         return _BYTES * self._length + logger.log.redact.longest
 
     def feed(self, data: bytes) -> None:
@@ -111,7 +114,7 @@ class _StderrLines:
         self._left_out += len(lines[free:])
 
     def end(self) -> None:
-        """There will be no more."""
+        """Log the rest at the end of the stream."""
         if self._rest:
             self._tell(self._rest)
         self._tell_left_out()
@@ -119,16 +122,16 @@ class _StderrLines:
     def _tell(self, line: bytes) -> None:
         whole = line[: self._most_bytes].decode("utf-8", "replace")
         if text := logger.redacted(whole, self._length).strip():
-            logger.debug("a server says", server=self._label, text=text)
+            logger.debug("a server wrote to stderr", server=self._label, text=text)
 
     def _tell_left_out(self) -> None:
         if self._left_out:
-            logger.debug("a server says too much", server=self._label, lines_left_out=self._left_out)
+            logger.debug("a server writes too much to stderr", server=self._label, lines_left_out=self._left_out)
             self._left_out = 0
 
 
 class StdioChannel(PeeredChannel):
-    """One running server. `open` it, use it, `close` it."""
+    """A running server process. `open` it, use it, `close` it."""
 
     def __init__(
         self, processes: Processes, child: Child, label: ServerIdentifier, limits: Limits, account: Account
@@ -164,7 +167,7 @@ class StdioChannel(PeeredChannel):
         limits: Limits,
         client: Account | None = None,
     ) -> StdioChannel:
-        """Start the server. `client` is the memory of the client that it works for. Raises `SpawnFailed`."""
+        """Start the server. `client` is the memory account of its client. Raises `SpawnFailed`."""
         child = processes.spawn(launch)
         channel = cls(processes, child, label, limits, (client or Account()).open(f"server {label}"))
         try:

@@ -1,16 +1,16 @@
-"""One server: started when it is needed, once, and again after it died.
+"""Supervises one server: starts it once when it is needed, and again after it died.
 
-One owner task opens, keeps and closes each connection; callers only wait for it and hand it
-requests. So a caller that is cancelled ends nothing that another one waits for, and no server's
-failure reaches a caller of another server.
+One owner task opens, keeps and closes each connection; callers only wait for it and send requests through it. So a
+cancelled caller ends nothing that another caller waits for, and a server's failure never reaches a caller of another
+server.
 
-    idle → starting → ready → idle      nobody used it for long enough, where that is configured
+    idle → starting → ready → idle      not used for longer than idleTimeout, if configured
              ↓          ↓
-         needs_auth     ↓               a person must log in first; that is no failure
+         needs_auth     ↓               a person must log in first; this is not a failure
              ↓          ↓
           failing ← it ended            the next start comes after a pause (`health.py`)
              ↓
-          resting                       too many failures in a row: a longer pause, then one try
+          resting                       too many failures in a row: a longer pause, then one attempt
     any → closed
 """
 
@@ -56,7 +56,7 @@ from mcp_workbench.wire.memory_budget import Account
 T = TypeVar("T")
 State = Literal["idle", "starting", "ready", "needs_auth", "failing", "resting", "closed"]
 NOT_TRIED = (VariableMissing, InsecureTransport, NeedsLogin)
-"""Faults of the configuration, and a login that is missing: nothing was started, so nothing need rest."""
+"""Faults before anything is started, in the configuration or for want of a login: they need no pause."""
 
 
 class ServerClosed(ShuttingDown):
@@ -67,7 +67,7 @@ class ServerClosed(ShuttingDown):
 
 
 class Supervisor:
-    """The connection to one server, whether it is there or not."""
+    """Keeps the connection to one server, and opens it when it is needed."""
 
     def __init__(
         self,
@@ -82,10 +82,10 @@ class Supervisor:
         is_remote: bool = False,
         account: Account | None = None,
     ) -> None:
-        """`caller` stands for all that it works for: they declare the same and speak the same era.
+        """`caller` stands for all clients of this supervisor: they declare the same and speak the same era.
 
-        `health` is shared by all supervisors of one configured server. `era` returns the era that the server last spoke
-        with clients of this era. `is_remote` means that it is reached over HTTP. `account` is the client's memory.
+        All supervisors of one configured server share its `health`. `era` returns the era that the server last spoke
+        with clients of this era. `is_remote` means over HTTP. `account` is the client's memory account.
         """
         self._account = account or Account()
         self._label = label
@@ -123,11 +123,11 @@ class Supervisor:
         return "needs_auth" if self._needs_login else self._health.state
 
     def touch(self) -> None:
-        """Somebody is interested in it, and it is not to be stopped for want of use."""
+        """Restart the idle timeout."""
         self._used_at = asyncio.get_running_loop().time()
 
     async def connection(self) -> Connection:
-        """The connection, started if there is none. Raises the `Fault` that prevented it."""
+        """The connection, opened if there is none. Raises the `Fault` that prevents it."""
         while True:
             if self._is_closed:
                 raise ServerClosed
@@ -146,12 +146,12 @@ class Supervisor:
 
     @property
     def start(self) -> object:
-        """The start that is under way, to tell it from others; None where there is none."""
+        """An object that identifies the running start; None if there is none."""
         return self._ready if self._ready is not None and not self._ready.done() else None
 
     @property
     def is_modern(self) -> bool:
-        """Whether the server is, or is said to be, of the modern era, and so takes each request by itself."""
+        """Whether the server speaks the modern era, as far as known."""
         return self._starts.modern is True or self._starts.hearsay is True
 
     def forget_era(self) -> None:
@@ -159,20 +159,20 @@ class Supervisor:
         self._starts.forget()
 
     def join(self, events: Events) -> None:
-        """Somebody else uses it too, and hears what it says."""
+        """Add a listener."""
         self._events.append(events)
 
     @property
     def current(self) -> Connection | None:
-        """The connection that is there now."""
+        """The open connection, if there is one."""
         live = self._live
         return live if live is not None and not live.channel.ended.done() else None
 
     async def forward(self, method: str, params: Params, exchange: Exchange | None) -> Raw:
-        """A client's request to the server, in one of its slots and within the deadlines of a call.
+        """Make a client's request in one of the server's slots, within the deadlines of a call.
 
-        One that could not be written, since the connection ended, is made once more on a new one; one that
-        was written never is: the server may have done what it says.
+        A request that was not sent because the connection ended is repeated once on a new connection. One that was sent
+        is never repeated: the server may have acted on it.
         """
         if not self._slots.take():
             await self._slots.wait()
@@ -217,7 +217,7 @@ class Supervisor:
     ) -> Raw:
         current = self.current
         if current is not None and self._health.failures and self._health.state == "resting":
-            self._health.pause()  # a remote server may fail every request while its connection is there
+            self._health.pause()  # a remote server may fail every request on an open connection
         connection = self._worked_on = current or await self.connection()
         began = asyncio.get_running_loop().time()
         try:
@@ -237,7 +237,7 @@ class Supervisor:
 
     @contextlib.contextmanager
     def used(self) -> Generator[None]:
-        """It is needed meanwhile, and is not stopped for want of use."""
+        """Keep the server running during a `with` block, even if it is idle."""
         self._users += 1
         try:
             yield
@@ -246,12 +246,12 @@ class Supervisor:
             self._end_spare()
 
     def let_go(self) -> None:
-        """Stop the server if it has done nothing for any client yet, as soon as nobody needs it."""
+        """Stop the server as soon as it is idle, if it has served no client request on this connection."""
         self._spare = self.current
         self._end_spare()
 
     async def cleared(self) -> None:
-        """Until nothing of a process that was stopped is left: it may hold what another one needs."""
+        """Wait until stopped processes have ended: they may hold what another process needs."""
         while tasks := tuple(self._starts.closings):
             await asyncio.wait(tasks)
 
@@ -260,14 +260,11 @@ class Supervisor:
         if spare is None or spare is not self.current or self._worked_on is spare or self._calls or self._users:
             return
         if not any(events.is_waiting for events in self._events):
-            logger.info("a server is stopped, since nobody uses it", server=self._label)
+            logger.info("an idle server is stopped", server=self._label)
             self._lost(spare)
 
     async def close(self, drain_seconds: float | None = None) -> None:
-        """End the connection and everything that it started; nothing starts after this.
-
-        Calls under way may end by themselves: for a moment, or as long as is said.
-        """
+        """Close the connection for good. Running calls get `drain_seconds` to finish, or `Limits.drain_seconds`."""
         self._is_closed = True
         if self._calls and self.current is not None:
             self._drained = self._drained or asyncio.get_running_loop().create_future()
@@ -289,13 +286,13 @@ class Supervisor:
         return ready
 
     async def _own(self, ready: asyncio.Future[Connection]) -> None:
-        """Open the connection, keep it until it ends or we close, then clean up after it."""
+        """Open the connection, keep it until it ends or the supervisor closes, then clean up."""
         try:
             connection = await self._or_closing(self._starts.open())
         except Fault as fault:
             self._failed(ready, fault)
             return
-        except Exception as error:  # noqa: BLE001 -- whatever it is, nobody may wait for this start for ever
+        except Exception as error:  # noqa: BLE001 -- callers must not wait for this start for ever
             self._failed(ready, SpawnFailed(f"it could not be started ({logger.foreign(repr(error))})"))
             return
         finally:
@@ -324,17 +321,17 @@ class Supervisor:
             if not isinstance(fault, NOT_TRIED):
                 self._suffered(fault, was_ready=False)
         ready.set_exception(fault)
-        consume_exception(ready)  # perhaps nobody waits for it any more
+        consume_exception(ready)  # perhaps nobody awaits it any more
 
     def _suffered(self, fault: Fault, *, was_ready: bool) -> None:
-        """Count a failure. What is no sign of bad health is none, nor what a call met and a start before it."""
+        """Count a failure once, if it tells against the server's health."""
         if fault.counts and fault not in self._counted:
             self._health.failed(fault, was_ready=was_ready)
         if isinstance(fault, ServerUnavailable):
             self._counted.add(fault)
 
     def _lost(self, connection: Connection) -> None:
-        """From now on the next caller starts a new connection."""
+        """Drop a connection: the next caller opens a new one."""
         if self._live is not connection:
             return
         self._ready = self._live = None
@@ -350,7 +347,7 @@ class Supervisor:
             self._suffered(fault, was_ready=True)
 
     async def _until_over(self, connection: Connection) -> None:
-        """Until the connection ends, or nobody has used it for as long as is configured."""
+        """Wait until the connection ends, or is idle for longer than configured."""
         loop = asyncio.get_running_loop()
         idle = self._limits.idle_timeout_seconds
         while True:
@@ -361,12 +358,12 @@ class Supervisor:
             if self._calls or any(events.is_waiting for events in self._events):
                 self._used_at = loop.time()
             if loop.time() >= self._used_at + idle and not self._users:
-                logger.info("a server is stopped, since nobody uses it", server=self._label)
-                self._lost(connection)  # at once: whoever needs it from now on starts another
+                logger.info("an idle server is stopped", server=self._label)
+                self._lost(connection)  # at once, so that the next caller opens a new one
                 return
 
     async def _or_closing(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of `work`, which is cancelled when we close. Then: raises `ShuttingDown`."""
+        """The result of `work`. Cancels it and raises `ServerClosed` when the supervisor closes."""
         task = self._owners.start(work)
         with in_background(self._closing.wait()) as closing:
             await asyncio.wait((task, closing), return_when=asyncio.FIRST_COMPLETED)
@@ -378,5 +375,5 @@ class Supervisor:
 
 
 def _is_over(ready: asyncio.Future[Connection]) -> bool:
-    """Whether the connection has ended, though its owner may not have noticed yet."""
+    """Whether the connection has ended, even if its owner has not noticed yet."""
     return ready.done() and ready.exception() is None and ready.result().channel.ended.done()

@@ -1,8 +1,8 @@
-"""One remote server's HTTP client, with its guards.
+"""The guarded HTTP client of one remote server.
 
-Redirects are followed within the server's own origin only, and only where they keep the method, so what is
-sent to a server never reaches another one. Certificates are checked. Proxies and credentials of the environment
-are not used. There is no read timeout: the deadlines of calls decide.
+It follows redirects only within the server's own origin, and only if they keep the method, so a request never reaches
+another server. It checks certificates, and ignores proxies and credentials in the environment. There is no read
+timeout: the deadlines of calls decide.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
     import ssl
 
 COOKIE_BYTES = 8192
-"""Cookies of one remote server; most servers refuse longer headers."""
+"""The most bytes of cookies of one server; most servers refuse longer headers."""
 IDLE_CONNECTIONS = 8
-"""Connections to one remote server that are kept for the next call."""
+"""Idle connections to one server that are kept for the next call."""
 IDLE_CONNECTION_SECONDS = 15.0
-"""How long: many servers and balancers close theirs after 60 s, some after 20."""
+"""How long they are kept: many servers and load balancers close theirs after 60 s, some after 20."""
 STREAM_END_SECONDS = 1.0
-"""After the answer on a stream, how long its end is waited for, so that the connection can be used again."""
+"""How long to wait for the end of a stream after its answer, so that the connection can be reused."""
 
 KEEPING_METHOD: Final = (307, 308)
 _LITTLE: Final = 3
-"""Digits of the length of a body that says nothing."""
+"""The most digits in the content length of a body that is short enough to read and discard."""
 
 
 @cache
 def trusted() -> ssl.SSLContext:
-    """What certificates are checked against; reading it takes time, and every server has the same."""
+    """The TLS context of all servers, cached: reading the certificates takes time."""
     return httpx2.create_ssl_context(verify=True, trust_env=True)
 
 
@@ -57,7 +57,7 @@ class Auth(httpx2.Auth):
         yield request
 
     async def finished(self) -> None:
-        """Until nothing is under way whose end would be lost."""
+        """Wait for a running renewal, whose outcome would otherwise be lost."""
 
 
 def missing_scopes(response: httpx2.Response) -> str | None:
@@ -70,18 +70,18 @@ def missing_scopes(response: httpx2.Response) -> str | None:
 
 
 async def discard(response: httpx2.Response) -> None:
-    """Discard the body of a refusal: httpx2 would read all of it before the next request, however long it is."""
+    """Discard the body of a refusal, since httpx2 would read all of it, of any length, before the next request."""
     await response.aclose()
     response._content = b""  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] -- there is no other way to mark it as read
 
 
 class HttpClient:
-    """Makes requests to one remote server, and to no other."""
+    """Sends requests to one remote server, and to no other."""
 
     def __init__(
         self, endpoint: Endpoint, limits: Limits, *, auth: Auth | None = None, resolve: Resolve = resolve
     ) -> None:
-        """Raises `InsecureTransport` where credentials would be readable on their way."""
+        """Raises `InsecureTransport` if credentials would be sent unencrypted."""
         self.url = httpx2.URL(endpoint.url)
         self._headers = [(name.encode(), value.encode()) for name, value in endpoint.headers.items()]
         self._limits = limits
@@ -106,7 +106,7 @@ class HttpClient:
     async def exchange(
         self, method: str, headers: Mapping[str, str], body: bytes | None = None, *, url: httpx2.URL | None = None
     ) -> AsyncGenerator[httpx2.Response]:
-        """A request and its response, whose body is not read yet. Raises the `Fault` for what goes wrong in either."""
+        """Send a request and yield the response, whose body is not read yet. Raises a `Fault` if either fails."""
         try:
             response = await self._follow(method, url or self.url, headers, body)
             try:
@@ -117,12 +117,12 @@ class HttpClient:
         except httpx2.HTTPError as error:
             raise by_error(error) from None
         except httpx2.InvalidURL:
-            raise ServerUnreachable("its url is none", kind="dns", hint="Check its url.") from None
+            raise ServerUnreachable("its url is not valid", kind="dns", hint="Check its url.") from None
 
     async def _follow(
         self, method: str, url: httpx2.URL, headers: Mapping[str, str], body: bytes | None
     ) -> httpx2.Response:
-        """The response after redirects that stay where they are; another redirect is the response."""
+        """The response after redirects within the origin. Any other redirect is itself the response."""
         sent = _merged([*self._headers, *((name.encode(), value.encode()) for name, value in headers.items())])
         followed = 0
         while True:
@@ -139,7 +139,7 @@ class HttpClient:
     async def _answer(self, request: httpx2.Request) -> httpx2.Response:
         try:
             response = await self._client.send(request, stream=True)
-        except httpx2.InvalidURL:  # that of a redirect
+        except httpx2.InvalidURL:  # of a redirect
             raise ServerUnavailable(
                 "it redirects to an invalid address", kind="redirect", hint="Check its url in the configuration."
             ) from None
@@ -148,13 +148,13 @@ class HttpClient:
         return response
 
     def _bound_cookies(self) -> None:
-        """A server that sets more than it would take back begins anew."""
+        """Drop all cookies of a server that sets too many."""
         jar = self._client.cookies.jar
         if sum(len(cookie.name) + len(cookie.value or "") for cookie in jar) > COOKIE_BYTES:
             jar.clear()
 
     async def _drained(self, response: httpx2.Response) -> None:
-        """Read the little that may be left of a response, so that its connection can be used again."""
+        """Read the rest of a short response, so that its connection can be reused."""
         length = response.headers.get("content-length", "")
         is_little = length.isdecimal() and len(length) <= _LITTLE
         is_note = response.status_code == HTTPStatus.ACCEPTED and "transfer-encoding" in response.headers
@@ -171,29 +171,29 @@ class HttpClient:
 
 
 def is_same_origin(one: httpx2.URL, other: httpx2.URL) -> bool:
-    """Whether two addresses lead to the same server; a default port is none, to httpx2."""
+    """Whether two addresses have the same origin. httpx2 has removed default ports."""
     return (one.scheme, one.host, one.port) == (other.scheme, other.host, other.port)
 
 
 def is_within(url: httpx2.URL, server: httpx2.URL) -> bool:
-    """Whether an address that a server names is its own, and brings no credentials of another one."""
+    """Whether an address from a server has its own origin and contains no credentials."""
     return is_same_origin(url, server) and not url.userinfo
 
 
 def _merged(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """One value for each name, the last: ours win over configured ones."""
+    """The last value of each header name: ours override configured ones."""
     return list({name.lower(): (name, value) for name, value in headers}.values())
 
 
 class Transport(httpx2.AsyncHTTPTransport):
-    """httpx2's own, with connections made by `Dial` and heads of responses within bounds."""
+    """The transport of httpx2, with connections from `Dial` and a bounded response head."""
 
     def __init__(self, dial: Dial, limits: Limits) -> None:
         super().__init__(verify=trusted(), trust_env=False)
         self._limits = limits
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=trusted(),
-            max_connections=None,  # the slots of the server bound the calls
+            max_connections=None,  # the slots of the server already bound the calls
             max_keepalive_connections=IDLE_CONNECTIONS,
             keepalive_expiry=IDLE_CONNECTION_SECONDS,
             network_backend=dial,

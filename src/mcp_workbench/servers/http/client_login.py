@@ -27,7 +27,7 @@ from mcp_workbench.servers.http.authority import Authority, server_url
 from mcp_workbench.servers.http.client import Auth, discard, is_same_origin, missing_scopes
 
 LOGIN_PAUSE_SECONDS = 30.0
-"""After it could not be renewed in time, until that is tried again: the server may accept it meanwhile."""
+"""How long to wait after a failed early renewal. The server may accept the old token until then."""
 
 _Key: TypeAlias = tuple[asyncio.AbstractEventLoop, str, str, OAuthClient]
 

@@ -1,8 +1,8 @@
-"""Logins while serving: a stored token is sent along, renewed in time, and never asked for.
+"""Logins while serving: sends stored tokens with requests and renews them in time.
 
-Guarantees: no browser is opened and nobody is asked; where a login is needed, the fault is `NeedsLogin`, and the next
-request after `mcp-workbench auth` has it. A token is renewed once, however many calls and processes need it, and
-goes to the server's own origin alone. The SDK is imported when a token is renewed for the first time.
+Guarantees: it opens no browser and prompts nobody. If a login is needed, the request fails with `NeedsLogin`; after
+`mcp-workbench auth` the next request uses the new login. A token is renewed once, however many calls and processes need
+it, and goes only to the server's own origin. The SDK is imported when a token is renewed for the first time.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from mcp_workbench.servers.http.network_guard import is_loopback
 from mcp_workbench.wire.background import BackgroundTasks
 
 LOGIN_SCOPES_LENGTH = 1000
-"""Characters of the scopes that a server has asked for more of, one refusal after the other."""
+"""The most characters of missing scopes to collect from a server's refusals."""
 
 _SCOPE_TOKENS: Final = r"[\x21\x23-\x5b\x5d-\x7e ]+"
 
 
 def auth_for(server: ServerConfig, limits: Limits) -> Auth | None:
-    """What logs us in at a server.
+    """The `Auth` for a server.
 
-    None if its configuration has credentials, or if a stored token could be intercepted on the way.
+    None if its configuration has credentials, or if a stored token would be sent unencrypted.
     """
     endpoint = server.target
     if not isinstance(endpoint, Endpoint) or has_own_credentials(endpoint):
@@ -51,18 +51,18 @@ def auth_for(server: ServerConfig, limits: Limits) -> Auth | None:
 
 
 def has_own_credentials(endpoint: Endpoint) -> bool:
-    """Whether the configuration says who we are."""
+    """Whether the configuration has an authorization header."""
     return any(name.lower() == "authorization" for name in endpoint.headers)
 
 
 def is_private(endpoint: Endpoint) -> bool:
-    """Whether a token may be sent there."""
+    """Whether a token may be sent to this endpoint."""
     url = httpx2.URL(endpoint.url)
     return url.scheme == "https" or endpoint.allow_insecure or is_loopback(url.host)
 
 
 class StoredLogin(Auth):
-    """Adds the token of a stored login to what is sent to one server."""
+    """Adds the token of a stored login to the requests to one server."""
 
     def __init__(self, server: ServerConfig, endpoint: Endpoint, credentials: Credentials, limits: Limits) -> None:
         self._server = server
@@ -77,11 +77,11 @@ class StoredLogin(Auth):
         return "StoredLogin(...)"
 
     async def finished(self) -> None:
-        """Until a renewal under way is stored: the server may count its use, and would not renew it again."""
+        """Wait until a running renewal is stored: the authorization server may accept a refresh token only once."""
         await self._renewals.finished()
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Raises `NeedsLogin`, or `ServerUnavailable` where a login can't be renewed just now."""
+        """Raises `NeedsLogin`, or `ServerUnavailable` if a login can't be renewed at the moment."""
         if not is_same_origin(request.url, self._url):
             yield request
             return
@@ -101,10 +101,10 @@ class StoredLogin(Auth):
         _sign(request, await self._renewals.renewed(login))
         response = yield request
         if response.status_code == HTTPStatus.UNAUTHORIZED:
-            raise self._needed("the server refuses the login that it had, and needs a new one")
+            raise self._needed("the server refuses the stored login, and needs a new one")
 
     async def _login(self) -> Login | None:
-        """The login, renewed if it is about to end."""
+        """The login, renewed if it is about to expire."""
         login = await self._credentials.find(filed_as(str(self._url), self._client))
         if login is None:
             return None
@@ -113,7 +113,7 @@ class StoredLogin(Auth):
             try:
                 return await self._renewals.renewed(login)
             except ServerUnavailable as fault:
-                # It may be good for a while, and no call need wait for an authorization server that is gone.
+                # The old token may still be valid: no call should wait for an authorization server that is down.
                 self._pauses_until = time.monotonic() + LOGIN_PAUSE_SECONDS
                 logger.debug("a login could not be renewed in time", server=self._server.identifier, reason=str(fault))
         return login
@@ -123,10 +123,10 @@ class StoredLogin(Auth):
         is_noted = login is not None and not self._client.scopes and await self._noted(login, scopes)
         shown = f" ({logger.foreign(scopes)})" if scopes else ""
         where = "" if is_noted else "; see oauth.scopes"
-        raise self._needed(f"the server needs a login that may do more{shown}{where}")
+        raise self._needed(f"the server needs a login with more scopes{shown}{where}")
 
     async def _noted(self, login: Login, scopes: str) -> bool:
-        """Keep what a login lacks, for `auth`; whether that was done."""
+        """Store the missing scopes of a login for `auth`. Returns whether that worked."""
         if not re.fullmatch(_SCOPE_TOKENS, scopes):
             return False
         wanted = " ".join(dict.fromkeys(f"{login.wanted} {scopes}".split()))
@@ -137,7 +137,9 @@ class StoredLogin(Auth):
         try:
             await self._credentials.lacks(login, wanted)
         except Unusable as error:
-            logger.debug("what a login lacks was not kept", server=self._server.identifier, reason=str(error))
+            logger.debug(
+                "the missing scopes of a login could not be stored", server=self._server.identifier, reason=str(error)
+            )
             return False
         return True
 
@@ -146,7 +148,7 @@ class StoredLogin(Auth):
 
 
 class Renewals:
-    """Renews the login of one server, once for all who need it."""
+    """Renews the login of one server, once for all concurrent callers."""
 
     def __init__(self, server: ServerConfig, endpoint: Endpoint, credentials: Credentials, limits: Limits) -> None:
         self._server = server
@@ -157,12 +159,12 @@ class Renewals:
         self._tasks: dict[str, asyncio.Task[Login]] = {}
 
     async def finished(self) -> None:
-        """Until none is under way."""
+        """Wait for running renewals."""
         if self._tasks:
             await asyncio.wait(self._tasks.values())
 
     async def renewed(self, stale: Login) -> Login:
-        """Another login than `stale`. A caller who gives up leaves it to the others: the server counts its use."""
+        """A login newer than `stale`. Cancelling a caller does not cancel the renewal: a token may work only once."""
         token = stale.access_token
         if token not in self._tasks:
             self._tasks[token] = self._running.start(self._renew(stale), name="renewal of a login")
@@ -175,10 +177,10 @@ class Renewals:
                 if login is None:
                     raise NeedsLogin(self._server.toolbox, self._server.name)
                 if login.access_token != stale.access_token:
-                    return login  # another process was quicker
+                    return login  # another process has renewed it already
                 return await self._renew_now(login)
         except (LoginFailed, Busy) as error:
-            hint = f"If this stays, log in again: {login_command(self._server.toolbox, self._server.name)}"
+            hint = f"If this persists, log in again: {login_command(self._server.toolbox, self._server.name)}"
             why = f"its login could not be renewed: {error}"
             raise ServerUnavailable(why, kind="login", counts=False, hint=hint) from None
         finally:
@@ -200,7 +202,7 @@ class Renewals:
         return new
 
     async def _forget(self, login: Login) -> None:
-        """One that is not renewed any more is of no use to anybody."""
+        """Remove a login that can't be renewed any more."""
         try:
             await self._credentials.remove(login.url)
         except Unusable as error:
@@ -211,7 +213,7 @@ class Renewals:
 
 
 def is_asked_to_log_in(response: httpx2.Response) -> bool:
-    """Whether a server that refuses us says that a bearer token would help."""
+    """Whether a refusal asks for a bearer token."""
     challenges = response.headers.get_list("www-authenticate")
     return any(re.search(r"(?i)(?:^|,)\s*bearer\b", challenge) for challenge in challenges)
 

@@ -1,11 +1,10 @@
-"""The OAuth client of the SDK, and the only place that knows it. Importing this imports `mcp`: see `login.py`.
+"""Adapter for the OAuth client of the SDK. Only this module uses it; importing it imports `mcp`, see `login.py`.
 
-Discovery, registration, PKCE, the checks of issuer and resource and all requests are the SDK's. Ours are who sends
-them (`Authority`), who is asked (`Ask`), and what is kept: `Login` has the endpoints too, which the SDK would look
-for again after a restart.
+The SDK does discovery, registration, PKCE, the checks of issuer and resource, and builds all requests. We send them
+(`Authority`), ask the person (`Ask`), and store the result: `Login` includes the endpoints, which the SDK would
+otherwise discover again after a restart.
 
-The SDK logs whole answers and states when something fails: its logger is silenced, and what it raises is told in our
-own words.
+On failure the SDK logs whole responses and states. So its logger is disabled, and its errors are replaced by our own.
 """
 
 from __future__ import annotations
@@ -56,20 +55,20 @@ from mcp_workbench.wire import eras
 from mcp_workbench.wire.eras import HANDSHAKE_VERSIONS, MODERN_VERSIONS
 
 LOGIN_MARGIN_SHARE = 0.2
-"""Or this part of its life, where that is less: some live for a minute."""
+"""A token is renewed this share of its lifetime before it expires, if that is less than `login_margin_seconds`."""
 
 logging.getLogger("mcp.client.auth.oauth2").disabled = True
 
 CLIENT_NAME = "MCP Workbench"
 _SUCCESS = range(200, 300)
 REFUSALS = ("invalid_grant", "invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_target")
-"""Errors of RFC 6749 and 8707 with which a token endpoint says no for good."""
+"""Errors of RFC 6749 and RFC 8707 with which a token endpoint refuses for good."""
 _SENDABLE = r"[\x21-\x7e]+"
-"""What a token may consist of."""
+"""The characters that a token may contain."""
 
 
 class _Probe(NamedTuple):
-    """A request that a server answers with a challenge, if it wants a login."""
+    """A request that a server answers with a challenge if it requires a login."""
 
     method: str
     version: str
@@ -97,14 +96,14 @@ PROBES = (
 
 
 class Returned(NamedTuple):
-    """What came back from the browser; its state was compared with that of the address."""
+    """The parameters with which the browser returned. Its state was already checked."""
 
     code: str
     iss: str | None = None
 
 
 Ask = Callable[[str, str], Awaitable[Returned]]
-"""Has a person log in at an address, which carries this state. Raises `LoginFailed`."""
+"""Has a person log in at an address that carries this state. Raises `LoginFailed`."""
 
 
 class LoginEnded(Exception):
@@ -112,7 +111,7 @@ class LoginEnded(Exception):
 
 
 class _Held:
-    """The SDK's `TokenStorage`, for as long as a login takes."""
+    """The SDK's `TokenStorage`, in memory, for the time of a login."""
 
     def __init__(self, client: OAuthClientInformationFull | None) -> None:
         self._client = client
@@ -125,7 +124,7 @@ class _Held:
         """Raises `LoginFailed` for a token that can't be sent."""
         logger.log.redact.hide(filter(None, (tokens.access_token, tokens.refresh_token)))
         if not re.fullmatch(_SENDABLE, tokens.access_token):
-            raise LoginFailed("the authorization server gave a token that is none")
+            raise LoginFailed("the authorization server issued a token that is not valid")
         self.tokens = tokens
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
@@ -147,11 +146,11 @@ class _Provider(OAuthClientProvider):
         return _hidden(await super()._exchange_token_authorization_code(auth_code, code_verifier))
 
     def login(self, url: str, tokens: OAuthToken, limits: Limits) -> Login:
-        """What is kept of a login that came about."""
+        """The login to store."""
         context = self.context
         client, metadata = context.client_info, context.oauth_metadata
         if client is None:
-            raise LoginFailed("the login came about without a client")
+            raise LoginFailed("the login has no registered client")
         revocation = metadata.revocation_endpoint if metadata else None
         return Login(
             url=url,
@@ -172,7 +171,7 @@ class _Provider(OAuthClientProvider):
         return await self._refresh_token()
 
     async def refreshed(self, response: httpx2.Response) -> OAuthToken | None:
-        """The new tokens; None where the answer has none."""
+        """The new tokens; None if the response has none."""
         return self.context.current_tokens if await self._handle_refresh_response(response) else None
 
 
@@ -259,7 +258,7 @@ async def log_in(
     *,
     before: Login | None = None,
 ) -> Login | None:
-    """Log a person in; None where the server wants no login. `before` is the login so far. Raises `LoginFailed`."""
+    """Log a person in; None if the server requires no login. `before` is the present login. Raises `LoginFailed`."""
     state = ""
 
     async def redirect(address: str) -> None:
@@ -267,7 +266,7 @@ async def log_in(
         check_address(httpx2.URL(address), authority.server)
         state = parse_qs(urlsplit(address).query).get("state", [""])[-1]
         if not state:
-            raise LoginFailed("the authorization server's page has an address that no login can be told by")
+            raise LoginFailed("the address of the authorization server's page has no state")
         returned.append(await ask(address, state))
 
     async def callback() -> AuthorizationCodeResult:
@@ -281,39 +280,39 @@ async def log_in(
     status = await _probed(provider, authority, held, _Scopes(client.scopes, before))
     if held.tokens is None:
         if status in UNAUTHORIZED:
-            raise LoginFailed(f"the server refuses us without offering a login (HTTP {status})")
+            raise LoginFailed(f"the server refuses the request without offering a login (HTTP {status})")
         return None
     if status in UNAUTHORIZED:
-        raise LoginFailed(f"the server refuses the login that it asked for (HTTP {status})")
+        raise LoginFailed(f"the server refuses the login that it required (HTTP {status})")
     return provider.login(filed_as(url, client), held.tokens, limits)
 
 
 async def _probed(provider: _Provider, authority: Authority, held: _Held, scopes: _Scopes) -> int:
-    """Have the server ask for a login, if it wants one; its last status."""
+    """Provoke a challenge and log in, if the server requires a login. Returns the last status."""
     statuses: list[int] = []
     for request in (requests := _requests(authority)):
         statuses.append(status := await _driven(provider, authority, scopes, request))
         if held.tokens is not None or status in UNAUTHORIZED:
             return status
-    if await _offers_logins(authority):  # it may want one for its tools alone
+    if await _offers_logins(authority):  # it may require a login only for its tools
         return await _driven(provider, authority, scopes, requests[-1], is_refused=True)
     if not any(status in _SUCCESS for status in statuses):
         raise LoginFailed(
-            f"it can't be told whether the server wants a login: it refuses to be asked (HTTP {statuses[-1]})",
+            f"the server does not say whether it requires a login: it refuses the requests (HTTP {statuses[-1]})",
             hint="Check its url.",
         )
     return statuses[-1]
 
 
 def _requests(authority: Authority) -> list[httpx2.Request]:
-    """What a server answers with a challenge, if it wants a login."""
+    """Requests that a server answers with a challenge if it requires a login."""
     if authority.is_old:
         return [httpx2.Request("GET", authority.server, headers={"accept": "text/event-stream"})]
     return [probe.request(authority.server) for probe in PROBES]
 
 
 async def _offers_logins(authority: Authority) -> bool:
-    """Whether a server that answers without a login says where one is made."""
+    """Whether a server that answers without a login announces an authorization server."""
     url = str(authority.server)
     for place in build_protected_resource_metadata_discovery_urls(None, url):
         with _sense(authority.server):
@@ -343,9 +342,9 @@ async def _driven(
     *,
     is_refused: bool = False,
 ) -> int:
-    """Have the SDK do what a request needs; the status with which the server answers that in the end.
+    """Run the SDK's flow for a request. Returns the last status of the server's response to it.
 
-    With `is_refused` it is as if the server had asked for a login.
+    With `is_refused`, act as if the server had required a login.
     """
     flow = provider.async_auth_flow(request)
     status = 0
@@ -372,30 +371,30 @@ async def _driven(
 
 @contextlib.contextmanager
 def _sense(url: httpx2.URL, status: int = 0) -> Generator[None]:
-    """What the SDK can't make sense of is `LoginFailed`: what it says of tokens and clients may repeat them."""
+    """Turn errors of the SDK into `LoginFailed`. Their texts may repeat tokens and secrets, so most are dropped."""
     try:
         yield
     except (LoginFailed, StopAsyncIteration):
         raise
     except OAuthRegistrationError:
-        raise LoginFailed(f"{shown_origin(url)} did not register a client that is of use (HTTP {status})") from None
+        raise LoginFailed(f"{shown_origin(url)} did not register a usable client (HTTP {status})") from None
     except OAuthTokenError:
-        raise LoginFailed(f"{shown_origin(url)} gave no token that is of use (HTTP {status})") from None
+        raise LoginFailed(f"{shown_origin(url)} issued no usable token (HTTP {status})") from None
     except OAuthFlowError as error:
-        raise LoginFailed(f"the login did not come about: {logger.foreign(str(error))}") from None
-    except Exception as error:  # noqa: BLE001 -- what comes from there can be anything, and the SDK may fail in any way
-        raise LoginFailed(f"the login did not come about: {type(error).__name__}") from None
+        raise LoginFailed(f"the login failed: {logger.foreign(str(error))}") from None
+    except Exception as error:  # noqa: BLE001 -- a response can be anything, and the SDK may fail in any way
+        raise LoginFailed(f"the login failed: {type(error).__name__}") from None
 
 
 class _Scopes:
-    """What a login is asked for, where that is not left to the server."""
+    """The scopes to request, unless the server decides."""
 
     def __init__(self, configured: tuple[str, ...], before: Login | None) -> None:
         self._configured = " ".join(configured)
         self._more = union_scopes(before.scope, before.wanted) if before is not None and before.wanted else None
 
     def put_into(self, response: httpx2.Response) -> None:
-        """Have a refusal ask for them: configured ones alone, or those of the login so far and what it lacked."""
+        """Put the scopes into a challenge: the configured ones, else the present and the missing ones."""
         if response.status_code not in UNAUTHORIZED or not (self._configured or self._more):
             return
         scope = self._configured or union_scopes(self._more, extract_scope_from_www_auth(response))
@@ -404,7 +403,7 @@ class _Scopes:
 
 
 async def _leave(authority: Authority, request: httpx2.Request, response: httpx2.Response) -> None:
-    """End the session that a server began for us; it is not needed."""
+    """End a session that the server opened, which we don't need."""
     if response.is_success and (session := response.headers.get("mcp-session-id")):
         headers = {"mcp-session-id": session, "mcp-protocol-version": _HANDSHAKE}
         if "authorization" in request.headers:
@@ -412,11 +411,11 @@ async def _leave(authority: Authority, request: httpx2.Request, response: httpx2
         try:
             await authority.send(httpx2.Request("DELETE", authority.server, headers=headers), with_body=False)
         except LoginFailed as error:
-            logger.debug("a session was left to end by itself", reason=str(error))
+            logger.debug("a session was left to expire", reason=str(error))
 
 
 def _raise_refusal(request: httpx2.Request, response: httpx2.Response) -> None:
-    """An error in the words of RFC 6749, told with its code and description alone: the rest may repeat a secret."""
+    """Raise an error response of RFC 6749, with only its code and description: the rest may repeat a secret."""
     if request.method != "POST" or response.is_success or not (problem := _problem(response)):
         return
     is_passing = response.is_server_error or response.status_code == TOO_MANY
@@ -433,11 +432,11 @@ def _problem(response: httpx2.Response) -> str:
     return logger.foreign(": ".join(map(str, told)))
 
 
-# -- what is done with a login later
+# -- using a stored login
 
 
 async def renewed(authority: Authority, login: Login, limits: Limits) -> Login:
-    """The login with new tokens. Raises `LoginEnded`, or `LoginFailed` where it may work later."""
+    """Renew a login. Raises `LoginEnded`, or `LoginFailed` if it may work later."""
     provider = _provider(login)
     response = await authority.send(await provider.refresh_request())
     if not response.is_success and _problem(response).partition(": ")[0] in REFUSALS:
@@ -458,7 +457,7 @@ async def renewed(authority: Authority, login: Login, limits: Limits) -> Login:
 
 
 async def revoked(authority: Authority, login: Login) -> bool:
-    """Have the authorization server forget the tokens; whether it said that it did. Raises `LoginFailed`."""
+    """Revoke the tokens of a login. Returns whether the server confirmed it. Raises `LoginFailed`."""
     done = bool(login.revocation_endpoint)
     for kind in ("refresh_token", "access_token") if done else ():
         token = getattr(login, kind)
@@ -471,7 +470,7 @@ async def revoked(authority: Authority, login: Login) -> bool:
 
 
 def _provider(login: Login) -> _Provider:
-    """The SDK's provider as it was when the login was made."""
+    """The SDK's provider, restored from a stored login."""
     client = OAuthClientInformationFull(
         client_id=login.client_id,
         client_secret=login.client_secret or None,
@@ -502,6 +501,6 @@ def _renew_at(tokens: OAuthToken, limits: Limits) -> float | None:
 
 def _good_for_seconds(tokens: OAuthToken, limits: Limits) -> float | None:
     """How long a token is used before it is renewed, a while before it expires; None if it does not expire."""
-    if tokens.expires_in is None or tokens.expires_in <= 0:  # some servers mean that it has no end
+    if tokens.expires_in is None or tokens.expires_in <= 0:  # some servers mean that it never expires
         return None
     return tokens.expires_in - min(limits.login_margin_seconds, tokens.expires_in * LOGIN_MARGIN_SHARE)

@@ -1,4 +1,9 @@
-"""Bodies of responses, within bounds: what is decoded counts, not what travels."""
+"""Reads response bodies and streams of server-sent events, within bounds on the decompressed size.
+
+Decompression runs in small pieces, and other tasks run in between: a few bytes may expand a thousandfold. Data after
+the end of the compressed stream is ignored. Events follow the HTML standard: a line may end with CR, LF or both, and
+counts as soon as it ends. A hostile stream can take only a bounded amount of memory, and only short turns.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +23,9 @@ from mcp_workbench.wire.fairness import FairShare
 from mcp_workbench.wire.memory_budget import Account
 
 BODY_PIECE_BYTES = 64 * 1024
-"""How much of a packed body is unpacked at once: what a socket gives, and a few milliseconds of reading."""
+"""How much of a body is decompressed at once: about one read from a socket, and a few milliseconds of parsing."""
 EVENTS_IN_TURN = 100
-"""Events of a stream that are read before others have a turn."""
+"""Events of a stream to read before other tasks run."""
 
 _WINDOWS: Final = {
     "gzip": zlib.MAX_WBITS | 16,
@@ -30,20 +35,20 @@ _WINDOWS: Final = {
 _BARE: Final = -zlib.MAX_WBITS
 _LAYERS: Final = 2
 _PIECE_SECONDS: Final = 10e-6
-"""What a chunk of a response is charged, however small: reading it takes 30 µs."""
+"""What each chunk of a response is charged, even a small one: reading it takes 30 µs."""
 
 
 class _Unpacker:
-    """One layer."""
+    """Decompresses one content encoding."""
 
     def __init__(self, name: str, most: int) -> None:
         self._most = most
         self._zlib = zlib.decompressobj(_WINDOWS[name])
         self._may_be_bare = name == "deflate"
-        """By the standard it has a header, and some servers leave that out."""
+        """`deflate` has a header by the standard, but some servers omit it."""
 
     def feed(self, packed: bytes) -> Iterator[bytes]:
-        """What it unpacks to, in pieces. Raises `httpx2.DecodingError`."""
+        """The decompressed data, in pieces. Raises `httpx2.DecodingError`."""
         piece = self._first(packed)
         while piece:
             yield piece
@@ -69,12 +74,12 @@ class _Unpacker:
 
 
 async def unpacked(response: httpx2.Response, share: FairShare) -> AsyncGenerator[bytes]:
-    """The pieces of a body, charged to the share of its server.
+    """The decompressed pieces of a body, charged to the share of its server.
 
-    Raises `httpx2.DecodingError` for what was packed otherwise than we ask for.
+    Raises `httpx2.DecodingError` for a content encoding that we did not accept.
     """
     layers = _layers(response)
-    turn, least = 0, BODY_PIECE_BYTES // EVENTS_IN_TURN  # a piece of one byte takes its time, too
+    turn, least = 0, BODY_PIECE_BYTES // EVENTS_IN_TURN  # a small piece takes time, too
     async with contextlib.aclosing(response.aiter_raw()) as source:
         async for packed in source:
             share.charge(_PIECE_SECONDS)
@@ -89,16 +94,16 @@ async def unpacked(response: httpx2.Response, share: FairShare) -> AsyncGenerato
 
 
 def _layers(response: httpx2.Response) -> list[_Unpacker]:
-    """The last one that was put on comes off first."""
+    """The decompressors, in the order to apply them: the reverse of the header."""
     said = response.headers.get("content-encoding", "").lower().split(",")
     names = [name for one in said if (name := one.strip()) not in ("", "identity")]
     if len(names) > _LAYERS or not _WINDOWS.keys() >= set(names):
-        raise httpx2.DecodingError("it is packed in a way that was not asked for")
+        raise httpx2.DecodingError("it has a content encoding that was not accepted")
     return [_Unpacker(name, BODY_PIECE_BYTES) for name in reversed(names)]
 
 
 def _through(data: bytes, layers: Sequence[_Unpacker]) -> Iterator[bytes]:
-    """What comes out of all layers; also nothing, where others should have a turn."""
+    """The output of all layers. Empty pieces give the caller a chance to let other tasks run."""
     if not layers:
         yield data
         return
@@ -111,13 +116,13 @@ _MARK: Final = b"\xef\xbb\xbf"
 _PAUSE: Final = rb"[0-9]{1,12}"
 _LINES_IN_TURN: Final = 500
 _LINE_SECONDS: Final = 0.5e-6
-"""What it takes to read a line."""
+"""The time to parse a line."""
 _EVENT_SECONDS: Final = 2e-6
-"""What it takes to hand over an event, however small."""
+"""The time to hand over an event, even a small one."""
 
 
 class _Lines:
-    """Puts lines together from pieces."""
+    """Splits pieces into lines."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -126,7 +131,7 @@ class _Lines:
         self._at_start = True
 
     def feed(self, piece: bytes) -> list[bytes]:
-        """The lines that end in a piece. Raises `MessageTooLarge`."""
+        """The lines that end in this piece. Raises `MessageTooLarge`."""
         if self._after_return and piece.startswith(b"\n"):
             piece = piece[1:]
             self._after_return = False
@@ -156,7 +161,7 @@ class _Lines:
 
     @property
     def size(self) -> int:
-        """The bytes of the line that has not ended."""
+        """The bytes of the line that has not ended yet."""
         return len(self._line)
 
     def _without_mark(self, lines: list[bytes]) -> list[bytes]:
@@ -167,7 +172,7 @@ class _Lines:
 
 
 class _Events:
-    """Puts events together from lines."""
+    """Parses lines into events."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -179,7 +184,7 @@ class _Events:
         self._event = ""
         self._retry: int | None = None
         self.size = 0
-        """The bytes of the event that has not ended."""
+        """The bytes of the event that has not ended yet."""
         self._is_begun = False
 
     def feed(self, lines: list[bytes]) -> Iterator[httpx2.ServerSentEvent]:
@@ -251,7 +256,7 @@ async def events_in(
 
 
 REFUSAL_BYTES = 64 * 1024
-"""How much of the body of a refusal is read in search of a JSON-RPC error."""
+"""How much of the body of an error response is searched for a JSON-RPC error."""
 
 JSON = "application/json"
 EVENTS = "text/event-stream"
@@ -269,7 +274,7 @@ def too_large(limits: Limits) -> MessageTooLarge:
 async def read_body(
     response: httpx2.Response, limits: Limits, share: FairShare, account: Account | None = None
 ) -> bytes:
-    """The whole body, decoded. Raises `MessageTooLarge` as soon as it is more than a message may be.
+    """The whole body, decompressed. Raises `MessageTooLarge` as soon as it exceeds the limit of a message.
 
     `account` counts it while it arrives. Nothing is read while the client is paused.
     """
@@ -289,7 +294,7 @@ async def read_body(
 
 
 async def read_refusal(response: httpx2.Response, share: FairShare) -> bytes:
-    """The body of a refusal, or nothing where it is longer than an error of ours would be."""
+    """The body of an error response; empty if it is too long to be a JSON-RPC error."""
     pieces = bytearray()
     async with contextlib.aclosing(unpacked(response, share)) as source:
         async for piece in source:
@@ -300,7 +305,7 @@ async def read_refusal(response: httpx2.Response, share: FairShare) -> bytes:
 
 
 def one_line(data: bytes) -> bytes:
-    """The same JSON without line breaks, digit for digit; what is no JSON is left to who reads it."""
+    """The same JSON on one line, with its numbers unchanged. Anything else is left for the reader to refuse."""
     data = data.strip()
     if b"\n" not in data and b"\r" not in data:
         return data

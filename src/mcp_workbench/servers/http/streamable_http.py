@@ -1,8 +1,9 @@
-"""Messages of ours to a remote server: each is a POST, and what comes back goes to the peer.
+"""Streamable HTTP: sends each message as a POST, passes the response to the peer, and resumes broken streams.
 
-A request is one POST whose response holds its answer, and whatever the server says before it. Nobody waiting for
-the answer any more closes that response; to a modern server that is the cancellation. A response that breaks off
-is asked for again where the server numbered what it sent.
+The response to a request holds its answer, and the messages that the server sends before the answer. When nobody waits
+for the answer any more, the response is closed; a modern server takes that as a cancellation. If a response breaks off,
+the rest is requested, provided that the server numbered its events. `Listening` keeps the one stream that belongs to no
+request.
 """
 
 from __future__ import annotations
@@ -48,11 +49,11 @@ from mcp_workbench.wire.param_headers import SentHeaders
 
 _MILLISECONDS: Final = 1000
 BREAKS: Final = frozenset({"reset", "truncated", "timeout", "refused"})
-"""Kinds of `ServerUnavailable` after which a stream may go on elsewhere."""
+"""Kinds of `ServerUnavailable` after which a stream can be resumed."""
 
 
 class Tail:
-    """Where a stream of events stopped."""
+    """The position where a stream of events stopped."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -61,7 +62,7 @@ class Tail:
         """Seconds after which the server wants the client to reconnect."""
 
     def note(self, event: httpx2.ServerSentEvent) -> bytes | None:
-        """Take note of an event; the message in it, if it holds one."""
+        """Record the position after an event. Returns the message in it, if there is one."""
         if event.id and len(event.id) <= EVENT_ID_LENGTH and event.id.isprintable():
             self.last_id = event.id
         if event.retry is not None and event.retry >= 0:
@@ -73,7 +74,7 @@ class Tail:
 
 
 class Listening:
-    """The stream of what a handshake server says by itself: opened once, and again when it breaks off."""
+    """Reads the stream on which a handshake server sends what answers no request, and reopens it when it breaks off."""
 
     def __init__(
         self,
@@ -98,23 +99,23 @@ class Listening:
         self._pause = limits.resume_seconds
 
     async def run(self) -> None:
-        """Until the server does not offer it, or its session is over. Raises nothing."""
+        """Read the stream until the server does not offer it or the session ends. Raises nothing."""
         while True:
             try:
                 if not await self._once():
                     return
             except MessageTooLarge as fault:
                 logger.warning("a server sent a message that is too large", server=self._label, reason=str(fault))
-                self._tail = Tail(self._limits)  # asking for the rest would bring the same again
+                self._tail = Tail(self._limits)  # resuming would bring the same message again
             except Fault as fault:
                 logger.debug("a server's stream broke off", server=self._label, reason=str(fault))
-            except Exception as error:  # noqa: BLE001 -- a defect of ours must not end it unnoticed
+            except Exception as error:  # noqa: BLE001 -- a bug of ours must not end it unnoticed
                 logger.error("a stream failed inside the workbench", server=self._label, error=repr(error))
             await asyncio.sleep(max(self._pause, self._tail.pause))
             self._pause = min(self._pause * 2, RESUME_MOST_SECONDS)
 
     async def _once(self) -> bool:
-        """One stream to its end; False where there will be no other. Raises the `Fault` that broke it."""
+        """Read one stream to its end. Returns whether to open another. Raises the `Fault` that broke it."""
         asked = self._session.headers() | self._tail.headers()
         async with self._client.exchange("GET", asked) as response:
             if response.status_code == GONE and self._was_open:
@@ -139,15 +140,15 @@ class Listening:
 
 
 RESUME_LEAST_SECONDS = 0.05
-"""The shortest such pause for an answer, whatever the server says; it doubles while nothing new comes of it."""
+"""The shortest pause before an answer is resumed. It doubles while resuming brings nothing new."""
 RESUMES = 3
-"""How often an answer's stream is asked for again after it broke, without one in between that did not."""
+"""How many attempts in a row to resume an answer may fail."""
 
 _LIST: Final = "tools/list"
 
 
 class Posting(Outbox):
-    """Streamable HTTP."""
+    """The outbox of streamable HTTP."""
 
     def __init__(
         self,
@@ -166,12 +167,12 @@ class Posting(Outbox):
         self._mirrors = SentHeaders(label, limits)
 
     def _is_told(self, cancelled: Id) -> bool:
-        """A modern server is not: the end of the response tells it."""
+        """A modern server is not told: the end of the response tells it."""
         post = self._posts.get(cancelled)
         return post.version is None if post is not None else bool(self._session.version)
 
     async def _exchange(self, post: Post) -> None:
-        """Send a request and hand over all that comes of it. Raises the `Fault` that it ends with."""
+        """Send a request and pass all messages of its response to the peer. Raises the `Fault` that ends it."""
         tool = post.tool
         was_known = tool is None or self._mirrors.knows(tool)
         try:
@@ -179,7 +180,7 @@ class Posting(Outbox):
         except ServerRefused as refusal:
             if tool is None or was_known or refusal.rpc_code != jsonrpc.HEADER_MISMATCH:
                 raise
-            # What is remembered of a tool does not say which headers it wants; a list may have passed by meanwhile.
+            # A cached definition does not say which headers the tool requires. Its list does, once it has passed by.
             if not self._mirrors.knows(tool):
                 await self._list_tools(post)
             if not self._mirrors.knows(tool):
@@ -226,12 +227,12 @@ class Posting(Outbox):
             raise not_mcp(kind)
 
     def _adjourned(self, post: Post, tail: Tail) -> None:
-        """A stream has ended. Where its answer is to be asked for, the client that waits for it may do the same."""
+        """After a stream that can be resumed, let the waiting client disconnect and resume, too."""
         if tail.last_id and post.version is None and isinstance(owner := self.peer.owner_of(post.id), Exchange):
             owner.adjourn()
 
     async def _follow(self, post: Post, response: httpx2.Response, tail: Tail) -> None:
-        """Hand over the events of a stream until the answer; the end of it is waited for a moment."""
+        """Pass the events of a stream to the peer until the answer, then wait a moment for its end."""
         source = events_in(response, self._limits, self._client.share, self._account)
         async with contextlib.aclosing(source) as events:
             async for event in events:
@@ -246,7 +247,7 @@ class Posting(Outbox):
                             self.peer.receive(message, post.owner)
 
     async def _resume(self, post: Post, tail: Tail) -> None:
-        """Ask for the rest of a stream until it brings the answer. Raises the `Fault` if it does not."""
+        """Resume a stream until it brings the answer. Raises the `Fault` that prevents it."""
         failures, least = 0, RESUME_LEAST_SECONDS
         while self.peer.is_waiting(post.id):
             await asyncio.sleep(max(tail.pause, least))
@@ -263,12 +264,12 @@ class Posting(Outbox):
                 failures += 1
                 if fault.kind not in BREAKS or failures > RESUMES:
                     raise
-            # A server may have a long answer asked for often, but not for nothing and without a pause.
+            # A server may deliver a long answer in many parts, but resuming in vain must slow down.
             fruitless = tail.last_id == known
             least = min(least * 2, RESUME_MOST_SECONDS) if fruitless else RESUME_LEAST_SECONDS
 
     async def _take(self, post: Post, message: bytes) -> None:
-        """Hand one message to the peer."""
+        """Pass one message to the peer."""
         if post.method == "initialize":
             self._session.agree(message)
         elif post.method == _LIST and post.version is not None:
@@ -278,7 +279,7 @@ class Posting(Outbox):
         post.answered = not self.peer.is_waiting(post.id)
 
     async def _refusal(self, response: httpx2.Response, method: str, id_: Id | None, *, named: bool) -> Fault:
-        """What a status other than success means; `named`: the request named a session."""
+        """The fault for an error status. `named`: the request named a session."""
         status = response.status_code
         if status in UNAUTHORIZED or status in BUSY:
             return by_status(response, method)
@@ -292,7 +293,7 @@ class Posting(Outbox):
         return refused(message)
 
     async def _list_tools(self, post: Post) -> None:
-        """Have a modern server's lists pass by, for what they say of headers."""
+        """List a modern server's tools, to learn which headers they require."""
         meta = {key: value for key, value in post.params["_meta"].items() if key in eras.ENVELOPE}
         cursor: dict[str, Raw] = {}
         for _ in range(self._limits.list_pages):
@@ -303,10 +304,10 @@ class Posting(Outbox):
                 return
             cursor = {"cursor": after}
 
-    # -- what is no request
+    # -- notifications and answers
 
     async def _tell(self, line: bytes) -> None:
-        """Have the server accept a notification or an answer. Raises the `Fault` if it does not."""
+        """Send a notification or an answer. Raises the `Fault` if the server does not accept it."""
         sent = {"content-type": JSON, "accept": request_headers.ACCEPT} | self._session.headers()
         async with self._client.exchange("POST", sent, line) as response:
             if response.is_success:
@@ -318,11 +319,11 @@ class Posting(Outbox):
 
 
 def _unanswered(body: bytes) -> Fault:
-    """A POST was answered, but not the request in it."""
+    """The fault for a response that does not answer the request."""
     try:
         message = jsonrpc.read(body)
     except Unreadable as problem:
         return violation(problem)
     if message.method is None and jsonrpc.is_present(message.error):
         return refused(message)
-    return ProtocolViolation("it answered something that was not asked")
+    return ProtocolViolation("its response does not answer the request")
